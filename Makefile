@@ -1,0 +1,37 @@
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+VENV ?= .venv
+PY := $(VENV)/bin/python
+# Two cores are what continuous integration has; xdist starts one worker a core.
+JOBS ?= 2
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
+
+$(VENV)/.ready: requirements.lock pyproject.toml
+	@command -v python3 >/dev/null || { echo "python3 (3.11 or newer) is needed"; exit 1; }
+	@test -x $(PY) || python3 -m venv $(VENV)
+	@test -x $(VENV)/bin/uv || $(PY) -m pip install -q uv
+	$(VENV)/bin/uv pip install -q --python $(PY) -r requirements.lock
+	@touch $@
+
+.build/penstock: penstock.py
+	@rm -rf .build/penstock && mkdir -p .build/penstock
+	@for d in ingest formats schema_evolution table pipelines errors.py py.typed; do ln -s ../../$$d .build/penstock/$$d; done
+	@ln -s ../../penstock.py .build/penstock/__init__.py
+
+env: $(VENV)/.ready .build/penstock ## make the environment
+
+lock: $(VENV)/.ready ## resolve the dependencies anew
+	$(VENV)/bin/uv pip compile -q pyproject.toml --all-extras --universal --no-annotate --no-header --generate-hashes --no-emit-index-url -o requirements.lock
+
+format: env ## format the code
+	$(VENV)/bin/ruff format -q . && $(VENV)/bin/ruff check -q --fix . || true
+
+check: env ## format, lint, types, unit tests: under two minutes
+	$(VENV)/bin/ruff format --check -q .
+	$(VENV)/bin/ruff check -q .
+	$(VENV)/bin/mypy
+	$(PY) -m pytest -q -n $(JOBS) -m "not slow" tests/unit
+
+.PHONY: help env lock format check

@@ -1,0 +1,62 @@
+"""Penstock: streaming change data into Apache Paimon tables.
+
+This module is the one door: it re-exports the public names and does nothing else. Names load on first use, so that
+`import penstock` and `penstock --help` pay neither for Arrow nor for Spark.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+# In the source tree this file stands beside the folders that the wheel lays below penstock/.
+__path__ = [str(Path(__file__).resolve().parent)]
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from penstock.errors import (
+        CommitConflict,
+        ConfigError,
+        DecodeError,
+        PenstockError,
+        PositionLost,
+        SchemaConflict,
+        SourceError,
+        TableCorrupt,
+    )
+
+_HOMES = {
+    "penstock.errors": (
+        "CommitConflict",
+        "ConfigError",
+        "DecodeError",
+        "PenstockError",
+        "PositionLost",
+        "SchemaConflict",
+        "SourceError",
+        "TableCorrupt",
+    ),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "CommitConflict",
+    "ConfigError",
+    "DecodeError",
+    "PenstockError",
+    "PositionLost",
+    "SchemaConflict",
+    "SourceError",
+    "TableCorrupt",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,34 @@
+"""The one door: what it shows, what it costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import penstock
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_all_names_load() -> None:
+    assert penstock.__all__ == sorted(penstock.__all__)
+    for name in penstock.__all__:
+        assert getattr(penstock, name) is not None
+
+
+def test_import_costs_neither_spark_nor_arrow() -> None:
+    loaded = run("import penstock, sys; print([m for m in ('pyspark', 'pyarrow', 'numpy') if m in sys.modules])")
+    assert loaded == "[]"
+
+
+def test_every_public_name_leaves_spark_alone() -> None:
+    loaded = run(
+        "import penstock, sys; [getattr(penstock, n) for n in penstock.__all__]; print('pyspark' in sys.modules)"
+    )
+    assert loaded == "False"

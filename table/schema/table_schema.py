@@ -1,0 +1,37 @@
+"""A version of a table's schema (table-format 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.table.values.types import Field
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    id: int
+    fields: tuple[Field, ...]
+    highest_field_id: int
+    partition_keys: tuple[str, ...] = ()
+    primary_keys: tuple[str, ...] = ()
+    options: dict[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    time_millis: int = 0
+    version: int = 3
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.fields)
+
+    @property
+    def trimmed_primary_keys(self) -> tuple[str, ...]:
+        """The primary key without the partition columns; all of it when nothing else would be left."""
+        trimmed = tuple(key for key in self.primary_keys if key not in self.partition_keys)
+        return trimmed or self.primary_keys
+
+    def field(self, name: str) -> Field:
+        return next(column for column in self.fields if column.name == name)
+
+    def select(self, names: tuple[str, ...]) -> tuple[Field, ...]:
+        by_name = {column.name: column for column in self.fields}
+        return tuple(by_name[name] for name in names)

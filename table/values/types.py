@@ -1,0 +1,216 @@
+"""Paimon's types as values: the grammar of schema files in, frozen dataclasses out, and back (table-format 2.1)."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from penstock.errors import ConfigError
+
+STRING_LENGTH = 2147483647
+_PLAIN = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "VARIANT")
+_LENGTHS = ("CHAR", "VARCHAR", "BINARY", "VARBINARY")
+_ALIASES = {"INTEGER": "INT", "NUMERIC": "DECIMAL", "DEC": "DECIMAL"}
+_CONSTRUCTED = ("ARRAY", "MAP", "MULTISET", "ROW")
+
+
+@dataclass(frozen=True, slots=True)
+class AtomicType:
+    """`root` is one of BOOLEAN .. VARIANT, CHAR, VARCHAR, BINARY, VARBINARY, DECIMAL, TIME, TIMESTAMP, TIMESTAMP_LTZ.
+
+    STRING is VARCHAR and BYTES is VARBINARY of the greatest length. `precision` serves DECIMAL and the time types.
+    """
+
+    root: str
+    nullable: bool = True
+    length: int = 0
+    precision: int = 0
+    scale: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    element: DataType
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class MultisetType:
+    element: DataType
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class MapType:
+    key: DataType
+    value: DataType
+    nullable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RowType:
+    fields: tuple[Field, ...]
+    nullable: bool = True
+
+
+DataType: TypeAlias = AtomicType | ArrayType | MultisetType | MapType | RowType
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A column, or a member of a ROW. `default` is the text that stands for a null on write."""
+
+    id: int
+    name: str
+    type: DataType
+    description: str | None = None
+    default: str | None = None
+
+
+def atomic(root: str, *, nullable: bool = True, length: int = 0, precision: int = 0, scale: int = 0) -> AtomicType:
+    return AtomicType(root, nullable, length, precision, scale)
+
+
+STRING = AtomicType("VARCHAR", length=STRING_LENGTH)
+BYTES = AtomicType("VARBINARY", length=STRING_LENGTH)
+INT = AtomicType("INT")
+BIGINT = AtomicType("BIGINT")
+
+
+def with_nullability(type_: DataType, nullable: bool) -> DataType:
+    return replace(type_, nullable=nullable)
+
+
+_TEXT = re.compile(
+    r"""\s*(?P<name>[A-Za-z_]+(?:\s+WITH(?:OUT)?\s+(?:LOCAL\s+)?TIME\s+ZONE)?)
+        \s*(?:\(\s*(?P<a>\d+)\s*(?:,\s*(?P<b>\d+)\s*)?\))?
+        (?P<zone>\s+WITH(?:OUT)?\s+(?:LOCAL\s+)?TIME\s+ZONE)?
+        (?P<not_null>\s+NOT\s+NULL|\s+NULL)?\s*""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def parse_atomic(text: str) -> AtomicType:
+    """`DECIMAL(10, 2) NOT NULL` and its like; an unknown name is refused with the nearest known one."""
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise ConfigError(f"{text!r} is not a type", hint="write it as in DECIMAL(10, 2) NOT NULL")
+    words = match["name"].upper().split()
+    root = _ALIASES.get(words[0], words[0])
+    zone = " ".join(words[1:]) or " ".join((match["zone"] or "").upper().split())
+    nullable = " ".join((match["not_null"] or "").upper().split()) != "NOT NULL"
+    first = int(match["a"]) if match["a"] else None
+    second = int(match["b"]) if match["b"] else None
+    return _checked(_atomic_of(root, zone, first, second, nullable, text), text)
+
+
+def _atomic_of(root: str, zone: str, first: int | None, second: int | None, nullable: bool, text: str) -> AtomicType:
+    if root in _PLAIN and first is None:
+        return AtomicType(root, nullable)
+    match root:
+        case "STRING":
+            return AtomicType("VARCHAR", nullable, STRING_LENGTH)
+        case "BYTES":
+            return AtomicType("VARBINARY", nullable, STRING_LENGTH)
+        case "CHAR" | "VARCHAR" | "BINARY" | "VARBINARY":
+            return AtomicType(root, nullable, 1 if first is None else first)
+        case "DECIMAL":
+            return AtomicType(root, nullable, 0, 10 if first is None else first, second or 0)
+        case "TIME":
+            return AtomicType(root, nullable, 0, first or 0)
+        case "TIMESTAMP" | "TIMESTAMP_LTZ":
+            local = root == "TIMESTAMP_LTZ" or zone == "WITH LOCAL TIME ZONE"
+            return AtomicType("TIMESTAMP_LTZ" if local else "TIMESTAMP", nullable, 0, 6 if first is None else first)
+    known = (*_PLAIN, *_LENGTHS, *_CONSTRUCTED, *_ALIASES, "STRING", "BYTES", "DECIMAL", "TIME", "TIMESTAMP")
+    near = difflib.get_close_matches(root, known, 1)
+    raise ConfigError(f"{text!r} is not a known type", hint=f"did you mean {near[0]}?" if near else None)
+
+
+def _checked(type_: AtomicType, text: str) -> AtomicType:
+    wrong = (
+        (type_.root == "DECIMAL" and not (1 <= type_.precision <= 38 and type_.scale <= type_.precision))
+        or (type_.root.startswith("TIME") and type_.precision > 9)
+        or (type_.root in _LENGTHS and not 1 <= type_.length <= STRING_LENGTH)
+    )
+    if wrong:
+        raise ConfigError(f"{text!r} is out of range", hint="DECIMAL takes 1..38 digits, TIME and TIMESTAMP 0..9")
+    return type_
+
+
+def parse_type(node: object) -> DataType:
+    """A type as it stands in a schema file: a string, or an object for the constructed ones."""
+    if isinstance(node, str):
+        return parse_atomic(node)
+    if not isinstance(node, dict) or not isinstance(node.get("type"), str):
+        raise ConfigError(f"{node!r} is not a type")
+    name, _, rest = node["type"].strip().partition(" ")
+    nullable = " ".join(rest.upper().split()) != "NOT NULL"
+    match name.upper():
+        case "ARRAY":
+            return ArrayType(parse_type(node["element"]), nullable)
+        case "MULTISET":
+            return MultisetType(parse_type(node["element"]), nullable)
+        case "MAP":
+            return MapType(parse_type(node["key"]), parse_type(node["value"]), nullable)
+        case "ROW":
+            return RowType(tuple(parse_field(member) for member in node["fields"]), nullable)
+    raise ConfigError(f"{node['type']!r} is not a known type", hint=f"known are {', '.join(_CONSTRUCTED)}")
+
+
+def parse_field(node: dict[str, object]) -> Field:
+    description, default = node.get("description"), node.get("defaultValue")
+    return Field(
+        int(str(node["id"])),
+        str(node["name"]),
+        parse_type(node["type"]),
+        None if description is None else str(description),
+        None if default is None else str(default),
+    )
+
+
+def type_text(type_: AtomicType) -> str:
+    return _root_text(type_) + ("" if type_.nullable else " NOT NULL")
+
+
+def _root_text(type_: AtomicType) -> str:
+    match type_.root:
+        case "VARCHAR" if type_.length == STRING_LENGTH:
+            return "STRING"
+        case "VARBINARY" if type_.length == STRING_LENGTH:
+            return "BYTES"
+        case "CHAR" | "VARCHAR" | "BINARY" | "VARBINARY":
+            return f"{type_.root}({type_.length})"
+        case "DECIMAL":
+            return f"DECIMAL({type_.precision}, {type_.scale})"
+        case "TIME" | "TIMESTAMP":
+            return f"{type_.root}({type_.precision})"
+        case "TIMESTAMP_LTZ":
+            return f"TIMESTAMP({type_.precision}) WITH LOCAL TIME ZONE"
+    return type_.root
+
+
+def type_json(type_: DataType) -> object:
+    """The inverse of parse_type, spelled as Java spells it."""
+    if isinstance(type_, AtomicType):
+        return type_text(type_)
+    suffix = "" if type_.nullable else " NOT NULL"
+    match type_:
+        case ArrayType(element):
+            return {"type": f"ARRAY{suffix}", "element": type_json(element)}
+        case MultisetType(element):
+            return {"type": f"MULTISET{suffix}", "element": type_json(element)}
+        case MapType(key, value):
+            return {"type": f"MAP{suffix}", "key": type_json(key), "value": type_json(value)}
+        case RowType(fields):
+            return {"type": f"ROW{suffix}", "fields": [field_json(field) for field in fields]}
+
+
+def field_json(field: Field) -> dict[str, object]:
+    node: dict[str, object] = {"id": field.id, "name": field.name, "type": type_json(field.type)}
+    if field.description is not None:
+        node["description"] = field.description
+    if field.default is not None:
+        node["defaultValue"] = field.default
+    return node

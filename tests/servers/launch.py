@@ -1,0 +1,56 @@
+"""Real servers for tests: start one in a folder, use its port, stop it at the end."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Kind = Literal["kafka", "mysql", "mariadb", "postgres"]
+HERE = Path(__file__).resolve().parent
+
+
+@contextmanager
+def running(kind: Kind, folder: Path, *options: str) -> Iterator[int]:
+    """The port of a server of this kind whose data live in `folder`; stopped when the block ends.
+
+    A server that cannot be installed or started is an error that carries the script's own words, never a skip.
+    """
+    port = free_port()
+    start(kind, folder, port, *options)
+    try:
+        yield port
+    finally:
+        stop(kind, folder)
+
+
+def start(kind: Kind, folder: Path, port: int, *options: str) -> None:
+    done = _script(kind, "start", str(folder), str(port), *options)
+    if done.returncode:
+        raise RuntimeError(f"{kind}.sh start failed ({done.returncode}):\n{done.stdout}{done.stderr}")
+
+
+def stop(kind: Kind, folder: Path) -> None:
+    _script(kind, "stop", str(folder))
+
+
+def _script(kind: Kind, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([HERE / f"{kind}.sh", *words], capture_output=True, text=True, timeout=300, check=False)
+
+
+def free_port() -> int:
+    """A port whose successor is free too: Kafka's controller listens there."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port

@@ -1,0 +1,114 @@
+"""JSON of metadata files: laid out as Java's printer lays it out, read with the file's name in every complaint."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from penstock.errors import TableCorrupt
+
+
+def pretty_json(value: object) -> bytes:
+    """Objects over several lines, arrays in one, a blank on each side of the colon; text outside ASCII as it is."""
+    return _printed(value, "").encode()
+
+
+def _printed(value: object, indent: str) -> str:
+    match value:
+        case dict():
+            inner = indent + "  "
+            members = [f"\n{inner}{_quoted(str(name))} : {_printed(member, inner)}" for name, member in value.items()]
+            return "{" + ",".join(members) + f"\n{indent}}}" if members else "{ }"
+        case list() | tuple():
+            return "[ " + ", ".join(_printed(item, indent) for item in value) + " ]" if value else "[ ]"
+        case str():
+            return _quoted(value)
+        case Decimal():
+            return format(value, "f")
+    return json.dumps(value)
+
+
+_LOWER_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u00([01][a-f])")
+
+
+def _quoted(text: str) -> str:
+    # Java writes the digits of a control character in upper case.
+    return _LOWER_ESCAPE.sub(lambda m: f"{m[1]}\\u00{m[2].upper()}", json.dumps(text, ensure_ascii=False))
+
+
+@dataclass(frozen=True, slots=True)
+class JsonFile:
+    """An object read from the file `where`. A key that is missing, null or of another type is TableCorrupt."""
+
+    where: str
+    values: Mapping[str, object]
+
+    @classmethod
+    def parse(cls, data: bytes, where: str) -> JsonFile:
+        try:
+            values = json.loads(data)
+        except (ValueError, RecursionError) as reason:
+            raise TableCorrupt(f"the file is not JSON: {reason}", file=where, bytes=len(data)) from reason
+        if not isinstance(values, dict):
+            raise TableCorrupt("the file holds no JSON object", file=where)
+        return cls(where, values)
+
+    def number(self, key: str, default: int | None = None) -> int:
+        value = self.optional_number(key)
+        if value is not None:
+            return value
+        if default is None:
+            raise self._missing(key)
+        return default
+
+    def optional_number(self, key: str) -> int | None:
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self._wrong(key, "a whole number", value)
+        return value
+
+    def text(self, key: str) -> str:
+        value = self.optional_text(key)
+        if value is None:
+            raise self._missing(key)
+        return value
+
+    def optional_text(self, key: str) -> str | None:
+        value = self.values.get(key)
+        if value is not None and not isinstance(value, str):
+            raise self._wrong(key, "text", value)
+        return value
+
+    def array(self, key: str) -> list[object]:
+        value = self.values.get(key)
+        if value is None:
+            raise self._missing(key)
+        if not isinstance(value, list):
+            raise self._wrong(key, "an array", value)
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        return tuple(item if isinstance(item, str) else self._refuse(key, item) for item in self.array(key))
+
+    def text_map(self, key: str) -> dict[str, str]:
+        """A map of text to text, empty when the key is missing."""
+        value = self.values.get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise self._wrong(key, "an object", value)
+        return {name: item if isinstance(item, str) else self._refuse(key, item) for name, item in value.items()}
+
+    def _refuse(self, key: str, value: object) -> str:
+        raise self._wrong(key, "text", value)
+
+    def _missing(self, key: str) -> TableCorrupt:
+        return TableCorrupt(f"the file has no {key!r}", file=self.where)
+
+    def _wrong(self, key: str, wanted: str, value: object) -> TableCorrupt:
+        return TableCorrupt(f"{key!r} should be {wanted}, but is {value!r:.100}", file=self.where)

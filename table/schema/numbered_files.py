@@ -1,0 +1,23 @@
+"""Files that carry a number after their prefix: schema-0, snapshot-7, changelog-3."""
+
+from __future__ import annotations
+
+from penstock.table.storage.base import Storage
+
+MAIN_BRANCH = "main"
+
+
+def branch_folder(table_path: str, branch: str | None) -> str:
+    """The folder that holds a branch's schema/, snapshot/ and tag/; the table itself for the main branch."""
+    return table_path if branch in {None, MAIN_BRANCH} else f"{table_path}/branch/branch-{branch}"
+
+
+def numbers_in(storage: Storage, folder: str, prefix: str) -> list[int]:
+    """The numbers in rising order. Temporary files, checksums and whatever else lies there are passed over."""
+    names = (entry.name for entry in storage.list(folder) if not entry.is_dir)
+    return sorted(int(name[len(prefix) :]) for name in names if _is_numbered(name, prefix))
+
+
+def _is_numbered(name: str, prefix: str) -> bool:
+    digits = name.removeprefix(prefix)
+    return name.startswith(prefix) and digits.isascii() and digits.isdigit()

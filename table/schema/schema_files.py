@@ -1,0 +1,98 @@
+"""The files schema/schema-N: their JSON, and the folder of them (table-format 2)."""
+
+from __future__ import annotations
+
+from penstock.errors import ConfigError, TableCorrupt
+from penstock.table.schema.json_file import JsonFile, pretty_json
+from penstock.table.schema.numbered_files import branch_folder, numbers_in
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.storage.base import Storage
+from penstock.table.values.types import Field, field_json, parse_field
+
+
+def schema_json(schema: TableSchema) -> bytes:
+    node: dict[str, object] = {
+        "version": schema.version,
+        "id": schema.id,
+        "fields": [field_json(column) for column in schema.fields],
+        "highestFieldId": schema.highest_field_id,
+        "partitionKeys": schema.partition_keys,
+        "primaryKeys": schema.primary_keys,
+        "options": schema.options,
+    }
+    if schema.comment is not None:
+        node["comment"] = schema.comment
+    node["timeMillis"] = schema.time_millis
+    return pretty_json(node)
+
+
+def parse_schema(data: bytes, where: str) -> TableSchema:
+    """The schema in `data`, which was read from the file `where`: TableCorrupt when it is none."""
+    node = JsonFile.parse(data, where)
+    version = node.number("version", 1)
+    return TableSchema(
+        id=node.number("id"),
+        fields=tuple(_field(column, where) for column in node.array("fields")),
+        highest_field_id=node.number("highestFieldId"),
+        partition_keys=node.texts("partitionKeys"),
+        primary_keys=node.texts("primaryKeys"),
+        options=_with_old_defaults(node.text_map("options"), version),
+        comment=node.optional_text("comment"),
+        time_millis=node.number("timeMillis", 0),
+        version=version,
+    )
+
+
+def _with_old_defaults(options: dict[str, str], version: int) -> dict[str, str]:
+    # What a missing option meant to the release that wrote the file; its default has changed since.
+    meant = {"bucket": "1"} if version <= 1 else {}
+    if version <= 2:
+        meant["file.format"] = "orc"
+    return {**meant, **options} if meant else options
+
+
+def _field(node: object, where: str) -> Field:
+    if not isinstance(node, dict):
+        raise TableCorrupt(f"{node!r:.100} is not a column", file=where)
+    try:
+        return parse_field(node)
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as reason:
+        raise TableCorrupt(f"a column is not whole: {reason!r}", file=where, column=node.get("name")) from reason
+    except ConfigError as reason:
+        raise TableCorrupt(reason.message, file=where, column=node.get("name"), hint=reason.hint) from reason
+
+
+class SchemaFiles:
+    """The versions of one table's schema, or of one branch's. A version never changes, so each is read once."""
+
+    def __init__(self, storage: Storage, table_path: str, branch: str | None = None) -> None:
+        self._storage = storage
+        self._folder = f"{branch_folder(table_path, branch)}/schema"
+        self._known: dict[int, TableSchema] = {}
+
+    def path(self, schema_id: int) -> str:
+        return f"{self._folder}/schema-{schema_id}"
+
+    def ids(self) -> list[int]:
+        return numbers_in(self._storage, self._folder, "schema-")
+
+    def latest(self) -> TableSchema | None:
+        """The newest version as of now, None when there is no table."""
+        ids = self.ids()
+        return self.get(ids[-1]) if ids else None
+
+    def get(self, schema_id: int) -> TableSchema:
+        """TableCorrupt when the version is not there: a file or a snapshot named it."""
+        known = self._known.get(schema_id)
+        if known is None:
+            path = self.path(schema_id)
+            try:
+                data = self._storage.read(path)
+            except FileNotFoundError as reason:
+                raise TableCorrupt(f"schema {schema_id} is missing", file=path) from reason
+            known = self._known[schema_id] = parse_schema(data, path)
+        return known
+
+    def create(self, schema: TableSchema) -> bool:
+        """Put the version in place; False, and nothing done, when another writer has taken its id."""
+        return self._storage.create(self.path(schema.id), schema_json(schema))

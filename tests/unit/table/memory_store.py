@@ -1,0 +1,83 @@
+"""A dict behind the storage interface."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.table.storage.base import Entry
+
+
+class MemoryStore:
+    """Folders exist as long as something lies in them. `modified` counts the writes."""
+
+    def __init__(self, files: dict[str, bytes] | None = None) -> None:
+        self.files = dict(files or {})
+        self.modified: dict[str, int] = {}
+
+    def read(self, path: str) -> bytes:
+        if path not in self.files:
+            raise FileNotFoundError(path)
+        return self.files[path]
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        return self.read(path)[offset : offset + length]
+
+    def size(self, path: str) -> int:
+        return len(self.read(path))
+
+    def exists(self, path: str) -> bool:
+        return path in self.files or any(name.startswith(f"{path}/") for name in self.files)
+
+    def create(self, path: str, data: bytes) -> bool:
+        if path in self.files:
+            return False
+        self.write(path, data)
+        return True
+
+    def write(self, path: str, data: bytes) -> None:
+        self.files[path] = data
+        self.modified[path] = len(self.modified)
+
+    def list(self, path: str) -> list[Entry]:
+        found: dict[str, Entry] = {}
+        for name, data in self.files.items():
+            if name.startswith(f"{path}/"):
+                first, _, rest = name[len(path) + 1 :].partition("/")
+                found[first] = Entry(first, 0 if rest else len(data), bool(rest), self.modified.get(name, 0))
+        return list(found.values())
+
+    def delete(self, path: str) -> None:
+        self.files.pop(path, None)
+
+    def delete_tree(self, path: str) -> None:
+        self.files = {name: data for name, data in self.files.items() if not f"{name}/".startswith(f"{path}/")}
+
+    def rename_tree(self, source: str, target: str) -> None:
+        if self.exists(target):
+            raise FileExistsError(target)
+        moved = {name: data for name, data in self.files.items() if name.startswith(f"{source}/")}
+        self.delete_tree(source)
+        self.files |= {target + name[len(source) :]: data for name, data in moved.items()}
+
+    def mkdirs(self, path: str) -> None:
+        pass
+
+    def open_input(self, path: str) -> Any:
+        return pa.BufferReader(self.read(path))
+
+    def open_output(self, path: str) -> Any:
+        return _Output(self, path)
+
+
+class _Output(io.BytesIO):
+    def __init__(self, store: MemoryStore, path: str) -> None:
+        super().__init__()
+        self._store, self._path = store, path
+
+    def close(self) -> None:
+        if not self.closed:
+            self._store.write(self._path, self.getvalue())
+        super().close()

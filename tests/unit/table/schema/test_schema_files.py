@@ -1,0 +1,211 @@
+"""Schema files: Java's JSON byte for byte, old versions' defaults, and versions that are taken but once."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import TableCorrupt
+from penstock.table.schema.json_file import pretty_json
+from penstock.table.schema.schema_files import SchemaFiles, parse_schema, schema_json
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.storage.base import Storage
+from penstock.table.values.types import STRING, Field, parse_type
+from tests.unit.table.memory_store import MemoryStore
+
+# As Java Paimon 1.3.1 wrote it.
+WRITTEN_BY_JAVA = """\
+{
+  "version" : 3,
+  "id" : 2,
+  "fields" : [ {
+    "id" : 0,
+    "name" : "k",
+    "type" : "INT NOT NULL"
+  }, {
+    "id" : 1,
+    "name" : "money",
+    "type" : "DECIMAL(12, 2)",
+    "description" : "naïve \\"quoted\\"",
+    "defaultValue" : "0.00"
+  }, {
+    "id" : 2,
+    "name" : "nested",
+    "type" : {
+      "type" : "ROW NOT NULL",
+      "fields" : [ {
+        "id" : 3,
+        "name" : "list",
+        "type" : {
+          "type" : "ARRAY",
+          "element" : "STRING"
+        }
+      } ]
+    }
+  } ],
+  "highestFieldId" : 3,
+  "partitionKeys" : [ ],
+  "primaryKeys" : [ "k", "money" ],
+  "options" : { },
+  "comment" : "what\\u001F is",
+  "timeMillis" : 1795217517614
+}"""
+
+
+def small_schema(schema_id: int = 0) -> TableSchema:
+    return TableSchema(schema_id, (Field(0, "a", STRING),), 0, options={"bucket": "-1"}, time_millis=5)
+
+
+def store_with(files: dict[str, bytes]) -> tuple[MemoryStore, SchemaFiles]:
+    store = MemoryStore(files)
+    return store, SchemaFiles(store, "/w/t")
+
+
+def test_memory_store_is_a_storage() -> None:
+    storage: Storage = MemoryStore()
+    assert storage.list("/") == []
+
+
+def test_schema_is_written_as_java_writes_it() -> None:
+    assert schema_json(parse_schema(WRITTEN_BY_JAVA.encode(), "schema-2")).decode() == WRITTEN_BY_JAVA
+
+
+def test_any_key_order_and_spacing_is_read() -> None:
+    schema = parse_schema(WRITTEN_BY_JAVA.encode(), "schema-2")
+    turned = dict(reversed(json.loads(WRITTEN_BY_JAVA).items()))
+    assert parse_schema(json.dumps(turned).encode(), "schema-2") == schema
+
+
+@pytest.mark.parametrize(
+    ("version", "options"),
+    [(1, {"bucket": "1", "file.format": "orc"}), (2, {"file.format": "orc"}), (3, {})],
+)
+def test_missing_options_of_old_versions_mean_what_they_meant(version: int, options: dict[str, str]) -> None:
+    node = json.loads(WRITTEN_BY_JAVA) | {"version": version}
+    assert parse_schema(json.dumps(node).encode(), "schema-2").options == options
+
+
+def test_missing_version_is_the_first() -> None:
+    node = json.loads(WRITTEN_BY_JAVA)
+    del node["version"]
+    assert parse_schema(json.dumps(node).encode(), "schema-2").options["bucket"] == "1"
+
+
+def test_set_options_of_old_versions_stand() -> None:
+    node = json.loads(WRITTEN_BY_JAVA) | {"version": 1, "options": {"bucket": "7", "file.format": "avro"}}
+    assert parse_schema(json.dumps(node).encode(), "schema-2").options == {"bucket": "7", "file.format": "avro"}
+
+
+@pytest.mark.parametrize("cut", [0, 1, 40, 300, len(WRITTEN_BY_JAVA) - 1])
+def test_a_cut_schema_names_its_file(cut: int) -> None:
+    with pytest.raises(TableCorrupt, match="t/schema/schema-2"):
+        parse_schema(WRITTEN_BY_JAVA.encode()[:cut], "t/schema/schema-2")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"id": None}, "no 'id'"),
+        ({"fields": "none"}, "'fields' should be an array"),
+        ({"fields": [{"id": 1, "name": "x"}]}, "column: x"),
+        ({"fields": [{"id": 1, "name": "x", "type": "BIGINTT"}]}, "did you mean BIGINT"),
+        ({"fields": [{"id": 1, "name": "x", "type": {"type": "ROW", "fields": "y"}}]}, "column: x"),
+        ({"fields": [7]}, "7 is not a column"),
+        ({"options": {"bucket": 1}}, "'options' should be text"),
+        ({"primaryKeys": [1]}, "'primaryKeys' should be text"),
+        ({"highestFieldId": "3"}, "'highestFieldId' should be a whole number"),
+    ],
+)
+def test_what_is_no_schema_is_refused_with_what_is_wrong(change: dict[str, object], said: str) -> None:
+    node = json.loads(WRITTEN_BY_JAVA) | change
+    with pytest.raises(TableCorrupt, match=said) as refused:
+        parse_schema(json.dumps(node).encode(), "schema-2")
+    assert refused.value.facts["file"] == "schema-2"
+
+
+def test_latest_is_the_greatest_number_whatever_else_lies_there() -> None:
+    names = ["schema-0", "schema-2", "schema-10", "schema-11.tmp", ".schema-12.9f.tmp", ".schema-0.crc", "schema--1"]
+    store, files = store_with({f"/w/t/schema/{name}": schema_json(small_schema(10)) for name in names})
+    store.files["/w/t/schema/schema-99/x"] = b""
+    assert files.ids() == [0, 2, 10]
+    assert files.latest() == small_schema(10)
+
+
+def test_no_schema_is_no_table() -> None:
+    assert store_with({})[1].latest() is None
+
+
+def test_a_version_is_taken_once() -> None:
+    _, files = store_with({})
+    assert files.create(small_schema())
+    assert not files.create(TableSchema(0, (), 0))
+    assert files.get(0) == small_schema()
+
+
+def test_a_version_is_read_once() -> None:
+    store, files = store_with({"/w/t/schema/schema-0": schema_json(small_schema())})
+    first = files.get(0)
+    store.files.clear()
+    assert files.get(0) is first
+
+
+def test_a_missing_version_is_named() -> None:
+    with pytest.raises(TableCorrupt, match="/w/t/schema/schema-3"):
+        store_with({})[1].get(3)
+
+
+def test_a_branch_keeps_its_own_versions() -> None:
+    store = MemoryStore()
+    assert SchemaFiles(store, "/w/t", "dev").create(small_schema())
+    assert list(store.files) == ["/w/t/branch/branch-dev/schema/schema-0"]
+    assert SchemaFiles(store, "/w/t", "main").latest() is None
+
+
+names = st.text(min_size=1, max_size=8)
+types = st.recursive(
+    st.sampled_from(["INT", "STRING NOT NULL", "DECIMAL(38, 10)", "TIMESTAMP(9) WITH LOCAL TIME ZONE"]),
+    lambda inner: st.one_of(
+        st.builds(lambda element: {"type": "ARRAY NOT NULL", "element": element}, inner),
+        st.builds(lambda key, value: {"type": "MAP", "key": key, "value": value}, inner, inner),
+        st.builds(
+            lambda members: {"type": "ROW", "fields": [{"id": i, "name": n, "type": t} for i, (n, t) in members]},
+            st.lists(st.tuples(names, inner), max_size=3).map(lambda members: list(enumerate(members))),
+        ),
+    ),
+    max_leaves=6,
+)
+fields = st.builds(
+    Field, st.integers(0, 10**6), names, types.map(parse_type), st.none() | st.text(), st.none() | st.text()
+)
+schemas = st.builds(
+    TableSchema,
+    st.integers(0, 2**62),
+    st.lists(fields, max_size=4).map(tuple),
+    st.integers(0, 10**6),
+    st.lists(names).map(tuple),
+    st.lists(names).map(tuple),
+    st.dictionaries(names, st.text()),
+    st.none() | st.text(),
+    st.integers(0, 2**62),
+)
+
+
+@given(schemas)
+def test_schemas_survive_their_file(schema: TableSchema) -> None:
+    assert parse_schema(schema_json(schema), "schema-0") == schema
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
+    )
+)
+def test_pretty_json_is_json(value: object) -> None:
+    assert json.loads(pretty_json(value)) == value
+
+
+def test_control_characters_are_escaped_in_upper_case_and_only_they() -> None:
+    assert pretty_json("\x1f \\u001f \\\x0b\t é 😀") == '"\\u001F \\\\u001f \\\\\\u000B\\t é 😀"'.encode()

@@ -1,0 +1,302 @@
+"""Storage that lies, as a seed tells it to.
+
+    disk = Disk()                                   # what is durable; outlives the processes
+    store = SimStore(disk, faults=at(17, Fault.AFTER))
+    ...                                             # the 17th operation takes effect and reports failure
+    store = SimStore(disk)                          # the process is dead; the next one finds what the first one left
+
+Every operation is numbered and logged. The same seed and the same calls give the same faults, listings and times.
+"""
+
+from __future__ import annotations
+
+import enum
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from penstock.table.storage.base import Entry
+
+T = TypeVar("T")
+START = 1_700_000_000_000
+SLOW_MILLIS = 60_000
+STALE_BY = 4
+
+
+class Fault(enum.Enum):
+    """What happens to one operation."""
+
+    BEFORE = "fails, and nothing was done"
+    AFTER = "is done, and reported as failed"
+    TORN = "is done in part, and fails"
+    STALE = "is a listing that misses the last few changes"
+    SLOW = "takes a minute"
+    DIES_BEFORE = "the process dies, and nothing was done"
+    DIES_AFTER = "is done, and the process dies"
+    DIES_TORN = "is done in part, and the process dies"
+
+    @property
+    def deadly(self) -> bool:
+        return self.name.startswith("DIES")
+
+
+class StoreFailure(OSError):
+    """The store said no, or did not answer."""
+
+
+class Died(BaseException):
+    """The process was killed: no `except` of the code under test may catch it, and nothing it does later counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    number: int
+    name: str
+    path: str
+    fault: Fault | None = None
+
+    def __str__(self) -> str:
+        return f"{self.number} {self.name} {self.path}" + (f" ({self.fault.value})" if self.fault else "")
+
+
+Faults = Callable[[Operation], Fault | None]
+MUTATIONS = {"create", "write", "close", "delete", "delete_tree", "rename_tree", "mkdirs"}
+
+
+def never(operation: Operation) -> Fault | None:
+    return None
+
+
+def at(number: int, fault: Fault) -> Faults:
+    """The fault at one operation, counted from 1."""
+    return lambda operation: fault if operation.number == number else None
+
+
+def sometimes(rate: float, seed: int, kinds: tuple[Fault, ...] = tuple(Fault)) -> Faults:
+    """Each operation fails with this probability."""
+    draw = random.Random(seed)
+    return lambda operation: draw.choice(kinds) if draw.random() < rate else None
+
+
+@dataclass(slots=True)
+class SimClock:
+    """Time stands still, but for a millisecond an operation and what `pass_` adds."""
+
+    millis: int = START
+
+    def __call__(self) -> int:
+        return self.millis
+
+    def pass_(self, millis: int) -> None:
+        self.millis += millis
+
+
+@dataclass(slots=True)
+class Disk:
+    """Files and folders in memory, with the order in which they came to be: the state that survives every crash."""
+
+    clock: SimClock = field(default_factory=SimClock)
+    files: dict[str, tuple[bytes, int]] = field(default_factory=dict)
+    folders: set[str] = field(default_factory=set)
+    # What stood in place of each path before each change, oldest first.
+    journal: list[tuple[str, Entry | None]] = field(default_factory=list)
+
+    def put(self, path: str, data: bytes) -> None:
+        self.journal.append((path, self.entry(path)))
+        self.mkdirs(parent(path))
+        self.files[path] = (bytes(data), self.clock())
+
+    def remove(self, path: str) -> None:
+        self.journal.append((path, self.entry(path)))
+        del self.files[path]
+
+    def mkdirs(self, path: str) -> None:
+        while path and path not in self.folders:
+            self.folders.add(path)
+            path = parent(path)
+
+    def entry(self, path: str) -> Entry | None:
+        if path in self.files:
+            data, modified = self.files[path]
+            return Entry(path.rpartition("/")[2], len(data), is_dir=False, modified=modified)
+        return Entry(path.rpartition("/")[2], 0, is_dir=True) if path in self.folders else None
+
+    def below(self, path: str) -> list[str]:
+        return sorted(name for name in self.files if name.startswith(path + "/"))
+
+    def list(self, path: str) -> dict[str, Entry]:
+        inside = [name for name in (*self.files, *self.folders) if parent(name) == path and name != path]
+        return {name: entry for name in inside if (entry := self.entry(name)) is not None}
+
+    def list_as_before(self, path: str, changes: int) -> dict[str, Entry]:
+        """The listing of `changes` changes ago."""
+        found = self.list(path)
+        for name, before in reversed(self.journal[-changes:]):
+            if parent(name) == path:
+                found.pop(name, None)
+                if before is not None:
+                    found[name] = before
+        return found
+
+
+class SimStore:
+    """One process's view of a disk; satisfies `Storage`."""
+
+    def __init__(self, disk: Disk, faults: Faults = never, seed: int = 0) -> None:
+        self.disk, self.faults = disk, faults
+        self.log: list[Operation] = []
+        self._random = random.Random(seed)
+        self._dead = False
+
+    def __repr__(self) -> str:
+        return f"SimStore({len(self.disk.files)} files, {len(self.log)} operations)"
+
+    def files(self, below: str = "") -> Iterator[str]:
+        """Every file there is, past all faults and uncounted: for invariants."""
+        return (path for path in sorted(self.disk.files) if path.startswith(below))
+
+    # What the table calls ----------------------------------------------------------------------------------
+
+    def read(self, path: str) -> bytes:
+        return self._do("read", path, lambda: self._content(path))
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        return self._do("read_range", path, lambda: self._content(path)[offset : offset + length])
+
+    def size(self, path: str) -> int:
+        return self._do("size", path, lambda: len(self._content(path)))
+
+    def exists(self, path: str) -> bool:
+        return self._do("exists", path, lambda: path in self.disk.files or path in self.disk.folders)
+
+    def create(self, path: str, data: bytes) -> bool:
+        def whole() -> bool:
+            if self.disk.entry(path) is not None:
+                return False
+            self.disk.put(path, data)
+            return True
+
+        def torn() -> None:
+            folder, _, name = path.rpartition("/")
+            self.disk.put(f"{folder}/.{name}.{self._random.getrandbits(64):016x}.tmp", self._part(data))
+
+        return self._do("create", path, whole, torn)
+
+    def write(self, path: str, data: bytes) -> None:
+        self._put("write", path, data)
+
+    def list(self, path: str) -> list[Entry]:
+        found = self._do("list", path, lambda: list(self.disk.list(path).values()))
+        if self.log[-1].fault is Fault.STALE:
+            found = list(self.disk.list_as_before(path, self._random.randint(1, STALE_BY)).values())
+        self._random.shuffle(found)
+        return found
+
+    def delete(self, path: str) -> None:
+        def whole() -> None:
+            if path in self.disk.files:
+                self.disk.remove(path)
+            elif path in self.disk.folders and not self.disk.list(path):
+                self.disk.folders.remove(path)
+
+        self._do("delete", path, whole)
+
+    def delete_tree(self, path: str) -> None:
+        def some(names: list[str]) -> None:
+            for name in names:
+                self.disk.remove(name)
+
+        def whole() -> None:
+            some(self.disk.below(path))
+            self.disk.folders -= {name for name in self.disk.folders if name == path or name.startswith(path + "/")}
+
+        self._do("delete_tree", path, whole, lambda: some(self._part(self.disk.below(path))))
+
+    def rename_tree(self, source: str, target: str) -> None:
+        def some(names: list[str]) -> None:
+            for name in names:
+                self.disk.put(target + name.removeprefix(source), self.disk.files[name][0])
+                self.disk.remove(name)
+
+        def whole() -> None:
+            if self.disk.entry(target) is not None:
+                raise FileExistsError(target)
+            some(self.disk.below(source))
+            for name in [name for name in self.disk.folders if name == source or name.startswith(source + "/")]:
+                self.disk.folders.remove(name)
+                self.disk.mkdirs(target + name.removeprefix(source))
+
+        self._do("rename_tree", source, whole, lambda: some(self._part(self.disk.below(source))))
+
+    def mkdirs(self, path: str) -> None:
+        self._do("mkdirs", path, lambda: self.disk.mkdirs(path))
+
+    def open_input(self, path: str) -> Any:
+        return pa.BufferReader(self._do("open_input", path, lambda: self._content(path)))
+
+    def open_output(self, path: str) -> Any:
+        self._do("open_output", path, lambda: None)
+        return pa.PythonFile(Upload(lambda data: self._put("close", path, data)), mode="w")
+
+    # How an operation goes ----------------------------------------------------------------------------------
+
+    def _put(self, name: str, path: str, data: bytes) -> None:
+        self._do(name, path, lambda: self.disk.put(path, data), lambda: self.disk.put(path, self._part(data)))
+
+    def _do(self, name: str, path: str, whole: Callable[[], T], torn: Callable[[], object] | None = None) -> T:
+        if self._dead:
+            raise Died
+        plain = Operation(len(self.log) + 1, name, path)
+        fault = self.faults(plain)
+        operation = Operation(plain.number, name, path, fault)
+        self.log.append(operation)
+        self.disk.clock.pass_(SLOW_MILLIS if fault is Fault.SLOW else 1)
+        if fault in {None, Fault.SLOW, Fault.STALE}:
+            return whole()
+        if fault in {Fault.AFTER, Fault.DIES_AFTER}:
+            whole()
+        elif fault in {Fault.TORN, Fault.DIES_TORN} and torn is not None:
+            torn()
+        if fault.deadly:
+            self._dead = True
+            raise Died(str(operation))
+        raise StoreFailure(str(operation))
+
+    def _content(self, path: str) -> bytes:
+        if path not in self.disk.files:
+            raise FileNotFoundError(path)
+        return self.disk.files[path][0]
+
+    def _part(self, whole: Any) -> Any:
+        return whole[: self._random.randrange(len(whole))] if whole else whole
+
+
+class Upload:
+    """A file that is there once it is closed."""
+
+    def __init__(self, finish: Callable[[bytes], None]) -> None:
+        self._finish, self._parts, self._size = finish, [], 0
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        self._parts.append(bytes(data))
+        self._size += len(self._parts[-1])
+        return len(self._parts[-1])
+
+    def tell(self) -> int:
+        return self._size
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._finish(b"".join(self._parts))
+
+
+def parent(path: str) -> str:
+    return path.rpartition("/")[0]

@@ -1,0 +1,137 @@
+"""The lying store: it must lie exactly as told, and tell the truth otherwise."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.table.storage.base import Storage
+from tests.simulation.store import Died, Disk, Fault, SimStore, StoreFailure, at, sometimes
+
+EMPTY = FileNotFoundError
+
+
+@pytest.fixture
+def disk() -> Disk:
+    disk = Disk()
+    SimStore(disk).write("/t/old", b"old")
+    return disk
+
+
+def names(store: SimStore, folder: str = "/t") -> set[str]:
+    return {entry.name for entry in store.list(folder)}
+
+
+def test_simulated_store_answers_every_call_of_a_storage() -> None:
+    calls = {name for name in vars(Storage) if not name.startswith("_")}
+    assert calls <= set(dir(SimStore))
+
+
+def test_create_takes_a_name_once(disk: Disk) -> None:
+    store = SimStore(disk)
+    assert store.create("/t/snapshot-1", b"a")
+    assert not store.create("/t/snapshot-1", b"b")
+    assert store.read("/t/snapshot-1") == b"a"
+    assert store.read_range("/t/old", 1, 2) == b"ld"
+
+
+def test_missing_file_is_file_not_found_and_missing_folder_is_empty(disk: Disk) -> None:
+    with pytest.raises(EMPTY):
+        SimStore(disk).read("/t/none")
+    assert SimStore(disk).list("/nowhere") == []
+
+
+def test_failure_before_leaves_nothing_and_after_leaves_everything(disk: Disk) -> None:
+    for fault, left in [(Fault.BEFORE, False), (Fault.AFTER, True)]:
+        with pytest.raises(StoreFailure):
+            SimStore(disk, at(1, fault)).create(f"/t/{fault.name}", b"x")
+        assert SimStore(disk).exists(f"/t/{fault.name}") is left
+
+
+def test_torn_write_leaves_a_part_and_torn_create_only_a_hidden_file(disk: Disk) -> None:
+    with pytest.raises(StoreFailure):
+        SimStore(disk, at(1, Fault.TORN)).write("/t/old", b"0123456789")
+    assert b"0123456789".startswith(SimStore(disk).read("/t/old"))
+    assert SimStore(disk).size("/t/old") < 10
+    with pytest.raises(StoreFailure):
+        SimStore(disk, at(1, Fault.TORN)).create("/t/new", b"0123456789")
+    assert not SimStore(disk).exists("/t/new")
+    assert any(name.startswith(".new") for name in names(SimStore(disk)))
+
+
+def test_stale_listing_misses_the_last_change_and_only_that_once(disk: Disk) -> None:
+    store = SimStore(disk, at(3, Fault.STALE), seed=1)
+    store.create("/t/new", b"")
+    store.delete("/t/old")
+    assert "old" in names(store)
+    assert names(store) == {"new"}
+
+
+def test_dead_process_can_do_nothing_more_and_the_next_one_finds_what_it_left(disk: Disk) -> None:
+    store = SimStore(disk, at(1, Fault.DIES_AFTER))
+    with pytest.raises(Died):
+        store.write("/t/a", b"1")
+    with pytest.raises(Died):
+        store.write("/t/b", b"2")
+    assert names(SimStore(disk)) == {"old", "a"}
+
+
+def test_slow_operation_moves_the_clock(disk: Disk) -> None:
+    before = disk.clock()
+    SimStore(disk, at(1, Fault.SLOW)).read("/t/old")
+    assert disk.clock() - before == 60_000
+
+
+def test_same_seed_gives_the_same_story() -> None:
+    def story(seed: int) -> list[str]:
+        store = SimStore(Disk(), sometimes(0.3, seed, (Fault.BEFORE, Fault.SLOW)), seed)
+        for number in range(30):
+            try:
+                store.write(f"/t/{number}", b"x")
+            except StoreFailure:
+                continue
+        return [*map(str, store.log), *(entry.name for entry in SimStore(store.disk, seed=seed).list("/t"))]
+
+    assert story(7) == story(7)
+    assert story(7) != story(8)
+
+
+def test_parquet_file_is_there_when_closed_and_not_before(disk: Disk) -> None:
+    store, rows = SimStore(disk), pa.table({"a": [1, 2, 3]})
+    with store.open_output("/t/d.parquet") as file:
+        with pq.ParquetWriter(file, rows.schema) as writer:
+            writer.write_table(rows)
+        assert file.tell() > 0
+        assert not store.exists("/t/d.parquet")
+    assert pq.read_table(store.open_input("/t/d.parquet")).equals(rows)
+
+
+def test_failed_close_is_reported_to_the_writer(disk: Disk) -> None:
+    store = SimStore(disk, at(2, Fault.BEFORE))
+    file = store.open_output("/t/d")
+    file.write(b"abc")
+    with pytest.raises(StoreFailure):
+        file.close()
+    assert not SimStore(disk).exists("/t/d")
+
+
+def test_tree_moves_and_goes_as_one(disk: Disk) -> None:
+    store = SimStore(disk)
+    store.write("/t/deep/x", b"1")
+    store.rename_tree("/t", "/u")
+    assert store.read("/u/deep/x") == b"1"
+    assert not store.exists("/t")
+    with pytest.raises(FileExistsError):
+        store.rename_tree("/u/deep", "/u")
+    store.delete_tree("/u")
+    assert list(store.files()) == []
+
+
+def test_folder_goes_only_when_empty(disk: Disk) -> None:
+    store = SimStore(disk)
+    store.delete("/t")
+    assert store.exists("/t")
+    store.delete("/t/old")
+    store.delete("/t")
+    assert not store.exists("/t")

@@ -1,0 +1,60 @@
+"""The wheel lays the folders below penstock/, and a user's own folders beside his script change nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HOUSE = ("errors", "formats", "ingest", "pipelines", "schema_evolution", "table")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("wheel")
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", target], cwd=ROOT, check=True)
+    (built,) = target.glob("*.whl")
+    return built
+
+
+def test_wheel_holds_every_module_of_the_house_and_nothing_at_the_top(wheel: Path) -> None:
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    modules = {str(path.relative_to(ROOT)) for folder in HOUSE for path in ROOT.glob(f"{folder}/**/*.py")}
+    wanted = {"__init__.py", "errors.py", "py.typed", *modules}
+    assert wanted <= {name.removeprefix("penstock/") for name in names if name.startswith("penstock/")}
+    assert {name.partition("/")[0] for name in names} == {"penstock"}
+    assert not [name for name in names if "__pycache__" in name or "/tests/" in name]
+
+
+def test_installed_wheel_imports_among_folders_of_the_same_names(wheel: Path, tmp_path: Path) -> None:
+    site, beside = tmp_path / "site", tmp_path / "user"
+    zipfile.ZipFile(wheel).extractall(site)
+    for name in HOUSE:
+        (beside / name).mkdir(parents=True)
+        (beside / name / "__init__.py").write_text("raise ImportError('the user has his own folder of this name')")
+    (beside / "script.py").write_text(
+        "import penstock, penstock.table.values.types\n"
+        "for name in penstock.__all__: getattr(penstock, name)\n"
+        "print(penstock.__file__)\n"
+    )
+    libraries = [path for path in sys.path if "site-packages" in path]
+    done = subprocess.run(
+        [sys.executable, "script.py"],
+        cwd=beside,
+        env={"PYTHONPATH": ":".join([str(site), *libraries])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()) == site / "penstock" / "__init__.py"
+
+
+def test_console_command_is_declared(wheel: Path) -> None:
+    packed = zipfile.ZipFile(wheel)
+    (declared,) = [name for name in packed.namelist() if name.endswith("entry_points.txt")]
+    assert "penstock = penstock.pipelines.commands.main:main" in packed.read(declared).decode()

@@ -49,7 +49,7 @@ class JsonFile:
     @classmethod
     def parse(cls, data: bytes, where: str) -> JsonFile:
         try:
-            values = json.loads(data)
+            values = json.loads(data, parse_float=Decimal)
         except (ValueError, RecursionError) as reason:
             raise TableCorrupt(f"the file is not JSON: {reason}", file=where, bytes=len(data)) from reason
         if not isinstance(values, dict):
@@ -70,6 +70,8 @@ class JsonFile:
             return None
         if isinstance(value, bool) or not isinstance(value, int):
             raise self._wrong(key, "a whole number", value)
+        if not -(2**63) <= value < 2**63:
+            raise self._wrong(key, "a number of 64 bits", value)
         return value
 
     def text(self, key: str) -> str:

@@ -1,0 +1,71 @@
+"""A folder of numbered files with the hints LATEST and EARLIEST: snapshot/ and changelog/ (table-format 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.table.schema.numbered_files import numbers_in
+from penstock.table.storage.base import Storage
+
+HINT_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class HintedFolder:
+    """Hints are advice: each is checked against the files, and a wrong, missing or torn one costs a listing."""
+
+    storage: Storage
+    folder: str
+    prefix: str
+
+    def path(self, number: int) -> str:
+        return f"{self.folder}/{self.prefix}{number}"
+
+    def exists(self, number: int) -> bool:
+        return self.storage.exists(self.path(number))
+
+    def numbers(self) -> list[int]:
+        return numbers_in(self.storage, self.folder, self.prefix)
+
+    def latest(self) -> int | None:
+        hint = self._hint("LATEST")
+        if hint is not None and not self.exists(hint + 1) and self.exists(hint):
+            return hint
+        return self._listed(max)
+
+    def earliest(self) -> int | None:
+        hint = self._hint("EARLIEST")
+        if hint is not None and self.exists(hint):
+            return hint
+        return self._listed(min)
+
+    def _listed(self, choose: Callable[[list[int]], int]) -> int | None:
+        numbers = self.numbers()
+        return choose(numbers) if numbers else None
+
+    def _hint(self, name: str) -> int | None:
+        try:
+            text = self.storage.read(f"{self.folder}/{name}").strip()
+        except FileNotFoundError:
+            return None
+        return int(text) if text.isdigit() and len(text) < 19 else None
+
+    def write_latest(self, number: int) -> None:
+        self._write_hint("LATEST", number)
+
+    def write_earliest(self, number: int) -> None:
+        self._write_hint("EARLIEST", number)
+
+    def delete_hints(self) -> None:
+        self.storage.delete(f"{self.folder}/LATEST")
+        self.storage.delete(f"{self.folder}/EARLIEST")
+
+    def _write_hint(self, name: str, number: int) -> None:
+        # A hint that cannot be written is no failure: readers find their way without it.
+        for _ in range(HINT_TRIES):
+            try:
+                return self.storage.write(f"{self.folder}/{name}", str(number).encode())
+            except OSError:
+                continue
+        return None

@@ -1,0 +1,105 @@
+"""Where everything of a table lies (table-format 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.table.schema.numbered_files import branch_folder
+
+POSTPONE_BUCKET = -2
+
+
+@dataclass(frozen=True, slots=True)
+class TablePaths:
+    """The paths of one table, or of one of its branches.
+
+    A branch keeps schemas, snapshots, tags, consumers and long-lived changelogs of its own; manifests, indexes,
+    statistics and data of all branches lie together in the table's folders.
+    """
+
+    root: str
+    branch: str | None = None
+    data_folder: str | None = None  # option data-file.path-directory
+    indexes_beside_data: bool = False  # option index-file-in-data-file-dir
+
+    @classmethod
+    def of(cls, root: str, options: Mapping[str, str], branch: str | None = None) -> TablePaths:
+        folder = options.get("data-file.path-directory", "").strip("/")
+        beside = options.get("index-file-in-data-file-dir", "false").strip().lower() == "true"
+        return cls(root.rstrip("/"), branch, folder or None, beside)
+
+    @property
+    def branch_root(self) -> str:
+        return branch_folder(self.root, self.branch)
+
+    @property
+    def data_root(self) -> str:
+        return f"{self.root}/{self.data_folder}" if self.data_folder else self.root
+
+    @property
+    def schema_folder(self) -> str:
+        return f"{self.branch_root}/schema"
+
+    @property
+    def snapshot_folder(self) -> str:
+        return f"{self.branch_root}/snapshot"
+
+    @property
+    def changelog_folder(self) -> str:
+        return f"{self.branch_root}/changelog"
+
+    @property
+    def tag_folder(self) -> str:
+        return f"{self.branch_root}/tag"
+
+    @property
+    def consumer_folder(self) -> str:
+        return f"{self.branch_root}/consumer"
+
+    @property
+    def branches_folder(self) -> str:
+        return f"{self.root}/branch"
+
+    @property
+    def manifest_folder(self) -> str:
+        return f"{self.root}/manifest"
+
+    @property
+    def index_folder(self) -> str:
+        return f"{self.root}/index"
+
+    @property
+    def statistics_folder(self) -> str:
+        return f"{self.root}/statistics"
+
+    def schema(self, schema_id: int) -> str:
+        return f"{self.schema_folder}/schema-{schema_id}"
+
+    def snapshot(self, snapshot_id: int) -> str:
+        return f"{self.snapshot_folder}/snapshot-{snapshot_id}"
+
+    def changelog(self, snapshot_id: int) -> str:
+        return f"{self.changelog_folder}/changelog-{snapshot_id}"
+
+    def tag(self, name: str) -> str:
+        return f"{self.tag_folder}/tag-{name}"
+
+    def consumer(self, consumer_id: str) -> str:
+        return f"{self.consumer_folder}/consumer-{consumer_id}"
+
+    def manifest(self, name: str) -> str:
+        """Of manifests, manifest lists and index manifests alike."""
+        return f"{self.manifest_folder}/{name}"
+
+    def statistics(self, name: str) -> str:
+        return f"{self.statistics_folder}/{name}"
+
+    def bucket_dir(self, partition_path: str, bucket: int) -> str:
+        """`partition_path` as `a=1/b=2`, empty for a table without partitions."""
+        folder = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
+        return "/".join(part for part in (self.data_root, partition_path, folder) if part)
+
+    def index_file(self, name: str, partition_path: str, bucket: int) -> str:
+        folder = self.bucket_dir(partition_path, bucket) if self.indexes_beside_data else self.index_folder
+        return f"{folder}/{name}"

@@ -1,0 +1,119 @@
+"""The folder of snapshots, and that of the changelogs that outlive theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from penstock.table.meta.errors import SnapshotMissing
+from penstock.table.meta.hinted_folder import HintedFolder
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot_json import parse_snapshot, snapshot_json
+from penstock.table.schema.numbered_files import branch_folder
+from penstock.table.storage.base import Storage
+
+
+class SnapshotFiles:
+    """Snapshots of a table or branch. Nothing is remembered: an id may name another snapshot after a rollback."""
+
+    def __init__(self, storage: Storage, table_path: str, branch: str | None = None) -> None:
+        root = branch_folder(table_path, branch)
+        self._storage = storage
+        self._table = table_path
+        self.folder = HintedFolder(storage, f"{root}/snapshot", "snapshot-")
+        self.changelogs = HintedFolder(storage, f"{root}/changelog", "changelog-")
+
+    def latest_id(self) -> int | None:
+        return self.folder.latest()
+
+    def earliest_id(self) -> int | None:
+        return self.folder.earliest()
+
+    def latest(self) -> Snapshot | None:
+        latest_id = self.folder.latest()
+        # The id may be gone by now: a rollback runs beside us.
+        return None if latest_id is None else self.find(latest_id) or self._latest_listed()
+
+    def _latest_listed(self) -> Snapshot | None:
+        ids = self.ids()
+        return self.get(ids[-1]) if ids else None
+
+    def ids(self) -> list[int]:
+        """All ids in rising order, by listing."""
+        return self.folder.numbers()
+
+    def exists(self, snapshot_id: int) -> bool:
+        return self.folder.exists(snapshot_id)
+
+    def find(self, snapshot_id: int) -> Snapshot | None:
+        return self._read(self.folder.path(snapshot_id))
+
+    def get(self, snapshot_id: int) -> Snapshot:
+        """SnapshotMissing, with what there is, when it has expired or is yet to come."""
+        snapshot = self.find(snapshot_id)
+        if snapshot is None:
+            raise self._missing(snapshot_id)
+        return snapshot
+
+    def _missing(self, snapshot_id: int) -> SnapshotMissing:
+        ids = self.ids()
+        if not ids:
+            return SnapshotMissing(f"there is no snapshot {snapshot_id}: the table has none", table=self._table)
+        gone = snapshot_id < ids[0]
+        return SnapshotMissing(
+            f"snapshot {snapshot_id} " + ("has expired" if gone else "does not exist"),
+            table=self._table,
+            snapshots=f"{ids[0]} to {ids[-1]}",
+            hint="keep snapshots longer by snapshot.time-retained, or protect them by a tag or a consumer-id"
+            if gone
+            else None,
+        )
+
+    def create(self, snapshot: Snapshot) -> bool:
+        """Make the snapshot the table's newest; False, and nothing done, when another writer has taken its id.
+
+        An exception says nothing of the outcome: read the id back to learn it. Dies before the hint is written:
+        the snapshot stands all the same.
+        """
+        if not self._storage.create(self.folder.path(snapshot.id), snapshot_json(snapshot)):
+            return False
+        self.folder.write_latest(snapshot.id)
+        return True
+
+    def newest_first(self) -> Iterator[Snapshot]:
+        """From the newest back, as far as there are any: what expires meanwhile ends the walk."""
+        snapshot = self.latest()
+        while snapshot is not None:
+            yield snapshot
+            snapshot = self.find(snapshot.id - 1)
+
+    def by_time(self, time_millis: int) -> Snapshot | None:
+        """The newest snapshot made at or before that time, None when all are later."""
+        ids = self.ids()
+        found: Snapshot | None = None
+        low, high = 0, len(ids) - 1
+        while low <= high:
+            middle = (low + high) // 2
+            snapshot = self.find(ids[middle])
+            if snapshot is not None and snapshot.time_millis > time_millis:
+                high = middle - 1
+            else:  # one that is gone expired just now, so it is older than all that are left
+                found = snapshot or found
+                low = middle + 1
+        return found
+
+    def find_changelog(self, snapshot_id: int) -> Snapshot | None:
+        """The snapshot whose changelog outlived it."""
+        return self._read(self.changelogs.path(snapshot_id))
+
+    def create_changelog(self, snapshot: Snapshot) -> bool:
+        """Keep the snapshot's changelog beyond it; False when it is kept already."""
+        created = self._storage.create(self.changelogs.path(snapshot.id), snapshot_json(snapshot))
+        self.changelogs.write_latest(snapshot.id)
+        return created
+
+    def _read(self, path: str) -> Snapshot | None:
+        try:
+            data = self._storage.read(path)
+        except FileNotFoundError:
+            return None
+        return parse_snapshot(data, path)

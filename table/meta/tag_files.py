@@ -1,0 +1,121 @@
+"""Tags: snapshots kept by name (table-format 13.4)."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from penstock.errors import ConfigError, TableCorrupt
+from penstock.table.meta.errors import TagMissing
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot_json import snapshot_node, snapshot_of
+from penstock.table.schema.json_file import JsonFile, pretty_json
+from penstock.table.schema.numbered_files import branch_folder
+from penstock.table.storage.base import Storage
+
+NANOS = 1_000_000_000
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """`created_nanos` is the wall clock of its maker; both times are known only of tags that end by themselves."""
+
+    name: str
+    snapshot: Snapshot
+    created_nanos: int | None = None
+    retained_nanos: int | None = None
+
+
+def tag_json(tag: Tag) -> bytes:
+    node = snapshot_node(tag.snapshot)
+    if tag.created_nanos is not None:
+        node["tagCreateTime"] = _time_parts(tag.created_nanos)
+    if tag.retained_nanos is not None:
+        node["tagTimeRetained"] = Decimal(tag.retained_nanos).scaleb(-9).quantize(Decimal("1.000000000"))
+    return pretty_json(node)
+
+
+def parse_tag(data: bytes, name: str, where: str) -> Tag:
+    node = JsonFile.parse(data, where)
+    try:
+        created = _nanos_of_parts(node.values.get("tagCreateTime"))
+        retained = _nanos_of_seconds(node.values.get("tagTimeRetained"))
+    except (ArithmeticError, TypeError, ValueError) as reason:
+        raise TableCorrupt(f"the tag's times are not whole: {reason}", file=where) from reason
+    return Tag(name, snapshot_of(node), created, retained)
+
+
+def _time_parts(nanos: int) -> list[int]:
+    # [year, month, day, hour, minute, second, nanosecond], where zeros at the end are left out down to the minute
+    seconds, fraction = divmod(nanos, NANOS)
+    at = EPOCH + timedelta(seconds=seconds)
+    parts = [at.year, at.month, at.day, at.hour, at.minute]
+    if at.second or fraction:
+        parts.append(at.second)
+    return [*parts, fraction] if fraction else parts
+
+
+def _nanos_of_parts(parts: object) -> int | None:
+    if parts is None:
+        return None
+    if not isinstance(parts, list) or not 3 <= len(parts) <= 7:
+        raise ValueError(f"{parts!r:.100} is no date and time")
+    year, month, day, hour, minute, second, nano = (int(part) for part in [*parts, 0, 0, 0, 0][:7])
+    at = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    return (at - EPOCH) // timedelta(seconds=1) * NANOS + nano
+
+
+def _nanos_of_seconds(seconds: object) -> int | None:
+    if seconds is None:
+        return None
+    amount = Decimal(str(seconds))
+    if not abs(amount) < 2**63:
+        raise ValueError(f"{amount:.20} seconds is no time to keep")
+    return int(amount.scaleb(9))
+
+
+class TagFiles:
+    def __init__(self, storage: Storage, table_path: str, branch: str | None = None) -> None:
+        self._storage = storage
+        self._table = table_path
+        self._folder = f"{branch_folder(table_path, branch)}/tag"
+
+    def path(self, name: str) -> str:
+        return f"{self._folder}/tag-{name}"
+
+    def names(self) -> list[str]:
+        names = (entry.name for entry in self._storage.list(self._folder) if not entry.is_dir)
+        return sorted(name.removeprefix("tag-") for name in names if name.startswith("tag-"))
+
+    def all(self) -> list[Tag]:
+        """Every tag, by rising snapshot id, then by name."""
+        found = [tag for name in self.names() if (tag := self.find(name)) is not None]
+        return sorted(found, key=lambda tag: (tag.snapshot.id, tag.name))
+
+    def find(self, name: str) -> Tag | None:
+        path = self.path(name)
+        try:
+            return parse_tag(self._storage.read(path), name, path)
+        except FileNotFoundError:
+            return None
+
+    def get(self, name: str) -> Tag:
+        tag = self.find(name)
+        if tag is None:
+            near = difflib.get_close_matches(name, self.names(), 1)
+            hint = f"did you mean {near[0]!r}?" if near else None
+            raise TagMissing(f"there is no tag {name!r}", table=self._table, hint=hint)
+        return tag
+
+    def create(self, tag: Tag) -> bool:
+        """Put the tag in place; False, and nothing done, when the name is taken."""
+        if not tag.name.strip() or "/" in tag.name:
+            raise ConfigError(f"{tag.name!r} cannot name a tag", table=self._table)
+        return self._storage.create(self.path(tag.name), tag_json(tag))
+
+    def delete(self, name: str) -> None:
+        """Only the tag's own file; nothing happens when it is not there."""
+        self._storage.delete(self.path(name))

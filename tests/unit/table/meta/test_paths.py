@@ -1,0 +1,54 @@
+"""Where things lie."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from penstock.table.meta.paths import TablePaths
+from penstock.table.meta.wall_clock import epoch_millis, wall_millis
+
+
+def test_main_branch_lies_in_the_table_itself() -> None:
+    for branch in (None, "main"):
+        paths = TablePaths.of("/w/t/", {}, branch)
+        assert paths.schema(0) == "/w/t/schema/schema-0"
+        assert paths.snapshot(7) == "/w/t/snapshot/snapshot-7"
+        assert paths.changelog(7) == "/w/t/changelog/changelog-7"
+        assert paths.tag("a") == "/w/t/tag/tag-a"
+        assert paths.consumer("a") == "/w/t/consumer/consumer-a"
+        assert paths.manifest("manifest-x-0") == "/w/t/manifest/manifest-x-0"
+        assert paths.statistics("stat-x-0") == "/w/t/statistics/stat-x-0"
+        assert paths.bucket_dir("", 3) == "/w/t/bucket-3"
+        assert paths.bucket_dir("a=1/b=2", -2) == "/w/t/a=1/b=2/bucket-postpone"
+        assert paths.index_file("index-x-0", "a=1", 0) == "/w/t/index/index-x-0"
+
+
+def test_branches_share_manifests_and_data() -> None:
+    paths = TablePaths.of("/w/t", {}, "dev")
+    assert paths.schema(0) == "/w/t/branch/branch-dev/schema/schema-0"
+    assert paths.snapshot(7) == "/w/t/branch/branch-dev/snapshot/snapshot-7"
+    assert paths.tag("a") == "/w/t/branch/branch-dev/tag/tag-a"
+    assert paths.manifest("m") == "/w/t/manifest/m"
+    assert paths.bucket_dir("", 0) == "/w/t/bucket-0"
+
+
+def test_options_move_data_and_indexes() -> None:
+    paths = TablePaths.of("/w/t", {"data-file.path-directory": "data/", "index-file-in-data-file-dir": "true"})
+    assert paths.bucket_dir("a=1", 0) == "/w/t/data/a=1/bucket-0"
+    assert paths.index_file("index-x-0", "a=1", 0) == "/w/t/data/a=1/bucket-0/index-x-0"
+    assert paths.manifest("m") == "/w/t/manifest/m"
+
+
+@pytest.mark.parametrize(("zone", "hours"), [("UTC", 0), ("Asia/Shanghai", 8), ("America/New_York", -4)])
+def test_wall_clock_follows_the_zone(zone: str, hours: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        summer = 1_780_000_000_123
+        assert wall_millis(summer) == summer + hours * 3_600_000
+        assert epoch_millis(wall_millis(summer)) == summer
+    finally:
+        monkeypatch.undo()
+        time.tzset()

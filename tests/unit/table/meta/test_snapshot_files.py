@@ -1,0 +1,227 @@
+"""Snapshots: Java's JSON, the walk from hints to files, ids that are taken but once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import TableCorrupt
+from penstock.table.meta.errors import SnapshotMissing
+from penstock.table.meta.snapshot import CommitKind, Snapshot
+from penstock.table.meta.snapshot_files import SnapshotFiles
+from penstock.table.meta.snapshot_json import parse_snapshot, snapshot_json
+from tests.unit.table.memory_store import MemoryStore
+
+# As Java Paimon 1.3.1 wrote them: all that may be there, and as little as may be.
+FULL = """\
+{
+  "version" : 3,
+  "id" : 5,
+  "schemaId" : 1,
+  "baseManifestList" : "manifest-list-9-0",
+  "baseManifestListSize" : 1069,
+  "deltaManifestList" : "manifest-list-9-1",
+  "deltaManifestListSize" : 989,
+  "changelogManifestList" : "manifest-list-9-2",
+  "changelogManifestListSize" : 990,
+  "indexManifest" : "index-manifest-9-0",
+  "commitUser" : "oracle",
+  "commitIdentifier" : 9223372036854775807,
+  "commitKind" : "OVERWRITE",
+  "timeMillis" : 1795217034050,
+  "logOffsets" : { },
+  "totalRecordCount" : 30,
+  "deltaRecordCount" : -6,
+  "changelogRecordCount" : 6,
+  "watermark" : -9223372036854775808,
+  "statistics" : "stat-9-0",
+  "properties" : {
+    "range" : "0:7"
+  },
+  "nextRowId" : 0
+}"""
+LEAST = """\
+{
+  "version" : 3,
+  "id" : 1,
+  "schemaId" : 0,
+  "baseManifestList" : "manifest-list-1-0",
+  "deltaManifestList" : "manifest-list-1-1",
+  "changelogManifestList" : null,
+  "commitUser" : "oracle",
+  "commitIdentifier" : 1,
+  "commitKind" : "APPEND",
+  "timeMillis" : 1795217034050,
+  "logOffsets" : { },
+  "totalRecordCount" : 6,
+  "deltaRecordCount" : 6,
+  "changelogRecordCount" : 0,
+  "nextRowId" : 0
+}"""
+
+
+def snapshot(snapshot_id: int, time_millis: int = 0) -> Snapshot:
+    return replace(parse_snapshot(LEAST.encode(), "snapshot-1"), id=snapshot_id, time_millis=time_millis)
+
+
+def table_with(*ids: int) -> tuple[MemoryStore, SnapshotFiles]:
+    store = MemoryStore()
+    files = SnapshotFiles(store, "/t")
+    for number in ids:
+        assert files.create(snapshot(number, 1000 * number))
+    return store, files
+
+
+@pytest.mark.parametrize("text", [FULL, LEAST])
+def test_snapshot_is_written_as_java_writes_it(text: str) -> None:
+    assert snapshot_json(parse_snapshot(text.encode(), "snapshot-1")).decode() == text
+
+
+def test_fields_of_later_releases_are_passed_over() -> None:
+    node = json.loads(FULL) | {"uuid": "x", "operation": {"a": 1}}
+    del node["logOffsets"]
+    assert parse_snapshot(json.dumps(node).encode(), "s") == parse_snapshot(FULL.encode(), "s")
+
+
+@pytest.mark.parametrize("cut", [0, 1, 100, len(FULL) - 1])
+def test_a_cut_snapshot_names_its_file(cut: int) -> None:
+    with pytest.raises(TableCorrupt, match="/t/snapshot/snapshot-5"):
+        parse_snapshot(FULL.encode()[:cut], "/t/snapshot/snapshot-5")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"version": 4}, "newer than 3"),
+        ({"commitKind": "TRUNCATE"}, "'TRUNCATE' is no commit kind"),
+        ({"baseManifestList": None}, "no 'baseManifestList'"),
+        ({"id": True}, "'id' should be a whole number"),
+        ({"timeMillis": 2**63}, "'timeMillis' should be a number of 64 bits"),
+        ({"properties": {"a": 1}}, "'properties' should be text"),
+    ],
+)
+def test_what_is_no_snapshot_is_refused_with_what_is_wrong(change: dict[str, object], said: str) -> None:
+    with pytest.raises(TableCorrupt, match=said):
+        parse_snapshot(json.dumps(json.loads(FULL) | change).encode(), "snapshot-5")
+
+
+def test_no_snapshot_yet() -> None:
+    _, files = table_with()
+    assert (files.latest_id(), files.earliest_id(), files.latest(), files.by_time(10**15)) == (None, None, None, None)
+    assert list(files.newest_first()) == []
+
+
+def test_an_id_is_taken_once_and_the_hint_follows() -> None:
+    store, files = table_with(1, 2)
+    assert not files.create(replace(snapshot(2), commit_user="other"))
+    assert files.get(2) == snapshot(2, 2000)
+    assert store.files["/t/snapshot/LATEST"] == b"2"
+
+
+@pytest.mark.parametrize("hint", [None, b"3", b"2", b"9", b"", b"\xff", b"-1", b"1" * 30, b"x"])
+def test_latest_is_found_whatever_the_hint_says(hint: bytes | None) -> None:
+    store, files = table_with(2, 3)
+    del store.files["/t/snapshot/LATEST"]
+    if hint is not None:
+        store.files["/t/snapshot/LATEST"] = hint
+    assert files.latest_id() == 3
+
+
+@pytest.mark.parametrize("hint", [None, b"2", b"1", b"9", b"", b"x"])
+def test_earliest_is_found_whatever_the_hint_says(hint: bytes | None) -> None:
+    store, files = table_with(2, 3)
+    if hint is not None:
+        store.files["/t/snapshot/EARLIEST"] = hint
+    assert files.earliest_id() == 2
+
+
+def test_a_good_hint_spares_the_listing(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, files = table_with(1, 2)
+    monkeypatch.setattr(store, "list", lambda path: pytest.fail(f"listed {path}"))
+    assert files.latest_id() == 2
+
+
+def test_a_hint_that_cannot_be_written_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, files = table_with(1)
+
+    def refuse(path: str, data: bytes) -> None:
+        raise PermissionError(path)
+
+    monkeypatch.setattr(store, "create", lambda path, data: store.files.setdefault(path, data) is data)
+    monkeypatch.setattr(store, "write", refuse)
+    assert files.create(snapshot(2))
+    assert files.latest_id() == 2
+
+
+def test_newest_first_ends_where_snapshots_end() -> None:
+    store, files = table_with(1, 2, 3, 4)
+    walk = files.newest_first()
+    assert next(walk).id == 4
+    store.delete("/t/snapshot/snapshot-2")
+    assert [one.id for one in walk] == [3]
+
+
+@pytest.mark.parametrize(("time", "wanted"), [(1999, None), (2000, 2), (2001, 2), (3999, 3), (4000, 4), (9999, 4)])
+def test_by_time_is_the_newest_at_or_before(time: int, wanted: int | None) -> None:
+    found = table_with(2, 3, 4)[1].by_time(time)
+    assert (found.id if found else None) == wanted
+
+
+def test_a_missing_snapshot_is_told_from_an_expired_one() -> None:
+    _, files = table_with(3, 4)
+    with pytest.raises(SnapshotMissing, match=r"snapshot 2 has expired[\s\S]*3 to 4[\s\S]*tag"):
+        files.get(2)
+    with pytest.raises(SnapshotMissing, match="snapshot 5 does not exist"):
+        files.get(5)
+    with pytest.raises(SnapshotMissing, match="has none"):
+        table_with()[1].get(1)
+
+
+def test_changelogs_outlive_their_snapshots() -> None:
+    store, files = table_with(1, 2)
+    assert files.create_changelog(files.get(1))
+    assert not files.create_changelog(files.get(1))
+    store.delete("/t/snapshot/snapshot-1")
+    assert files.find_changelog(1) == snapshot(1, 1000)
+    assert files.changelogs.latest() == files.changelogs.earliest() == 1
+    assert files.find(1) is None
+
+
+def test_a_branch_has_snapshots_of_its_own() -> None:
+    store = MemoryStore()
+    SnapshotFiles(store, "/t", "dev").create(snapshot(1))
+    assert "/t/branch/branch-dev/snapshot/snapshot-1" in store.files
+    assert SnapshotFiles(store, "/t").latest_id() is None
+
+
+longs = st.integers(-(2**63), 2**63 - 1)
+snapshots = st.builds(
+    Snapshot,
+    id=longs,
+    schema_id=longs,
+    base_manifest_list=st.text(),
+    delta_manifest_list=st.text(),
+    commit_user=st.text(),
+    commit_identifier=longs,
+    commit_kind=st.sampled_from(CommitKind),
+    time_millis=longs,
+    total_record_count=longs,
+    delta_record_count=longs,
+    base_manifest_list_size=st.none() | longs,
+    changelog_manifest_list=st.none() | st.text(),
+    changelog_manifest_list_size=st.none() | longs,
+    index_manifest=st.none() | st.text(),
+    watermark=st.none() | longs,
+    statistics=st.none() | st.text(),
+    properties=st.dictionaries(st.text(), st.text()),
+    next_row_id=longs,
+)
+
+
+@given(snapshots)
+def test_snapshots_survive_their_file(one: Snapshot) -> None:
+    assert parse_snapshot(snapshot_json(one), "snapshot-1") == one

@@ -1,0 +1,83 @@
+"""BinaryRow: the row bytes behind partitions, keys, statistics and hashes (table-format 5)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import TableCorrupt
+from penstock.table.values.buffers import Bytes, Ints
+from penstock.table.values.row_codec import decode_body, encode_body
+from penstock.table.values.row_columns import RowColumns, Tail, row_columns
+from penstock.table.values.types import DataType
+
+_ARITY = struct.Struct(">i")
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryRows:
+    """Many rows end to end, without arity prefixes. Row i is data[offsets[i]:offsets[i + 1]]."""
+
+    offsets: Ints
+    data: Bytes
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> bytes:
+        return self.data[self.offsets[index] : self.offsets[index + 1]].tobytes()
+
+
+def encode_row(values: Sequence[object], types: Sequence[DataType]) -> bytes:
+    """One row of internal values, the arity in front, as manifests keep it."""
+    return _ARITY.pack(len(types)) + encode_body(values, types)
+
+
+def decode_row(data: bytes, types: Sequence[DataType]) -> tuple[object, ...]:
+    """The internal values of a row that has its arity in front."""
+    if len(data) < 4 or _ARITY.unpack_from(data)[0] != len(types):
+        raise TableCorrupt(f"not a row of {len(types)} fields", row=data[:64].hex())
+    try:
+        return decode_body(data, 4, tuple(types))
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise TableCorrupt(f"a row of {len(types)} fields is cut or foreign", row=data[:64].hex()) from error
+
+
+def encode_rows(columns: Sequence[pa.Array], types: Sequence[DataType]) -> BinaryRows:
+    """All rows of a batch, without arity prefixes. Holds the result once and the columns' slots beside it."""
+    parts = row_columns(columns, types)
+    offsets = np.zeros(parts.count + 1, np.int64)
+    np.cumsum(parts.sizes, out=offsets[1:])
+    data = np.zeros(offsets[-1], np.uint8)
+    _lay_heads(data, offsets, parts)
+    place = offsets[:-1] + parts.head_size + 8 * len(parts.slots)
+    for tail in parts.tails:
+        rows = slice(None) if tail.rows is None else tail.rows
+        _lay_tail(data, place[rows], tail)
+        place[rows] += tail.spans
+    return BinaryRows(offsets, data)
+
+
+def _lay_heads(data: Bytes, offsets: Ints, parts: RowColumns) -> None:
+    head = np.zeros((parts.count, parts.head_size + 8 * len(parts.slots)), np.uint8)
+    if parts.header is not None:
+        head[:, : parts.head_size] = parts.header
+    for i, slots in enumerate(parts.slots):
+        begin = parts.head_size + 8 * i
+        head[:, begin : begin + 8] = np.ascontiguousarray(slots).view(np.uint8).reshape(-1, 8)
+    if not parts.tails:
+        data[:] = head.reshape(-1)
+    else:
+        data[offsets[:-1, None] + np.arange(head.shape[1])] = head
+
+
+def _lay_tail(data: Bytes, place: Ints, tail: Tail) -> None:
+    """Copy every row's bytes to its place: rows of one size move as one block."""
+    for size in np.unique(tail.sizes):
+        rows = np.flatnonzero(tail.sizes == size)
+        part = tail if len(rows) == len(tail.sizes) else tail.take(rows)
+        data[place[rows, None] + np.arange(size)] = part.matrix(int(size))

@@ -1,0 +1,100 @@
+"""The values of rows as the table handles them one at a time: keys, partitions, minima and maxima.
+
+BOOLEAN bool; integers, DATE (days since 1970) and TIME (milliseconds) int; FLOAT and DOUBLE float; DECIMAL Decimal;
+strings str; bytes bytes; TIMESTAMP and LTZ int nanoseconds since 1970; ARRAY list; MAP and MULTISET list of pairs;
+ROW tuple; VARIANT the pair (value, metadata); null None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Context, Decimal, Inexact
+
+import pyarrow as pa
+
+from penstock.table.values.arrow_types import timestamp_unit, to_arrow
+from penstock.table.values.buffers import one_array
+from penstock.table.values.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType
+
+_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+# 38 digits and room to shift them; anything that would lose a digit raises.
+_EXACT = Context(prec=120, traps=[Inexact])
+
+
+def unscaled(value: Decimal, scale: int) -> int:
+    """The integer behind a DECIMAL. A digit beyond the scale raises decimal.Inexact."""
+    return int(value.scaleb(scale, _EXACT).to_integral_exact(context=_EXACT))
+
+
+def scaled(value: int, scale: int) -> Decimal:
+    return Decimal(value).scaleb(-scale, _EXACT)
+
+
+def internal_values(column: pa.Array, type_: DataType) -> list[object]:
+    return _values(one_array(column, to_arrow(type_)), type_)
+
+
+def _values(array: pa.Array, type_: DataType) -> list[object]:
+    match type_:
+        case AtomicType("TIMESTAMP" | "TIMESTAMP_LTZ"):
+            nanos = _NANOS[timestamp_unit(type_.precision)]
+            return [None if value is None else value * nanos for value in array.view(pa.int64()).to_pylist()]
+        case AtomicType("DATE" | "TIME"):
+            return list(array.view(pa.int32()).to_pylist())
+        case AtomicType("VARIANT"):
+            return [None if value is None else (value["value"], value["metadata"]) for value in array.to_pylist()]
+        case AtomicType():
+            return list(array.to_pylist())
+        case ArrayType(element):
+            return _lists(array, _values(_inside(array, array.values), element))
+        case MapType() | MultisetType():
+            key, value = entry_types(type_)
+            keys = _values(_inside(array, array.keys), key)
+            return _lists(array, list(zip(keys, _values(_inside(array, array.items), value), strict=True)))
+        case RowType(fields):
+            members = zip(array.flatten(), fields, strict=True)
+            columns = [_values(member, field.type) for member, field in members]
+            rows: list[object] = list(zip(*columns, strict=True)) if columns else [()] * len(array)
+            return [row if valid else None for row, valid in zip(rows, array.is_valid().to_pylist(), strict=True)]
+
+
+def entry_types(type_: MapType | MultisetType) -> tuple[DataType, DataType]:
+    """Key and value; a MULTISET counts its elements."""
+    if isinstance(type_, MapType):
+        return type_.key, type_.value
+    return type_.element, AtomicType("INT", nullable=False)
+
+
+def _inside(array: pa.Array, child: pa.Array) -> pa.Array:
+    first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
+    return child.slice(first, last - first)
+
+
+def _lists(array: pa.Array, values: Sequence[object]) -> list[object]:
+    ends = array.offsets.to_pylist()
+    spans = zip(ends, ends[1:], array.is_valid().to_pylist(), strict=False)
+    return [list(values[begin - ends[0] : end - ends[0]]) if valid else None for begin, end, valid in spans]
+
+
+def from_internal(values: Sequence[object], type_: DataType) -> pa.Array:
+    """A column of the public Arrow type. Nanoseconds beyond the type's precision are cut off, toward the past."""
+    return pa.array([_arrow_value(value, type_) for value in values], to_arrow(type_))
+
+
+def _arrow_value(value: object, type_: DataType) -> object:
+    if value is None:
+        return None
+    match type_, value:
+        case AtomicType("TIMESTAMP" | "TIMESTAMP_LTZ"), int():
+            return value // _NANOS[timestamp_unit(type_.precision)]
+        case AtomicType("VARIANT"), (bytes() as body, bytes() as metadata):
+            return {"value": body, "metadata": metadata}
+        case ArrayType(element), list():
+            return [_arrow_value(item, element) for item in value]
+        case MapType() | MultisetType(), list():
+            key, item = entry_types(type_)
+            return [(_arrow_value(pair[0], key), _arrow_value(pair[1], item)) for pair in value]
+        case RowType(fields), tuple():
+            members = zip(fields, value, strict=True)
+            return {field.name: _arrow_value(item, field.type) for field, item in members}
+    return value

@@ -34,4 +34,17 @@ check: env ## format, lint, types, unit tests: under two minutes
 	$(VENV)/bin/mypy
 	$(PY) -m pytest -q -n $(JOBS) -m "not slow" tests/unit
 
-.PHONY: help env lock format check
+prepare: env ## fetch what the tests run against: Java Paimon, pypaimon, Kafka, MySQL, MariaDB, PostgreSQL
+	@$(PY) -m tests.prepare
+
+# One file's tests stay in one process: servers, sessions and JVMs are started once a file.
+test: prepare ## every test; the servers and peers are real: under an hour
+	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile
+
+interop: prepare ## ours against Java Paimon and pypaimon, both ways
+	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile tests/golden tests/interop
+
+chaos: prepare ## processes killed, networks cut
+	@$(PY) -m pytest -q tests/chaos
+
+.PHONY: help env lock format check prepare test interop chaos

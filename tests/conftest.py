@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,19 +11,27 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.oracle.client import Oracle, what_is_missing
+from tests.interop.oracle.client import Oracle
+from tests.interop.pypaimon.client import Pypaimon
 
 JVMS = 2
+# What a mark needs on the PATH, and cannot fetch for itself.
+TOOLS = {"java": ("java", "javac", "mvn"), "kafka": ("java", "mvn"), "mysql": ("apt-get", "dpkg-deb")}
 
 
 @pytest.fixture(scope="session")
 def oracle(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[Oracle]:
     """Java Paimon, started once for each test process; two processes of one run may have it."""
-    if (reason := what_is_missing()) is not None:
-        pytest.skip(reason)
     own = tmp_path_factory.getbasetemp()
     shared = own if worker_id == "master" else own.parent
     with one_of(shared, "jvm", JVMS), Oracle.started(log=own / "oracle.log") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def pypaimon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pypaimon]:
+    """pypaimon in its own environment and process."""
+    with Pypaimon.started(tmp_path_factory.mktemp("pypaimon")) as running:
         yield running
 
 
@@ -42,9 +51,17 @@ def one_of(folder: Path, name: str, places: int) -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    marks = {"oracle": pytest.mark.java, "pypaimon": pytest.mark.pypaimon}
     for item in items:
-        if "oracle" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.java)
+        for fixture in marks.keys() & set(getattr(item, "fixturenames", ())):
+            item.add_marker(marks[fixture])
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for mark in item.iter_markers():
+        absent = [tool for tool in TOOLS.get(mark.name, ()) if shutil.which(tool) is None]
+        if absent:
+            pytest.skip(f"CANNOT RUN HERE: tests marked {mark.name} need {', '.join(absent)} on the PATH")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

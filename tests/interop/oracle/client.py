@@ -15,7 +15,6 @@ import fcntl
 import importlib.util
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,7 +23,6 @@ from typing import Any
 from tests.golden.relations import Change, Relation, Type
 
 HERE = Path(__file__).resolve().parent
-TOOLS = ("java", "javac", "jar", "mvn")
 Rows = Iterable[Sequence[Any]]
 
 
@@ -34,16 +32,6 @@ class JavaRefused(Exception):
     def __init__(self, operation: Mapping[str, Any], message: str, trace: str) -> None:
         super().__init__(f"{operation['op']}: {message}")
         self.message, self.trace = message, trace
-
-
-def what_is_missing() -> str | None:
-    """Why the oracle cannot run on this machine, or None when it can."""
-    absent = [tool for tool in TOOLS if shutil.which(tool) is None]
-    return (
-        f"Java Paimon cannot be asked here: {', '.join(absent)} not on the PATH (a JDK and Maven are needed)"
-        if absent
-        else None
-    )
 
 
 def home() -> Path:

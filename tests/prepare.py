@@ -1,0 +1,47 @@
+"""Fetch what the tests run against, before the clock of the first test starts; everything is kept for the next run.
+
+What cannot be had here is said now; the tests that need it say it again, and the run goes on without them.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.golden.cases import unpacked
+from tests.interop.oracle import client as oracle
+from tests.interop.pypaimon import client as pypaimon
+
+SERVERS = Path(__file__).resolve().parent / "servers"
+
+
+def server(kind: str) -> Callable[[], object]:
+    return lambda: subprocess.run([SERVERS / f"{kind}.sh", "install"], check=True)
+
+
+STEPS: dict[str, Callable[[], object]] = {
+    "golden tables": unpacked,
+    "Java Paimon": oracle.prepare,
+    "pypaimon": pypaimon.prepare,
+    "Kafka": server("kafka"),
+    "MySQL": server("mysql"),
+    "MariaDB": server("mariadb"),
+    "PostgreSQL": server("postgres"),
+}
+
+
+def main() -> None:
+    for name, fetch in STEPS.items():
+        started = time.monotonic()
+        try:
+            fetch()
+        except (subprocess.CalledProcessError, OSError) as error:
+            print(f"prepare: {name} IS NOT TO BE HAD HERE: {error}", flush=True)
+        else:
+            print(f"prepare: {name} ready after {time.monotonic() - started:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

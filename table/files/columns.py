@@ -1,0 +1,132 @@
+"""Which columns stand in a data file, under which ids, and how each is laid out there (table-format 7.1 to 7.4).
+
+Rows in memory are the table's columns, led in tables with a primary key by `_SEQUENCE_NUMBER` and `_VALUE_KIND`. Files
+repeat the key as `_KEY_<column>` in front; nothing ever reads these columns, since the key stands among the values too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from penstock.table.files.errors import NullRefused
+from penstock.table.files.relayout import relayout_column
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.arrow_types import to_arrow
+from penstock.table.values.types import (
+    ArrayType,
+    AtomicType,
+    DataType,
+    Field,
+    MapType,
+    MultisetType,
+    RowType,
+    with_nullability,
+)
+
+KEY_PREFIX = "_KEY_"
+_KEY_ID_BASE = 2**30 - 1
+_ELEMENT_ID_BASE = 2**29 - 1
+_ELEMENT_IDS_PER_FIELD = 1024
+
+SEQUENCE_NUMBER = Field(2147483646, "_SEQUENCE_NUMBER", AtomicType("BIGINT", nullable=False))
+VALUE_KIND = Field(2147483645, "_VALUE_KIND", AtomicType("TINYINT", nullable=False))
+SYSTEM_FIELDS = (SEQUENCE_NUMBER, VALUE_KIND)
+
+_ID_ATTRIBUTE = {"parquet": "PARQUET:field_id", "orc": "paimon.id"}
+
+
+def row_fields(schema: TableSchema) -> tuple[Field, ...]:
+    """The columns of rows in memory."""
+    return (*SYSTEM_FIELDS, *schema.fields) if schema.primary_keys else schema.fields
+
+
+def file_fields(schema: TableSchema) -> tuple[Field, ...]:
+    """The columns of a file, in the file's order."""
+    if schema.options.get("data-file.thin-mode", "false").lower() == "true":
+        return row_fields(schema)
+    keys = schema.select(schema.trimmed_primary_keys)
+    return (*(_key_field(key) for key in keys), *row_fields(schema))
+
+
+def _key_field(field: Field) -> Field:
+    type_ = with_nullability(field.type, nullable=False)
+    return Field(_KEY_ID_BASE + field.id, KEY_PREFIX + field.name, type_)
+
+
+def source_of(field: Field) -> str:
+    """The column of rows in memory that a file's column is taken from."""
+    return field.name.removeprefix(KEY_PREFIX) if field.id >= _KEY_ID_BASE else field.name
+
+
+def has_nanoseconds(type_: DataType) -> bool:
+    """Whether a value of the type holds a timestamp of more than six digits, anywhere in it."""
+    match type_:
+        case AtomicType("TIMESTAMP" | "TIMESTAMP_LTZ"):
+            return type_.precision > 6
+        case ArrayType(element) | MultisetType(element):
+            return has_nanoseconds(element)
+        case MapType(key, value):
+            return has_nanoseconds(key) or has_nanoseconds(value)
+        case RowType(fields):
+            return any(has_nanoseconds(member.type) for member in fields)
+    return False
+
+
+def stored_schema(fields: tuple[Field, ...], file_format: str) -> pa.Schema:
+    """The Arrow schema by which a Parquet or ORC file is written: its units, nullability and field ids."""
+    return pa.schema([stored_field(field, file_format) for field in fields])
+
+
+def stored_field(field: Field, file_format: str) -> pa.Field:
+    stored = _stored(field.type, file_format, field.id, 0)
+    return pa.field(field.name, stored, field.type.nullable, _numbered(file_format, field.id))
+
+
+def _stored(type_: DataType, file_format: str, column: int, depth: int) -> pa.DataType:
+    def member(name: str, of: DataType, sign: int = 1) -> pa.Field:
+        number = _ELEMENT_ID_BASE + sign * (_ELEMENT_IDS_PER_FIELD * column + depth + 1)
+        inner = _stored(of, file_format, column, depth + 1)
+        return pa.field(name, inner, of.nullable, _numbered(file_format, number))
+
+    match type_:
+        case AtomicType():
+            return _stored_atom(type_, file_format)
+        case ArrayType(element):
+            return pa.list_(member("element", element))
+        case MapType(key, value):
+            return pa.map_(member("key", with_nullability(key, nullable=False), -1), member("value", value))
+        case MultisetType(element):
+            count = AtomicType("INT", nullable=False)
+            return pa.map_(member("key", with_nullability(element, nullable=False), -1), member("value", count))
+        case RowType(fields):
+            return pa.struct([stored_field(inner, file_format) for inner in fields])
+
+
+def _stored_atom(type_: AtomicType, file_format: str) -> pa.DataType:
+    match type_.root:
+        case "TIME" if file_format == "orc":
+            return pa.int32()
+        case "TIMESTAMP" | "TIMESTAMP_LTZ" if file_format == "parquet" and type_.precision == 0:
+            return to_arrow(replace(type_, precision=3))  # Parquet knows no whole seconds
+    return to_arrow(type_)
+
+
+def _numbered(file_format: str, number: int) -> dict[str, str]:
+    return {_ID_ATTRIBUTE[file_format]: str(number)}
+
+
+def stored_rows(rows: pa.Table, fields: tuple[Field, ...], stored: pa.Schema) -> pa.Table:
+    """Rows in memory as the columns of a file. Copies only columns whose layout differs."""
+    columns = []
+    for field, place in zip(fields, stored, strict=True):
+        column = rows.column(source_of(field))
+        if not place.nullable and column.null_count:
+            raise NullRefused(
+                f"column {source_of(field)} is NOT NULL, a row holds null",
+                column=source_of(field),
+                hint="give every row a value there, deletes as well, or make the column nullable",
+            )
+        columns.append(relayout_column(column, place.type))
+    return pa.Table.from_arrays(columns, schema=stored)

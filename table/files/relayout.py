@@ -1,0 +1,60 @@
+"""The same values in another Arrow type: units of time, text and list layouts, names and nullability of members.
+
+Files and memory differ in no more than that. What changes a value is a cast (`values.casts`), not this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+
+def relayout(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """`array` as `target`, which has the same nesting; members of structs are matched by place.
+
+    Copies nothing but what differs. ArrowInvalid when a value does not fit the target.
+    """
+    return array if array.type.equals(target) else map_leaves(array, target, _leaf)
+
+
+def map_leaves(array: pa.Array, target: pa.DataType, leaf: Callable[[pa.Array, pa.DataType], pa.Array]) -> pa.Array:
+    """`array` rebuilt as `target`, with `leaf(values, type)` for what is not nested."""
+    source = array.type
+    if pa.types.is_dictionary(source):
+        return map_leaves(array.dictionary_decode(), target, leaf)
+    if pa.types.is_map(target) and pa.types.is_map(source):
+        key, value = target.key_field, target.item_field
+        members = [map_leaves(array.keys, key.type, leaf), map_leaves(array.items, value.type, leaf)]
+        return nested(array, target, pa.StructArray.from_arrays(members, fields=[key, value]))
+    if pa.types.is_list(target) and pa.types.is_list(source):
+        return nested(array, target, map_leaves(array.values, target.value_type, leaf))
+    if pa.types.is_struct(target) and pa.types.is_struct(source):
+        fields = [target.field(place) for place in range(target.num_fields)]
+        members = [map_leaves(array.field(place), field.type, leaf) for place, field in enumerate(fields)]
+        return pa.StructArray.from_arrays(members, fields=fields, mask=array.is_null() if array.null_count else None)
+    return leaf(array, target)
+
+
+def nested(array: pa.Array, target: pa.DataType, child: pa.Array) -> pa.Array:
+    """A list or map array of the same lengths and nulls over another child."""
+    return pa.Array.from_buffers(
+        target, len(array), array.buffers()[:2], array.null_count, array.offset, children=[child]
+    )
+
+
+def _leaf(array: pa.Array, target: pa.DataType) -> pa.Array:
+    source = array.type
+    if source.equals(target):
+        return array
+    if pa.types.is_timestamp(target) and pa.types.is_timestamp(source) and source.unit == target.unit:
+        return array.view(target)  # a zone is a label: both count from the epoch of UTC
+    if pa.types.is_time(target) and source.equals(pa.int32()):
+        return array.view(target)
+    return array.cast(target)
+
+
+def relayout_column(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
+    if column.type.equals(target):
+        return column
+    return pa.chunked_array([relayout(chunk, target) for chunk in column.chunks], target)

@@ -1,0 +1,38 @@
+"""What a change looks like: bytes of a known format to ChangeBatches.
+
+Nothing here knows a Paimon type: columns are text or native Arrow, beside the type the source declares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.errors import ConfigError
+from penstock.formats import canal
+from penstock.formats.change import Decoded, DecodeOptions, Messages
+
+Decode = Callable[[Messages, DecodeOptions], Decoded]
+
+FORMATS: dict[str, Decode] = {
+    "canal-json": canal.decode,
+}
+# Larger chunks are slower and cost memory, smaller ones lose to the fixed cost of a parse (measured).
+CHUNK = 20_000
+
+
+def check_format(name: str) -> str:
+    """The format's own spelling, or ConfigError for one there is none of."""
+    known = name.lower()
+    if known not in FORMATS:
+        raise ConfigError(f"This format: {name} is not supported.", hint=f"value.format is one of {', '.join(FORMATS)}")
+    return known
+
+
+def decode(name: str, messages: Messages, options: DecodeOptions | None = None) -> Decoded:
+    """Decode all messages in chunks. Never raises for a bad record, only for a format there is none of."""
+    read = FORMATS[check_format(name)]
+    options = options or DecodeOptions()
+    decoded = Decoded()
+    for start in range(0, len(messages), CHUNK):
+        decoded.extend(read(messages.slice(start, start + CHUNK), options))
+    return decoded

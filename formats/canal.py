@@ -1,0 +1,211 @@
+"""canal-json: one flat object per event and table, many rows a message, every value a string.
+
+Messages are grouped by database, table, the bytes of `mysqlType` and of `pkNames`, so that a group has one source
+schema. Large groups are parsed in bulk (canal_bulk.py), small and odd ones record by record; both give the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import accumulate
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import DecodeError
+from penstock.formats.canal_bulk import decode_bulk
+from penstock.formats.canal_message import (
+    NAME,
+    OPERATIONS,
+    WITHOUT_ROWS,
+    Envelope,
+    Texts,
+    read_envelope,
+    read_names,
+    read_old,
+    read_rows,
+    read_types,
+)
+from penstock.formats.canal_values import Convert, converter
+from penstock.formats.change import (
+    BAD_VALUE,
+    Decoded,
+    DecodeOptions,
+    ImageRule,
+    Messages,
+    SourceField,
+    SourceSchema,
+    Truncation,
+)
+from penstock.formats.envelope import NULL, UNREADABLE, missing, read_envelopes, unknown_operation
+from penstock.formats.faults import Faults
+from penstock.formats.rows import Read, Rows, bad_record
+from penstock.formats.texts import text_column
+
+# One call of Arrow's reader gets at most so much; its offsets are 32 bit.
+SPAN_BYTES = 64 << 20
+# What a row has about, to see that a group of few messages is large because each has many rows.
+ROW_BYTES = 300
+
+
+class Group:
+    """The messages of one source schema, by number."""
+
+    def __init__(self, first: Envelope) -> None:
+        self.database, self.table = first.database, first.table
+        self.types, self.keys = first.mysql_type, first.pk_names
+        self.numbers: list[int] = []
+        self.members: list[Envelope] = []
+
+
+def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+    decoded = Decoded()
+    envelopes = read_envelopes(messages, read_envelope, decoded)
+    for group in _groups(envelopes, messages, decoded):
+        _decode_group(group, messages, options, decoded)
+    return decoded
+
+
+def _groups(envelopes: Sequence[Envelope | None], messages: Messages, decoded: Decoded) -> list[Group]:
+    groups: dict[tuple[object, ...], Group] = {}
+    latest: dict[str | None, Group] = {}
+    for number, envelope in enumerate(envelopes):
+        if envelope is None:
+            continue
+        if envelope.is_ddl or envelope.type not in OPERATIONS or envelope.data == NULL:
+            _set_aside(envelope, number, messages, decoded)
+            continue
+        if envelope.type == "UPDATE" and envelope.old == NULL:
+            decoded.bad.append(bad_record(messages, number, missing(NAME, "old", "type", "UPDATE")))
+            continue
+        # Comparing the bytes is far cheaper than hashing them, and a table's declaration seldom changes.
+        group = latest.get(envelope.table)
+        if (
+            group is None
+            or group.types != envelope.mysql_type
+            or group.keys != envelope.pk_names
+            or group.database != envelope.database
+        ):
+            identity = (envelope.database, envelope.table, bytes(envelope.mysql_type), bytes(envelope.pk_names))
+            group = latest[envelope.table] = groups.setdefault(identity, Group(envelope))
+        group.numbers.append(number)
+        group.members.append(envelope)
+    return list(groups.values())
+
+
+def _set_aside(envelope: Envelope, number: int, messages: Messages, decoded: Decoded) -> None:
+    """Messages that bring no rows: counted by operation, or bad when nobody knows what they are."""
+    operation = envelope.type
+    if envelope.is_ddl or operation in WITHOUT_ROWS:
+        decoded.skipped[operation or "DDL"] += 1
+        if operation == "TRUNCATE":
+            place = int(messages.offsets[number])
+            decoded.truncations.append(Truncation(place, envelope.database, envelope.table))
+        return
+    if operation is None:
+        error = missing(NAME, "type")
+    elif operation not in OPERATIONS:
+        error = unknown_operation(operation)
+    else:
+        error = missing(NAME, "data")
+    decoded.bad.append(bad_record(messages, number, error))
+
+
+@lru_cache(maxsize=8192)
+def _declared(types: bytes, keys: bytes) -> tuple[tuple[SourceField, ...] | None, tuple[str, ...]]:
+    """The fields (None where the message declares none) and the primary keys."""
+    declared, names = read_types(types), read_names(keys)
+    if declared is None:
+        return None, tuple(names or ())
+    return tuple(SourceField(name, text) for name, text in declared.items()), tuple(names or ())
+
+
+@lru_cache(maxsize=8192)
+def _converters(fields: tuple[SourceField, ...]) -> tuple[Convert | None, ...]:
+    return tuple(None if field.type is None else converter(field.name, field.type) for field in fields)
+
+
+def _decode_group(group: Group, messages: Messages, options: DecodeOptions, decoded: Decoded) -> None:
+    try:
+        fields, keys = _declared(bytes(group.types), bytes(group.keys))
+    except UNREADABLE as error:
+        wrong = DecodeError(f"mysqlType or pkNames cannot be read: {error}", reason=BAD_VALUE)
+        decoded.bad += [bad_record(messages, number, wrong) for number in group.numbers]
+        return
+    rule = options.rule(group.database, group.table, keys)
+    if fields is None:
+        _decode_undeclared(group, keys, rule, messages, decoded)
+        return
+    schema = SourceSchema("mysql", group.database, group.table, fields, keys)
+    for start, stop in _spans(group.members):
+        members, numbers = group.members[start:stop], group.numbers[start:stop]
+        size = sum(len(member.data) for member in members)
+        if fields and (len(members) >= options.bulk_rows or size >= options.bulk_rows * ROW_BYTES):
+            try:
+                decode_bulk(members, np.array(numbers, np.int64), schema, _converters(fields), rule, messages, decoded)
+                continue
+            except pa.ArrowInvalid:
+                pass  # something odd is among the rows; record by record it is found and named
+        names = [field.name for field in fields]
+        rows = _read_records(members, numbers, names, rule, messages, decoded)
+        rows.batch(schema, [_reader(convert) for convert in _converters(fields)], messages, decoded)
+
+
+def _spans(members: Sequence[Envelope]) -> Iterator[tuple[int, int]]:
+    ends = list(accumulate(len(member.data) for member in members))
+    start = 0
+    while start < len(ends):
+        done = ends[start - 1] if start else 0
+        stop = max(int(np.searchsorted(ends, done + SPAN_BYTES, side="right")), start + 1)
+        yield start, stop
+        start = stop
+
+
+def _decode_undeclared(
+    group: Group, keys: tuple[str, ...], rule: ImageRule, messages: Messages, decoded: Decoded
+) -> None:
+    rows = _read_records(group.members, group.numbers, None, rule, messages, decoded)
+    fields = tuple(SourceField(name) for name in rows.names())
+    schema = SourceSchema("text", group.database, group.table, fields, keys)
+    rows.batch(schema, [_reader(None)] * len(fields), messages, decoded)
+
+
+def _reader(convert: Convert | None) -> Read:
+    def read(values: list[str | None], faults: Faults) -> pa.Array:
+        texts = text_column(values)
+        return convert(texts, faults) if convert else texts
+
+    return read
+
+
+def _read_records(
+    members: Sequence[Envelope],
+    numbers: Sequence[int],
+    names: Sequence[str] | None,
+    rule: ImageRule,
+    messages: Messages,
+    decoded: Decoded,
+) -> Rows:
+    rows = Rows(rule, names)
+    for number, member in zip(numbers, members, strict=True):
+        try:
+            after = read_rows(member.data, decoded)
+            olds = read_old(member.old, decoded) if rows.needs_before and member.type == "UPDATE" else []
+        except DecodeError as error:
+            decoded.bad.append(bad_record(messages, number, error))
+            continue
+        _add_rows(rows, number, member, after, olds)
+    return rows
+
+
+def _add_rows(rows: Rows, number: int, member: Envelope, after: Sequence[Texts], olds: Sequence[Texts | None]) -> None:
+    time = member.time()
+    for place, row in enumerate(after):
+        if member.type == "UPDATE":
+            old = olds[place] if place < len(olds) else None
+            rows.change(number, time, {**row, **(old or {})}, row, place)
+        elif member.type == "DELETE":
+            rows.change(number, time, row, None, place)
+        else:
+            rows.change(number, time, None, row, place)

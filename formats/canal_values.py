@@ -1,0 +1,137 @@
+"""What canal's texts mean where they are not simply text: numbers for ENUM, SET and BIT, characters for bytes, WKB.
+
+Each function takes the text column of one declared type and gives the column others can cast: ENUM as text, SET as a
+list of texts, BIT(n) as big-endian bytes, binary types as bytes, geometry as GeoJSON text. All else stays text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.formats.faults import Faults, map_distinct
+from penstock.formats.geometry import geojson
+from penstock.formats.mysql_type import MysqlType, parse_mysql_type
+
+Convert = Callable[[pa.Array, Faults], pa.Array]
+
+BINARY_TYPES = frozenset({"BINARY", "VARBINARY", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"})
+GEOMETRY_TYPES = frozenset(
+    [
+        "GEOMETRY",
+        "POINT",
+        "LINESTRING",
+        "POLYGON",
+        "MULTIPOINT",
+        "MULTILINESTRING",
+        "MULTIPOLYGON",
+        "GEOMETRYCOLLECTION",
+        "GEOMCOLLECTION",
+    ]
+)
+_LATIN_LEADS = (0xC2, 0xC3)  # UTF-8 writes U+0080 to U+00FF as one of these and one more byte
+_SRID_BYTES = 4
+
+
+def converter(column: str, declared: str) -> Convert | None:
+    """None where the text is the value."""
+    kind = parse_mysql_type(declared)
+    if kind.name == "ENUM":
+        return partial(enum_labels, options=kind.options, what=_what(column, "ENUM"))
+    if kind.name == "SET":
+        return partial(set_members, options=kind.options, what=_what(column, "SET"))
+    if kind.name == "BIT" and (kind.length or 1) > 1:
+        return partial(bit_bytes, kind=kind, what=_what(column, declared))
+    if kind.name in BINARY_TYPES:
+        return lambda texts, _faults: latin1_bytes(texts)
+    if kind.name in GEOMETRY_TYPES:
+        return partial(geometry_texts, what=_what(column, declared))
+    return None
+
+
+def _what(column: str, declared: str) -> str:
+    return f"the value of column {column} does not fit {declared}"
+
+
+def enum_labels(texts: pa.Array, faults: Faults, options: tuple[str, ...], what: str) -> pa.Array:
+    def label(text: str) -> str:
+        if not text.isdecimal():
+            return text
+        number = int(text)
+        if number > len(options):
+            # A label may be made of digits, and then it came as itself.
+            if text in options:
+                return text
+            raise ValueError(f"option {text} of {len(options)}")
+        return options[number - 1] if number else ""
+
+    return map_distinct(texts, label, pa.string(), what, faults)
+
+
+def set_members(texts: pa.Array, faults: Faults, options: tuple[str, ...], what: str) -> pa.Array:
+    def members(text: str) -> list[str]:
+        if not text.isdecimal():
+            return text.split(",") if text else []
+        mask = int(text)
+        if mask >> len(options):
+            raise ValueError(f"mask {text} over {len(options)} options")
+        return [option for bit, option in enumerate(options) if mask >> bit & 1]
+
+    return map_distinct(texts, members, pa.list_(pa.string()), what, faults)
+
+
+def bit_bytes(texts: pa.Array, faults: Faults, kind: MysqlType, what: str) -> pa.Array:
+    bits = kind.length or 1
+    width = (bits + 7) // 8
+
+    def one(text: str) -> bytes:
+        if not text.isdecimal() or int(text) >> bits:
+            raise ValueError(f"{text[:40]!r} is no number of {bits} bits")
+        return int(text).to_bytes(width, "big")
+
+    try:
+        numbers = texts.cast(pa.uint64())
+    except pa.ArrowInvalid:
+        return map_distinct(texts, one, pa.binary(), what, faults)
+    if bits < 64 and pc.any(pc.greater(numbers, pa.scalar((1 << bits) - 1, pa.uint64()))).as_py():
+        return map_distinct(texts, one, pa.binary(), what, faults)
+    filled = numbers.fill_null(0).to_numpy().astype(">u8").view(np.uint8).reshape(-1, 8)[:, 8 - width :]
+    offsets = np.arange(len(texts) + 1, dtype=np.int32) * width
+    whole = pa.Array.from_buffers(
+        pa.binary(), len(texts), [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(filled))]
+    )
+    return pc.if_else(numbers.is_valid(), whole, pa.scalar(None, pa.binary()))
+
+
+def latin1_bytes(texts: pa.Array) -> pa.Array:
+    """Characters to bytes one to one; a text with a character above U+00FF is real text and keeps its UTF-8."""
+    if pc.all(pc.string_is_ascii(texts)).as_py() is not False:
+        return texts.cast(pa.binary())
+    valid = texts.is_valid()
+    full = pc.fill_null(texts, "")
+    offsets = np.frombuffer(full.buffers()[1], np.int32)[full.offset : full.offset + len(full) + 1].astype(np.int64)
+    data = np.frombuffer(full.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
+    offsets -= offsets[0]
+    row_of_byte = np.repeat(np.arange(len(full)), np.diff(offsets))
+    is_text = np.zeros(len(full), bool)
+    is_text[row_of_byte[data > _LATIN_LEADS[1]]] = True
+    lead = ((data == _LATIN_LEADS[0]) | (data == _LATIN_LEADS[1])) & ~is_text[row_of_byte]
+    follows = np.flatnonzero(lead) + 1
+    out = data.copy()
+    out[follows] = (data[follows] & 0x3F) | ((data[follows - 1] & 0x03) << 6)
+    dropped = np.concatenate(([0], np.cumsum(lead)))[offsets]
+    shrunk = (offsets - dropped).astype(np.int32)
+    whole = pa.Array.from_buffers(pa.binary(), len(full), [None, pa.py_buffer(shrunk), pa.py_buffer(out[~lead])])
+    return pc.if_else(valid, whole, pa.scalar(None, pa.binary()))
+
+
+def geometry_texts(texts: pa.Array, faults: Faults, what: str) -> pa.Array:
+    def text(value: str) -> str:
+        data = value.encode("latin-1", "strict")
+        return geojson(data[_SRID_BYTES:], int.from_bytes(data[:_SRID_BYTES], "little"))
+
+    return map_distinct(texts, text, pa.string(), what, faults)

@@ -1,0 +1,154 @@
+"""What every format is reduced to: rows of one source schema as Arrow columns, with row kinds and places.
+
+A format module has one function, `decode(messages, options) -> Decoded`. It never raises for a record it cannot read:
+such a record comes back in `bad` with its place, its bytes and the reason, and the caller's policy decides.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = 0, 1, 2, 3
+
+# Why a record is bad. The caller counts by these; the message says the rest.
+NOT_JSON = "not-json"
+MISSING_FIELD = "missing-field"
+UNKNOWN_OPERATION = "unknown-operation"
+BAD_VALUE = "bad-value"
+
+TableName = tuple[str | None, str | None]
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+Kinds = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceField:
+    """One column as the producer declares it; `type` is None where the format declares none."""
+
+    name: str
+    type: str | None = None
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSchema:
+    """`dialect` says how to read the type texts: mysql, debezium, avro, aliyun, or text where there are none."""
+
+    dialect: str
+    database: str | None
+    table: str | None
+    fields: tuple[SourceField, ...]
+    primary_keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeBatch:
+    """Rows of one source schema in message order: `columns` has one column per field of the schema, same order.
+
+    `pos` is the offset of the message, `sub` the place in it (twice the row number, plus one for the row after the
+    change), so that (pos, sub) orders all rows of a range whatever the batches they stand in. `event_time` is in
+    milliseconds, -1 where the message has none.
+    """
+
+    schema: SourceSchema
+    columns: pa.RecordBatch
+    kinds: Kinds
+    pos: Int64s
+    sub: Int32s
+    event_time: Int64s
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Messages of one partition in offset order. `keys` is None where the source has no keys."""
+
+    values: Sequence[bytes | None]
+    offsets: Int64s
+    keys: Sequence[bytes | None] | None = None
+    timestamps: Int64s | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def slice(self, start: int, stop: int) -> Messages:
+        keys = None if self.keys is None else self.keys[start:stop]
+        timestamps = None if self.timestamps is None else self.timestamps[start:stop]
+        return Messages(self.values[start:stop], self.offsets[start:stop], keys, timestamps)
+
+
+@dataclass(frozen=True, slots=True)
+class BadRecord:
+    """A message of which no row was taken. `reason_class` is one of the constants above."""
+
+    pos: int
+    reason_class: str
+    message: str
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """The source emptied a table at this place; whether the target follows is the caller's option."""
+
+    pos: int
+    database: str | None
+    table: str | None
+
+
+@dataclass(slots=True)
+class Decoded:
+    """`skipped` counts messages without rows by operation; `repaired` counts texts with unpaired surrogates."""
+
+    batches: list[ChangeBatch] = field(default_factory=list)
+    bad: list[BadRecord] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    truncations: list[Truncation] = field(default_factory=list)
+    repaired: int = 0
+
+    def extend(self, other: Decoded) -> None:
+        self.batches += other.batches
+        self.bad += other.bad
+        self.skipped += other.skipped
+        self.truncations += other.truncations
+        self.repaired += other.repaired
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRule:
+    """Which rows an update gives in one source table.
+
+    `watch`: columns whose change moves the row to another key or partition, so that it becomes -D and +I instead of
+    -U and +U. With `before_images="key-changes"` an update that moves nothing gives +U alone.
+    """
+
+    before_images: Literal["all", "key-changes"] = "all"
+    watch: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeOptions:
+    """`watch_columns` adds to the primary keys the messages declare; an entry in `tables` replaces both."""
+
+    before_images: Literal["all", "key-changes"] = "all"
+    watch_columns: frozenset[str] = frozenset()
+    tables: Mapping[TableName, ImageRule] = field(default_factory=dict)
+    zone: str = "UTC"
+    registry: object | None = None
+    ogg_name_parts: int | None = None
+    # Groups of at least so many rows are parsed in bulk; below, a call's fixed cost outweighs the gain (measured).
+    bulk_rows: int = 200
+
+    def rule(self, database: str | None, table: str | None, primary_keys: tuple[str, ...]) -> ImageRule:
+        own = self.tables.get((database, table))
+        return own or ImageRule(self.before_images, self.watch_columns.union(primary_keys))

@@ -1,0 +1,52 @@
+"""Values that do not fit: which rows of a batch have one, and why. Their messages are taken back whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import DecodeError
+from penstock.formats.change import BAD_VALUE, Int64s
+
+
+class Faults:
+    """Row numbers of one batch with the first reason each, and messages that are bad as a whole."""
+
+    def __init__(self) -> None:
+        self.reasons: dict[int, str] = {}
+        self.messages: dict[int, DecodeError] = {}
+
+    def add(self, rows: Iterable[int], reason: str) -> None:
+        for row in rows:
+            self.reasons.setdefault(int(row), reason)
+
+    def bad_messages(self, message_of_row: Int64s) -> dict[int, DecodeError]:
+        """The messages to take back, by number, each with its first reason."""
+        bad = dict(self.messages)
+        for row, reason in sorted(self.reasons.items()):
+            bad.setdefault(int(message_of_row[row]), DecodeError(reason, reason=BAD_VALUE))
+        return dict(sorted(bad.items()))
+
+    def __bool__(self) -> bool:
+        return bool(self.reasons or self.messages)
+
+
+def map_distinct(
+    column: pa.Array, convert: Callable[[str], object], kind: pa.DataType, what: str, faults: Faults
+) -> pa.Array:
+    """`convert` of each distinct value. A ValueError of it makes the value null and its rows faulty."""
+    encoded = column.dictionary_encode()
+    values: list[object] = []
+    wrong: dict[int, str] = {}
+    for number, text in enumerate(encoded.dictionary.to_pylist()):
+        try:
+            values.append(convert(text))
+        except ValueError as error:
+            values.append(None)
+            wrong[number] = f"{what}: {error}"
+    for number, reason in wrong.items():
+        rows = np.flatnonzero(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False) == number)
+        faults.add(rows, reason)
+    return pa.array(values, kind).take(encoded.indices)

@@ -1,0 +1,92 @@
+"""WKB to GeoJSON text, as the peer prints it: members in a fixed order, no blanks, whole numbers without fraction."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+
+_NAMES = {
+    1: "Point",
+    2: "LineString",
+    3: "Polygon",
+    4: "MultiPoint",
+    5: "MultiLineString",
+    6: "MultiPolygon",
+    7: "GeometryCollection",
+}
+_COLLECTION = 7
+_SRID_FLAG = 0x20000000
+_MAX_DEPTH = 32
+
+
+def geojson(wkb: bytes, srid: int = 0) -> str:
+    """ValueError for bytes that are no WKB of a flat geometry. An SRID inside the WKB wins."""
+    try:
+        geometry = _Wkb(wkb)
+        kind, body = geometry.geometry(0)
+    except struct.error as error:
+        raise ValueError("the geometry ends early") from error
+    if geometry.at != len(wkb):
+        raise ValueError(f"{len(wkb) - geometry.at} bytes follow the geometry")
+    member = "geometries" if kind == _COLLECTION else "coordinates"
+    return f'{{"{member}":{body},"type":"{_NAMES[kind]}","srid":{geometry.srid or srid}}}'
+
+
+class _Wkb:
+    """A cursor over well-known binary; every nested geometry has its own byte order."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+        self.srid = 0
+        self.order = "<"
+
+    def geometry(self, depth: int) -> tuple[int, str]:
+        if depth > _MAX_DEPTH:
+            raise ValueError("the geometry is nested too deeply")
+        self.order = "<" if self.data[self.at : self.at + 1] == b"\x01" else ">"
+        self.at += 1
+        kind = self.unsigned()
+        if kind & _SRID_FLAG:
+            self.srid, kind = self.unsigned(), kind & ~_SRID_FLAG
+        match kind:
+            case 1:
+                return kind, self.position()
+            case 2:
+                return kind, self.positions()
+            case 3:
+                return kind, self.array(self.positions)
+            case 4 | 5 | 6:
+                return kind, self.array(lambda: self.geometry(depth + 1)[1])
+            case 7:
+                return kind, self.array(lambda: self.member(depth + 1))
+        raise ValueError(f"geometry type {kind} is not known")
+
+    def member(self, depth: int) -> str:
+        kind, body = self.geometry(depth)
+        member = "geometries" if kind == _COLLECTION else "coordinates"
+        return f'{{"type":"{_NAMES[kind]}","{member}":{body}}}'
+
+    def unsigned(self) -> int:
+        (value,) = struct.unpack_from(f"{self.order}I", self.data, self.at)
+        self.at += 4
+        return int(value)
+
+    def position(self) -> str:
+        x, y = struct.unpack_from(f"{self.order}dd", self.data, self.at)
+        self.at += 16
+        return f"[{_number(x)},{_number(y)}]"
+
+    def positions(self) -> str:
+        return self.array(self.position)
+
+    def array(self, element: Callable[[], str]) -> str:
+        # An element takes bytes, so a forged count ends at the end of the data.
+        return "[" + ",".join([element() for _ in range(self.unsigned())]) + "]"
+
+
+def _number(value: float) -> str:
+    if not math.isfinite(value):
+        raise ValueError("a coordinate is not finite")
+    return str(int(value)) if value.is_integer() else repr(value)

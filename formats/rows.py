@@ -1,0 +1,134 @@
+"""From rows gathered by source schema to ChangeBatches: the per-record path of every format.
+
+A format puts each change in with `Rows.change`; the rule of its table decides which rows an update gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import DecodeError
+from penstock.formats.change import (
+    DELETE,
+    INSERT,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    BadRecord,
+    ChangeBatch,
+    Decoded,
+    ImageRule,
+    Messages,
+    SourceSchema,
+)
+from penstock.formats.faults import Faults
+
+Row = Mapping[str, Any]
+Read = Callable[[list[Any], Faults], pa.Array]
+
+
+class Rows:
+    """Rows of one source schema with the number of their message, in message order."""
+
+    def __init__(self, rule: ImageRule, names: Iterable[str] | None = None) -> None:
+        self.all_images = rule.before_images == "all"
+        self.watch = {name.lower() for name in rule.watch}
+        # Where the columns are declared, no other member counts.
+        self.watched = None if names is None else [name for name in names if name.lower() in self.watch]
+        self.rows: list[Row] = []
+        self.kinds: list[int] = []
+        self.at: list[int] = []
+        self.sub: list[int] = []
+        self.times: list[int] = []
+
+    def change(self, at: int, time: int, before: Row | None, after: Row | None, number: int = 0) -> None:
+        """A change of the message's row `number`: insert, update or delete by which of the images are there."""
+        if before is None or after is None:
+            if after is not None:
+                self.put(at, time, INSERT, after, number)
+            elif before is not None:
+                self.put(at, time, DELETE, before, number)
+        elif self.moves(before, after):
+            self.put(at, time, DELETE, before, number)
+            self.put(at, time, INSERT, after, number)
+        else:
+            if self.all_images:
+                self.put(at, time, UPDATE_BEFORE, before, number)
+            self.put(at, time, UPDATE_AFTER, after, number)
+
+    @property
+    def needs_before(self) -> bool:
+        return self.all_images or bool(self.watch)
+
+    def moves(self, before: Row, after: Row) -> bool:
+        watched = self.watched
+        if watched is None:
+            watched = [name for name in before.keys() | after.keys() if name.lower() in self.watch]
+        return any(before.get(name) != after.get(name) for name in watched)
+
+    def put(self, at: int, time: int, kind: int, row: Row, number: int = 0) -> None:
+        self.rows.append(row)
+        self.kinds.append(kind)
+        self.at.append(at)
+        self.sub.append(2 * number + (kind in {INSERT, UPDATE_AFTER}))
+        self.times.append(time)
+
+    def names(self) -> list[str]:
+        """Every member of any row, in order of first appearance."""
+        seen: dict[str, None] = {}
+        for row in self.rows:
+            if row.keys() - seen.keys():
+                seen.update(dict.fromkeys(row))
+        return list(seen)
+
+    def batch(self, schema: SourceSchema, reads: Sequence[Read], messages: Messages, decoded: Decoded) -> None:
+        """Append the ChangeBatch; `reads` makes the column of each field from the values of its member."""
+        faults = Faults()
+        columns = [
+            read([row.get(field.name) for row in self.rows], faults)
+            for field, read in zip(schema.fields, reads, strict=True)
+        ]
+        finish(
+            schema,
+            columns,
+            np.array(self.at, np.int64),
+            np.array(self.kinds, np.uint8),
+            np.array(self.sub, np.int32),
+            np.array(self.times, np.int64),
+            faults,
+            messages,
+            decoded,
+        )
+
+
+def finish(
+    schema: SourceSchema,
+    columns: list[pa.Array],
+    at: np.ndarray,
+    kinds: np.ndarray,
+    sub: np.ndarray,
+    times: np.ndarray,
+    faults: Faults,
+    messages: Messages,
+    decoded: Decoded,
+) -> None:
+    """Take back the messages with faulty rows and append the rest as one ChangeBatch; `at` is the message number."""
+    # A batch of no columns still has rows, and only the struct form can say so.
+    struct = pa.StructArray.from_arrays(columns, [field.name for field in schema.fields]) if columns else None
+    batch = pa.RecordBatch.from_struct_array(struct) if struct is not None else pa.record_batch({})
+    if faults:
+        wrong = faults.bad_messages(at)
+        decoded.bad += [bad_record(messages, number, error) for number, error in wrong.items()]
+        keep = ~np.isin(at, list(wrong))
+        batch = batch.filter(pa.array(keep))
+        at, kinds, sub, times = at[keep], kinds[keep], sub[keep], times[keep]
+    if len(at):
+        decoded.batches.append(ChangeBatch(schema, batch, kinds, messages.offsets[at], sub, times))
+
+
+def bad_record(messages: Messages, number: int, error: DecodeError) -> BadRecord:
+    raw = messages.values[number] or b""
+    return BadRecord(int(messages.offsets[number]), str(error.facts["reason"]), error.message, raw)

@@ -1,0 +1,106 @@
+"""JSON values as the text a STRING column holds: digits as sent, exponents expanded, nested values as compact JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+
+import msgspec
+import pyarrow as pa
+
+# Beyond this exponent the plain form of a number is no longer text anyone stores; the number stays as it was sent.
+MAX_EXPONENT = 1000
+
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)", re.DOTALL
+)
+_LONE = 6  # length of one \uXXXX escape; a pair is twice as long, any other escape is two bytes
+
+
+class Number(str):
+    """The digits of a JSON number that is not an integer."""
+
+    __slots__ = ()
+
+
+def exact(text: str) -> Number:
+    """For msgspec's float_hook: a number keeps its digits, no binary float in between."""
+    return Number(plain_digits(text) if "e" in text or "E" in text else text)
+
+
+def plain_digits(text: str) -> str:
+    """`1.5E3` as `1500`; only numbers with an exponent come here."""
+    exponent = re.split("[eE]", text)[1]
+    if len(exponent) > 5 or abs(int(exponent)) > MAX_EXPONENT:
+        return text
+    return format(Decimal(text), "f")
+
+
+def text_of(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    return str(value) if isinstance(value, int) else compact_json(value)
+
+
+def compact_json(value: object) -> str:
+    """JSON text without blanks, members in the order of the message, numbers with the digits of the message."""
+    parts: list[str] = []
+    _write(value, parts)
+    return "".join(parts)
+
+
+def _write(value: object, parts: list[str]) -> None:
+    if isinstance(value, dict):
+        separator = "{"
+        for name, member in value.items():
+            parts += (separator, _quoted(name), ":")
+            _write(member, parts)
+            separator = ","
+        parts.append("}" if value else "{}")
+    elif isinstance(value, list):
+        separator = "["
+        for member in value:
+            parts.append(separator)
+            _write(member, parts)
+            separator = ","
+        parts.append("]" if value else "[]")
+    elif isinstance(value, str) and not isinstance(value, Number):
+        parts.append(_quoted(value))
+    else:
+        parts.append("null" if value is None else text_of(value) or "")
+
+
+def _quoted(text: str) -> str:
+    return msgspec.json.encode(text).decode()
+
+
+def text_column(values: Sequence[object]) -> pa.Array:
+    """The STRING column of JSON values. Columns of one kind are converted whole, mixed ones value by value."""
+    try:
+        return pa.array(values, pa.string())
+    except pa.ArrowTypeError:
+        pass
+    try:
+        return pa.array(values, pa.int64()).cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return pa.array([text_of(value) for value in values], pa.string())
+
+
+def repair_surrogates(value: bytes) -> tuple[bytes, int]:
+    """`value` with every unpaired surrogate escape replaced by U+FFFD, and how many there were."""
+    count = 0
+
+    def repaired(match: re.Match[bytes]) -> bytes:
+        nonlocal count
+        escape = match.group()
+        if len(escape) != _LONE:
+            return escape
+        count += 1
+        return b"\\ufffd"
+
+    return _ESCAPE.sub(repaired, value), count

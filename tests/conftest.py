@@ -10,11 +10,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.interop.oracle.client import Oracle
 from tests.interop.pypaimon.client import Pypaimon
 
 JVMS = 2
+# The same examples for each change, so that a red run is the change's own doing; new ones every night.
+settings.register_profile("change", max_examples=100, deadline=None, derandomize=True, database=None)
+settings.register_profile("night", max_examples=10_000, deadline=None, database=None, print_blob=True)
+settings.load_profile("change")
 # What a mark needs on the PATH, and cannot fetch for itself.
 TOOLS = {"java": ("java", "javac", "mvn"), "kafka": ("java", "mvn"), "mysql": ("apt-get", "dpkg-deb")}
 

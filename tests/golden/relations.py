@@ -18,6 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tests.golden.variant import json_of
+
 Type = str | Mapping[str, Any]
 Row = Sequence[Any]
 Cells = tuple[Hashable, ...]
@@ -242,5 +244,6 @@ def clock(millis: int) -> str:
 
 
 def encode_variant(array: pa.Array) -> list[Any]:
-    assert pa.types.is_string(array.type) or pa.types.is_large_string(array.type), f"a VARIANT came as {array.type}"
-    return array.to_pylist()
+    if pa.types.is_struct(array.type):
+        return [None if pair is None else json_of(pair["value"], pair["metadata"]) for pair in array.to_pylist()]
+    return list(array.to_pylist())

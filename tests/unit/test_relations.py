@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.golden.cases import Case, case_names
 from tests.golden.relations import Relation, difference, encode
+from tests.golden.rows import arrow_rows
 
 
 def relation(rows: list[list[Any]], *types: Any, kinds: list[str] | None = None) -> Relation:
@@ -88,3 +90,16 @@ def test_every_golden_table_unpacks_and_agrees_with_itself() -> None:
         assert len(case.snapshots) == len(case.expected["snapshots"])
         assert difference(case.latest, case.latest) is None
         assert case.table.is_dir()
+
+
+@pytest.mark.parametrize("name", [name for name in case_names() if name != "types_variant"])
+def test_golden_rows_survive_the_way_to_arrow_and_back(name: str) -> None:
+    latest = Case(name).latest
+    columns = list(zip(latest.columns, latest.types, strict=True))
+    assert difference(latest, arrow_rows(latest.rows, columns)) is None
+
+
+def test_variant_is_compared_as_the_json_it_stands_for() -> None:
+    case = Case("types_variant")
+    (file,) = case.table.glob("**/*.parquet")
+    assert difference(case.latest, pq.ParquetFile(file).read()) is None

@@ -1,0 +1,188 @@
+"""Files of this machine, or of a file system it has mounted."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.table.storage.base import Entry
+
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+
+
+@dataclass(frozen=True, slots=True)
+class LocalStorage:
+    """`create` and `write` return when the file will survive a power cut. Data files written by open_output are synced
+    on close unless `sync` is off, as a test or a scratch warehouse may want it.
+    """
+
+    sync: bool = True
+
+    def read(self, path: str) -> bytes:
+        return Path(path).read_bytes()
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        with Path(path).open("rb") as file:
+            file.seek(offset)
+            return file.read(length)
+
+    def size(self, path: str) -> int:
+        return Path(path).stat().st_size
+
+    def exists(self, path: str) -> bool:
+        return Path(path).exists()
+
+    def create(self, path: str, data: bytes) -> bool:
+        """A whole file appears at once: written aside, synced, then linked to its name, which fails on a taken one."""
+        target = Path(path)
+        temporary = self._aside(target, data)
+        try:
+            os.link(temporary, target)
+        except FileExistsError:
+            return False
+        except OSError as reason:
+            if reason.errno not in _NO_LINKS:
+                raise
+            return self._create_exclusively(target, data)
+        finally:
+            temporary.unlink(missing_ok=True)
+        self._sync_folder(target.parent)
+        return True
+
+    def write(self, path: str, data: bytes) -> None:
+        target = Path(path)
+        temporary = self._aside(target, data)
+        try:
+            temporary.replace(target)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+        self._sync_folder(target.parent)
+
+    def list(self, path: str) -> list[Entry]:
+        entries = []
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(path) as found:
+            for entry in found:
+                with contextlib.suppress(FileNotFoundError):  # deleted since it was listed
+                    stat = entry.stat()
+                    entries.append(Entry(entry.name, stat.st_size, entry.is_dir(), stat.st_mtime_ns // 1_000_000))
+        return entries
+
+    def delete(self, path: str) -> None:
+        target = Path(path)
+        try:
+            target.unlink(missing_ok=True)
+        except (IsADirectoryError, PermissionError):
+            if not target.is_dir():
+                raise
+            with contextlib.suppress(OSError):  # not empty
+                target.rmdir()
+
+    def delete_tree(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
+
+    def rename_tree(self, source: str, target: str) -> None:
+        if Path(target).exists():
+            raise FileExistsError(errno.EEXIST, "the target exists", target)
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        Path(source).rename(target)
+
+    def mkdirs(self, path: str) -> None:
+        Path(path).mkdir(parents=True, exist_ok=True)
+
+    def open_input(self, path: str) -> Any:
+        return pa.OSFile(path, "rb")
+
+    def open_output(self, path: str) -> Any:
+        target = Path(path)
+        if not target.parent.is_dir():
+            target.parent.mkdir(parents=True, exist_ok=True)
+        if not self.sync:
+            return pa.OSFile(path, "wb")
+        return pa.PythonFile(_SyncedFile(target), "w")
+
+    def _aside(self, target: Path, data: bytes) -> Path:
+        # A hidden sibling: listings of the table pass it over, and a crash leaves nothing that looks like a file.
+        temporary = target.with_name(f".{target.name}.{uuid.uuid4()}.tmp")
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        except FileNotFoundError:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                self._sync(file.fileno())
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+        return temporary
+
+    def _create_exclusively(self, target: Path, data: bytes) -> bool:
+        """Where the file system has no links: a crash half way leaves a cut file, which readers report."""
+        try:
+            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        except FileExistsError:
+            return False
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            self._sync(file.fileno())
+        self._sync_folder(target.parent)
+        return True
+
+    def _sync(self, descriptor: int) -> None:
+        if self.sync:
+            os.fsync(descriptor)
+
+    def _sync_folder(self, folder: Path) -> None:
+        if self.sync:
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+class _SyncedFile:
+    """A file that is on the disk once it is closed."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("wb", buffering=0)
+
+    def write(self, data: Any) -> int:
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def seekable(self) -> bool:
+        return False
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+    def close(self) -> None:
+        if not self._file.closed:
+            os.fsync(self._file.fileno())
+            self._file.close()

@@ -1,0 +1,305 @@
+"""The order of keys: one sortable numpy array per key, however many columns it has (table-format 5.6).
+
+Nulls come first, texts by their UTF-8 bytes, floats as Double.compare has them. A key becomes int64 where 8 bytes
+hold it, else `S` bytes of one width, which numpy sorts, searches and compares as unsigned bytes.
+
+Two arrays are comparable only when laid out alike: comparable_keys builds several together, KeyLayout says how.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import ConfigError
+from penstock.table.values.arrow_types import to_arrow
+from penstock.table.values.buffers import (
+    Bytes,
+    Ints,
+    decimal_words,
+    filled_values,
+    fixed_values,
+    one_array,
+    padded,
+    text_parts,
+    validity,
+)
+from penstock.table.values.row_codec import is_wide_decimal
+from penstock.table.values.types import BIGINT, AtomicType, DataType
+
+Keys = npt.NDArray[np.int64] | npt.NDArray[np.bytes_]
+
+_WIDTHS = dict.fromkeys(("BIGINT", "DOUBLE", "TIMESTAMP", "TIMESTAMP_LTZ", "DECIMAL"), 8)
+_WIDTHS |= {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "DATE": 4, "TIME": 4, "FLOAT": 4}
+_TEXTS = ("CHAR", "VARCHAR", "BINARY", "VARBINARY")
+_NULL = np.int64(-(2**63))
+# A text column whose matrix would be larger than this, for one long value, is sorted by rank instead.
+_WIDE_MATRIX = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnLayout:
+    """How one column lies in the bytes of a key. `width` is the longest text, `uniform` when all are that long."""
+
+    type: AtomicType
+    descending: bool
+    nullable: bool
+    width: int
+    uniform: bool
+
+    @property
+    def is_text(self) -> bool:
+        return self.type.root in _TEXTS
+
+    @property
+    def length_bytes(self) -> int:
+        # Zero padding alone would make "a" and "a\0" equal.
+        return 0 if self.uniform or not self.is_text else 2 if self.width < 1 << 16 else 4
+
+    @property
+    def size(self) -> int:
+        return self.nullable + self.width + self.length_bytes
+
+    def joined(self, other: ColumnLayout) -> ColumnLayout:
+        uniform = self.uniform and other.uniform and self.width == other.width
+        nullable, width = self.nullable or other.nullable, max(self.width, other.width)
+        return ColumnLayout(self.type, self.descending, nullable, width, uniform)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLayout:
+    """What makes key arrays comparable. With `signed_zero`, -0.0 comes before 0.0; keys hold them equal."""
+
+    columns: tuple[ColumnLayout, ...]
+    signed_zero: bool = False
+
+    @property
+    def size(self) -> int:
+        return max(1, sum(column.size for column in self.columns))
+
+    @property
+    def one_integer(self) -> bool:
+        """The key is a single integer-like column that int64 holds, with room for null where there are nulls."""
+        if len(self.columns) != 1:
+            return False
+        column = self.columns[0]
+        if column.is_text or column.type.root in {"FLOAT", "DOUBLE"} or is_wide_decimal(column.type):
+            return False
+        return not column.nullable or column.width < 8 or column.type.root == "DECIMAL"
+
+    def joined(self, other: KeyLayout) -> KeyLayout:
+        """The layout that holds the keys of both."""
+        pairs = zip(self.columns, other.columns, strict=True)
+        return KeyLayout(tuple(mine.joined(theirs) for mine, theirs in pairs), self.signed_zero)
+
+
+def key_layout(
+    columns: Sequence[pa.Array],
+    types: Sequence[DataType],
+    descending: Sequence[bool] = (),
+    *,
+    signed_zero: bool = False,
+) -> KeyLayout:
+    """The narrowest layout for these columns. Joined with another input's, it serves both."""
+    flags = tuple(descending) or (False,) * len(types)
+    parts = zip(columns, types, flags, strict=True)
+    return KeyLayout(tuple(_column_layout(column, type_, flag) for column, type_, flag in parts), signed_zero)
+
+
+def _column_layout(column: pa.Array, type_: DataType, descending: bool) -> ColumnLayout:
+    if not isinstance(type_, AtomicType) or type_.root == "VARIANT":
+        raise ConfigError(f"{type_} has no order: it cannot be a key or a sequence field")
+    nullable = column.null_count > 0
+    if type_.root not in _TEXTS:
+        width = 16 if is_wide_decimal(type_) else _WIDTHS[type_.root]
+        return ColumnLayout(type_, descending, nullable, width, uniform=True)
+    bounds = pc.min_max(pc.binary_length(one_array(column, to_arrow(type_))))
+    low, high = bounds["min"].as_py() or 0, bounds["max"].as_py() or 0
+    return ColumnLayout(type_, descending, nullable, high, uniform=low == high and not nullable)
+
+
+def sort_keys(
+    columns: Sequence[pa.Array],
+    types: Sequence[DataType],
+    descending: Sequence[bool] = (),
+    *,
+    signed_zero: bool = False,
+    layout: KeyLayout | None = None,
+) -> Keys:
+    """One sortable array over these columns, by `layout` where one is given: it must hold the longest text."""
+    if layout is None:
+        return comparable_keys([columns], types, descending, signed_zero=signed_zero)[0]
+    parts = zip(columns, layout.columns, strict=True)
+    arrays = [one_array(column, to_arrow(part.type)) for column, part in parts]
+    if layout.one_integer:
+        return _integers(arrays[0], layout.columns[0])
+    return _packed(arrays, layout)
+
+
+def comparable_keys(
+    inputs: Sequence[Sequence[pa.Array]],
+    types: Sequence[DataType],
+    descending: Sequence[bool] = (),
+    *,
+    signed_zero: bool = False,
+) -> list[Keys]:
+    """One sortable array per input, comparable with each other."""
+    inputs, types = _narrowed(inputs, list(types))
+    layout = key_layout(inputs[0], types, descending, signed_zero=signed_zero)
+    for columns in inputs[1:]:
+        layout = layout.joined(key_layout(columns, types, descending, signed_zero=signed_zero))
+    return [sort_keys(columns, types, layout=layout) for columns in inputs]
+
+
+def _narrowed(
+    inputs: Sequence[Sequence[pa.Array]], types: list[DataType]
+) -> tuple[list[list[pa.Array]], list[DataType]]:
+    """Text columns with a value far longer than the rest as their ranks over all inputs."""
+    columns = [list(column) for column in zip(*inputs, strict=True)]
+    for i, type_ in enumerate(types):
+        if isinstance(type_, AtomicType) and type_.root in _TEXTS:
+            parts = [one_array(part, to_arrow(type_)) for part in columns[i]]
+            if _too_wide(parts):
+                columns[i], types[i] = _ranks(parts), BIGINT
+    return [list(row) for row in zip(*columns, strict=True)], types
+
+
+def _too_wide(parts: Sequence[pa.Array]) -> bool:
+    longest = max((pc.max(pc.binary_length(part)).as_py() or 0 for part in parts), default=0)
+    return longest * sum(len(part) for part in parts) > _WIDE_MATRIX
+
+
+def _ranks(parts: Sequence[pa.Array]) -> list[pa.Array]:
+    # Ranks of binaries, since strings would first be checked to be UTF-8; the order is the same.
+    whole = pa.chunked_array([part.cast(pa.binary()) for part in parts])
+    ranks = pc.rank(whole, sort_keys="ascending", tiebreaker="dense").cast(pa.int64())
+    out, start = [], 0
+    for part in parts:
+        own = ranks.slice(start, len(part))
+        out.append(pc.if_else(pc.is_valid(part), own, pa.scalar(None, pa.int64())))
+        start += len(part)
+    return out
+
+
+def _integers(array: pa.Array, column: ColumnLayout) -> Ints:
+    values = _plain_integers(array, column.type)
+    present = validity(array)
+    if present is not None:
+        values = np.where(present, values, _NULL)
+    return ~values if column.descending else values
+
+
+def _plain_integers(array: pa.Array, type_: AtomicType) -> Ints:
+    if type_.root == "DECIMAL":
+        return np.ascontiguousarray(decimal_words(array)[0]).view(np.int64)
+    width = _WIDTHS[type_.root]
+    return fixed_values(array, f"<i{width}").astype(np.int64, copy=False)
+
+
+def _packed(arrays: Sequence[pa.Array], layout: KeyLayout) -> Keys:
+    count, size = len(arrays[0]), layout.size
+    if size <= 8:
+        wide = np.zeros((count, 8), np.uint8)
+        _fill(wide, arrays, layout)
+        return (wide.view(">u8")[:, 0].astype(np.uint64) ^ np.uint64(1 << 63)).view(np.int64)
+    only = layout.columns[0]
+    if len(arrays) == 1 and only.is_text and only.uniform and not only.nullable and not only.descending:
+        return np.frombuffer(text_parts(arrays[0])[1], f"S{size}")
+    matrix = np.zeros((count, size), np.uint8)
+    _fill(matrix, arrays, layout)
+    return matrix.view(f"S{size}")[:, 0]
+
+
+def _fill(out: Bytes, arrays: Sequence[pa.Array], layout: KeyLayout) -> None:
+    begin = 0
+    for array, column in zip(arrays, layout.columns, strict=True):
+        part = out[:, begin : begin + column.size]
+        _fill_column(part, array, column, layout.signed_zero)
+        if column.descending:
+            np.subtract(255, part, out=part)
+        begin += column.size
+
+
+def _fill_column(out: Bytes, array: pa.Array, column: ColumnLayout, signed_zero: bool) -> None:
+    present = validity(array)
+    body = out[:, 1:] if column.nullable else out
+    if column.is_text:
+        _fill_text(body, array, column)
+    else:
+        body[:] = _sortable_bytes(array, column.type, signed_zero)
+    if column.nullable:
+        out[:, 0] = 1 if present is None else present
+    if present is not None:
+        body[~present] = 0
+
+
+def _fill_text(out: Bytes, array: pa.Array, column: ColumnLayout) -> None:
+    if array.null_count:
+        array = pc.fill_null(array, pa.scalar("" if pa.types.is_string(array.type) else b"", array.type))
+    lengths, data = text_parts(array)
+    out[:, : column.width] = padded(lengths, data, column.width)
+    if column.length_bytes:
+        suffix = lengths.astype(f">u{column.length_bytes}").view(np.uint8)
+        out[:, column.width :] = suffix.reshape(-1, column.length_bytes)
+
+
+def _sortable_bytes(array: pa.Array, type_: AtomicType, signed_zero: bool) -> Bytes:
+    """Big-endian bytes whose unsigned order is the order of the values."""
+    if type_.root == "BOOLEAN":
+        return np.asarray(fixed_values(array, np.uint8), np.uint8).reshape(-1, 1)
+    if is_wide_decimal(type_):
+        low, high = decimal_words(array)
+        words = np.empty((len(array), 2), ">u8")
+        words[:, 0], words[:, 1] = high.view(np.uint64) ^ np.uint64(1 << 63), low
+        return words.view(np.uint8)
+    width = _WIDTHS[type_.root]
+    if type_.root in {"FLOAT", "DOUBLE"}:
+        bits = _float_bits(np.asarray(filled_values(array, f"<f{width}")), signed_zero)
+    elif type_.root == "DECIMAL":
+        bits = decimal_words(array)[0] ^ np.uint64(1 << 63)
+    else:
+        bits = np.asarray(fixed_values(array, f"<u{width}")) ^ np.array(1 << (8 * width - 1), f"<u{width}")
+    return bits.astype(f">u{width}").view(np.uint8).reshape(-1, width)
+
+
+def _float_bits(values: npt.NDArray[np.floating], signed_zero: bool) -> npt.NDArray[np.unsignedinteger]:
+    width = values.dtype.itemsize
+    clean = np.where(np.isnan(values), np.array(np.nan, values.dtype), values)
+    if not signed_zero:
+        clean = clean + np.zeros((), values.dtype)  # -0.0 + 0.0 is 0.0
+    bits = clean.view(f"<u{width}")
+    sign = np.array(1 << (8 * width - 1), bits.dtype)
+    return np.where(bits & sign, ~bits, bits | sign)
+
+
+OrderValue = tuple[int, object]
+
+
+def order_value(value: object, type_: DataType) -> OrderValue:
+    """What compares in Python as the table orders this internal value: null first, floats as Double.compare."""
+    if value is None:
+        return 0, 0
+    if isinstance(value, float):
+        return 1, _double_order(value)
+    if not isinstance(type_, AtomicType) or type_.root == "VARIANT":
+        raise ConfigError(f"{type_} has no order")
+    return 1, value  # Python compares str by code point, which is the order of UTF-8 bytes
+
+
+def order_values(values: Sequence[object], types: Sequence[DataType]) -> tuple[OrderValue, ...]:
+    """order_value of a whole key, column by column."""
+    return tuple(order_value(value, type_) for value, type_ in zip(values, types, strict=True))
+
+
+def _double_order(value: float) -> int:
+    if math.isnan(value):
+        return 1 << 63
+    bits: int = struct.unpack("<q", struct.pack("<d", value))[0]
+    return bits if bits >= 0 else bits ^ 0x7FFFFFFFFFFFFFFF

@@ -1,0 +1,43 @@
+"""Permutations that sort keys keep equal keys in the order they came."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.table.values.ordering import sort_keys
+from penstock.table.values.sorting import argsort_flush, argsort_runs, stable_order
+from penstock.table.values.types import STRING
+
+INTS = st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3), max_size=200).map(
+    lambda v: np.array(v, np.int64)
+)
+TEXTS = st.lists(
+    st.tuples(st.sampled_from(["", "user-000", "user-0001-", "\0"]), st.text(max_size=3)).map("".join), max_size=200
+).map(lambda texts: sort_keys([pa.array(texts, pa.string())], [STRING]))
+
+
+@given(INTS | TEXTS)
+def test_both_ways_are_the_stable_sort(keys: np.ndarray) -> None:
+    expected = np.argsort(keys, kind="stable").tolist()
+    assert argsort_flush(keys).tolist() == expected
+    assert argsort_runs(keys).tolist() == expected
+
+
+@pytest.mark.parametrize("sorted_runs", [True, False])
+def test_sorted_runs_only_change_the_cost(sorted_runs: bool) -> None:
+    keys = np.array([5, 5, 1, 2**62, -(2**63), 5], np.int64)
+    assert stable_order(keys, sorted_runs).tolist() == [4, 2, 0, 1, 5, 3]
+
+
+@pytest.mark.parametrize("text", ["{:036x}", "order-{:08d}", "{:x}{:x}"])
+def test_long_keys_with_common_beginnings_sort(text: str) -> None:
+    random = np.random.default_rng(3)
+    numbers = random.integers(0, 5000, 20_000)
+    keys = sort_keys([pa.array([text.format(v, v * 7919) for v in numbers.tolist()])], [STRING])
+    expected = np.argsort(keys, kind="stable")
+    assert (argsort_flush(keys) == expected).all()
+    assert (argsort_runs(keys) == expected).all()

@@ -39,11 +39,11 @@ class Encoding:
 def encoding_of(options: Mapping[str, str], level: int = 0, *, changelog: bool = False) -> Encoding:
     """How a data file of a level, or a changelog file, is to be written."""
     known = Options(options)
-    text = _per_level(known, "file.format.per.level", level) or known.text("file.format", "parquet")
+    text = per_level(known, "file.format.per.level", level) or known.text("file.format", "parquet")
     if changelog:
         text = known.text("changelog-file.format", text)
     file_format = _choice(text, FORMATS, "file format")
-    codec = _per_level(known, "file.compression.per.level", level) or known.text("file.compression", None)
+    codec = per_level(known, "file.compression.per.level", level) or known.text("file.compression", None)
     if changelog:
         codec = known.text("changelog-file.compression", codec)
     codec = codec or known.text(_CODEC_OPTIONS[file_format], "zstd")
@@ -61,7 +61,7 @@ def encoding_of(options: Mapping[str, str], level: int = 0, *, changelog: bool =
     )
 
 
-def _per_level(options: Options, key: str, level: int) -> str | None:
+def per_level(options: Options, key: str, level: int) -> str | None:
     """From an option like `0:avro,5:parquet`."""
     pairs = (pair.partition(":") for pair in options.names(key))
     return next((text.strip() for number, _, text in pairs if number.strip() == str(level)), None)

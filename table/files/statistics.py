@@ -1,0 +1,216 @@
+"""Least and greatest values and null counts of a file's columns, as manifests keep them (table-format 4.4).
+
+Parquet's footer has most of them for nothing. What it lacks is taken from the rows while they pass: null counts, NaN,
+and minima and maxima of columns that a footer does not cover.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import ConfigError
+from penstock.table.files.columns import has_nanoseconds
+from penstock.table.files.encoding import per_level
+from penstock.table.meta.data_file import EMPTY_STATS, ColumnStats
+from penstock.table.schema.options import Options
+from penstock.table.values.binary_row import encode_row
+from penstock.table.values.internal import scaled
+from penstock.table.values.types import AtomicType, DataType, Field
+
+_UNORDERED = ("BINARY", "VARBINARY", "VARIANT")  # Java keeps no bounds of these
+_FLOATS = ("FLOAT", "DOUBLE")
+_UNIT_NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class StatsMode:
+    """What is kept of a column. `length` cuts texts; None keeps them whole."""
+
+    counts: bool
+    bounds: bool
+    length: int | None = None
+
+
+NONE, COUNTS, FULL = StatsMode(False, False), StatsMode(True, False), StatsMode(True, True)  # noqa: FBT003
+
+
+def parse_mode(text: str, option: str) -> StatsMode:
+    name = text.strip().lower()
+    simple = {"none": NONE, "counts": COUNTS, "full": FULL}
+    if name in simple:
+        return simple[name]
+    match = re.fullmatch(r"truncate\(\s*([1-9]\d*)\s*\)", name)
+    if match is None:
+        hint = "choices are none, counts, full and truncate(16)"
+        raise ConfigError(f"{text!r} is no way to keep statistics", option=option, hint=hint)
+    return StatsMode(counts=True, bounds=True, length=int(match[1]))
+
+
+def stats_modes(options: Mapping[str, str], fields: Sequence[Field], level: int) -> list[StatsMode]:
+    key = "metadata.stats-mode"
+    text = per_level(Options(options), f"{key}.per.level", level) or options.get(key, "truncate(16)")
+    general = parse_mode(text, key)
+    own = {field.name: f"fields.{field.name}.stats-mode" for field in fields}
+    return [parse_mode(options[own[f.name]], own[f.name]) if own[f.name] in options else general for f in fields]
+
+
+@dataclass(slots=True)
+class Span:
+    """What was seen of one column. `known` is false once rows passed of which nothing can be said."""
+
+    low: Any = None
+    high: Any = None
+    nulls: int = 0
+    known: bool = True
+
+    def widen(self, low: Any, high: Any) -> None:
+        if low is not None:
+            self.low = low if self.low is None else min(self.low, low)
+            self.high = high if self.high is None else max(self.high, high)
+
+
+class FileStatistics:
+    """Gathers what rows and footer of one file say, then tells it as a manifest wants it."""
+
+    def __init__(self, fields: Sequence[Field], file_format: str) -> None:
+        self._fields = tuple(fields)
+        self._format = file_format
+        self._spans = {field.name: Span() for field in fields}
+        int96 = any(has_nanoseconds(field.type) for field in fields)
+        self._from_rows = {
+            field.name for field in fields if file_format != "parquet" or (int96 and _is_timestamp(field.type))
+        }
+
+    def pass_rows(self, rows: pa.Table) -> None:
+        for field in self._fields:
+            column, span = rows.column(field.name), self._spans[field.name]
+            span.nulls += column.null_count
+            if isinstance(field.type, AtomicType) and field.type.root in _FLOATS:
+                # As parquet-mr: with a NaN among the values no bounds are told.
+                span.known = span.known and not pc.any(pc.is_nan(column)).as_py()
+            if field.name in self._from_rows and _has_bounds(field.type, self._format):
+                span.widen(*_bounds_of_rows(column, field.type))
+
+    def pass_footer(self, metadata: Any) -> None:
+        """Take the bounds from the footer of a Parquet file."""
+        wanted = {
+            f.name: f.type for f in self._fields if f.name not in self._from_rows and _has_bounds(f.type, "parquet")
+        }
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            for place in range(group.num_columns):
+                chunk = group.column(place)
+                type_ = wanted.get(chunk.path_in_schema)
+                if type_ is not None:
+                    _widen_by_footer(self._spans[chunk.path_in_schema], chunk.statistics, group.num_rows, type_)
+
+    def key_stats(self, keys: Sequence[Field]) -> ColumnStats:
+        return self._stats(keys, [FULL] * len(keys)) if keys else EMPTY_STATS
+
+    def value_stats(self, modes: Sequence[StatsMode], *, dense: bool) -> tuple[ColumnStats, tuple[str, ...] | None]:
+        """The statistics, and the columns they are of: None for all."""
+        pairs = list(zip(self._fields, modes, strict=True))
+        if dense:
+            pairs = [(f, mode) for f, mode in pairs if mode.counts and not self._left_out(f.type)]
+        stats = self._stats([field for field, _ in pairs], [mode for _, mode in pairs])
+        names = tuple(field.name for field, _ in pairs)
+        return stats, None if len(names) == len(self._fields) else names
+
+    def _left_out(self, type_: DataType) -> bool:
+        nested = not isinstance(type_, AtomicType) or type_.root == "VARIANT"
+        return nested and self._format == "parquet"
+
+    def _stats(self, fields: Sequence[Field], modes: Sequence[StatsMode]) -> ColumnStats:
+        bounds = [self._bounds(field, mode) for field, mode in zip(fields, modes, strict=True)]
+        types = [field.type for field in fields]
+        nulls = [self._spans[field.name].nulls for field in fields]
+        return ColumnStats(
+            encode_row([low for low, _ in bounds], types),
+            encode_row([high for _, high in bounds], types),
+            tuple(count if mode.counts else None for count, mode in zip(nulls, modes, strict=True)),
+        )
+
+    def _bounds(self, field: Field, mode: StatsMode) -> tuple[object, object]:
+        span = self._spans[field.name]
+        if not mode.bounds or not span.known or span.low is None or not _has_bounds(field.type, self._format):
+            return None, None
+        if mode.length is not None and isinstance(span.low, str):
+            high = greatest_prefix(span.high, mode.length)
+            return (None, None) if high is None else (span.low[: mode.length], high)
+        return span.low, span.high
+
+
+def _is_timestamp(type_: DataType) -> bool:
+    return isinstance(type_, AtomicType) and type_.root.startswith("TIMESTAMP")
+
+
+def _has_bounds(type_: DataType, file_format: str) -> bool:
+    if not isinstance(type_, AtomicType) or type_.root in _UNORDERED:
+        return False
+    return file_format != "parquet" or not has_nanoseconds(type_)
+
+
+def greatest_prefix(text: str, length: int) -> str | None:
+    """At most `length` characters, not less than `text`; None where there is none."""
+    if len(text) <= length:
+        return text
+    for last in range(length - 1, -1, -1):
+        point = ord(text[last]) + 1
+        if point == 0xD800:
+            point = 0xE000  # surrogates are no characters
+        if point <= 0x10FFFF:
+            return text[:last] + chr(point)
+    return None
+
+
+def _bounds_of_rows(column: pa.ChunkedArray, type_: DataType) -> tuple[object, object]:
+    ends = pc.min_max(column)
+    return _widened_zeros(*(_internal(ends[end], type_) for end in ("min", "max")))
+
+
+def _internal(scalar: pa.Scalar, type_: DataType) -> object:
+    if not scalar.is_valid:
+        return None
+    match type_:
+        case AtomicType("TIMESTAMP" | "TIMESTAMP_LTZ"):
+            return scalar.value * _UNIT_NANOS[scalar.type.unit]
+        case AtomicType("DATE" | "TIME"):
+            return scalar.value
+    return scalar.as_py()
+
+
+def _widened_zeros(low: object, high: object) -> tuple[object, object]:
+    return (
+        -0.0 if low == 0.0 and isinstance(low, float) else low,
+        0.0 if isinstance(high, float) and not high else high,
+    )
+
+
+def _widen_by_footer(span: Span, told: Any, rows: int, type_: DataType) -> None:
+    if told is not None and told.has_min_max:
+        convert = _converter(cast(AtomicType, type_))
+        span.widen(convert(told.min_raw), convert(told.max_raw))
+    elif told is None or told.null_count != rows:
+        span.known = False  # a value too long for a footer
+
+
+def _converter(type_: AtomicType) -> Callable[[Any], Any]:
+    """From a footer's physical value to an internal one."""
+    match type_.root:
+        case "CHAR" | "VARCHAR":
+            return bytes.decode
+        case "DECIMAL":
+            return lambda raw: scaled(_integer(raw), type_.scale)
+        case "TIMESTAMP" | "TIMESTAMP_LTZ":
+            return lambda raw: raw * _UNIT_NANOS["ms" if type_.precision <= 3 else "us"]
+    return lambda raw: raw
+
+
+def _integer(raw: int | bytes) -> int:
+    return raw if isinstance(raw, int) else int.from_bytes(raw, "big", signed=True)

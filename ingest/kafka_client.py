@@ -1,0 +1,220 @@
+"""Kafka clients from the properties users know: Java's names, translated for librdkafka (cdc.md 5.4)."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
+
+from penstock.errors import ConfigError, SourceError
+from penstock.ingest.references import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_T = TypeVar("_T")
+log = logging.getLogger(__name__)
+
+REQUEST_SECONDS = 20.0
+PATIENCE_SECONDS = 120.0  # a broker that restarts is back by then
+UNKNOWN_SECONDS = 5.0  # a broker that just started, or a topic just made, is known by then
+
+# Ours to set, or Java's own business: said once, then left out.
+_LEFT_OUT = re.compile(
+    r"(key|value)\.deserializer|enable\.auto\.(commit|offset\.store)|auto\.(offset\.reset|commit\.interval\.ms)|"
+    r"max\.poll\.records|partition\.assignment\.strategy|interceptor\.classes|metric.*|default\.api\.timeout\.ms|"
+    r"request\.timeout\.ms|receive\.buffer\.bytes|send\.buffer\.bytes|exclude\.internal\.topics|group\.protocol|"
+    r"sasl\.(login|client)\..*|ssl\.(trustmanager|keymanager|secure\.random|provider|protocol|enabled).*|"
+    r"flink\..*|scan\..*|partition\.discovery\.interval\.ms|client\.id\.prefix|commit\.offsets\.on\.checkpoint"
+)
+_JAVA_NAMES = {"fetch.max.wait.ms": "fetch.wait.max.ms", "max.partition.fetch.bytes": "fetch.message.max.bytes"}
+_PLACES = {"ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.type", "ssl.truststore.certificates"}
+_KEYS = {"ssl.keystore.type", "ssl.keystore.certificate.chain", "ssl.keystore.key", "sasl.jaas.config"}
+
+_READING = {
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    "enable.partition.eof": "true",
+    "auto.offset.reset": "error",
+    "isolation.level": "read_committed",
+    # What is fetched beyond the end of a range is thrown away: keep little in hand.
+    "queued.max.messages.kbytes": "32768",
+    "fetch.wait.max.ms": "10",
+    "socket.keepalive.enable": "true",
+    "reconnect.backoff.max.ms": "2000",
+}
+
+
+def consumer(properties: Mapping[str, str]) -> Consumer:
+    """A consumer for explicit assignment: it joins no group and commits nothing by itself."""
+    settings = {"group.id": "penstock"} | client_properties(properties) | _READING
+    if "isolation.level" in properties:
+        settings["isolation.level"] = properties["isolation.level"]
+    return _made(Consumer, settings)
+
+
+def admin(properties: Mapping[str, str]) -> AdminClient:
+    # A consumer's properties are only warned about by a client that does not consume.
+    skip = ("group.", "fetch.", "session.", "heartbeat.", "max.poll.", "queued.", "isolation.")
+    settings = {name: value for name, value in client_properties(properties).items() if not name.startswith(skip)}
+    return _made(AdminClient, settings)
+
+
+def _made(kind: Callable[..., _T], settings: dict[str, str]) -> _T:
+    try:
+        return kind(settings, logger=log)
+    except KafkaException as error:
+        raise ConfigError(
+            f"the Kafka client refuses its properties: {error.args[0].str()}",
+            hint="give them as  properties.<name>=<value>  with the names of the Java client or of librdkafka",
+        ) from error
+
+
+def client_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """librdkafka's properties for those of a Java client, with the references to secrets resolved."""
+    given = {name.strip(): resolve(value) for name, value in properties.items()}
+    made: dict[str, str] = {}
+    for name, value in given.items():
+        if name in _PLACES | _KEYS:
+            continue
+        if _LEFT_OUT.fullmatch(name):
+            log.debug("event=kafka_property_left_out name=%s", name)
+        elif name == "ssl.endpoint.identification.algorithm":
+            made[name] = value or "none"
+        else:
+            made[_JAVA_NAMES.get(name, name)] = value
+    made |= _login(given.get("sasl.jaas.config", "")) | _trust(given) | _own_certificate(given)
+    if "ssl.keystore.location" in made and made["ssl.keystore.location"].endswith(".jks"):
+        raise _needs_pkcs12("keystore", made["ssl.keystore.location"])
+    return made
+
+
+def _login(jaas: str) -> dict[str, str]:
+    words = dict(re.findall(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"', jaas))
+    if "Krb5LoginModule" in jaas:
+        names = {"keyTab": "sasl.kerberos.keytab", "principal": "sasl.kerberos.principal"}
+    elif "OAuthBearerLoginModule" in jaas:
+        names = {
+            "clientId": "sasl.oauthbearer.client.id",
+            "clientSecret": "sasl.oauthbearer.client.secret",
+            "scope": "sasl.oauthbearer.scope",
+        }
+    else:
+        names = {"username": "sasl.username", "password": "sasl.password"}
+    made = {names[word]: text.replace('\\"', '"') for word, text in words.items() if word in names}
+    return made | ({"sasl.oauthbearer.method": "oidc"} if "OAuthBearerLoginModule" in jaas else {})
+
+
+def _trust(given: Mapping[str, str]) -> dict[str, str]:
+    if certificates := given.get("ssl.truststore.certificates"):
+        return {"ssl.ca.pem": certificates}
+    location = given.get("ssl.truststore.location")
+    if location is None:
+        return {}
+    raw = _file(location)
+    if given.get("ssl.truststore.type", "").upper() == "PEM" or b"-----BEGIN" in raw:
+        return {"ssl.ca.location": location}
+    try:
+        store = pkcs12.load_pkcs12(raw, given.get("ssl.truststore.password", "").encode() or None)
+    except ValueError as error:
+        raise _needs_pkcs12("truststore", location) from error
+    return {"ssl.ca.pem": "".join(c.certificate.public_bytes(Encoding.PEM).decode() for c in store.additional_certs)}
+
+
+def _own_certificate(given: Mapping[str, str]) -> dict[str, str]:
+    if given.get("ssl.keystore.type", "").upper() != "PEM":
+        return {}
+    names = {"ssl.keystore.certificate.chain": "ssl.certificate.pem", "ssl.keystore.key": "ssl.key.pem"}
+    return {names[name]: given[name] for name in names if name in given}
+
+
+def _file(location: str) -> bytes:
+    try:
+        return Path(location).read_bytes()
+    except OSError as error:
+        raise ConfigError("a certificate file cannot be read", file=location) from error
+
+
+def _needs_pkcs12(kind: str, location: str) -> ConfigError:
+    return ConfigError(
+        f"the {kind} is neither PEM nor PKCS12 that its password opens",
+        file=location,
+        hint=f"keytool -importkeystore -srckeystore {location} -destkeystore {kind}.p12 -deststoretype PKCS12",
+    )
+
+
+_PASSING = {
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TIMED_OUT,
+    KafkaError._RESOLVE,
+    KafkaError._WAIT_COORD,
+    KafkaError._UNKNOWN_BROKER,
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.LISTENER_NOT_FOUND,
+}
+# A topic just made, or a broker just started, may not know its topics for a moment.
+_UNKNOWN_YET = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
+
+
+def is_passing(error: KafkaError) -> bool:
+    """True for what a broker says while it restarts or hands over, so that asking again helps."""
+    return bool(error.code() in _PASSING or error.retriable())
+
+
+def is_unknown_topic(error: KafkaError) -> bool:
+    return error.code() in _UNKNOWN_YET
+
+
+def patiently(
+    ask: Callable[[], _T],
+    *,
+    seconds: float = PATIENCE_SECONDS,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> _T:
+    """The answer, asked again with growing pauses while the broker is away; a SourceError when it stays away.
+
+    A topic that is not known gets a few seconds only: mostly it does not exist.
+    """
+    began, pause = clock(), 0.2
+    while True:
+        try:
+            return ask()
+        except KafkaException as thrown:
+            error: KafkaError = thrown.args[0]
+            allowed = seconds if is_passing(error) else UNKNOWN_SECONDS if is_unknown_topic(error) else 0.0
+            if clock() + pause > began + allowed:
+                raise broker_error(error) from thrown
+        sleep(pause)
+        pause = min(pause * 2, 5.0)
+
+
+def broker_error(
+    error: KafkaError, *, topic: str | None = None, partition: int | None = None, offset: int | None = None
+) -> SourceError:
+    return SourceError(
+        f"Kafka: {error.str()}",
+        code=error.name(),
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        retryable=is_passing(error),
+    )

@@ -1,0 +1,102 @@
+"""What a Kafka cluster says about itself: topics, their ids, the ends of their partitions, a group's offsets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any, TypeAlias
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
+
+from penstock.errors import SourceError
+from penstock.ingest.kafka_client import REQUEST_SECONDS, admin, is_unknown_topic, patiently
+
+Place: TypeAlias = tuple[str, int]  # topic, partition
+
+
+class KafkaCluster:
+    """One client for questions; every answer is waited for while a broker restarts."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._admin: AdminClient = admin(properties)
+        uncommitted = properties.get("isolation.level") == "read_uncommitted"
+        self._isolation = IsolationLevel.READ_UNCOMMITTED if uncommitted else IsolationLevel.READ_COMMITTED
+
+    def topics_matching(self, pattern: str) -> list[str]:
+        """Names the whole of which the pattern matches; Kafka's own topics never."""
+        matches = re.compile(pattern).fullmatch
+        metadata = patiently(lambda: self._admin.list_topics(timeout=REQUEST_SECONDS))
+        return sorted(name for name in metadata.topics if matches(name) and not name.startswith("__"))
+
+    def partitions(self, topics: Iterable[str]) -> tuple[list[Place], dict[str, str]]:
+        """The partitions of the topics in order, and the broker's id of each topic."""
+        names = list(topics)
+        if not names:
+            return [], {}
+        found = self._describe(names)
+        places = [(one.name, part.id) for one in found for part in sorted(one.partitions, key=lambda part: part.id)]
+        return places, {one.name: str(one.topic_id) for one in found}
+
+    def _describe(self, topics: list[str]) -> list[TopicDescription]:
+        def ask() -> list[TopicDescription]:
+            answers = self._admin.describe_topics(TopicCollection(topics), request_timeout=REQUEST_SECONDS)
+            return [answers[topic].result() for topic in topics]
+
+        try:
+            return patiently(ask)
+        except SourceError as error:
+            cause = error.__cause__
+            if isinstance(cause, KafkaException) and is_unknown_topic(cause.args[0]):
+                raise SourceError(
+                    "a Kafka topic does not exist", topics=", ".join(topics), hint="create it, or correct its name"
+                ) from cause
+            raise
+
+    def earliest(self, places: Iterable[Place]) -> dict[Place, int]:
+        return self._offsets(places, OffsetSpec.earliest())
+
+    def latest(self, places: Iterable[Place]) -> dict[Place, int]:
+        """The end of each partition; with read_committed the end of what no open transaction holds back."""
+        return self._offsets(places, OffsetSpec.latest())
+
+    def at_time(self, places: Iterable[Place], millis: int) -> dict[Place, int]:
+        """The first offset with that time or later; -1 where there is none yet."""
+        return self._offsets(places, OffsetSpec.for_timestamp(millis))
+
+    def _offsets(self, places: Iterable[Place], spec: OffsetSpec) -> dict[Place, int]:
+        asked = {TopicPartition(topic, partition): spec for topic, partition in places}
+        if not asked:
+            return {}
+        answers = self._all(
+            lambda: self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=REQUEST_SECONDS)
+        )
+        return {(place.topic, place.partition): answer.offset for place, answer in answers.items()}
+
+    def group_offsets(self, group: str, places: Iterable[Place]) -> dict[Place, int]:
+        """What the group has committed; partitions without an entry are left out."""
+        asked = [ConsumerGroupTopicPartitions(group, [TopicPartition(*place) for place in places])]
+        answer = self._all(lambda: self._admin.list_consumer_group_offsets(asked, request_timeout=REQUEST_SECONDS))
+        found = answer[group].topic_partitions
+        return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
+
+    def set_group_offsets(self, group: str, offsets: Mapping[Place, int]) -> None:
+        """Raises KafkaException; asked once only, because nothing depends on it."""
+        places = [TopicPartition(*place, offset) for place, offset in offsets.items()]
+        asked = [ConsumerGroupTopicPartitions(group, places)]
+        for answer in self._admin.alter_consumer_group_offsets(asked, request_timeout=REQUEST_SECONDS).values():
+            answer.result()
+
+    def _all(self, ask: Callable[[], Mapping[Any, Future[Any]]]) -> dict[Any, Any]:
+        def answers() -> dict[Any, Any]:
+            self._admin.poll(0)  # hands the client's log lines on
+            return {key: future.result() for key, future in ask().items()}
+
+        return patiently(answers)

@@ -1,0 +1,154 @@
+"""Read one range of a Kafka partition: exactly its records, in order, in chunks of bounded size."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from penstock.errors import PositionLost, SourceError
+from penstock.formats.change import Messages
+from penstock.ingest.fetched import Extra, Fetched
+from penstock.ingest.kafka_client import PATIENCE_SECONDS, broker_error, consumer, is_passing, is_unknown_topic
+from penstock.ingest.ranges import Range
+
+CHUNK_ROWS = 20_000
+CHUNK_BYTES = 32 << 20
+_FIRST_CHUNK = 500
+_WAIT_SECONDS = 0.1
+
+# Connections are worth keeping while a worker lives; what they have fetched ahead is not.
+_consumers: dict[tuple[tuple[str, str], ...], Consumer] = {}
+
+
+def read_range(
+    properties: Mapping[str, str],
+    range_: Range,
+    *,
+    extras: Collection[Extra] = (),
+    rows: int = CHUNK_ROWS,
+    size: int = CHUNK_BYTES,
+    patience: float = PATIENCE_SECONDS,
+) -> Iterator[Fetched]:
+    """The records of [start, end). Offsets may have holes: transactions and compaction leave them.
+
+    A range whose beginning the broker has dropped raises PositionLost. While brokers are away it waits, `patience`
+    seconds without a record at most, then raises a SourceError that may be retried. Holds one chunk.
+    """
+    topic, _, number = range_.place.rpartition("/")
+    partition, position, end = int(number), int(range_.start), int(range_.end)
+    reading = _Reading(topic, partition, end, patience)
+    client = _consumer(properties)
+    client.assign([TopicPartition(topic, partition, position)])
+    wanted = _FIRST_CHUNK
+    try:
+        while not reading.done(position):
+            found = client.consume(min(wanted, end - position), _WAIT_SECONDS)
+            taken = reading.records(found, position)
+            if not taken:
+                continue
+            position = taken[-1].offset() + 1
+            fetched = _fetched(topic, partition, taken, extras)
+            mean = sum(len(value or b"") for value in fetched.messages.values) / len(taken)
+            wanted = int(max(1, min(rows, 4 * wanted, size / max(mean, 1))))
+            yield fetched
+    finally:
+        client.unassign()
+
+
+class _Reading:
+    """Judges what a consumer hands out: records, ends, and errors that pass or do not."""
+
+    def __init__(self, topic: str, partition: int, end: int, patience: float) -> None:
+        self.topic, self.partition, self.end = topic, partition, end
+        self._patience = patience
+        self._until = time.monotonic() + patience
+        self._reached = -1  # the offset up to which the partition has nothing more to hand out
+        self._complaint: KafkaError | None = None
+
+    def done(self, position: int) -> bool:
+        return position >= self.end or self._reached >= self.end
+
+    def records(self, found: Sequence[Message], position: int) -> list[Message]:
+        taken = []
+        for message in found:
+            error = message.error()
+            if error is not None:
+                self._judge(error, message, position)
+            elif message.offset() < self.end:
+                taken.append(message)
+            else:
+                self._reached = message.offset()
+        if taken:
+            self._until = time.monotonic() + self._patience
+        elif not self.done(position) and time.monotonic() > self._until:
+            raise self._nothing_came(position)
+        return taken
+
+    def _judge(self, error: KafkaError, message: Message, position: int) -> None:
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._reached = message.offset()
+        elif error.code() in (
+            KafkaError._AUTO_OFFSET_RESET,
+            KafkaError.OFFSET_OUT_OF_RANGE,
+            KafkaError._LOG_TRUNCATION,
+        ):
+            raise PositionLost(
+                "the broker has dropped records before they were read",
+                topic=self.topic,
+                partition=self.partition,
+                offset=position,
+                hint="--from earliest --accept-gap  goes on with a hole; longer retention.ms avoids the next one",
+            )
+        elif is_passing(error) or is_unknown_topic(error):
+            self._complaint = error
+        else:
+            raise broker_error(error, topic=self.topic, partition=self.partition, offset=position)
+
+    def _nothing_came(self, position: int) -> SourceError:
+        said = f": {self._complaint.str()}" if self._complaint else ""
+        kind, what = SourceError, f"Kafka gave nothing for {self._patience:g} s{said}"
+        if self._reached >= 0:
+            kind, what = PositionLost, "the Kafka partition ends before the planned end of the batch"
+        return kind(
+            what,
+            topic=self.topic,
+            partition=self.partition,
+            offset=position,
+            end=self.end,
+            retryable=kind is SourceError,
+        )
+
+
+def _fetched(topic: str, partition: int, taken: Sequence[Message], extras: Collection[Extra]) -> Fetched:
+    times = [message.timestamp() for message in taken] if "timestamp" in extras else None
+    return Fetched(
+        topic,
+        partition,
+        Messages(
+            values=[message.value() for message in taken],
+            offsets=np.fromiter((message.offset() for message in taken), np.int64, len(taken)),
+            keys=[message.key() for message in taken] if "key" in extras else None,
+            timestamps=None if times is None else np.fromiter((millis for _, millis in times), np.int64, len(taken)),
+        ),
+        headers=[message.headers() for message in taken] if "headers" in extras else None,
+        timestamp_types=None if times is None else [kind for kind, _ in times],
+    )
+
+
+def _consumer(properties: Mapping[str, str]) -> Consumer:
+    key = tuple(sorted(properties.items()))
+    if key not in _consumers:
+        _consumers[key] = consumer(properties)
+    return _consumers[key]
+
+
+def close_consumers() -> None:
+    while _consumers:
+        _, client = _consumers.popitem()
+        try:
+            client.close()
+        except KafkaException:
+            continue  # going away is all that was asked of it

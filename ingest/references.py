@@ -1,0 +1,33 @@
+"""Secrets travel as references and are looked up only where they are used.
+
+`${NAME}` and `${NAME:-default}` name the environment, `${file:/path}` a file. Options and input partitions end in
+Spark's event log; what stands there is the reference.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from penstock.errors import ConfigError
+
+_REFERENCE = re.compile(r"\$\{(?:(file):)?([^}]*?)(?::-([^}]*))?\}")
+
+
+def resolve(text: str) -> str:
+    """The text with every reference replaced by what it names; one that names nothing is a ConfigError."""
+    return _REFERENCE.sub(_look_up, text)
+
+
+def _look_up(found: re.Match[str]) -> str:
+    kind, name, default = found.groups()
+    if kind == "file":
+        try:
+            return Path(name).read_text(encoding="utf-8").rstrip("\r\n")
+        except OSError as error:
+            raise ConfigError("the file of a secret cannot be read", file=name) from error
+    value = os.environ.get(name, default)
+    if value is None:
+        raise ConfigError(f"the environment has no {name}", hint=f"set it, or write ${{{name}:-default}}")
+    return value

@@ -1,0 +1,25 @@
+"""The process Spark forks Python workers from, with the heavy imports made once and shared by all of them.
+
+Without it every worker pays a second of CPU for pandas alone (`pa.array` of a list asks for it). It has to be
+importable where the executors run, so it is the default only for local masters.
+"""
+
+from __future__ import annotations
+
+import confluent_kafka
+import msgspec
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+import pyarrow.parquet as pq
+from pyspark.daemon import manager
+
+SHARED = (confluent_kafka, msgspec, np, pd, pc, pyarrow.json, pq)
+
+if __name__ == "__main__":
+    # One task is one core: Spark already runs as many of them as there are cores. A thread pool would not survive
+    # the fork anyway, so none is started here.
+    pa.set_cpu_count(1)
+    manager()

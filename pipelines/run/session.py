@@ -1,0 +1,117 @@
+"""The Spark session a pipeline runs in, set as measured: Spark here only plans, shuffles blobs and keeps offsets."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import penstock
+from penstock.errors import ConfigError
+from penstock.pipelines.run.java import java_home
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+PACKAGE_FOLDERS = ("ingest", "formats", "schema_evolution", "table", "pipelines")
+DAEMON = "penstock.pipelines.run.daemon"
+LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+TASK_ATTEMPTS = 4
+
+# A JVM that moves blobs has no hot code of its own: the second compiler and code generation cost more than they give.
+_JVM_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "10",
+    "spark.python.worker.reuse": "true",
+    "spark.driver.memory": "1g",
+}
+
+
+def open_session(
+    name: str, *, master: str | None = None, cores: int | None = None, settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """The running session when there is one (spark-submit, a notebook), else a new one.
+
+    `master` defaults to this machine with `cores` tasks at a time (all cores), each tried four times. `settings` win
+    over ours. A master that is no local one gets the code as a zip; what the code imports must be installed there.
+    """
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
+    prepare_environment()
+    master = master or f"local[{cores or os.cpu_count() or 1},{TASK_ATTEMPTS}]"
+    builder = SparkSession.builder.appName(name).master(master)
+    for key, value in session_settings(master, settings or {}).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    if not is_local(master):
+        session.sparkContext.addPyFile(str(zip_code(Path(tempfile.mkdtemp(prefix="penstock-")))))
+    return session
+
+
+def session_settings(master: str, settings: Mapping[str, str]) -> dict[str, str]:
+    ours = dict(_SETTINGS)
+    ours["spark.driver.extraJavaOptions"] = f"{_JVM_FLAGS} -Dlog4j2.configurationFile=file:{LOG_SETTINGS}"
+    if is_local(master):
+        # Nobody else has to reach this driver; a host name that does not resolve must not stop it.
+        ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        ours["spark.python.daemon.module"] = DAEMON
+        ours["spark.sql.shuffle.partitions"] = str(local_cores(master))
+    return ours | dict(settings)
+
+
+def prepare_environment() -> None:
+    """What the JVM and the Python processes it starts inherit. Changes os.environ; called twice it changes nothing."""
+    os.environ["JAVA_HOME"] = str(java_home())
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    home = package_home()
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if home not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([home, *filter(None, paths)])
+
+
+def package_home() -> str:
+    """The folder to put on a path so that `import penstock` works: site-packages, or the source tree itself."""
+    module = Path(penstock.__file__).resolve()
+    return str(module.parent.parent if module.name == "__init__.py" else module.parent)
+
+
+def is_local(master: str) -> bool:
+    return master == "local" or master.startswith("local[")
+
+
+def local_cores(master: str) -> int:
+    inside = master.removeprefix("local").strip("[]").partition(",")[0].strip()
+    if inside == "*":
+        return os.cpu_count() or 1
+    if inside and not inside.isdigit():
+        raise ConfigError("the master is no local one that Spark knows", master=master, hint="for instance local[2]")
+    return int(inside or 1)
+
+
+def zip_code(folder: Path) -> Path:
+    """The package as one zip, laid out as it is installed."""
+    target = folder / "penstock.zip"
+    root = Path(penstock.__path__[0])
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(penstock.__file__, "penstock/__init__.py")
+        archive.write(root / "errors.py", "penstock/errors.py")
+        for name in PACKAGE_FOLDERS:
+            for path in sorted((root / name).rglob("*.py")):
+                archive.write(path, Path("penstock") / path.relative_to(root))
+    return target

@@ -1,0 +1,192 @@
+"""The Kafka source against a real broker."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from penstock.errors import PositionLost, SourceError
+from penstock.ingest.kafka import KafkaSettings, KafkaSource, Startup
+from penstock.ingest.kafka_read import read_range
+from penstock.ingest.ranges import NO_LIMIT, Limit, Offsets, Range
+from tests.integration.kafka.conftest import Broker
+
+pytestmark = pytest.mark.kafka
+
+EARLIEST = Startup("earliest-offset")
+
+
+def source(broker: Broker, *topics: str, startup: Startup = EARLIEST, **more: Any) -> KafkaSource:
+    properties = broker.properties | more.pop("properties", {})
+    return KafkaSource(KafkaSettings(properties, topics, startup=startup, **more))
+
+
+def read(kafka: KafkaSource, start: Offsets, end: Offsets, tasks: int = 2) -> list[bytes | None]:
+    return [
+        value
+        for one in kafka.plan(start, end, tasks)
+        for fetched in kafka.read(one)
+        for value in fetched.messages.values
+    ]
+
+
+def test_records_are_read_in_order_with_key_time_and_headers(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, b"a", None, key=b"k", timestamp=1234, headers=[("h", b"1")])
+    kafka = source(broker, topic, extras=frozenset({"key", "timestamp", "headers"}))
+    (one,) = kafka.plan({}, kafka.latest_offsets({}, NO_LIMIT), 2)
+    (fetched,) = kafka.read(one)
+    messages = fetched.messages
+    assert list(messages.values) == [b"a", None]
+    assert messages.offsets.tolist() == [0, 1]
+    assert (messages.keys, messages.timestamps is not None and messages.timestamps.tolist()) == (
+        [b"k", b"k"],
+        [1234, 1234],
+    )
+    assert fetched.headers == [[("h", b"1")]] * 2
+    assert fetched.timestamp_types == [1, 1]
+
+
+def test_startup_by_time_takes_the_first_record_of_that_time(broker: Broker) -> None:
+    topic = broker.topic()
+    for millis in (1000, 2000, 3000):
+        broker.send(topic, str(millis), timestamp=millis)
+    kafka = source(broker, topic, startup=Startup("timestamp", millis=1500))
+    assert read(kafka, {}, kafka.latest_offsets({}, NO_LIMIT)) == [b"2000", b"3000"]
+
+
+def test_group_offsets_are_mirrored_and_begin_the_next_pipeline(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, "1", "2")
+    properties = {"group.id": f"group-{topic}"}
+    first = source(broker, topic, properties=properties)
+    end = first.latest_offsets({}, NO_LIMIT)
+    first.mirror(end)
+    broker.send(topic, "3")
+    assert first.lag(end) == {f"{topic}/0": 1}
+    second = source(broker, topic, startup=Startup("group-offsets"), properties=properties)
+    assert read(second, {}, second.latest_offsets({}, NO_LIMIT)) == [b"3"]
+
+
+def test_holes_of_transactions_are_passed_and_aborted_records_not_seen(broker: Broker) -> None:
+    topic = broker.topic()
+    producer = Producer(broker.properties | {"transactional.id": topic})
+    producer.init_transactions()
+    for number in range(4):
+        producer.begin_transaction()
+        producer.produce(topic, str(number), partition=0)
+        producer.flush()
+        producer.abort_transaction() if number % 2 else producer.commit_transaction()
+    kafka = source(broker, topic)
+    end = kafka.latest_offsets({}, NO_LIMIT)
+    assert end["offsets"] == {topic: {"0": 8}}
+    assert read(kafka, {}, end) == [b"0", b"2"]
+
+
+def test_an_open_transaction_holds_the_end_back(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, "before")
+    producer = Producer(broker.properties | {"transactional.id": topic})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic, "open", partition=0)
+    producer.flush()
+    kafka = source(broker, topic)
+    assert kafka.latest_offsets({}, NO_LIMIT)["offsets"] == {topic: {"0": 1}}
+    producer.commit_transaction()
+    assert read(kafka, {}, kafka.latest_offsets({}, NO_LIMIT)) == [b"before", b"open"]
+
+
+def test_new_partitions_and_topics_of_a_pattern_are_found_while_running(broker: Broker) -> None:
+    first = broker.topic(name="found-a")
+    broker.send(first, "1")
+    kafka = source(broker, pattern="found-.*")
+    end = kafka.latest_offsets({}, NO_LIMIT)
+    broker.add_partition(first, 2)
+    second = broker.topic(name="found-b")
+    broker.send(second, "2")
+    broker.send(first, "3", partition=1)
+    assert sorted(filter(None, read(kafka, end, kafka.latest_offsets(end, NO_LIMIT)))) == [b"2", b"3"]
+
+
+def test_a_byte_limit_is_kept_by_a_look_at_the_records(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, *[b"x" * 100] * 1000)
+    end = source(broker, topic).latest_offsets({}, Limit(bytes=10_000))
+    assert end["offsets"] == {topic: {"0": 100}}
+
+
+def test_a_missing_topic_is_an_error_that_names_it(broker: Broker) -> None:
+    with pytest.raises(SourceError, match="no-such-topic"):
+        source(broker, "no-such-topic").latest_offsets({}, NO_LIMIT)
+
+
+def test_records_dropped_before_the_plan_are_a_lost_position(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, "1", "2", "3")
+    kafka = source(broker, topic)
+    end = kafka.latest_offsets({}, Limit(rows=1))
+    broker.drop_before(topic, 2)
+    with pytest.raises(PositionLost) as caught:
+        kafka.latest_offsets(end, NO_LIMIT)
+    assert caught.value.facts["lost"] == 1
+
+
+def test_records_dropped_between_plan_and_read_are_a_lost_position(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, "1", "2", "3")
+    kafka = source(broker, topic)
+    end = kafka.latest_offsets({}, NO_LIMIT)
+    broker.drop_before(topic, 2)
+    with pytest.raises(PositionLost):
+        read(kafka, {}, end)
+
+
+def test_a_topic_made_again_is_a_lost_position(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, "1")
+    kafka = source(broker, topic)
+    end = kafka.latest_offsets({}, NO_LIMIT)
+    broker.delete(topic)
+    time.sleep(0.5)
+    broker.topic(name=topic)
+    broker.send(topic, "new", "newer")
+    with pytest.raises(PositionLost, match="made again"):
+        kafka.latest_offsets(end, NO_LIMIT)
+
+
+def test_a_partition_that_ends_early_is_not_waited_for_for_ever(broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, "1")
+    with pytest.raises(PositionLost):
+        list(read_range(broker.properties, Range(0, f"{topic}/0", 0, 5), patience=0.5))
+
+
+@pytest.mark.slow
+def test_a_broker_restart_is_survived_while_planning_and_reading(tmp_path_factory: pytest.TempPathFactory) -> None:
+    from tests.servers import launch
+
+    folder = tmp_path_factory.mktemp("restarted")
+    with launch.running("kafka", folder) as port:
+        broker = Broker(port, folder)
+        topic = broker.topic()
+        broker.send(topic, *[b"%07d" % number + b"x" * 1000 for number in range(50_000)])
+        kafka = source(broker, topic)
+        end = kafka.latest_offsets({}, NO_LIMIT)
+        fetches = kafka.read(kafka.plan({}, end, 1)[0])
+        values = list(next(fetches).messages.values)
+        broker.stop()
+        back = threading.Timer(2, broker.start)
+        back.start()
+        values += [value for fetched in fetches for value in fetched.messages.values]
+        assert [int((value or b"")[:7]) for value in values] == list(range(50_000))
+        back.join()
+        broker.stop()
+        back = threading.Timer(2, broker.start)
+        back.start()
+        assert kafka.latest_offsets(end, NO_LIMIT) == end
+        back.join()

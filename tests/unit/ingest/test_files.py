@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import gzip
+import os
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import fs
+
+from penstock.errors import PositionLost, SourceError
+from penstock.ingest.files import FilesSettings, FilesSource, read_lines
+from penstock.ingest.ledger import COMPLETE_EVERY, Ledger
+from penstock.ingest.ranges import NO_LIMIT, Limit, Offsets
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "in"
+    made.mkdir()
+    return made
+
+
+def source(folder: Path, **settings_: str) -> FilesSource:
+    return FilesSource(FilesSettings(str(folder), str(folder.parent / "ledger"), **settings_))  # type: ignore[arg-type]
+
+
+def put(folder: Path, name: str, text: str, second: int) -> None:
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    data = text.encode()
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    os.utime(path, (second, second))
+
+
+def lines(files: FilesSource, start: Offsets, end: Offsets, tasks: int = 1) -> list[str]:
+    return [
+        (value or b"").decode()
+        for one in files.plan(start, end, tasks)
+        for fetched in files.read(one)
+        for value in fetched.messages.values
+    ]
+
+
+def test_files_are_read_once_in_the_order_of_their_time(folder: Path) -> None:
+    put(folder, "b.json", "1\n2\n", 10)
+    put(folder, "a.json.gz", "3\n4", 20)
+    files = source(folder)
+    first = files.latest_offsets(files.initial_offsets(), NO_LIMIT)
+    assert lines(files, files.initial_offsets(), first) == ["1", "2", "3", "4"]
+    assert files.latest_offsets(first, NO_LIMIT) == first
+    put(folder, "deeper/c.json", "5\n", 5)
+    second = files.latest_offsets(first, NO_LIMIT)
+    assert lines(files, first, second) == ["5"]
+
+
+def test_order_by_name_is_the_users_choice(folder: Path) -> None:
+    put(folder, "b.json", "2\n", 10)
+    put(folder, "a.json", "1\n", 20)
+    files = source(folder, order="name")
+    assert lines(files, {"batch": 0}, files.latest_offsets({"batch": 0}, NO_LIMIT)) == ["1", "2"]
+
+
+def test_a_batch_planned_before_a_crash_stays_as_it_was(folder: Path) -> None:
+    put(folder, "a.json", "1\n", 10)
+    end = source(folder).latest_offsets({"batch": 0}, NO_LIMIT)
+    put(folder, "0.json", "0\n", 1)
+    again = source(folder)
+    assert again.latest_offsets({"batch": 0}, NO_LIMIT) == end
+    assert lines(again, {"batch": 0}, end) == ["1"]
+    assert lines(again, end, again.latest_offsets(end, NO_LIMIT)) == ["0"]
+
+
+def test_unfinished_and_other_files_are_left_alone(folder: Path) -> None:
+    for name in (".a.json", "_tmp/a.json", "a.json.tmp", "readme.txt"):
+        put(folder, name, "x\n", 1)
+    assert source(folder, pattern="*.json*").available() == {"names": []}
+
+
+def test_a_limit_takes_at_least_one_file(folder: Path) -> None:
+    for number in range(5):
+        put(folder, f"{number}.json", "x" * 99 + "\n", number)
+    files = source(folder)
+    assert files.latest_offsets({"batch": 0}, Limit(bytes=1)) == {"batch": 1}
+    assert lines(files, {"batch": 0}, {"batch": 1}) == ["x" * 99]
+    files.latest_offsets({"batch": 1}, Limit(rows=3))
+    assert len(lines(files, {"batch": 1}, {"batch": 2})) == 3
+    assert files.lag({"batch": 2}) == {"4.json": 100}
+
+
+def test_a_bounded_run_leaves_later_files(folder: Path) -> None:
+    put(folder, "a.json", "1\n", 10)
+    files = source(folder)
+    until = files.available()
+    put(folder, "b.json", "2\n", 20)
+    end = files.latest_offsets({"batch": 0}, NO_LIMIT, until)
+    assert lines(files, {"batch": 0}, end) == ["1"]
+    assert files.latest_offsets(end, NO_LIMIT, until) == end
+
+
+@pytest.mark.parametrize("after", ["gone", "longer"])
+def test_a_file_that_changed_after_it_was_seen_is_a_lost_position(folder: Path, after: str) -> None:
+    put(folder, "a.json", "1\n", 10)
+    files = source(folder)
+    end = files.latest_offsets({"batch": 0}, NO_LIMIT)
+    (folder / "a.json").unlink()
+    if after == "longer":
+        put(folder, "a.json", "1\n2\n", 10)
+    with pytest.raises(PositionLost):
+        lines(files, {"batch": 0}, end)
+
+
+def test_a_cut_gzip_file_is_an_error(folder: Path) -> None:
+    (folder / "a.json.gz").write_bytes(gzip.compress(b"1\n" * 100_000)[:-20])
+    files = source(folder)
+    end = files.latest_offsets({"batch": 0}, NO_LIMIT)
+    with pytest.raises(SourceError):
+        lines(files, {"batch": 0}, end)
+
+
+def test_a_missing_folder_is_an_error_that_names_it(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="nowhere"):
+        source(tmp_path / "nowhere").available()
+
+
+@given(
+    text=st.lists(st.sampled_from(["a", "bb", "", "ccc\r", "d" * 40]), max_size=30).map("\n".join),
+    cuts=st.lists(st.integers(0, 400), max_size=4),
+    chunk=st.integers(1, 64),
+)
+@settings(deadline=None)
+def test_however_a_file_is_cut_each_line_is_read_once_with_its_offset(
+    text: str, cuts: list[int], chunk: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("cut") / "a.json"
+    path.write_bytes(text.encode())
+    size = len(text)
+    edges = sorted({0, size, *(cut for cut in cuts if cut < size)})
+    read = [
+        (int(offset), value)
+        for begin, end in pairwise(edges)
+        for fetched in read_lines(fs.LocalFileSystem(), str(path.parent), path.name, begin, end, size, chunk=chunk)
+        for offset, value in zip(fetched.messages.offsets, fetched.messages.values, strict=True)
+    ]
+    wanted, offset = [], 0
+    for line in text.split("\n"):
+        if line.strip():
+            wanted.append((offset, line.rstrip("\r").encode()))
+        offset += len(line) + 1
+    assert read == wanted
+
+
+def test_the_ledger_keeps_all_names_and_few_entries(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    ledger = Ledger(str(tmp_path / "ledger"))
+    total = 3 * COMPLETE_EVERY + 5
+    for batch in range(1, total + 1):
+        put(folder, f"{batch}.json", "x\n", batch)
+        files = source(folder)
+        ledger.write(batch, [file for file in files._found() if file.name == f"{batch}.json"])
+    kept = len(list((tmp_path / "ledger").glob("*.json")))
+    assert kept <= 2 * COMPLETE_EVERY + 6
+    assert len(Ledger(str(tmp_path / "ledger")).taken_before(total + 1)) == total

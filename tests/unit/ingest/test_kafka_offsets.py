@@ -1,0 +1,187 @@
+"""The plan of a Kafka source against a cluster that is a dictionary."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from penstock.errors import ConfigError, PositionLost
+from penstock.ingest.kafka import KafkaSettings, KafkaSource, Startup
+from penstock.ingest.ranges import NO_LIMIT, Limit, Offsets, canonical
+
+Place = tuple[str, int]
+
+
+class Cluster:
+    """`logs` maps a partition to its first offset and its end."""
+
+    def __init__(self, logs: dict[Place, tuple[int, int]], group: dict[Place, int] | None = None) -> None:
+        self.logs = logs
+        self.group = group or {}
+        self.ids: dict[str, str] = {}
+
+    def topics_matching(self, pattern: str) -> list[str]:
+        return sorted({topic for topic, _ in self.logs})
+
+    def partitions(self, topics: Iterable[str]) -> tuple[list[Place], dict[str, str]]:
+        names = set(topics)
+        places = sorted(place for place in self.logs if place[0] in names)
+        return places, {name: self.ids.get(name, "1") for name in names}
+
+    def earliest(self, places: Iterable[Place]) -> dict[Place, int]:
+        return {place: self.logs[place][0] for place in places}
+
+    def latest(self, places: Iterable[Place]) -> dict[Place, int]:
+        return {place: self.logs[place][1] for place in places}
+
+    def at_time(self, places: Iterable[Place], millis: int) -> dict[Place, int]:
+        return {place: millis if millis < self.logs[place][1] else -1 for place in places}
+
+    def group_offsets(self, group: str, places: Iterable[Place]) -> dict[Place, int]:
+        return {place: self.group[place] for place in places if place in self.group}
+
+
+EARLIEST = Startup("earliest-offset")
+
+
+def source(cluster: Cluster, startup: Startup = EARLIEST, **settings: Any) -> KafkaSource:
+    made = KafkaSource(KafkaSettings({"group.id": "g"}, **({"topics": ("t",)} | settings), startup=startup))
+    made._known = cluster  # type: ignore[assignment]
+    return made
+
+
+def spans(kafka: KafkaSource, start: Offsets, end: Offsets, tasks: int = 1) -> list[tuple[str, int, int]]:
+    return [(one.place, one.start, one.end) for one in kafka.plan(start, end, tasks)]
+
+
+@pytest.mark.parametrize(
+    ("startup", "begin"),
+    [
+        (Startup("earliest-offset"), 3),
+        (Startup("latest-offset"), 9),
+        (Startup("timestamp", millis=5), 5),
+        (Startup("timestamp", millis=99), 9),
+        (Startup("specific-offsets", {("t", 0): 7}), 7),
+        (Startup("specific-offsets", {("t", 8): 7}), 3),
+        (Startup("group-offsets", reset="earliest"), 3),
+        (Startup("group-offsets", reset="latest"), 9),
+    ],
+)
+def test_a_first_batch_begins_where_the_startup_mode_says(startup: Startup, begin: int) -> None:
+    cluster = Cluster({("t", 0): (3, 9)})
+    kafka = source(cluster, startup)
+    end = kafka.latest_offsets({}, NO_LIMIT)
+    cluster.logs["t", 0] = (3, 12)
+    later = kafka.latest_offsets(end, NO_LIMIT)
+    assert spans(kafka, {}, end) == ([("t/0", begin, 9)] if begin < 9 else [])
+    assert spans(kafka, end, later) == [("t/0", 9, 12)]
+
+
+def test_group_offsets_of_a_group_that_committed_are_the_beginning() -> None:
+    kafka = source(Cluster({("t", 0): (0, 9)}, {("t", 0): 4}), Startup("group-offsets"))
+    assert spans(kafka, {}, kafka.latest_offsets({}, NO_LIMIT)) == [("t/0", 4, 9)]
+
+
+def test_group_offsets_without_any_committed_are_an_error_that_proposes_earliest() -> None:
+    with pytest.raises(ConfigError, match="earliest-offset"):
+        source(Cluster({("t", 0): (0, 9)}), Startup("group-offsets")).latest_offsets({}, NO_LIMIT)
+
+
+def test_latest_on_a_quiet_topic_is_remembered_as_a_beginning() -> None:
+    cluster = Cluster({("t", 0): (0, 5)})
+    kafka = source(cluster, Startup("latest-offset"))
+    end = kafka.latest_offsets({}, NO_LIMIT)
+    assert end != {}
+    cluster.logs["t", 0] = (0, 8)
+    assert spans(kafka, end, kafka.latest_offsets(end, NO_LIMIT)) == [("t/0", 5, 8)]
+
+
+def test_nothing_new_gives_the_same_offsets() -> None:
+    kafka = source(Cluster({("t", 0): (0, 5)}))
+    end = kafka.latest_offsets({}, NO_LIMIT)
+    again = kafka.latest_offsets(end, NO_LIMIT)
+    assert canonical(kafka.latest_offsets(again, NO_LIMIT)) == canonical(again)
+    assert spans(kafka, end, again) == []
+
+
+def test_a_new_partition_is_read_from_its_first_record_whatever_the_startup_mode() -> None:
+    cluster = Cluster({("t", 0): (0, 5)})
+    kafka = source(cluster, Startup("latest-offset"))
+    first = kafka.latest_offsets({}, NO_LIMIT)
+    cluster.logs["t", 1] = (2, 6)
+    second = kafka.latest_offsets(first, NO_LIMIT)
+    assert spans(kafka, first, second) == [("t/1", 2, 6)]
+
+
+def test_a_batch_planned_again_is_the_same_though_the_partition_has_moved_on() -> None:
+    cluster = Cluster({("t", 0): (0, 5)})
+    kafka = source(cluster)
+    end = kafka.latest_offsets({}, NO_LIMIT)
+    before = spans(kafka, {}, end)
+    cluster.logs = {("t", 0): (3, 50), ("t", 1): (0, 9)}
+    assert spans(kafka, {}, end) == before
+
+
+def test_a_new_topic_of_a_pattern_is_found() -> None:
+    cluster = Cluster({("a", 0): (0, 1)})
+    kafka = source(cluster, topics=(), pattern=".*")
+    first = kafka.latest_offsets({}, NO_LIMIT)
+    cluster.logs["b", 0] = (0, 2)
+    assert spans(kafka, first, kafka.latest_offsets(first, NO_LIMIT)) == [("b/0", 0, 2)]
+
+
+def test_a_row_limit_is_shared_in_proportion() -> None:
+    kafka = source(Cluster({("t", 0): (0, 300), ("t", 1): (0, 100), ("t", 2): (0, 0)}))
+    end = kafka.latest_offsets({}, Limit(rows=40))
+    assert end["offsets"] == {"t": {"0": 30, "1": 10, "2": 0}}
+
+
+def test_a_bounded_run_goes_no_further_than_what_was_there_at_its_start() -> None:
+    cluster = Cluster({("t", 0): (0, 10)})
+    kafka = source(cluster)
+    until = kafka.available()
+    cluster.logs = {("t", 0): (0, 25), ("t", 1): (0, 5)}
+    end = kafka.latest_offsets({}, Limit(rows=6), until)
+    end = kafka.latest_offsets(end, Limit(rows=6), until)
+    assert end["offsets"] == {"t": {"0": 10}}
+    assert spans(kafka, end, kafka.latest_offsets(end, Limit(rows=6), until)) == []
+
+
+@pytest.mark.parametrize("log", [(7, 20), (0, 2), (0, 0)])
+def test_offsets_that_are_gone_stop_with_position_lost(log: tuple[int, int]) -> None:
+    cluster = Cluster({("t", 0): (0, 5)})
+    kafka = source(cluster)
+    end = kafka.latest_offsets({}, NO_LIMIT)
+    cluster.logs["t", 0] = log
+    with pytest.raises(PositionLost) as caught:
+        kafka.latest_offsets(end, NO_LIMIT)
+    assert caught.value.facts["topic"] == "t"
+
+
+def test_a_topic_made_again_stops_with_position_lost_though_its_offsets_fit() -> None:
+    cluster = Cluster({("t", 0): (0, 5)})
+    kafka = source(cluster)
+    end = kafka.latest_offsets({}, NO_LIMIT)
+    cluster.ids["t"] = "2"
+    with pytest.raises(PositionLost, match="made again"):
+        kafka.latest_offsets(end, NO_LIMIT)
+
+
+def test_a_backlog_of_one_partition_becomes_several_ranges_in_order() -> None:
+    kafka = source(Cluster({("t", 0): (0, 100_000)}))
+    ranges = kafka.plan({}, kafka.latest_offsets({}, NO_LIMIT), tasks=4)
+    assert [one.number for one in ranges] == [0, 1, 2, 3]
+    assert [(one.start, one.end) for one in ranges] == [
+        (0, 25_000),
+        (25_000, 50_000),
+        (50_000, 75_000),
+        (75_000, 100_000),
+    ]
+
+
+def test_the_source_pickles_without_its_connections() -> None:
+    kafka = source(Cluster({}))
+    assert pickle.loads(pickle.dumps(kafka)).settings == kafka.settings

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import ConfigError
+from penstock.pipelines.run.session import LOG_SETTINGS, local_cores, session_settings, zip_code
+
+
+@pytest.mark.parametrize(("master", "cores"), [("local", 1), ("local[3]", 3), ("local[2,4]", 2)])
+def test_cores_of_a_local_master(master: str, cores: int) -> None:
+    assert local_cores(master) == cores
+
+
+def test_a_misspelt_local_master_is_refused() -> None:
+    with pytest.raises(ConfigError):
+        local_cores("local[two]")
+
+
+def test_a_local_driver_binds_to_this_machine_alone() -> None:
+    assert session_settings("local[2]", {})["spark.driver.bindAddress"] == "127.0.0.1"
+    assert "spark.driver.bindAddress" not in session_settings("spark://m:7077", {})
+
+
+def test_the_users_settings_win() -> None:
+    assert session_settings("local[2]", {"spark.driver.memory": "4g"})["spark.driver.memory"] == "4g"
+
+
+def test_log_settings_are_part_of_the_package() -> None:
+    assert LOG_SETTINGS.exists()
+
+
+def test_the_shipped_zip_imports_on_its_own(tmp_path: Path) -> None:
+    archive = zip_code(tmp_path)
+    code = "import penstock.ingest.kafka, penstock.pipelines.run.session as s; print(s.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(archive)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert str(archive) in done.stdout

@@ -143,7 +143,7 @@ class FilesSource:
             stored = raw.read(SAMPLE_BYTES)
         codec = _compression(file.name)
         if codec is None:
-            return len(stored) / max(1, stored.count(b"\n"))
+            return float(len(stored) / max(1, stored.count(b"\n")))
         lines = 0
         with pa.CompressedInputStream(pa.BufferReader(stored), codec) as plain:
             try:
@@ -151,7 +151,7 @@ class FilesSource:
                     lines += block.count(b"\n")
             except OSError:
                 pass  # the sample ends in the middle of the compressed stream
-        return len(stored) / max(1, lines)
+        return float(len(stored) / max(1, lines))
 
 
 def read_lines(

@@ -144,7 +144,8 @@ def texts(longest: int) -> st.SearchStrategy[str]:
 
 def decimals(precision: int, scale: int) -> st.SearchStrategy[str]:
     most = 10**precision - 1
-    return st.integers(-most, most).map(lambda whole: format(Decimal(whole).scaleb(-scale), f".{scale}f"))
+    # Not scaleb: it rounds to the 28 digits of the context.
+    return st.integers(-most, most).map(lambda whole: format(Decimal(f"{whole}e-{scale}"), f".{scale}f"))
 
 
 def timestamps(precision: int, *, zoned: bool) -> st.SearchStrategy[str]:

@@ -82,3 +82,9 @@ def padded(lengths: Ints, data: Bytes, width: int) -> Bytes:
     out = np.zeros((count, width), np.uint8)
     out[np.arange(width) < lengths[:, None]] = data
     return out
+
+
+def array_like(values: npt.NDArray[np.generic], model: pa.Array, type_: pa.DataType) -> pa.Array:
+    """A fixed-width array of these values, null where `model` is."""
+    bitmap = pc.is_valid(model).buffers()[1] if model.null_count else None
+    return pa.Array.from_buffers(type_, len(values), [bitmap, pa.py_buffer(np.ascontiguousarray(values))])

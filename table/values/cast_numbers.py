@@ -1,0 +1,100 @@
+"""Numbers as other numbers, with Java's arithmetic.
+
+Integers wrap, floats saturate, decimals round half up, and are null where they overflow.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Context, Decimal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.table.values.arrow_types import to_arrow
+from penstock.table.values.buffers import array_like, decimal_words, fixed_values
+from penstock.table.values.errors import CastFailed
+from penstock.table.values.types import AtomicType
+
+DTYPES = {
+    "BOOLEAN": np.uint8,
+    "TINYINT": np.int8,
+    "SMALLINT": np.int16,
+    "INT": np.int32,
+    "BIGINT": np.int64,
+    "FLOAT": np.float32,
+    "DOUBLE": np.float64,
+}
+_INTS = {"TINYINT", "SMALLINT", "INT", "BIGINT"}
+_ROUNDING = Context(prec=120, rounding=ROUND_HALF_UP)
+
+
+def cast_number(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
+    if target.root == "DECIMAL":
+        return _to_decimal(array, source, target)
+    if source.root == "DECIMAL":
+        return _from_decimal(array, target)
+    values = fixed_values(array, DTYPES[source.root])
+    if target.root == "BOOLEAN":
+        return array_like((values != 0).view(np.uint8), array, pa.uint8()).cast(pa.bool_())
+    if target.root in _INTS and source.root in {"FLOAT", "DOUBLE"}:
+        values = _saturated(np.asarray(values, np.float64), target)
+    with np.errstate(over="ignore"):
+        return array_like(values.astype(DTYPES[target.root]), array, to_arrow(target))
+
+
+def _saturated(values: npt.NDArray[np.float64], target: AtomicType) -> npt.NDArray[np.int64]:
+    """Toward zero, to the bounds of INT or BIGINT; what narrower types then cut off wraps. NaN is 0."""
+    bounds = np.iinfo(np.int64 if target.root == "BIGINT" else np.int32)
+    inside = (values > bounds.min) & (values < bounds.max)
+    out = np.where(inside, values, 0).astype(np.int64)
+    out[values >= bounds.max] = bounds.max
+    out[values <= bounds.min] = bounds.min
+    return out
+
+
+def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.Array:
+    if source.root in {"FLOAT", "DOUBLE"}:
+        return _float_to_decimal(array.cast(pa.float64()), target)
+    if source.root == "BOOLEAN":
+        array = array.cast(pa.int8())
+    scale = source.scale if source.root == "DECIMAL" else 0
+    # 76 digits hold any DECIMAL at any scale, so that neither the shift nor the rounding overflows.
+    wide = array.cast(pa.decimal256(38, scale)).cast(pa.decimal256(76, max(scale, target.scale)))
+    if target.scale < scale:
+        wide = pc.round(wide, target.scale, "half_towards_infinity")
+    limit = pa.scalar(Decimal(10) ** (target.precision - target.scale), wide.type)
+    fits = pc.less(pc.abs(wide), limit)
+    return pc.if_else(fits, wide, pa.scalar(None, wide.type)).cast(to_arrow(target))
+
+
+def _float_to_decimal(array: pa.Array, target: AtomicType) -> pa.Array:
+    encoded = array.dictionary_encode()
+    values = [_rounded(value, target) for value in encoded.dictionary.to_pylist()]
+    return pa.array(values, to_arrow(target)).take(encoded.indices)
+
+
+def _rounded(value: float, target: AtomicType) -> Decimal | None:
+    exact = Decimal(repr(value))
+    if not exact.is_finite():
+        raise CastFailed(f"{value} is no DECIMAL", value=value)
+    return rounded_decimal(exact, target)
+
+
+def rounded_decimal(value: Decimal, target: AtomicType) -> Decimal | None:
+    """Half up to the target's scale; None when its precision does not hold the result."""
+    if value.adjusted() >= 40:
+        return None
+    if value.adjusted() < -60:
+        value = Decimal(0)
+    result = value.quantize(Decimal(1).scaleb(-target.scale), context=_ROUNDING)
+    return result if result == 0 or result.adjusted() < target.precision - target.scale else None
+
+
+def _from_decimal(array: pa.Array, target: AtomicType) -> pa.Array:
+    if target.root in {"FLOAT", "DOUBLE"}:
+        # By way of text each value is rounded once, from all its digits.
+        return array.cast(pa.string()).cast(to_arrow(target))
+    whole = pc.trunc(array.cast(pa.decimal256(76, array.type.scale))).cast(pa.decimal256(76, 0)).cast(pa.decimal128(38))
+    return array_like(decimal_words(whole)[0].astype(DTYPES[target.root]), array, to_arrow(target))

@@ -1,0 +1,62 @@
+"""Which column type may become which: what Java Paimon 1.3 allows at ALTER, tried there pair by pair."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from penstock.table.values.types import STRING, AtomicType, DataType, MultisetType, with_nullability
+
+
+class Sources(NamedTuple):
+    """The types that may become one type: always, and unless `disable-explicit-type-casting` is set."""
+
+    implicit: tuple[str, ...]
+    explicit: tuple[str, ...]
+
+
+_INTS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+_NUMBERS = (*_INTS, "FLOAT", "DOUBLE", "DECIMAL")
+_CHARS = ("CHAR", "VARCHAR")
+_BINARIES = ("BINARY", "VARBINARY")
+_STAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ")
+_CONSTRUCTED = ("ARRAY", "MAP", "ROW")
+_PLAIN = ("BOOLEAN", *_NUMBERS, *_BINARIES)
+
+# A change of only length, precision or scale is found under the type itself; TIME and MULTISET allow none.
+CASTS: dict[str, Sources] = {
+    "BOOLEAN": Sources((), (*_INTS, *_CHARS)),
+    "TINYINT": Sources((), ("BOOLEAN", *_NUMBERS, *_CHARS)),
+    "SMALLINT": Sources(("TINYINT",), ("BOOLEAN", *_NUMBERS, *_CHARS)),
+    "INT": Sources(("TINYINT", "SMALLINT"), ("BOOLEAN", *_NUMBERS, *_CHARS, *_STAMPS)),
+    "BIGINT": Sources(("TINYINT", "SMALLINT", "INT"), ("BOOLEAN", *_NUMBERS, *_CHARS, *_STAMPS)),
+    "FLOAT": Sources((*_INTS, "DECIMAL"), ("BOOLEAN", *_NUMBERS, *_CHARS)),
+    "DOUBLE": Sources(_NUMBERS, ("BOOLEAN", *_CHARS)),
+    "DECIMAL": Sources(_NUMBERS, ("BOOLEAN", *_CHARS)),
+    "CHAR": Sources(("CHAR",), (*_PLAIN, "VARCHAR", *_CONSTRUCTED)),
+    "VARCHAR": Sources(_CHARS, (*_PLAIN, *_CONSTRUCTED)),
+    "BINARY": Sources(("BINARY",), ("VARBINARY", *_CHARS)),
+    "VARBINARY": Sources(_BINARIES, _CHARS),
+    "DATE": Sources(("TIMESTAMP",), ("TIMESTAMP_LTZ", *_CHARS)),
+    "TIME": Sources(("TIMESTAMP",), ("TIMESTAMP_LTZ", *_CHARS)),
+    "TIMESTAMP": Sources(_STAMPS, ("INT", "BIGINT", "DATE", "TIME", *_CHARS)),
+    "TIMESTAMP_LTZ": Sources(_STAMPS, ("INT", "BIGINT", "DATE", "TIME", *_CHARS)),
+}
+# These become STRING, never a CHAR or VARCHAR of a length.
+TO_STRING_ONLY = ("DATE", "TIME", *_STAMPS)
+
+
+def can_cast(source: DataType, target: DataType, explicit: bool) -> bool:
+    """Whether a column may be altered so; nullability is another question, and never asked here.
+
+    Constructed types do not become one another: a change inside one is asked for its member, by its dotted name.
+    """
+    source, target = with_nullability(source, nullable=True), with_nullability(target, nullable=True)
+    if source == target:
+        return True
+    if not isinstance(target, AtomicType) or isinstance(source, MultisetType):
+        return False
+    root = source.root if isinstance(source, AtomicType) else type(source).__name__.removesuffix("Type").upper()
+    if root in TO_STRING_ONLY and target == STRING:
+        return explicit
+    allowed = CASTS.get(target.root, Sources((), ()))
+    return root in allowed.implicit or (explicit and root in allowed.explicit)

@@ -1,0 +1,88 @@
+"""Dates, times and timestamps as one another, and as seconds since 1970.
+
+Java keeps a timestamp as milliseconds and nanoseconds inside the millisecond; where it divides the milliseconds it cuts
+toward zero, which shows before 1970. Times of day are the exception here: Java's would be negative.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.table.values.arrow_types import timestamp_unit, to_arrow
+from penstock.table.values.buffers import Ints, array_like, fixed_values
+from penstock.table.values.types import AtomicType
+
+DAY = 86_400_000
+_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+
+def cast_time(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
+    if source.root in {"INT", "BIGINT"}:
+        with np.errstate(over="ignore"):
+            millis = np.asarray(fixed_values(array, np.int32 if source.root == "INT" else np.int64), np.int64) * 1000
+        return _stamps(millis, array, target)
+    if target.root in {"INT", "BIGINT"}:
+        seconds = toward_zero(_millis(array), 1000)
+        return array_like(seconds.astype(np.int32 if target.root == "INT" else np.int64), array, to_arrow(target))
+    if target.root in {"TIMESTAMP", "TIMESTAMP_LTZ"}:
+        return _to_stamp(array, source, target, zone)
+    millis = _millis(wall_clock(array, zone) if source.root == "TIMESTAMP_LTZ" else array)
+    if target.root == "TIME":
+        return array_like((millis % DAY).astype(np.int32), array, to_arrow(target))
+    days = millis // DAY if source.root == "TIMESTAMP_LTZ" else toward_zero(millis, DAY)
+    return array_like(days.astype(np.int32), array, to_arrow(target))
+
+
+def _to_stamp(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
+    if source.root in {"DATE", "TIME"}:
+        step = DAY if source.root == "DATE" else 1
+        millis = np.asarray(fixed_values(array, np.int32), np.int64) * step
+        wall = _stamps(millis, array, AtomicType("TIMESTAMP", precision=target.precision))
+        return instants(wall, zone) if target.root == "TIMESTAMP_LTZ" else wall
+    if source.root != target.root:
+        array = instants(array, zone) if target.root == "TIMESTAMP_LTZ" else wall_clock(array, zone)
+    return array if target.precision >= source.precision and array.type == to_arrow(target) else _cut(array, target)
+
+
+def _cut(array: pa.Array, target: AtomicType) -> pa.Array:
+    """To the target's digits and unit."""
+    if target.precision <= 3:
+        step = 10 ** (3 - target.precision)
+        return _stamps(toward_zero(_millis(array), step) * step, array, target)
+    per_digit = _PER_SECOND[array.type.unit] // 10**target.precision
+    if per_digit > 1:
+        values = fixed_values(array, np.int64)
+        array = array_like(np.asarray(values, np.int64) // per_digit * per_digit, array, array.type)
+    return array.cast(to_arrow(target))
+
+
+def _stamps(millis: Ints, model: pa.Array, target: AtomicType) -> pa.Array:
+    zone = "UTC" if target.root == "TIMESTAMP_LTZ" else None
+    array = array_like(millis, model, pa.timestamp("ms", zone))
+    if timestamp_unit(target.precision) == "s":
+        return array_like(millis // 1000, model, pa.timestamp("s", zone))
+    return array.cast(to_arrow(target))
+
+
+def _millis(array: pa.Array) -> Ints:
+    values: Ints = np.asarray(fixed_values(array, np.int64), np.int64)
+    per_second = _PER_SECOND[array.type.unit]
+    return values * 1000 if per_second == 1 else values // (per_second // 1000)
+
+
+def toward_zero(values: Ints, divisor: int) -> npt.NDArray[np.int64]:
+    return np.asarray(np.where(values < 0, -(-values // divisor), values // divisor), np.int64)
+
+
+def wall_clock(array: pa.Array, zone: str) -> pa.Array:
+    """What clocks in `zone` show at these instants."""
+    return pc.local_timestamp(array.cast(pa.timestamp(array.type.unit, zone)))
+
+
+def instants(array: pa.Array, zone: str) -> pa.Array:
+    """When clocks in `zone` show these times: the earlier of two; a time that a clock skips is when it skips."""
+    known = pc.assume_timezone(array, zone, ambiguous="earliest", nonexistent="latest")
+    return known.cast(pa.timestamp(array.type.unit, "UTC"))

@@ -1,0 +1,167 @@
+"""Text read as values, as Java's casts from STRING read it: also where they are lenient, also where they refuse."""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import NoReturn
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.table.values.cast_numbers import rounded_decimal
+from penstock.table.values.cast_times import DAY, instants
+from penstock.table.values.errors import CastFailed
+from penstock.table.values.internal import from_internal
+from penstock.table.values.types import AtomicType, type_text
+
+_INT_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+_TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
+_INTEGER = re.compile(r"([+-]?)(?=[0-9.])([0-9]*)(?:\.[0-9]*)?")
+_DIGITS = re.compile(r"-?[0-9]+")
+_FLOAT = re.compile(r"([+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?))[fFdD]?")
+_HEX_FLOAT = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
+_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,9})?")
+_DATE = re.compile(r"([0-9]+)-([0-9]+)(?:-([0-9]+))?")
+_TIME = re.compile(r"([0-9]+):([0-9]+)(?::([0-9]+)(?:\.([0-9]*))?)?")
+_STAMP = re.compile(
+    r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})(?: ([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?:\.([0-9]{0,9}))?)?"
+)
+_JAVA_BLANKS = "".join(map(chr, range(33)))
+
+
+def parse_texts(array: pa.Array, target: AtomicType, zone: str = "UTC") -> pa.Array:
+    """A string column as `target`. Each distinct text is read once; one that cannot be read raises CastFailed."""
+    local = target.root == "TIMESTAMP_LTZ"
+    wall = AtomicType("TIMESTAMP", precision=target.precision) if local else target
+    parse = _parser(target)
+    encoded = array.dictionary_encode()
+    values = [_parsed(text, parse, target) for text in encoded.dictionary.to_pylist()]
+    column = from_internal(values, wall).take(encoded.indices)
+    return instants(column, zone) if local else column
+
+
+def parse_text(text: str, target: AtomicType) -> object:
+    """The internal value of one text; for LTZ the clock's time, in no zone."""
+    return _parsed(text, _parser(target), target)
+
+
+def _parsed(text: str, parse: Callable[[str], object], target: AtomicType) -> object:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise CastFailed(
+            f"{text!r} cannot be read as {type_text(target)}",
+            hint="make the column STRING again to see what is stored",
+            value=text,
+            type=type_text(target),
+        ) from error
+
+
+def _parser(target: AtomicType) -> Callable[[str], object]:
+    match target.root:
+        case "BOOLEAN":
+            return parse_boolean
+        case "TINYINT" | "SMALLINT" | "INT" | "BIGINT":
+            return lambda text: parse_integer(text, _INT_BITS[target.root])
+        case "FLOAT" | "DOUBLE":
+            return parse_float
+        case "DECIMAL":
+            return lambda text: rounded_decimal(_decimal(text), target)
+        case "DATE":
+            return parse_date
+        case "TIME":
+            return parse_time
+        case "TIMESTAMP":
+            return lambda text: parse_timestamp(text, target.precision)
+        case "TIMESTAMP_LTZ":
+            return parse_wall_clock
+    raise ConfigError(f"text cannot be read as {type_text(target)}")
+
+
+def parse_boolean(text: str) -> bool:
+    word = text.lower()
+    if word not in _TRUE and word not in _FALSE:
+        raise ValueError(text)
+    return word in _TRUE
+
+
+def parse_integer(text: str, bits: int) -> int:
+    """Digits behind a point are read over."""
+    match = _matched(_INTEGER, text)
+    value = int(match[1] + (match[2] or "0"))
+    if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+        raise ValueError(text)
+    return value
+
+
+def parse_float(text: str) -> float:
+    bare = text.strip(_JAVA_BLANKS)
+    hexadecimal = _HEX_FLOAT.fullmatch(bare)
+    return float.fromhex(hexadecimal[1]) if hexadecimal else float(_matched(_FLOAT, bare)[1])
+
+
+def _decimal(text: str) -> Decimal:
+    return Decimal(_matched(_DECIMAL, text)[0])
+
+
+def parse_date(text: str) -> int:
+    """Days since 1970: given as such, or as year-month[-day], whatever follows a blank."""
+    if _DIGITS.fullmatch(text):
+        return parse_integer(text, 32)
+    match = _matched(_DATE, text.strip(_JAVA_BLANKS).partition(" ")[0])
+    year, month, day = int(match[1]), int(match[2]), int(match[3] or 1)
+    if year > 9999:
+        raise ValueError(text)
+    return int(np.datetime64(f"{year:04d}-{month:02d}-{day:02d}", "D").astype(np.int64))
+
+
+def parse_time(text: str) -> int:
+    """Milliseconds of the day: given as such, or as hour:minute[:second[.fraction]], rounded."""
+    bare = text.strip(_JAVA_BLANKS)
+    if _DIGITS.fullmatch(bare):
+        millis = int(bare)
+    else:
+        match = _matched(_TIME, bare)
+        seconds = (int(match[1]) * 60 + int(match[2])) * 60 + int(match[3] or 0)
+        millis = seconds * 1000 + (int((match[4] or "0").ljust(4, "0")[:4]) + 5) // 10
+    # Java goes on counting past the day's end; no TIME of Arrow's does.
+    return millis if 0 <= millis < DAY else _refuse(text)
+
+
+def parse_timestamp(text: str, precision: int) -> int:
+    """Nanoseconds since 1970, from a count in the precision's unit or from a date with or without time."""
+    if not _DIGITS.fullmatch(text):
+        return parse_wall_clock(text)
+    if precision % 3 or len(text) > 19:
+        raise ValueError(text)
+    return int(text) * int(10 ** (9 - precision))
+
+
+def parse_wall_clock(text: str) -> int:
+    match = _matched(_STAMP, text)
+    year, month, day = int(match[1]), int(match[2]), int(match[3])
+    hour, minute, second = (int(part or 0) for part in match.group(4, 5, 6))
+    nanos = int((match[7] or "").ljust(9, "0"))
+    midnight = hour == 24 and not (minute or second or nanos)
+    valid = year >= 1 and 1 <= month <= 12 and 1 <= day <= 31 and minute < 60 and second < 60
+    if not valid or (hour > 23 and not midnight):
+        raise ValueError(text)
+    # A day that its month lacks is the month's last.
+    day = min(day, calendar.monthrange(year, month)[1])
+    days = int(np.datetime64(f"{year:04d}-{month:02d}-{day:02d}", "D").astype(np.int64))
+    return (((days * 24 + hour) * 60 + minute) * 60 + second) * 10**9 + nanos
+
+
+def _matched(pattern: re.Pattern[str], text: str) -> re.Match[str]:
+    match = pattern.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    return match
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(text)

@@ -1,0 +1,135 @@
+"""Values as text, as Java's casts to STRING write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import ConfigError
+from penstock.table.values.arrow_types import to_arrow
+from penstock.table.values.buffers import one_array
+from penstock.table.values.cast_times import wall_clock
+from penstock.table.values.internal import entry_types
+from penstock.table.values.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType, type_json
+
+_UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+
+
+def to_text(array: pa.Array, type_: DataType, zone: str = "UTC") -> pa.Array:
+    """A string column; nulls stay null, but inside a constructed value they read `null`."""
+    array = one_array(array, to_arrow(type_))
+    match type_:
+        case ArrayType(element):
+            return _joined(array, _plain(array.values, element, zone), "[{}]")
+        case MapType() | MultisetType():
+            key, value = entry_types(type_)
+            keys, values = _plain(array.keys, key, zone), _plain(array.items, value, zone)
+            return _joined(array, [f"{k} -> {v}" for k, v in zip(keys, values, strict=True)], "{{{}}}")
+        case RowType(fields):
+            members = [_plain(array.field(i), field.type, zone) for i, field in enumerate(fields)]
+            rows = [f"{{{', '.join(row)}}}" for row in zip(*members, strict=True)]
+            return pc.if_else(pc.is_valid(array), pa.array(rows, pa.string()), pa.scalar(None, pa.string()))
+        case AtomicType():
+            return _atomic_text(array, type_, zone)
+
+
+def _plain(array: pa.Array, type_: DataType, zone: str) -> list[str]:
+    return ["null" if text is None else text for text in to_text(array, type_, zone).to_pylist()]
+
+
+def _joined(array: pa.Array, parts: list[str], frame: str) -> pa.Array:
+    ends = array.offsets.to_pylist()
+    spans = zip(ends, ends[1:], array.is_valid().to_pylist(), strict=False)
+    texts = [frame.format(", ".join(parts[begin:end])) if valid else None for begin, end, valid in spans]
+    return pa.array(texts, pa.string())
+
+
+def _atomic_text(array: pa.Array, type_: AtomicType, zone: str) -> pa.Array:
+    match type_.root:
+        case "CHAR" | "VARCHAR":
+            return array
+        case "BINARY" | "VARBINARY":
+            return _utf8(array)
+        case "FLOAT":
+            return _by_distinct(array, lambda value: float_text(Decimal(str(np.float32(value)))))
+        case "DOUBLE":
+            return _by_distinct(array, lambda value: float_text(Decimal(repr(value))))
+        case "DECIMAL" if type_.scale > 6:
+            # Arrow writes 0.0000001 as 1E-7.
+            return _by_distinct(array, lambda value: format(value, "f"))
+        case "DATE":
+            return pc.strftime(array, "%Y-%m-%d")
+        case "TIME":
+            return _by_distinct(array.view(pa.int32()), lambda millis: time_text(millis, type_.precision))
+        case "TIMESTAMP" | "TIMESTAMP_LTZ":
+            return _timestamp_text(array, type_, zone)
+        case "VARIANT":
+            raise ConfigError(f"{type_json(type_)} has no text form")
+    return array.cast(pa.string())
+
+
+def _by_distinct(array: pa.Array, text: Callable[[Any], str]) -> pa.Array:
+    encoded = array.dictionary_encode()
+    return pa.array([text(value) for value in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
+
+
+def _utf8(array: pa.Array) -> pa.Array:
+    try:
+        return array.cast(pa.string())
+    except pa.ArrowInvalid:
+        texts = [None if value is None else value.decode(errors="replace") for value in array.to_pylist()]
+        return pa.array(texts, pa.string())
+
+
+def float_text(shortest: Decimal) -> str:
+    """As Double.toString: plain from 0.001 to below 10 million, else with an exponent."""
+    if not shortest.is_finite():
+        return "NaN" if shortest.is_nan() else "-Infinity" if shortest < 0 else "Infinity"
+    sign, figures, _ = shortest.as_tuple()
+    digits = "".join(map(str, figures)).rstrip("0") or "0"
+    exponent = shortest.adjusted() if shortest else 0
+    mark = "-" if sign else ""
+    if not -3 <= exponent < 7:
+        return f"{mark}{digits[0]}.{digits[1:] or '0'}E{exponent}"
+    if exponent < 0:
+        return f"{mark}0.{'0' * (-exponent - 1)}{digits}"
+    whole = digits[: exponent + 1].ljust(exponent + 1, "0")
+    return f"{mark}{whole}.{digits[exponent + 1 :] or '0'}"
+
+
+def time_text(millis: int, precision: int) -> str:
+    seconds, rest = divmod(millis, 1000)
+    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    # Digits up to the precision, no zeros behind, but always one.
+    return f"{text}.{f'{rest:03d}'[:precision].rstrip('0') or '0'}" if precision else text
+
+
+def _timestamp_text(array: pa.Array, type_: AtomicType, zone: str) -> pa.Array:
+    wall = wall_clock(array, zone) if type_.root == "TIMESTAMP_LTZ" else array
+    text = pc.strftime(wall, "%Y-%m-%d %H:%M:%S")
+    surplus = _UNIT_DIGITS[array.type.unit] - type_.precision
+    return pc.utf8_slice_codeunits(text, 0, -surplus) if surplus else text
+
+
+def fit_text(array: pa.Array, target: AtomicType) -> pa.Array:
+    """Cut to the length of the type, counted in code points; CHAR is padded with blanks."""
+    if pc.any(pc.greater(pc.utf8_length(array), target.length)).as_py():
+        array = pc.utf8_slice_codeunits(array, 0, target.length)
+    return pc.utf8_rpad(array, target.length, " ") if target.root == "CHAR" else array
+
+
+def fit_bytes(array: pa.Array, target: AtomicType) -> pa.Array:
+    """Cut to the length of the type; BINARY is padded with zeros."""
+    lengths = pc.min_max(pc.binary_length(array))
+    longest, shortest = lengths["max"].as_py() or 0, lengths["min"].as_py()
+    if longest > target.length:
+        array = pc.binary_slice(array, 0, target.length)
+    if target.root == "BINARY" and shortest is not None and shortest < target.length:
+        padding = pa.scalar(bytes(target.length), pa.binary())
+        array = pc.binary_slice(pc.binary_join_element_wise(array, padding, b""), 0, target.length)
+    return array

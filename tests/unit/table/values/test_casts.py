@@ -1,0 +1,176 @@
+"""Casts give what Java Paimon 1.3.1 gave, value by value; the exceptions are named here."""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.table.values.arrow_types import to_arrow
+from penstock.table.values.cast_rules import can_cast
+from penstock.table.values.casts import cast_array
+from penstock.table.values.errors import CastFailed
+from penstock.table.values.internal import from_internal, internal_values
+from penstock.table.values.types import BIGINT, INT, STRING, parse_type
+from tests.unit.table.values.samples import internal
+
+JAVA = json.loads((Path(__file__).resolve().parents[3] / "data" / "casts.json").read_text(encoding="utf-8"))
+RULES = [(source, target, verdict) for source, target, verdict in JAVA["rules"]]
+DAY = 86_400_000
+
+
+def label(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)[:40]
+
+
+@pytest.mark.parametrize("source", list(dict.fromkeys(label(rule[0]) for rule in RULES)))
+def test_alter_allows_what_java_allows(source: str) -> None:
+    for from_, to, verdict in RULES:
+        if label(from_) == source:
+            types = parse_type(from_), parse_type(to)
+            assert can_cast(*types, explicit=False) == (verdict == "implicit"), (from_, to)
+            assert can_cast(*types, explicit=True) == (verdict != "none"), (from_, to)
+
+
+def test_nullability_and_own_parameters_are_no_cast() -> None:
+    assert can_cast(parse_type("INT NOT NULL"), INT, explicit=False)
+    assert can_cast(parse_type("CHAR(3)"), parse_type("CHAR(5)"), explicit=False)
+    assert can_cast(parse_type("DECIMAL(5, 2)"), parse_type("DECIMAL(9, 4)"), explicit=False)
+    assert not can_cast(parse_type({"type": "ARRAY", "element": "INT"}), INT, explicit=True)
+
+
+def given(value: Any, type_: Any) -> object:
+    """The internal value of a text of the recording."""
+    if isinstance(type_, type(INT)):
+        return internal(value, type_)
+    if isinstance(value, dict):
+        return tuple(value.values())
+    return [tuple(item) if type_.__class__.__name__ == "MapType" else item for item in value]
+
+
+def ours(source: str, target: str, value: Any, expected: Any) -> Any:
+    """What is right here where Java's answer cannot be held or makes no sense."""
+    if isinstance(expected, dict):
+        return CastFailed
+    if target.startswith("TIME(") and isinstance(expected, str):
+        sign = -1 if "-" in expected else 1
+        hours, minutes, seconds = expected.replace("-", "").split(":")
+        whole, fraction = seconds.split(".")
+        millis = sign * (((int(hours) * 60 + int(minutes)) * 60 + int(whole)) * 1000 + int(fraction))
+        if source == "STRING":
+            return millis if 0 <= millis < DAY else CastFailed
+        return millis % DAY  # Java's time of day before 1970 is negative
+    if source.startswith("TIME(") and target == "TIMESTAMP(0)":
+        return expected.partition(".")[0] + "." + "0" * 9  # Java leaves milliseconds in a type of seconds
+    if target == "TIMESTAMP(9)" and source in {"DATE", "STRING"} and expected[:4] in {"0001", "9999"}:
+        return CastFailed  # beyond 64 bits of nanoseconds
+    if target == "TIMESTAMP(9) WITH LOCAL TIME ZONE" and expected[:4] in {"0001", "9999"}:
+        return CastFailed
+    if target == "DATE" and value == "20240506":
+        return 20240506
+    if target == "DATE" and value == "0000-01-01":
+        return -719528
+    return expected
+
+
+@pytest.mark.parametrize("case", JAVA["values"], ids=lambda case: f"{label(case['from'])} to {label(case['to'])}")
+def test_values_cast_as_java_casts_them(case: dict[str, Any]) -> None:
+    source, target = parse_type(case["from"]), parse_type(case["to"])
+    for value, java in case["values"]:
+        column = from_internal([None, given(value, source), None], source)
+        expected = ours(label(case["from"]), case["to"], value, java)
+        if expected is CastFailed:
+            with pytest.raises(CastFailed):
+                cast_array(column, source, target)
+            continue
+        if isinstance(expected, str):
+            expected = given(expected, target)
+        got = cast_array(column.slice(1), source, target)
+        assert got.type == to_arrow(target)
+        result, null = internal_values(got, target)
+        assert null is None
+        assert equal(result, expected, target), (value, result, expected)
+
+
+def equal(result: Any, expected: Any, type_: Any) -> bool:
+    if isinstance(result, float) and expected is not None:
+        code = "<f" if type_.root == "FLOAT" else "<d"
+        both_nan = math.isnan(result) and math.isnan(float(expected))
+        return both_nan or struct.pack(code, result) == struct.pack(code, float(expected))
+    return bool(result == expected)
+
+
+def test_members_of_a_row_are_found_by_id() -> None:
+    source = parse_type(row_of((1, "a", "INT"), (2, "b", "STRING"), (3, "c", {"type": "ARRAY", "element": "INT"})))
+    target = parse_type(
+        row_of((4, "new", "DATE"), (3, "d", {"type": "ARRAY", "element": "BIGINT"}), (1, "e", "STRING"))
+    )
+    rows = [(1, "x", [1, None]), None, (None, "y", None), (2, "z", [])]
+    got = cast_array(from_internal([None, *rows], source).slice(1), source, target)
+    assert got.type == to_arrow(target)
+    got.validate(full=True)
+    assert internal_values(got, target) == [(None, [1, None], "1"), None, (None, None, None), (None, [], "2")]
+
+
+def row_of(*fields: tuple[int, str, object]) -> dict[str, object]:
+    return {"type": "ROW", "fields": [{"id": id_, "name": name, "type": type_} for id_, name, type_ in fields]}
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "values", "expected"),
+    [
+        (
+            {"type": "MAP", "key": "INT", "value": "INT"},
+            {"type": "MAP", "key": "INT", "value": "STRING"},
+            [[(1, 2)], None, [], [(3, None), (4, 5)]],
+            [[(1, "2")], None, [], [(3, None), (4, "5")]],
+        ),
+        (
+            {"type": "MULTISET", "element": "INT"},
+            {"type": "MULTISET", "element": "BIGINT"},
+            [[(1, 2)], None],
+            [[(1, 2)], None],
+        ),
+        (
+            {"type": "ARRAY", "element": row_of((1, "a", "INT"))},
+            {"type": "ARRAY", "element": row_of((1, "a", "BIGINT"), (2, "b", "STRING"))},
+            [[(1,)], None, [None, (2,)]],
+            [[(1, None)], None, [None, (2, None)]],
+        ),
+    ],
+    ids=["map", "multiset", "rows in an array"],
+)
+def test_inside_arrays_and_maps(source: Any, target: Any, values: list[Any], expected: list[Any]) -> None:
+    old, new = parse_type(source), parse_type(target)
+    for cut in range(len(values) + 1):
+        got = cast_array(from_internal(values, old).slice(cut), old, new)
+        got.validate(full=True)
+        assert internal_values(got, new) == expected[cut:]
+
+
+def test_local_time_depends_on_the_session_zone() -> None:
+    wall, ltz = parse_type("TIMESTAMP(3)"), parse_type("TIMESTAMP(3) WITH LOCAL TIME ZONE")
+    column = pa.array([0], pa.timestamp("ms"))
+    there = cast_array(column, wall, ltz, "Asia/Shanghai")
+    assert internal_values(there, ltz) == [-8 * 3600 * 10**9]
+    assert cast_array(there, ltz, wall, "Asia/Shanghai") == column
+    assert cast_array(there, ltz, STRING, "Asia/Shanghai").to_pylist() == ["1970-01-01 00:00:00.000"]
+    assert cast_array(pa.array(["1970-01-01"]), STRING, ltz, "Asia/Shanghai") == there
+    assert internal_values(cast_array(there, ltz, parse_type("DATE"), "Asia/Shanghai"), parse_type("DATE")) == [0]
+
+
+def test_a_cast_never_looks_at_what_lies_under_a_null() -> None:
+    hidden = pa.Array.from_buffers(pa.string(), 2, [pa.py_buffer(b"\x01"), *pa.array(["12", "abc"]).buffers()[1:]])
+    assert cast_array(hidden, STRING, BIGINT).to_pylist() == [12, None]
+
+
+def test_a_text_that_is_no_number_names_itself_and_the_type() -> None:
+    with pytest.raises(CastFailed, match="'abc' cannot be read as INT") as caught:
+        cast_array(pa.array(["1", "abc"]), STRING, INT)
+    assert caught.value.facts["value"] == "abc"
+    assert "STRING again" in str(caught.value)

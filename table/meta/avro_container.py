@@ -1,0 +1,167 @@
+"""The files of manifest/: Avro containers as Java writes them; ORC or Parquet where a table asked Java for it."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import json
+import lzma
+import struct
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+from fastavro.schema import SchemaParseException
+from pyarrow import orc
+
+from penstock.errors import ConfigError, TableCorrupt
+
+if sys.version_info >= (3, 14):
+    from compression.zstd import ZstdError
+else:
+    from backports.zstd import ZstdError
+
+
+class Required:
+    """Stands for the default of a field that has none."""
+
+
+REQUIRED = Required()
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a record becomes: `make` called with the values of `fields`, in this order.
+
+    A field that is null or that the writer did not know has the value given here. `members` shapes the records in
+    fields of that name. `decode` makes all records of a block at once when their layout is `layout`.
+    """
+
+    make: Callable[..., object]
+    fields: Mapping[str, object]
+    members: Mapping[str, Shape] = field(default_factory=dict)
+    decode: Callable[[bytes, int], list[Any]] | None = None
+    layout: object = None
+
+
+CODECS = {
+    "zstd": "zstandard",
+    "zstandard": "zstandard",
+    "deflate": "deflate",
+    "snappy": "snappy",
+    "null": "null",
+    "none": "null",
+}
+_UNREADABLE = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RecursionError,
+    SchemaParseException,
+    TypeError,
+    ValueError,
+    ZstdError,
+    lzma.LZMAError,
+    pa.ArrowException,
+    struct.error,
+    zlib.error,
+)
+
+
+def manifest_codec(options: Mapping[str, str]) -> str:
+    """The codec to write manifests with. Java reads the manifests of a table in one format only: ours is Avro."""
+    format_ = options.get("manifest.format", "avro").lower()
+    if format_ != "avro":
+        raise ConfigError(f"manifests are written in avro only, not in {format_}", option="manifest.format")
+    name = options.get("manifest.compression", "zstd").lower()
+    if name not in CODECS:
+        raise ConfigError(f"{name!r} is no codec for manifests", option="manifest.compression", known=", ".join(CODECS))
+    return CODECS[name]
+
+
+def write_records(schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]], codec: str, seed: str) -> bytes:
+    """A container of the records. The same records, codec and seed give the same bytes."""
+    out = io.BytesIO()
+    sync = hashlib.blake2b(seed.encode(), digest_size=16).digest()
+    fastavro.writer(out, schema, records, codec=codec, sync_marker=sync)
+    return out.getvalue()
+
+
+def read_records(data: bytes, shape: Shape, where: str, facts: Mapping[str, object]) -> list[Any]:
+    """Every record of the file `where`, made by the shape. `facts` say in a TableCorrupt what led to the file."""
+    try:
+        if data.startswith(b"Obj\x01"):
+            return _avro_records(data, shape)
+        if data.startswith(b"ORC"):
+            return [_made(row, shape) for row in orc.read_table(pa.BufferReader(data)).to_pylist()]
+        if data.startswith(b"PAR1"):
+            return [_made(row, shape) for row in pq.read_table(pa.BufferReader(data)).to_pylist()]
+    except _UNREADABLE as reason:
+        raise _corrupt(f"the file is not whole: {reason!r:.200}", data, where, facts) from reason
+    raise _corrupt("the file is neither Avro, ORC nor Parquet", data, where, facts)
+
+
+def _corrupt(message: str, data: bytes, where: str, facts: Mapping[str, object]) -> TableCorrupt:
+    return TableCorrupt(message, hint=None, **{"file": where, "bytes": len(data), **facts})
+
+
+def _avro_records(data: bytes, shape: Shape) -> list[Any]:
+    container = fastavro.block_reader(io.BytesIO(data))
+    found: list[Any] = []
+    for block in container:
+        if shape.decode is not None and _layout_of(container.metadata["avro.schema"]) == shape.layout:
+            found += shape.decode(block.bytes_.getvalue(), block.num_records)
+        else:
+            found += [_made(record, shape) for record in block]
+    return found
+
+
+@functools.lru_cache(maxsize=64)
+def _layout_of(schema: str) -> object:
+    return layout(json.loads(schema))
+
+
+def layout(schema: Any) -> object:
+    """What decides how the bytes lie: names of fields and types, but for those of records, defaults and the like."""
+    match schema:
+        case list():
+            return [layout(branch) for branch in schema]
+        case {"type": "record", "fields": fields}:
+            return [(column["name"], layout(column["type"])) for column in fields]
+        case {"type": "array", "items": items}:
+            return ("array", layout(items))
+        case {"type": str(inner)}:
+            return inner
+    return schema
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _made(row: Mapping[str, Any], shape: Shape) -> object:
+    missing = [name for name, default in shape.fields.items() if default is REQUIRED and row.get(name) is None]
+    if missing:
+        raise ValueError(f"the records have no {', '.join(missing)}")
+    values = ((row.get(name), default, shape.members.get(name)) for name, default in shape.fields.items())
+    return shape.make(*(default if value is None else _plain(value, member) for value, default, member in values))
+
+
+def _plain(value: Any, shape: Shape | None) -> object:
+    if isinstance(value, list):
+        return tuple(None if item is None else _plain(item, shape) for item in value)
+    if isinstance(value, dict) and shape is not None:
+        return _made(value, shape)
+    if isinstance(value, datetime):
+        return (value.replace(tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
+    return value

@@ -1,0 +1,131 @@
+"""Manifests, manifest lists and index manifests as bytes: what is in them, and back (table-format 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.table.meta.avro_container import read_records, write_records
+from penstock.table.meta.data_file import ColumnStats, DataFile
+from penstock.table.meta.entries import IndexEntry, ManifestEntry, ManifestFile
+from penstock.table.meta.manifest_decoder import MANIFEST_VERSION
+from penstock.table.meta.manifest_format import (
+    ENTRY_SCHEMA,
+    ENTRY_SHAPE,
+    GLOBAL_INDEX_SCHEMA,
+    INDEX_SCHEMA,
+    INDEX_SHAPE,
+    INDEX_VERSION,
+    LIST_SCHEMA,
+    LIST_SHAPE,
+)
+
+ZSTANDARD = "zstandard"
+
+
+def read_manifest(data: bytes, where: str, **facts: object) -> list[ManifestEntry]:
+    """The entries in order. TableCorrupt names the file `where` and the facts, such as snapshot= and manifest_list=."""
+    return read_records(data, ENTRY_SHAPE, where, facts)
+
+
+def read_manifest_list(data: bytes, where: str, **facts: object) -> list[ManifestFile]:
+    return read_records(data, LIST_SHAPE, where, facts)
+
+
+def read_index_manifest(data: bytes, where: str, **facts: object) -> list[IndexEntry]:
+    return read_records(data, INDEX_SHAPE, where, facts)
+
+
+def write_manifest(entries: Sequence[ManifestEntry], codec: str = ZSTANDARD) -> bytes:
+    seed = "\n".join(entry.file.name for entry in entries)
+    return write_records(ENTRY_SCHEMA, map(_entry_record, entries), codec, seed)
+
+
+def write_manifest_list(files: Sequence[ManifestFile], codec: str = ZSTANDARD) -> bytes:
+    return write_records(LIST_SCHEMA, map(_list_record, files), codec, "\n".join(file.name for file in files))
+
+
+def write_index_manifest(entries: Sequence[IndexEntry], codec: str = ZSTANDARD) -> bytes:
+    schema = GLOBAL_INDEX_SCHEMA if any(entry.unknown for entry in entries) else INDEX_SCHEMA
+    return write_records(schema, map(_index_record, entries), codec, "\n".join(entry.name for entry in entries))
+
+
+def _stats_record(stats: ColumnStats) -> dict[str, Any]:
+    return {
+        "_MIN_VALUES": stats.min_values,
+        "_MAX_VALUES": stats.max_values,
+        "_NULL_COUNTS": list(stats.null_counts),
+    }
+
+
+def _entry_record(entry: ManifestEntry) -> dict[str, Any]:
+    return {
+        "_VERSION": MANIFEST_VERSION,
+        "_KIND": int(entry.kind),
+        "_PARTITION": entry.partition,
+        "_BUCKET": entry.bucket,
+        "_TOTAL_BUCKETS": entry.total_buckets,
+        "_FILE": _file_record(entry.file),
+    }
+
+
+def _file_record(file: DataFile) -> dict[str, Any]:
+    return {
+        "_FILE_NAME": file.name,
+        "_FILE_SIZE": file.size,
+        "_ROW_COUNT": file.row_count,
+        "_MIN_KEY": file.min_key,
+        "_MAX_KEY": file.max_key,
+        "_KEY_STATS": _stats_record(file.key_stats),
+        "_VALUE_STATS": _stats_record(file.value_stats),
+        "_MIN_SEQUENCE_NUMBER": file.min_sequence,
+        "_MAX_SEQUENCE_NUMBER": file.max_sequence,
+        "_SCHEMA_ID": file.schema_id,
+        "_LEVEL": file.level,
+        "_EXTRA_FILES": list(file.extra_files),
+        "_CREATION_TIME": file.creation_millis,
+        "_DELETE_ROW_COUNT": file.delete_row_count,
+        "_EMBEDDED_FILE_INDEX": file.embedded_index,
+        "_FILE_SOURCE": None if file.source is None else int(file.source),
+        "_VALUE_STATS_COLS": None if file.value_stats_cols is None else list(file.value_stats_cols),
+        "_EXTERNAL_PATH": file.external_path,
+        "_FIRST_ROW_ID": file.first_row_id,
+        "_WRITE_COLS": None if file.write_cols is None else list(file.write_cols),
+    }
+
+
+def _list_record(file: ManifestFile) -> dict[str, Any]:
+    return {
+        "_VERSION": MANIFEST_VERSION,
+        "_FILE_NAME": file.name,
+        "_FILE_SIZE": file.size,
+        "_NUM_ADDED_FILES": file.added_files,
+        "_NUM_DELETED_FILES": file.deleted_files,
+        "_PARTITION_STATS": _stats_record(file.partition_stats),
+        "_SCHEMA_ID": file.schema_id,
+        "_MIN_BUCKET": file.min_bucket,
+        "_MAX_BUCKET": file.max_bucket,
+        "_MIN_LEVEL": file.min_level,
+        "_MAX_LEVEL": file.max_level,
+    }
+
+
+def _index_record(entry: IndexEntry) -> dict[str, Any]:
+    ranges = entry.vector_ranges
+    return {
+        "_VERSION": INDEX_VERSION,
+        "_KIND": int(entry.kind),
+        "_PARTITION": entry.partition,
+        "_BUCKET": entry.bucket,
+        "_INDEX_TYPE": entry.index_type,
+        "_FILE_NAME": entry.name,
+        "_FILE_SIZE": entry.size,
+        "_ROW_COUNT": entry.row_count,
+        "_DELETIONS_VECTORS_RANGES": None
+        if ranges is None
+        else [
+            {"f0": one.data_file, "f1": one.offset, "f2": one.length, "_CARDINALITY": one.cardinality} for one in ranges
+        ],
+        "_EXTERNAL_PATH": entry.external_path,
+        **entry.unknown,
+    }

@@ -1,0 +1,109 @@
+"""Keeping the manifests of a table few (table-format 12.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from penstock.table.meta.entries import Bucket, FileKind, ManifestEntry, ManifestFile
+from penstock.table.meta.merge_entries import merge_entries
+from penstock.table.meta.partition_stats import may_hold
+from penstock.table.schema.options import Options
+from penstock.table.values.types import DataType
+
+Read: TypeAlias = Callable[[ManifestFile], Sequence[ManifestEntry]]
+Write: TypeAlias = Callable[[Sequence[ManifestEntry]], list[ManifestFile]]
+
+
+def merge_manifests(
+    manifests: Sequence[ManifestFile],
+    *,
+    read: Read,
+    write: Write,
+    options: Options,
+    partition_types: Sequence[DataType] = (),
+) -> list[ManifestFile]:
+    """The manifests of a snapshot, older first, some of them put together; the files they leave are the same.
+
+    `write` cuts what it is given into manifests of the target size. Holds the entries of the merged manifests.
+    """
+    target = options.size("manifest.target-file-size", 8 << 20)
+    threshold = options.size("manifest.full-compaction-threshold-size", 16 << 20)
+    restless = {file.name for file in manifests if file.deleted_files > 0 or file.size < target}
+    if sum(file.size for file in manifests if file.name in restless) >= threshold:
+        merged = _full(manifests, restless, read, write, partition_types)
+        if merged is not None:
+            return merged
+    return _minor(manifests, read, write, target, options.integer("manifest.merge-min-count", 30))
+
+
+def _minor(manifests: Sequence[ManifestFile], read: Read, write: Write, target: int, count: int) -> list[ManifestFile]:
+    """Neighbours become one whenever they reach the target size together, the last ones when they are many."""
+    result: list[ManifestFile] = []
+    waiting: list[ManifestFile] = []
+    for manifest in manifests:
+        waiting.append(manifest)
+        if sum(file.size for file in waiting) >= target:
+            result += _put_together(waiting, read, write)
+            waiting = []
+    return result + (_put_together(waiting, read, write) if len(waiting) >= count else waiting)
+
+
+def _put_together(manifests: list[ManifestFile], read: Read, write: Write) -> list[ManifestFile]:
+    if len(manifests) < 2:
+        return manifests
+    entries = merge_entries(entry for manifest in manifests for entry in read(manifest))
+    return write(entries) if entries else []
+
+
+def _full(
+    manifests: Sequence[ManifestFile], restless: set[str], read: Read, write: Write, types: Sequence[DataType]
+) -> list[ManifestFile] | None:
+    """Every delete is carried out. Large manifests that none concerns stay; None when there is nothing to merge."""
+    deletes = _Deletes.of(manifests, read)
+    concerned = {file.name for file in manifests if file.name in restless or deletes.may_concern(file, types)}
+    if len(concerned) < 2:
+        return None
+    kept: list[ManifestFile] = []
+    merged: list[ManifestEntry] = []
+    for place, manifest in enumerate(manifests):
+        if manifest.name not in concerned:
+            kept.append(manifest)
+            continue
+        entries = read(manifest)
+        live = [entry for at, entry in enumerate(entries) if deletes.leave(entry, (place, at))]
+        if manifest.name in restless or len(live) < len(entries):
+            merged += live
+        else:
+            kept.append(manifest)
+    return kept + (write(merged) if merged else [])
+
+
+@dataclass(frozen=True, slots=True)
+class _Deletes:
+    """Where each file is taken away for the last time: the place of the manifest, and of the entry in it."""
+
+    last: dict[tuple[object, ...], tuple[int, int]]
+    buckets: set[Bucket]
+
+    @classmethod
+    def of(cls, manifests: Sequence[ManifestFile], read: Read) -> _Deletes:
+        found = [
+            ((place, at), entry)
+            for place, manifest in enumerate(manifests)
+            if manifest.deleted_files > 0
+            for at, entry in enumerate(read(manifest))
+            if entry.kind is FileKind.DELETE
+        ]
+        return cls({entry.identity: at for at, entry in found}, {(entry.partition, entry.bucket) for _, entry in found})
+
+    def leave(self, entry: ManifestEntry, at: tuple[int, int]) -> bool:
+        return entry.kind is FileKind.ADD and self.last.get(entry.identity, (-1, -1)) < at
+
+    def may_concern(self, manifest: ManifestFile, types: Sequence[DataType]) -> bool:
+        low, high = manifest.min_bucket, manifest.max_bucket
+        partitions = {
+            partition for partition, bucket in self.buckets if low is None or high is None or low <= bucket <= high
+        }
+        return bool(partitions) and may_hold(manifest.partition_stats, partitions, types)

@@ -1,0 +1,178 @@
+"""Rows of one key side by side, without moving a row: a permutation and where each key starts in it.
+
+Nothing here copies the table: engines work on positions, and one `take` at the end fetches the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.table.lsm.merge.spec import KIND, SEQUENCE, MergeSpec
+from penstock.table.values.buffers import fixed_values
+from penstock.table.values.ordering import Keys, sort_keys
+from penstock.table.values.sorting import stable_order
+
+Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
+Kinds: TypeAlias = np.ndarray[Any, np.dtype[np.int8]]
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """`order` numbers the rows key by key, the latest of a key last; key k is order[starts[k]:ends[k]]."""
+
+    rows: pa.Table
+    kinds: Kinds  # by row
+    order: Ints
+    starts: Ints
+
+    @property
+    def ends(self) -> Ints:
+        return np.append(self.starts[1:], len(self.order))
+
+    @property
+    def counts(self) -> Ints:
+        return np.diff(self.starts, append=len(self.order))
+
+
+def group_rows(spec: MergeSpec, rows: pa.Table, *, sorted_runs: bool = True) -> Groups:
+    """Order `rows`, which are sorted runs one after another, older first, or lie in order of arrival.
+
+    Rows of one key are ordered by the user's sequence fields, then by sequence number where the rows carry it, then as
+    they lie.
+    """
+    keys = sort_keys([rows.column(name) for name in spec.keys], spec.key_types())
+    order = stable_order(keys, sorted_runs=sorted_runs)
+    starts = group_starts(keys, order)
+    if len(starts) < len(order):
+        order = _in_sequence(spec, rows, order, starts)
+    return Groups(rows, kinds_of(rows), order, starts)
+
+
+def kinds_of(rows: pa.Table) -> Kinds:
+    if KIND not in rows.column_names:
+        return np.zeros(len(rows), np.int8)
+    return np.asarray(fixed_values(whole(rows.column(KIND)), np.int8), np.int8)
+
+
+def group_starts(keys: Keys, order: Ints) -> Ints:
+    ordered = keys[order]
+    return np.append(np.zeros(min(len(order), 1), np.int64), np.flatnonzero(ordered[1:] != ordered[:-1]) + 1)
+
+
+def _in_sequence(spec: MergeSpec, rows: pa.Table, order: Ints, starts: Ints) -> Ints:
+    """Reorder the rows of keys that occur more than once; all others stay."""
+    counts = np.diff(starts, append=len(order))
+    places = np.flatnonzero(np.repeat(counts > 1, counts))
+    group = np.repeat(np.arange(len(starts)), counts)[places]
+    several = order[places]
+    if SEQUENCE in rows.column_names:
+        numbers = sequence_numbers(rows)[several]
+        if ((numbers[1:] < numbers[:-1]) & (group[1:] == group[:-1])).any():
+            several = several[np.lexsort((numbers, group))]
+    if spec.sequence_fields:
+        subset = rows.select(list(spec.sequence_fields)).take(several)
+        types = [spec.type_of(name) for name in spec.sequence_fields]
+        values = sort_keys(subset.columns, types, [spec.descending] * len(types))
+        several = several[_stable_in_groups(values, group)]
+    order = order.copy()
+    order[places] = several
+    return order
+
+
+def _stable_in_groups(values: Keys, group: Ints) -> Ints:
+    if values.dtype == np.int64:
+        return np.lexsort((values, group))
+    first = np.argsort(values, kind="stable")
+    return first[np.argsort(group[first], kind="stable")]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The rows an engine has to look at, key by key. Positions count in this order; `keys` number the groups."""
+
+    table: pa.Table
+    rows: Ints  # row number of each position
+    kinds: Kinds
+    starts: Ints
+    keys: Ints
+
+    @classmethod
+    def of(cls, groups: Groups, chosen: Flags) -> Work:
+        """The rows of the groups that are chosen."""
+        counts = groups.counts
+        rows = groups.order if chosen.all() else groups.order[np.repeat(chosen, counts)]
+        starts = np.append(0, np.cumsum(counts[chosen]))[:-1]
+        return cls(groups.rows, rows, groups.kinds[rows], starts, np.flatnonzero(chosen))
+
+    @property
+    def size(self) -> int:
+        return len(self.rows)
+
+    @property
+    def ends(self) -> Ints:
+        return np.append(self.starts[1:], self.size)
+
+    @property
+    def retract(self) -> Flags:
+        return (self.kinds & 1).view(np.bool_)
+
+    def per_row(self, per_key: Any) -> Any:
+        """Spread one value a key over the key's rows."""
+        return np.repeat(per_key, np.diff(self.starts, append=self.size))
+
+    def last(self, mask: Flags) -> Ints:
+        """Position of the last row of each key where the mask holds, -1 where it holds nowhere."""
+        return np.maximum.reduceat(np.where(mask, np.arange(self.size), -1), self.starts)
+
+    def first(self, mask: Flags) -> Ints:
+        found = np.minimum.reduceat(np.where(mask, np.arange(self.size), self.size), self.starts)
+        return np.where(found == self.size, -1, found)
+
+    def valid(self, name: str) -> Flags | None:
+        """Which positions hold a value; None when all do."""
+        column = self.table.column(name)
+        if column.null_count == 0:
+            return None
+        return valid_rows(column)[self.rows]
+
+    def values(self, name: str) -> pa.Array:
+        """The column in the order of positions."""
+        return whole(self.table.column(name).take(self.rows))
+
+
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def dense_ranks(keys: Keys) -> Ints:
+    """0 for the smallest key, and equal numbers for equal keys."""
+    return np.unique(keys, return_inverse=True)[1].astype(np.int64, copy=False)
+
+
+def valid_rows(column: pa.ChunkedArray | pa.Array) -> Flags:
+    return np.asarray(fixed_values(whole(pa.chunked_array(column.is_valid())), np.uint8)).view(np.bool_)
+
+
+def sequence_numbers(rows: pa.Table) -> Ints:
+    return np.asarray(fixed_values(whole(rows.column(SEQUENCE)), np.int64), np.int64)
+
+
+def concat_parts(parts: Sequence[pa.Table]) -> pa.Table:
+    """One table, kinds filled in where some parts have them and some hold +I only; numbers only where all have them."""
+    names = {name for part in parts for name in part.column_names}
+    numbered = all(SEQUENCE in part.column_names for part in parts)
+    wanted = [name for name in parts[0].column_names if name != KIND and (name != SEQUENCE or numbered)]
+    if KIND in names:
+        wanted.insert(1 if numbered else 0, KIND)
+        parts = [part if KIND in part.column_names else _with_adds(part) for part in parts]
+    return pa.concat_tables([part.select(wanted) for part in parts])
+
+
+def _with_adds(part: pa.Table) -> pa.Table:
+    return part.append_column(pa.field(KIND, pa.int8()), pa.array(np.zeros(len(part), np.int8)))

@@ -1,0 +1,116 @@
+"""Partition values as folder names, as users write them, and as system tables show them (table-format 1.2)."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import cast
+
+from penstock.errors import ConfigError
+from penstock.table.values.internal import from_internal
+from penstock.table.values.parsing import parse_text
+from penstock.table.values.texts import float_text, to_text
+from penstock.table.values.types import AtomicType, DataType, Field
+
+DEFAULT_NAME = "__DEFAULT_PARTITION__"
+
+_ESCAPED = re.compile(r"""[\x01-\x1f\x7f"#%'*/:=?\\{}\[\]^]""")
+_BILLION = 1_000_000_000
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - the clock of no zone
+
+
+def partition_path(
+    values: Sequence[object], fields: Sequence[Field], legacy: bool = True, default_name: str = DEFAULT_NAME
+) -> str:
+    """`dt=2024-05-06/hour=7`, or nothing without partition columns. `legacy` is the table's `partition.legacy-name`.
+
+    Several partitions may share a path: null, the empty and a blank text do. Never infer values from it.
+    """
+    steps = []
+    for value, field in zip(values, fields, strict=True):
+        text = legacy_text(value, field.type) if legacy else value_text(value, field.type)
+        steps.append(f"{escaped(field.name)}={escaped(text if text and not text.isspace() else default_name)}")
+    return "/".join(steps)
+
+
+def escaped(name: str) -> str:
+    return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", name)
+
+
+def legacy_text(value: object, type_: DataType) -> str | None:
+    """What Java's toString makes of the internal value: a DATE is its number of days."""
+    match value, type_:
+        case int(), AtomicType("TIMESTAMP" | "TIMESTAMP_LTZ"):
+            return _iso_text(value)
+        case int(), AtomicType("DATE" | "TIME"):
+            return str(value)
+    return value_text(value, type_)
+
+
+def _iso_text(nanos: int) -> str:
+    seconds, rest = divmod(nanos, _BILLION)
+    moment = _EPOCH + dt.timedelta(seconds=seconds)
+    if not rest:
+        return moment.isoformat(timespec="seconds" if moment.second else "minutes")
+    digits = f"{rest:09d}"
+    while digits.endswith("000"):
+        digits = digits[:-3]
+    return f"{moment.isoformat(timespec='seconds')}.{digits}"
+
+
+def value_text(value: object, type_: DataType, zone: str = "UTC") -> str | None:
+    """One internal value as Java's cast to STRING writes it; None for null."""
+    match value:
+        case None | str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case int() if isinstance(type_, AtomicType) and type_.root.endswith("INT"):
+            return str(value)
+        case Decimal():
+            return format(value, "f")
+        case float() if isinstance(type_, AtomicType) and type_.root == "DOUBLE":
+            return float_text(Decimal(repr(value)))
+    return cast("str | None", to_text(from_internal([value], type_), type_, zone)[0].as_py())
+
+
+def row_text(values: Sequence[object], types: Sequence[DataType], frame: str = "{}") -> str:
+    """`{a, b}` as system tables show partitions; with the frame `[]` as they show keys. Null reads `null`."""
+    texts = [value_text(value, type_) for value, type_ in zip(values, types, strict=True)]
+    return frame[0] + ", ".join("null" if text is None else text for text in texts) + frame[1]
+
+
+def partition_values(
+    spec: Mapping[str, object], fields: Sequence[Field], default_name: str = DEFAULT_NAME
+) -> dict[str, object]:
+    """The internal values of a partition as a user names it, all columns or some: `{"dt": "2024-05-06"}`.
+
+    Text is read by the column's type, the default name is null; what is no text is taken as it is.
+    """
+    types = {field.name: field.type for field in fields}
+    unknown = [name for name in spec if name not in types]
+    if unknown:
+        raise ConfigError(
+            f"{unknown[0]!r} is no partition column", hint=f"partition columns are {', '.join(types) or 'none'}"
+        )
+    return {name: _named_value(value, types[name], default_name) for name, value in spec.items()}
+
+
+def _named_value(value: object, type_: DataType, default_name: str) -> object:
+    if not isinstance(value, str):
+        return _days(value)
+    if value == default_name:
+        return None
+    if isinstance(type_, AtomicType) and type_.root in {"CHAR", "VARCHAR"}:
+        return value
+    if not isinstance(type_, AtomicType):
+        raise ConfigError("a constructed type is no partition column")
+    return value.encode() if type_.root in {"BINARY", "VARBINARY"} else parse_text(value, type_)
+
+
+def _days(value: object) -> object:
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        return (value - _EPOCH.date()).days
+    return value

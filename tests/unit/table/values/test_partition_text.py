@@ -1,0 +1,83 @@
+"""Partition values as folder names, as users write them, and as system tables show them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import pytest
+
+from penstock.errors import ConfigError
+from penstock.table.values.partition_text import partition_path, partition_values, row_text
+from penstock.table.values.types import Field, parse_type
+
+BLINK = 1_715_000_000 * 10**9
+
+
+def column(name: str, type_: str) -> Field:
+    return Field(0, name, parse_type(type_))
+
+
+@pytest.mark.parametrize(
+    ("value", "folder"),
+    [
+        ("a b/c:d=e%f", "a b%2Fc%3Ad%3De%25f"),
+        ("x'\"#?*\\{}[]^<>~|&$@!,;+", "x%27%22%23%3F%2A%5C%7B%7D%5B%5D%5E<>~|&$@!,;+"),
+        ("\x01\x1f\x7f", "%01%1F%7F"),
+        ("日本 é", "日本 é"),
+        (None, "__DEFAULT_PARTITION__"),
+        ("", "__DEFAULT_PARTITION__"),
+        (" \t", "__DEFAULT_PARTITION__"),
+    ],
+)
+def test_odd_texts_are_escaped_and_blanks_share_the_default(value: str | None, folder: str) -> None:
+    assert partition_path([value], [column("p", "STRING")]) == f"p={folder}"
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "legacy", "modern"),
+    [
+        ("DATE", 19849, "19849", "2024-05-06"),
+        ("TIMESTAMP(6)", BLINK + 123_456_000, "2024-05-06T12%3A53%3A20.123456", "2024-05-06 12%3A53%3A20.123456"),
+        ("TIMESTAMP(3)", BLINK + 123_000_000, "2024-05-06T12%3A53%3A20.123", "2024-05-06 12%3A53%3A20.123"),
+        ("TIMESTAMP(9)", BLINK, "2024-05-06T12%3A53%3A20", "2024-05-06 12%3A53%3A20.000000000"),
+        ("TIMESTAMP(0)", 0, "1970-01-01T00%3A00", "1970-01-01 00%3A00%3A00"),
+        ("TIMESTAMP(3) WITH LOCAL TIME ZONE", 0, "1970-01-01T00%3A00", "1970-01-01 00%3A00%3A00.000"),
+        ("TIME(3)", 3723004, "3723004", "01%3A02%3A03.004"),
+        ("DECIMAL(10, 2)", Decimal("12.30"), "12.30", "12.30"),
+        ("DECIMAL(20, 10)", Decimal("1E-10"), "0.0000000001", "0.0000000001"),
+        ("BOOLEAN", True, "true", "true"),
+        ("BIGINT", -5, "-5", "-5"),
+        ("DOUBLE", 1e10, "1.0E10", "1.0E10"),
+        ("FLOAT", 0.5, "0.5", "0.5"),
+    ],
+)
+def test_value_text_by_legacy_name_and_without(type_: str, value: object, legacy: str, modern: str) -> None:
+    fields = [column("p", type_)]
+    assert partition_path([value], fields, legacy=True) == f"p={legacy}"
+    assert partition_path([value], fields, legacy=False) == f"p={modern}"
+
+
+def test_columns_stand_in_order_and_names_are_escaped() -> None:
+    fields = [column("a:b", "INT"), column("c", "STRING")]
+    assert partition_path([1, None], fields, default_name="none") == "a%3Ab=1/c=none"
+    assert partition_path([], []) == ""
+
+
+def test_row_text_is_how_system_tables_show_partitions_and_keys() -> None:
+    types = [parse_type("DATE"), parse_type("STRING"), parse_type("DOUBLE")]
+    assert row_text([19849, None, 0.5], types) == "{2024-05-06, null, 0.5}"
+    assert row_text([1], [parse_type("INT")], "[]") == "[1]"
+    assert row_text([], []) == "{}"
+
+
+def test_a_partition_is_named_by_texts_or_values() -> None:
+    fields = [column("d", "DATE"), column("n", "INT"), column("s", "STRING")]
+    assert partition_values({"d": "2024-05-06", "n": "7"}, fields) == {"d": 19849, "n": 7}
+    spec = {"d": dt.date(2024, 5, 6), "n": 7, "s": "__DEFAULT_PARTITION__"}
+    assert partition_values(spec, fields) == {"d": 19849, "n": 7, "s": None}
+
+
+def test_an_unknown_partition_column_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match="partition columns are d"):
+        partition_values({"x": 1}, [column("d", "DATE")])

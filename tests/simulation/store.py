@@ -145,9 +145,10 @@ class Disk:
 class SimStore:
     """One process's view of a disk; satisfies `Storage`."""
 
-    def __init__(self, disk: Disk, faults: Faults = never, seed: int = 0) -> None:
+    def __init__(self, disk: Disk, faults: Faults = never, seed: int = 0, log: list[Operation] | None = None) -> None:
+        """`log` goes on where the process before this one died."""
         self.disk, self.faults = disk, faults
-        self.log: list[Operation] = []
+        self.log: list[Operation] = [] if log is None else log
         self._random = random.Random(seed)
         self._dead = False
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import strategies
 from tests.golden.relations import Relation, difference
 from tests.golden.rows import arrow_rows
 
+few = settings(max_examples=settings().max_examples // 4)
+
 
 @given(st.data())
+@few
 def test_random_rows_of_every_type_survive_the_way_to_arrow_and_back(data: st.DataObject) -> None:
     of = data.draw(strategies.columns())
     rows: list[list[Any]] = data.draw(strategies.rows(of))
@@ -21,6 +24,7 @@ def test_random_rows_of_every_type_survive_the_way_to_arrow_and_back(data: st.Da
 
 
 @given(st.data())
+@few
 def test_keys_are_never_null_and_never_twice(data: st.DataObject) -> None:
     of = data.draw(strategies.columns(depth=0))
     rows: list[list[Any]] = data.draw(strategies.rows(of))

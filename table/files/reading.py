@@ -11,16 +11,16 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import PenstockError, TableCorrupt
-from penstock.table.files import parquet
+from penstock.table.files import avro, parquet
 from penstock.table.files.columns import SEQUENCE_NUMBER, VALUE_KIND, has_nanoseconds
 from penstock.table.files.conditions import Condition
 from penstock.table.files.errors import FormatUnknown
-from penstock.table.files.evolving import evolve, same_type
 from penstock.table.meta.data_file import DataFile
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.storage.base import Storage
 from penstock.table.values.arrow_types import arrow_schema
-from penstock.table.values.types import AtomicType, Field
+from penstock.table.values.casts import cast_array
+from penstock.table.values.types import AtomicType, DataType, Field, with_nullability
 
 BATCH_ROWS = 16_384
 POSITION = "_POSITION"
@@ -32,7 +32,16 @@ class _Read(Protocol):
     ) -> Iterator[tuple[int, pa.RecordBatch]]: ...
 
 
-_READERS: Mapping[str, _Read] = {"parquet": parquet.read}
+_READERS: Mapping[str, _Read] = {"parquet": parquet.read, "avro": avro.read}
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where a wanted column comes from: the place among the columns read, and its type there if it needs a cast."""
+
+    place: int
+    name: str
+    cast_from: DataType | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +49,7 @@ class _Plan:
     """How the columns of files of one schema become the wanted ones: None where the file has none."""
 
     stored: tuple[Field, ...]
-    sources: tuple[tuple[int, Field, Field] | None, ...]
-    unchanged: frozenset[str]
+    sources: tuple[_Source | None, ...]
 
 
 @dataclass(frozen=True)
@@ -140,8 +148,11 @@ class FileReader:
         for place, source in enumerate(plan.sources):
             if source is None:
                 columns.append(pa.nulls(batch.num_rows, schema.field(lead + place).type))
-            else:
-                columns.append(evolve(batch.column(lead + source[0]), source[1].type, source[2].type))
+                continue
+            column = batch.column(lead + source.place)
+            if source.cast_from is not None:
+                column = cast_array(column, source.cast_from, self.wanted[place].type)
+            columns.append(column)
         return pa.RecordBatch.from_arrays(columns, schema=schema) if columns else batch
 
     def _corrupt(self, message: str, file: DataFile, path: str, hint: str | None = None) -> TableCorrupt:
@@ -151,17 +162,17 @@ class FileReader:
 def _plan_for(schema: TableSchema, wanted: tuple[Field, ...], system: tuple[Field, ...]) -> _Plan:
     by_id = {column.id: column for column in schema.fields}
     stored: list[Field] = []
-    sources: list[tuple[int, Field, Field] | None] = []
+    sources: list[_Source | None] = []
     for new in wanted:
         old = by_id.get(new.id)
         if old is None:
             sources.append(None)
-        else:
-            old = _no_finer_than(old, new)
-            sources.append((len(stored), old, new))
-            stored.append(old)
-    unchanged = frozenset(source[2].name for source in sources if source and same_type(source[1].type, source[2].type))
-    return _Plan((*system, *stored), tuple(sources), unchanged)
+            continue
+        old = _no_finer_than(old, new)
+        same = with_nullability(old.type, nullable=True) == with_nullability(new.type, nullable=True)
+        sources.append(_Source(len(stored), old.name, None if same else old.type))
+        stored.append(old)
+    return _Plan((*system, *stored), tuple(sources))
 
 
 def _no_finer_than(old: Field, new: Field) -> Field:
@@ -174,9 +185,13 @@ def _no_finer_than(old: Field, new: Field) -> Field:
 
 def _in_file(plan: _Plan, conditions: Sequence[Condition], wanted: tuple[Field, ...]) -> Iterator[Condition]:
     """The conditions that a file's own statistics can answer, under the file's names."""
-    names = {new.name: source[1].name for source, new in zip(plan.sources, wanted, strict=True) if source}
+    names = {
+        new.name: source.name
+        for source, new in zip(plan.sources, wanted, strict=True)
+        if source is not None and source.cast_from is None
+    }
     for condition in conditions:
-        if condition.column in plan.unchanged:
+        if condition.column in names:
             yield replace(condition, column=names[condition.column])
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.table.files.avro import AvroWriter
 from penstock.table.files.columns import SEQUENCE_NUMBER, VALUE_KIND, file_fields
 from penstock.table.files.encoding import Encoding, encoding_of
 from penstock.table.files.parquet import ParquetWriter
@@ -38,7 +39,10 @@ class FormatWriter(Protocol):
     def close(self) -> Any: ...
 
 
-_WRITERS: dict[str, Callable[[Any, Sequence[Field], Encoding, pa.Table], FormatWriter]] = {"parquet": ParquetWriter}
+_WRITERS: dict[str, Callable[[Any, Sequence[Field], Encoding, pa.Table], FormatWriter]] = {
+    "parquet": ParquetWriter,
+    "avro": AvroWriter,
+}
 
 
 class FileNames:

@@ -9,6 +9,16 @@ from tests.golden.relations import difference
 from tests.unit.table.files.golden_rows import GoldenFiles
 
 CASES = [
+    "types_append_avro",
+    "types_pk_avro",
+    "codecs_avro",
+    "layout_thin_mode_avro",
+    "layout_format_per_level",
+    "py_append_avro",
+    "evolve_append_parquet",
+    "evolve_pk_parquet",
+    "evolve_pk_avro",
+    "evolve_nullability",
     "types_append_parquet",
     "types_pk_parquet",
     "codecs_parquet",

@@ -1,0 +1,111 @@
+"""Avro schemas of data files (table-format 7.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.table.files.errors import FormatUnknown
+from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
+
+NAMESPACE = "org.apache.paimon.avro.generated"
+_ROOT = f"{NAMESPACE}.record"
+_PLAIN = {
+    "BOOLEAN": "boolean",
+    "TINYINT": "int",
+    "SMALLINT": "int",
+    "INT": "int",
+    "BIGINT": "long",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "CHAR": "string",
+    "VARCHAR": "string",
+    "BINARY": "bytes",
+    "VARBINARY": "bytes",
+}
+# Paimon gives these two the other way round than their names say.
+_TIMESTAMPS = {"TIMESTAMP": "timestamp", "TIMESTAMP_LTZ": "local-timestamp"}
+_COUNT = AtomicType("INT")
+
+
+def record_schema(fields: Sequence[Field], name: str = _ROOT) -> dict[str, Any]:
+    members: list[dict[str, Any]] = []
+    for field in fields:
+        type_ = avro_type(field.type, f"{name}_{field.name}")
+        members.append(
+            {"name": field.name, "type": type_, "default": None}
+            if field.type.nullable
+            else {"name": field.name, "type": type_}
+        )
+    return {"type": "record", "name": name, "fields": members}
+
+
+def avro_type(type_: DataType, name: str) -> Any:
+    plain = _not_null(type_, name)
+    return ["null", plain] if type_.nullable else plain
+
+
+def _not_null(type_: DataType, name: str) -> Any:
+    match type_:
+        case AtomicType():
+            return _atom(type_, name)
+        case ArrayType(element):
+            return {"type": "array", "items": avro_type(element, name)}
+        case MapType(key, value):
+            return _map(key, value, name)
+        case MultisetType(element):
+            return _map(element, _COUNT, name)
+        case RowType(fields):
+            return record_schema(fields, name)
+
+
+def _atom(type_: AtomicType, name: str) -> Any:
+    match type_.root:
+        case "DECIMAL":
+            return {"type": "bytes", "logicalType": "decimal", "precision": type_.precision, "scale": type_.scale}
+        case "DATE":
+            return {"type": "int", "logicalType": "date"}
+        case "TIME":
+            return {"type": "int", "logicalType": "time-millis"}
+        case "TIMESTAMP" | "TIMESTAMP_LTZ":
+            if type_.precision > 6:
+                raise FormatUnknown(
+                    f"Avro holds no timestamps of {type_.precision} digits",
+                    column=name.removeprefix(f"{_ROOT}_"),
+                    hint="write the table as Parquet or ORC, or give the column at most 6 digits",
+                )
+            unit = "millis" if type_.precision <= 3 else "micros"
+            return {"type": "long", "logicalType": f"{_TIMESTAMPS[type_.root]}-{unit}"}
+        case "VARIANT":
+            members = [{"name": "value", "type": "bytes"}, {"name": "metadata", "type": "bytes"}]
+            return {"type": "record", "name": name, "fields": members}
+    return _PLAIN[type_.root]
+
+
+def has_text_keys(key: DataType) -> bool:
+    return isinstance(key, AtomicType) and key.root in ("CHAR", "VARCHAR")
+
+
+def _map(key: DataType, value: DataType, name: str) -> Any:
+    """An Avro map, or an array of pairs where keys are not text."""
+    if has_text_keys(key):
+        return {"type": "map", "values": avro_type(value, name)}
+    members = [
+        {"name": "key", "type": avro_type(key, f"{name}_key")},
+        {"name": "value", "type": avro_type(value, f"{name}_value")},
+    ]
+    return {"type": "array", "logicalType": "map", "items": {"type": "record", "name": name, "fields": members}}
+
+
+def without_logical_types(schema: Any) -> Any:
+    """The same bytes, read as what they are made of: integers and bytes, no dates and decimals."""
+    if isinstance(schema, list):
+        return [without_logical_types(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    dropped = ("logicalType", "precision", "scale")
+    return {
+        key: without_logical_types(value) if key in ("type", "items", "values", "fields") else value
+        for key, value in schema.items()
+        if key not in dropped
+    }

@@ -1,0 +1,62 @@
+"""From what writers made to what a commit adds and takes away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from penstock.table.meta.data_file import DataFile
+from penstock.table.meta.entries import CommitMessage, FileKind, IndexEntry, ManifestEntry
+from penstock.table.meta.snapshot import CommitKind
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """One snapshot's worth: manifest entries, changelog entries, index changes."""
+
+    kind: CommitKind
+    entries: list[ManifestEntry] = field(default_factory=list)
+    changelog: list[ManifestEntry] = field(default_factory=list)
+    index: list[IndexEntry] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.entries or self.changelog or self.index)
+
+    @property
+    def has_deletes(self) -> bool:
+        return any(entry.kind is FileKind.DELETE for entry in self.entries)
+
+    @property
+    def partitions(self) -> set[bytes]:
+        return {entry.partition for entry in self.entries} | {entry.partition for entry in self.index}
+
+
+def append_half(messages: Sequence[CommitMessage]) -> Changes:
+    changes = Changes(CommitKind.APPEND)
+    for message in messages:
+        changes.entries.extend(_entries(message, FileKind.DELETE, message.deleted_files))
+        changes.entries.extend(_entries(message, FileKind.ADD, message.new_files))
+        changes.changelog.extend(_entries(message, FileKind.ADD, message.changelog_files))
+        changes.index.extend(message.index_changes)
+    return changes
+
+
+def compact_half(messages: Sequence[CommitMessage]) -> Changes:
+    changes = Changes(CommitKind.COMPACT)
+    # Deletes stand before adds: an upgrade names the same file in both.
+    for message in messages:
+        changes.entries.extend(_entries(message, FileKind.DELETE, message.compact_before))
+    for message in messages:
+        changes.entries.extend(_entries(message, FileKind.ADD, message.compact_after))
+        changes.changelog.extend(_entries(message, FileKind.ADD, message.compact_changelog))
+        changes.index.extend(message.compact_index_changes)
+    return changes
+
+
+def _entries(message: CommitMessage, kind: FileKind, files: Iterable[DataFile]) -> list[ManifestEntry]:
+    return [ManifestEntry(kind, message.partition, message.bucket, message.total_buckets, file) for file in files]
+
+
+def record_delta(entries: Iterable[ManifestEntry]) -> int:
+    return sum(entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count for entry in entries)

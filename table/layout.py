@@ -1,0 +1,104 @@
+"""What routing and writing ask of a schema version: where rows go, what orders them. Derived once, small to send."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from penstock.errors import ConfigError
+from penstock.table.meta.data_file import DataFile
+from penstock.table.meta.paths import POSTPONE_BUCKET, TablePaths
+from penstock.table.schema.options import Options
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.binary_row import decode_row
+from penstock.table.values.partition_text import DEFAULT_NAME, partition_path
+from penstock.table.values.types import DataType, Field
+
+
+class BucketMode(StrEnum):
+    """How rows find their bucket; the values are Java's names."""
+
+    FIXED = "HASH_FIXED"
+    DYNAMIC = "HASH_DYNAMIC"
+    CROSS_PARTITION = "KEY_DYNAMIC"
+    POSTPONE = "POSTPONE_MODE"
+    UNAWARE = "BUCKET_UNAWARE"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """`bucket_count` is the option as it stands: n, -1 or -2; it is what new files carry as their total."""
+
+    schema: TableSchema
+    mode: BucketMode
+    bucket_count: int
+    bucket_keys: tuple[str, ...]
+    bucket_function: str
+
+    @classmethod
+    def of(cls, schema: TableSchema) -> Layout:
+        count = int(schema.options.get("bucket", "1" if schema.version <= 1 else "-1"))
+        given = tuple(name.strip() for name in schema.options.get("bucket-key", "").split(",") if name.strip())
+        keys = given or schema.trimmed_primary_keys
+        return cls(
+            schema, _mode_of(schema, count, keys), count, keys, schema.options.get("bucket-function.type", "default")
+        )
+
+    @property
+    def has_keys(self) -> bool:
+        return bool(self.schema.primary_keys)
+
+    @property
+    def key_fields(self) -> tuple[Field, ...]:
+        return self.schema.select(self.schema.trimmed_primary_keys) if self.has_keys else ()
+
+    @property
+    def partition_fields(self) -> tuple[Field, ...]:
+        return self.schema.select(self.schema.partition_keys)
+
+    @property
+    def partition_types(self) -> tuple[DataType, ...]:
+        return tuple(field.type for field in self.partition_fields)
+
+    def partition_values(self, partition: bytes) -> tuple[object, ...]:
+        return decode_row(partition, self.partition_types)
+
+    def partition_dir(self, partition: bytes) -> str:
+        """`a=1/b=2`; several partitions may share one (null, empty, blank), so it is never read backwards."""
+        options = Options(self.schema.options)
+        return partition_path(
+            self.partition_values(partition),
+            self.partition_fields,
+            legacy=options.boolean("partition.legacy-name", default=True),
+            default_name=options.text("partition.default-name", DEFAULT_NAME),
+        )
+
+    def path_of(self, paths: TablePaths, partition: bytes, bucket: int) -> Callable[[DataFile], str]:
+        """Where the data files of a bucket lie."""
+        folder = paths.bucket_dir(self.partition_dir(partition), bucket)
+        return lambda file: file.external_path or f"{folder}/{file.name}"
+
+    @property
+    def key_types(self) -> tuple[DataType, ...]:
+        return tuple(field.type for field in self.key_fields)
+
+
+def _mode_of(schema: TableSchema, count: int, bucket_keys: tuple[str, ...]) -> BucketMode:
+    if not schema.primary_keys:
+        if count == -1:
+            return BucketMode.UNAWARE
+        if count > 0 and bucket_keys:
+            return BucketMode.FIXED
+        raise ConfigError(
+            f"an append table cannot have bucket = {count} without a bucket-key",
+            hint="set bucket-key, or bucket = -1",
+        )
+    if count > 0:
+        return BucketMode.FIXED
+    if count == POSTPONE_BUCKET:
+        return BucketMode.POSTPONE
+    if count != -1:
+        raise ConfigError(f"bucket = {count} is not a bucket number", hint="use n > 0, -1 (dynamic) or -2 (postpone)")
+    whole = set(schema.partition_keys) <= set(schema.primary_keys)
+    return BucketMode.DYNAMIC if whole else BucketMode.CROSS_PARTITION

@@ -1,0 +1,113 @@
+"""What is in the table at a snapshot: the entries of its manifests, merged, and only where asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+from penstock.errors import TableCorrupt
+from penstock.table.meta.entries import Bucket, FileKind, IndexEntry, ManifestEntry, ManifestFile
+from penstock.table.meta.manifest import read_index_manifest, read_manifest, read_manifest_list
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableStore
+
+KeepManifest = Callable[[ManifestFile], bool]
+
+
+def _read(store: TableStore, name: str, snapshot: Snapshot) -> bytes:
+    path = store.paths.manifest(name)
+    try:
+        return store.storage.read(path)
+    except FileNotFoundError as reason:
+        raise TableCorrupt(
+            "a manifest is missing",
+            table=store.name,
+            file=path,
+            snapshot=snapshot.id,
+            hint="the snapshot may have expired while it was read; read a newer one, or protect it by a tag",
+        ) from reason
+
+
+def base_manifests(store: TableStore, snapshot: Snapshot) -> list[ManifestFile]:
+    return read_manifest_list(_read(store, snapshot.base_manifest_list, snapshot), snapshot.base_manifest_list)
+
+
+def delta_manifests(store: TableStore, snapshot: Snapshot) -> list[ManifestFile]:
+    return read_manifest_list(_read(store, snapshot.delta_manifest_list, snapshot), snapshot.delta_manifest_list)
+
+
+def all_manifests(store: TableStore, snapshot: Snapshot) -> list[ManifestFile]:
+    return base_manifests(store, snapshot) + delta_manifests(store, snapshot)
+
+
+def changelog_manifests(store: TableStore, snapshot: Snapshot) -> list[ManifestFile]:
+    name = snapshot.changelog_manifest_list
+    return read_manifest_list(_read(store, name, snapshot), name) if name else []
+
+
+def manifest_entries(store: TableStore, manifest: ManifestFile, snapshot: Snapshot) -> list[ManifestEntry]:
+    entries = store.cache.get(manifest.name)
+    if entries is None:
+        entries = read_manifest(_read(store, manifest.name, snapshot), manifest.name)
+        store.cache.put(manifest.name, entries)
+    return entries
+
+
+def live_entries(
+    store: TableStore,
+    snapshot: Snapshot,
+    *,
+    partitions: Collection[bytes] | None = None,
+    buckets: Collection[Bucket] | None = None,
+    keep_manifest: KeepManifest | None = None,
+) -> list[ManifestEntry]:
+    """The files of the table at `snapshot`, of the named partitions or buckets only when given."""
+    manifests = all_manifests(store, snapshot)
+    if keep_manifest is not None:
+        manifests = [manifest for manifest in manifests if keep_manifest(manifest)]
+    if buckets is not None and not buckets:
+        return []
+    entries = (entry for manifest in manifests for entry in manifest_entries(store, manifest, snapshot))
+    if partitions is not None:
+        entries = (entry for entry in entries if entry.partition in partitions)
+    if buckets is not None:
+        entries = (entry for entry in entries if (entry.partition, entry.bucket) in buckets)
+    return merged(entries)
+
+
+def merged(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """Files added and not taken away again, in the order of their adding."""
+    live: dict[tuple[object, ...], ManifestEntry] = {}
+    for entry in entries:
+        if entry.kind is FileKind.ADD:
+            live[entry.identity] = entry
+        else:
+            live.pop(entry.identity, None)
+    return list(live.values())
+
+
+def delta_entries(store: TableStore, snapshot: Snapshot) -> list[ManifestEntry]:
+    return [
+        entry for manifest in delta_manifests(store, snapshot) for entry in manifest_entries(store, manifest, snapshot)
+    ]
+
+
+def changelog_entries(store: TableStore, snapshot: Snapshot) -> list[ManifestEntry]:
+    return [
+        entry
+        for manifest in changelog_manifests(store, snapshot)
+        for entry in manifest_entries(store, manifest, snapshot)
+    ]
+
+
+def index_entries(store: TableStore, snapshot: Snapshot) -> list[IndexEntry]:
+    name = snapshot.index_manifest
+    return read_index_manifest(_read(store, name, snapshot), name) if name else []
+
+
+def added_between(store: TableStore, base: int, latest: Snapshot) -> Iterator[tuple[str, int, ManifestEntry]]:
+    """(commit user, snapshot id, entry) of what was committed after snapshot `base`, newest first."""
+    snapshot: Snapshot | None = latest
+    while snapshot is not None and snapshot.id > base:
+        for entry in delta_entries(store, snapshot):
+            yield snapshot.commit_user, snapshot.id, entry
+        snapshot = store.snapshots.find(snapshot.id - 1)

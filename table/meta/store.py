@@ -1,0 +1,82 @@
+"""One table, or one branch of it, as a place: its storage, its paths, its schema and snapshot files."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from penstock.errors import ConfigError
+from penstock.table.meta.entries import ManifestEntry
+from penstock.table.meta.paths import TablePaths
+from penstock.table.meta.snapshot_files import SnapshotFiles
+from penstock.table.schema.schema_files import SchemaFiles
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.storage.ambient import Ambient
+from penstock.table.storage.base import Storage
+
+
+class TableMissing(ConfigError):
+    """No table, or no branch of that name, stands at this place."""
+
+
+class EntryCache:
+    """Manifests never change once written, so what was read of one stays true. Bounded by entries; the one that was
+    used longest ago goes first.
+    """
+
+    def __init__(self, most_entries: int = 200_000) -> None:
+        self._most = most_entries
+        self._held = 0
+        self._manifests: OrderedDict[str, list[ManifestEntry]] = OrderedDict()
+
+    def get(self, name: str) -> list[ManifestEntry] | None:
+        entries = self._manifests.get(name)
+        if entries is not None:
+            self._manifests.move_to_end(name)
+        return entries
+
+    def put(self, name: str, entries: list[ManifestEntry]) -> None:
+        if name in self._manifests or len(entries) > self._most:
+            return
+        self._manifests[name] = entries
+        self._held += len(entries)
+        while self._held > self._most:
+            self._held -= len(self._manifests.popitem(last=False)[1])
+
+
+@dataclass(frozen=True, slots=True)
+class TableStore:
+    storage: Storage
+    paths: TablePaths
+    schemas: SchemaFiles
+    snapshots: SnapshotFiles
+    ambient: Ambient = field(default_factory=Ambient)
+    cache: EntryCache = field(default_factory=EntryCache)
+
+    @classmethod
+    def open(cls, storage: Storage, root: str, branch: str | None = None, ambient: Ambient | None = None) -> TableStore:
+        """The place of a table that exists; TableMissing when no schema is found."""
+        schemas = SchemaFiles(storage, root, branch)
+        schema = schemas.latest()
+        if schema is None:
+            what = f"table has no branch {branch!r}" if branch else "there is no table"
+            raise TableMissing(what, path=root)
+        paths = TablePaths.of(root, schema.options, branch)
+        return cls(storage, paths, schemas, SnapshotFiles(storage, root, branch), ambient or Ambient())
+
+    def on_branch(self, branch: str | None) -> TableStore:
+        return TableStore.open(self.storage, self.paths.root, branch, self.ambient)
+
+    @property
+    def name(self) -> str:
+        """For messages: the table as `database.table` where the path says so."""
+        parts = self.paths.root.rstrip("/").split("/")
+        table = f"{parts[-2][:-3]}.{parts[-1]}" if len(parts) > 1 and parts[-2].endswith(".db") else self.paths.root
+        return f"{table}$branch_{self.paths.branch}" if self.paths.branch else table
+
+    def schema(self) -> TableSchema:
+        """The newest version of the schema, as of now."""
+        schema = self.schemas.latest()
+        if schema is None:
+            raise TableMissing("the table has been dropped", path=self.paths.root)
+        return schema

@@ -1,0 +1,141 @@
+"""What changed between two snapshots (table-format 14.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.table.layout import Layout
+from penstock.table.meta.entries import FileKind, ManifestEntry
+from penstock.table.meta.live import changelog_entries, delta_entries
+from penstock.table.meta.snapshot import CommitKind, Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.meta.tag_files import TagFiles
+from penstock.table.read.difference import difference
+from penstock.table.read.plan import Split, grouped
+from penstock.table.read.rows import SplitReader
+from penstock.table.schema.options import Options
+
+_MODES = ("auto", "delta", "changelog", "diff")
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """(start, end]: snapshot ids, tags, or epoch milliseconds when `times`."""
+
+    start: str
+    end: str
+    mode: str
+    times: bool = False
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Between | None:
+        mode = Options(options).choice("incremental-between-scan-mode", _MODES, "auto")
+        for key, times in (("incremental-between", False), ("incremental-between-timestamp", True)):
+            if key in options:
+                ends = [end.strip() for end in options[key].split(",")]
+                if len(ends) != 2 or not all(ends):
+                    raise ConfigError(f"{options[key]!r} does not name two ends", option=key, hint="write it as 3,7")
+                return cls(ends[0], ends[1], mode, times)
+        return None
+
+
+def read_changes(store: TableStore, start: int, end: int, mode: str = "auto") -> pa.Table:
+    schema = store.schema()
+    reader = SplitReader(store, Layout.of(schema), schema.fields, kinds=True)
+    between = Between(str(start), str(end), Options({"mode": mode}).choice("mode", _MODES, "auto"))
+    return pa.Table.from_batches(read_between(store, between, reader), reader.schema)
+
+
+def read_between(store: TableStore, between: Between, reader: SplitReader) -> Iterator[pa.RecordBatch]:
+    """Rows with their kinds, snapshot by snapshot; a state difference comes as one."""
+    tagged = _is_tagged(store, between)
+    mode = between.mode
+    if mode == "auto":
+        mode = "diff" if tagged else "delta" if producer(reader.layout) == "none" else "changelog"
+    if tagged or mode == "diff":
+        start, end = (_state(store, text, between, tagged) for text in (between.start, between.end))
+        yield from difference(store, reader, start, end)
+        return
+    start_id, end_id = _ids(store, between)
+    for snapshot_id in range(start_id + 1, end_id + 1):
+        snapshot = snapshot_or_changelog(store, snapshot_id)
+        for split in change_splits(store, snapshot, mode):
+            yield from reader.read_files(split)
+
+
+def producer(layout: Layout) -> str:
+    return layout.schema.options.get("changelog-producer", "none").strip().lower()
+
+
+def change_splits(store: TableStore, snapshot: Snapshot, mode: str) -> list[Split]:
+    """The files that tell a snapshot's changes: its data files when it appended, or its changelog files."""
+    if mode == "changelog":
+        entries = changelog_entries(store, snapshot) if snapshot.commit_kind is not CommitKind.OVERWRITE else []
+    elif snapshot.commit_kind is CommitKind.APPEND:
+        entries = [entry for entry in delta_entries(store, snapshot) if entry.kind is FileKind.ADD]
+    else:
+        entries = []
+    return [_split(bucket, group) for bucket, group in grouped(entries).items() if bucket[1] >= 0]
+
+
+def _split(bucket: tuple[bytes, int], entries: list[ManifestEntry]) -> Split:
+    files = sorted((entry.file for entry in entries), key=lambda file: (file.min_sequence, file.name))
+    return Split(*bucket, tuple(files), raw=True)
+
+
+def snapshot_or_changelog(store: TableStore, snapshot_id: int) -> Snapshot:
+    """The snapshot, or what outlived it for its changelog."""
+    found = store.snapshots.find(snapshot_id) or store.snapshots.find_changelog(snapshot_id)
+    return store.snapshots.get(snapshot_id) if found is None else found
+
+
+def _is_tagged(store: TableStore, between: Between) -> bool:
+    if between.times or (between.start.isdigit() and between.end.isdigit()):
+        return False
+    names = TagFiles(store.storage, store.paths.root, store.paths.branch).names()
+    for end in (between.start, between.end):
+        if end not in names:
+            raise ConfigError(f"{end!r} is neither a snapshot id nor a tag", table=store.name, tags=", ".join(names))
+    return True
+
+
+def _ids(store: TableStore, between: Between) -> tuple[int, int]:
+    if between.times:
+        start, end = (_id_at(store, _to_millis(text)) for text in (between.start, between.end))
+    else:
+        start, end = int(between.start), int(between.end)
+    if end < start:
+        raise ConfigError(f"the end {end} lies before the start {start}", table=store.name)
+    return start, end
+
+
+def _to_millis(text: str) -> int:
+    if text.isdigit():
+        return int(text)
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError as reason:
+        raise ConfigError(
+            f"{text!r} is not a point in time", hint="write epoch milliseconds, or 2026-01-31 12:00"
+        ) from reason
+
+
+def _id_at(store: TableStore, millis: int) -> int:
+    snapshot = store.snapshots.by_time(millis)
+    if snapshot is not None:
+        return snapshot.id
+    earliest = store.snapshots.earliest_id()
+    return 0 if earliest is None else earliest - 1
+
+
+def _state(store: TableStore, text: str, between: Between, tagged: bool) -> Snapshot | None:
+    if tagged:
+        return TagFiles(store.storage, store.paths.root, store.paths.branch).get(text).snapshot
+    start, end = _ids(store, replace(between))
+    wanted = start if text == between.start else end
+    return None if wanted == 0 else store.snapshots.get(wanted)

@@ -1,0 +1,127 @@
+"""What two states of a table differ in, and what an overwrite took and gave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import ConfigError
+from penstock.table.layout import Layout
+from penstock.table.meta.entries import Bucket, FileKind
+from penstock.table.meta.live import delta_entries
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.read.plan import Plan, Split, grouped, plan_state
+from penstock.table.read.rows import SplitReader
+from penstock.table.values.ordering import comparable_keys
+from penstock.table.values.row_kinds import ROWKIND
+
+Mask = npt.NDArray[np.bool_]
+
+
+def difference(
+    store: TableStore, reader: SplitReader, start: Snapshot | None, end: Snapshot | None
+) -> Iterator[pa.RecordBatch]:
+    """Rows of `end` that `start` has not, or has otherwise. Rows that vanished are not told, as in a batch read."""
+    layout = reader.layout
+    before, after = _by_bucket(plan_state(store, layout, start)), _by_bucket(plan_state(store, layout, end))
+    _check_same_buckets(store, start, end, layout)
+    for bucket, splits in after.items():
+        old = before.get(bucket, [])
+        if {file.name for split in old for file in split.files} == {f.name for split in splits for f in split.files}:
+            continue
+        if not layout.has_keys:
+            yield from _added_files(reader, old, splits)
+            continue
+        full = _full(reader)
+        new_rows, old_rows = _rows(full, splits), _rows(full, old)
+        changed = new_rows.filter(pa.array(_changed(layout, old_rows, new_rows)))
+        for batch in changed.to_batches():
+            out = reader.finished_rows(batch)
+            if out.num_rows:
+                yield out
+
+
+def _check_same_buckets(store: TableStore, start: Snapshot | None, end: Snapshot | None, layout: Layout) -> None:
+    if start is None or end is None or not layout.has_keys:
+        return
+    first, last = (Layout.of(store.schemas.get(snapshot.schema_id)).bucket_count for snapshot in (start, end))
+    if first != last:
+        raise ConfigError(
+            f"The bucket number of two snapshots are different ({first}, {last}), which is not supported in "
+            "incremental diff mode.",
+            table=store.name,
+            hint="read between snapshots on one side of the rescaling",
+        )
+
+
+def _full(reader: SplitReader) -> SplitReader:
+    return replace(reader, wanted=reader.layout.schema.fields, where=None, kinds=True)
+
+
+def _by_bucket(plan: Plan) -> dict[Bucket, list[Split]]:
+    groups: dict[Bucket, list[Split]] = {}
+    for split in plan.splits:
+        groups.setdefault((split.partition, split.bucket), []).append(split)
+    return groups
+
+
+def _rows(reader: SplitReader, splits: Iterable[Split]) -> pa.Table:
+    return pa.Table.from_batches((batch for split in splits for batch in reader.read(split)), reader.schema)
+
+
+def _added_files(reader: SplitReader, old: Sequence[Split], new: Sequence[Split]) -> Iterator[pa.RecordBatch]:
+    known = {file.name for split in old for file in split.files}
+    for split in new:
+        files = tuple(file for file in split.files if file.name not in known)
+        yield from reader.read(replace(split, files=files))
+
+
+def _changed(layout: Layout, old: pa.Table, new: pa.Table) -> Mask:
+    names = [field.name for field in layout.key_fields]
+    old_keys, new_keys = comparable_keys(
+        [[table.column(name).combine_chunks() for name in names] for table in (old, new)], layout.key_types
+    )
+    if len(old_keys) == 0:
+        return np.ones(len(new_keys), np.bool_)
+    order = np.argsort(old_keys, kind="stable")
+    places = np.minimum(np.searchsorted(old_keys[order], new_keys), len(old_keys) - 1)
+    matched = order[places]
+    known = old_keys[matched] == new_keys
+    same = known.copy()
+    beside = old.take(pa.array(matched))
+    for field in layout.schema.fields:
+        if same.any():
+            same &= _equal(beside.column(field.name), new.column(field.name))
+    return np.asarray(~same, np.bool_)
+
+
+def _equal(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
+    one, other = left.combine_chunks(), right.combine_chunks()
+    if pa.types.is_nested(one.type):
+        return np.fromiter((a == b for a, b in zip(one, other, strict=True)), np.bool_, len(one))
+    both_null = pc.and_(pc.is_null(one), pc.is_null(other))
+    equal = pc.fill_null(pc.equal(one, other), fill_value=False)
+    return np.asarray(pc.or_(equal, both_null).to_numpy(zero_copy_only=False), np.bool_)
+
+
+def overwritten(store: TableStore, reader: SplitReader, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+    """What an overwrite took away as -D, then what it put in its place."""
+    entries = delta_entries(store, snapshot)
+    for kind in (FileKind.DELETE, FileKind.ADD):
+        chosen = [entry for entry in entries if entry.kind is kind]
+        for bucket, group in grouped(chosen).items():
+            split = Split(*bucket, tuple(entry.file for entry in group), raw=False)
+            for batch in reader.read(split):
+                yield _as_deletes(batch) if kind is FileKind.DELETE else batch
+
+
+def _as_deletes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    place = batch.schema.get_field_index(ROWKIND)
+    kinds = pa.array(["-D"] * batch.num_rows, pa.string())
+    return batch.set_column(place, batch.schema.field(place), kinds)

@@ -1,0 +1,101 @@
+"""The streaming read: a table's changes, snapshot by snapshot, as they come (table-format 14.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.table.layout import Layout
+from penstock.table.meta.consumer_files import ConsumerFiles
+from penstock.table.meta.snapshot import CommitKind, Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.read.changes import change_splits, producer, snapshot_or_changelog
+from penstock.table.read.difference import overwritten
+from penstock.table.read.plan import Split
+from penstock.table.read.rows import SplitReader
+from penstock.table.schema.options import Options
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotChanges:
+    """The rows that one snapshot changed, with their kinds in the leading column rowkind."""
+
+    snapshot: int
+    rows: pa.Table
+
+
+def follow(
+    store: TableStore,
+    from_snapshot: int | None,
+    consumer_id: str | None,
+    *,
+    until: int | None,
+    poll_seconds: float,
+) -> Iterator[SnapshotChanges]:
+    """Snapshots without changes of their own are passed over. With a consumer the place is kept: what was handed out
+    counts as read once the next one is asked for, and snapshots not read yet do not expire.
+    """
+    consumers = ConsumerFiles(store.storage, store.paths.root, store.paths.branch)
+    next_id = _start(store, consumers, from_snapshot, consumer_id)
+    if consumer_id is not None:
+        consumers.put(consumer_id, next_id)
+    while until is None or next_id <= until:
+        snapshot = next_snapshot(store, next_id)
+        if snapshot is None:
+            store.ambient.sleep(poll_seconds)
+            continue
+        rows = _changes_of(store, snapshot)
+        if rows.num_rows:
+            yield SnapshotChanges(snapshot.id, rows)
+        next_id += 1
+        if consumer_id is not None:
+            consumers.put(consumer_id, next_id)
+
+
+def _start(store: TableStore, consumers: ConsumerFiles, from_snapshot: int | None, consumer_id: str | None) -> int:
+    known = consumers.next_snapshot(consumer_id) if consumer_id is not None else None
+    if known is not None:
+        return known
+    if from_snapshot is not None:
+        return from_snapshot
+    earliest = store.snapshots.earliest_id()
+    return 1 if earliest is None else earliest
+
+
+def next_snapshot(store: TableStore, snapshot_id: int) -> Snapshot | None:
+    """The snapshot of that id; None while it is yet to come. SnapshotMissing when it has expired."""
+    snapshot = store.snapshots.find(snapshot_id)
+    if snapshot is not None:
+        return snapshot
+    latest = store.snapshots.latest_id() or 0
+    if snapshot_id == latest + 1:
+        return None
+    if snapshot_id > latest + 1:
+        raise ConfigError(
+            f"snapshot {snapshot_id} was to be read next, but the newest is {latest}: the table was rolled back",
+            table=store.name,
+            hint="reset the consumer, or follow from a snapshot that exists",
+        )
+    return snapshot_or_changelog(store, snapshot_id)
+
+
+def snapshot_splits(store: TableStore, snapshot: Snapshot) -> list[Split]:
+    """What a streaming reader reads of one snapshot."""
+    layout = Layout.of(store.schema())
+    mode = "delta" if producer(layout) == "none" else "changelog"
+    return change_splits(store, snapshot, mode)
+
+
+def _changes_of(store: TableStore, snapshot: Snapshot) -> pa.Table:
+    schema = store.schema()
+    layout = Layout.of(schema)
+    reader = SplitReader(store, layout, schema.fields, kinds=True)
+    if snapshot.commit_kind is CommitKind.OVERWRITE:
+        if not Options(schema.options).boolean("streaming-read-overwrite", default=False):
+            return reader.schema.empty_table()
+        return pa.Table.from_batches(overwritten(store, reader, snapshot), reader.schema)
+    batches = (batch for split in snapshot_splits(store, snapshot) for batch in reader.read_files(split))
+    return pa.Table.from_batches(batches, reader.schema)

@@ -1,0 +1,225 @@
+"""From a snapshot and a filter to splits: pieces of a bucket that can be read on their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.table.layout import BucketMode, Layout
+from penstock.table.lsm.runs import Section, sections
+from penstock.table.meta.data_file import DataFile
+from penstock.table.meta.entries import DELETION_VECTORS, Bucket, ManifestEntry, ManifestFile, VectorRange
+from penstock.table.meta.live import all_manifests, index_entries, manifest_entries, merged
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.read.facts import key_facts, partition_facts, value_facts
+from penstock.table.read.pruning import possible, required_values
+from penstock.table.schema.options import Options
+from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.values.hashing import bucket_of, hash_rows
+
+KeepLevel = Callable[[int], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class VectorPlace:
+    """The index file that holds a data file's deletion vector, and where in it."""
+
+    index_file: str
+    bucket: Bucket
+    range: VectorRange
+    external_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Files of one bucket. `raw`: each file stands for itself; otherwise their rows are merged by key."""
+
+    partition: bytes
+    bucket: int
+    files: tuple[DataFile, ...]
+    raw: bool
+    vectors: dict[str, VectorPlace] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        return sum(file.row_count for file in self.files)
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    snapshot: Snapshot | None
+    splits: tuple[Split, ...]
+
+    @property
+    def files(self) -> int:
+        return sum(len(split.files) for split in self.splits)
+
+    @property
+    def rows(self) -> int:
+        """Before merging and filtering."""
+        return sum(split.rows for split in self.splits)
+
+
+def plan_state(
+    store: TableStore,
+    layout: Layout,
+    snapshot: Snapshot | None,
+    where: pc.Expression | None = None,
+    *,
+    keep_level: KeepLevel | None = None,
+    keep_file: Callable[[DataFile], bool] | None = None,
+) -> Plan:
+    """The splits that hold the table's rows at `snapshot`, less what `where` rules out by statistics."""
+    if snapshot is None:
+        return Plan(None, ())
+    entries = _entries(store, layout, snapshot, where)
+    skip_young = invisible_level_0(layout)
+    entries = [
+        entry
+        for entry in entries
+        if entry.bucket >= 0
+        and not (skip_young and entry.file.level == 0)
+        and (keep_level is None or keep_level(entry.file.level))
+        and (keep_file is None or keep_file(entry.file))
+    ]
+    if where is not None:
+        entries = _pruned(store, layout, entries, where)
+    vectors = _vectors(store, layout, snapshot)
+    splits = [split for bucket, group in grouped(entries).items() for split in _splits(layout, bucket, group, vectors)]
+    return Plan(snapshot, tuple(splits))
+
+
+def invisible_level_0(layout: Layout) -> bool:
+    """Tables whose young rows show only once a compaction has placed them."""
+    options = layout.schema.options
+    first_row = options.get("merge-engine", "").lower() == "first-row"
+    return layout.has_keys and (first_row or Options(options).boolean("deletion-vectors.enabled", default=False))
+
+
+def grouped(entries: Collection[ManifestEntry]) -> dict[Bucket, list[ManifestEntry]]:
+    groups: dict[Bucket, list[ManifestEntry]] = {}
+    for entry in entries:
+        groups.setdefault((entry.partition, entry.bucket), []).append(entry)
+    return groups
+
+
+def _entries(store: TableStore, layout: Layout, snapshot: Snapshot, where: pc.Expression | None) -> list[ManifestEntry]:
+    manifests = all_manifests(store, snapshot)
+    if where is not None and layout.schema.partition_keys and len(manifests) > 1:
+        manifests = _possible_manifests(layout, manifests, where)
+    return merged(entry for manifest in manifests for entry in manifest_entries(store, manifest, snapshot))
+
+
+def _possible_manifests(layout: Layout, manifests: list[ManifestFile], where: pc.Expression) -> list[ManifestFile]:
+    facts = [
+        partition_facts(layout, manifest.partition_stats, manifest.added_files + manifest.deleted_files)
+        for manifest in manifests
+    ]
+    return possible(manifests, facts, arrow_schema(layout.schema.fields), where)
+
+
+def _pruned(
+    store: TableStore, layout: Layout, entries: list[ManifestEntry], where: pc.Expression
+) -> list[ManifestEntry]:
+    schema = arrow_schema(layout.schema.fields)
+    if layout.schema.partition_keys:
+        partitions = list({entry.partition for entry in entries})
+        facts = [partition_facts(layout, partition, 1) for partition in partitions]
+        kept = set(possible(partitions, facts, schema, where))
+        entries = [entry for entry in entries if entry.partition in kept]
+    entries = _in_possible_buckets(layout, entries, schema, where)
+    if not layout.has_keys:
+        return possible(entries, [value_facts(store, layout, entry.file) for entry in entries], schema, where)
+    entries = possible(entries, [key_facts(layout, entry.file) for entry in entries], schema, where)
+    # Values decide only where no other file can hold a later row of the same key.
+    alone = [entry for group in grouped(entries).values() if _settled([e.file for e in group]) for entry in group]
+    chosen = {id(e) for e in possible(alone, [value_facts(store, layout, e.file) for e in alone], schema, where)}
+    settled = {id(entry) for entry in alone}
+    return [entry for entry in entries if id(entry) not in settled or id(entry) in chosen]
+
+
+def _in_possible_buckets(
+    layout: Layout, entries: list[ManifestEntry], schema: pa.Schema, where: pc.Expression
+) -> list[ManifestEntry]:
+    fields = layout.schema.select(layout.bucket_keys)
+    if layout.mode is not BucketMode.FIXED or layout.bucket_function != "default" or len(fields) != 1:
+        return entries
+    values = required_values(fields[0], schema, where)
+    if values is None:
+        return entries
+    column = pa.array(values, arrow_schema(fields).field(0).type)
+    hashes = hash_rows([column], [fields[0].type])
+    wanted = {total: set(bucket_of(hashes, total).tolist()) for total in {entry.total_buckets for entry in entries}}
+    return [entry for entry in entries if entry.bucket in wanted[entry.total_buckets]]
+
+
+def _settled(files: Sequence[DataFile]) -> bool:
+    """All of a bucket's files on one level above 0: no key stands in two of them."""
+    levels = {file.level for file in files}
+    return len(levels) == 1 and 0 not in levels
+
+
+def _vectors(store: TableStore, layout: Layout, snapshot: Snapshot) -> dict[Bucket, dict[str, VectorPlace]]:
+    found: dict[Bucket, dict[str, VectorPlace]] = {}
+    if not Options(layout.schema.options).boolean("deletion-vectors.enabled", default=False):
+        return found
+    for entry in index_entries(store, snapshot):
+        if entry.index_type == DELETION_VECTORS:
+            bucket = (entry.partition, entry.bucket)
+            places = found.setdefault(bucket, {})
+            for part in entry.vector_ranges or ():
+                places[part.data_file] = VectorPlace(entry.name, bucket, part, entry.external_path)
+    return found
+
+
+def _splits(
+    layout: Layout, bucket: Bucket, entries: Sequence[ManifestEntry], vectors: dict[Bucket, dict[str, VectorPlace]]
+) -> Iterator[Split]:
+    options = Options(layout.schema.options)
+    target = options.size("source.split.target-size", 128 << 20)
+    opening = options.size("source.split.open-file-cost", 4 << 20)
+    files = [entry.file for entry in entries]
+    deleted = vectors.get(bucket, {})
+    if not layout.has_keys:
+        files.sort(key=lambda file: (file.min_sequence, file.creation_millis or 0, file.name))
+        units = [([file], True) for file in files]
+    elif invisible_level_0(layout) or (_settled(files) and not any(file.delete_row_count for file in files)):
+        units = [([file], True) for file in files]
+    else:
+        units = [(list(section.data_files), _is_raw(section)) for section in sections(files, layout.key_types)]
+    for unit, raw in _packed(units, target, opening):
+        named = {file.name: deleted[file.name] for file in unit if file.name in deleted}
+        yield Split(*bucket, tuple(unit), raw, named)
+
+
+def _is_raw(section: Section) -> bool:
+    files = section.data_files
+    return len(files) == 1 and files[0].delete_row_count == 0
+
+
+def _packed(
+    units: list[tuple[list[DataFile], bool]], target: int, opening: int
+) -> Iterator[tuple[list[DataFile], bool]]:
+    """Neighbours of one sort packed to the target size; a section is never divided, raw and merged never mix."""
+    held: list[DataFile] = []
+    weight, held_raw = 0, True
+    for files, raw in units:
+        more = sum(max(file.size, opening) for file in files)
+        if held and (raw != held_raw or weight + more > target):
+            yield held, held_raw
+            held, weight = [], 0
+        held, weight, held_raw = held + files, weight + more, raw
+    if held:
+        yield held, held_raw
+
+
+def only(split: Split, files: Sequence[DataFile]) -> Split:
+    return replace(split, files=tuple(files))

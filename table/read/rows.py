@@ -1,0 +1,146 @@
+"""Splits as rows: files read, runs merged by key, deletes gone, the filter applied. Memory holds a batch a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.table.files.deletion_vectors import decode_vectors
+from penstock.table.files.reading import FileReader
+from penstock.table.layout import Layout
+from penstock.table.lsm.frontier import SortedRun, merge_runs
+from penstock.table.lsm.merge.spec import KIND, MergeSpec, required_columns
+from penstock.table.lsm.runs import Run, sections
+from penstock.table.meta.data_file import DataFile
+from penstock.table.meta.store import TableStore
+from penstock.table.read.plan import Split, VectorPlace
+from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.values.row_kinds import ROWKIND, kind_texts
+from penstock.table.values.types import Field
+
+
+@dataclass(frozen=True, slots=True)
+class SplitReader:
+    """Reads the rows a scan wants: `wanted` columns of rows that `where` holds for; `kinds` puts the kind in front."""
+
+    store: TableStore
+    layout: Layout
+    wanted: tuple[Field, ...]
+    where: pc.Expression | None = None
+    kinds: bool = False
+    batch_rows: int = 65536
+
+    @property
+    def schema(self) -> pa.Schema:
+        schema = arrow_schema(self.wanted)
+        return schema.insert(0, pa.field(ROWKIND, pa.string(), nullable=False)) if self.kinds else schema
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        batches = self._raw(split) if split.raw or not self.layout.has_keys else self._merged(split)
+        for batch in batches:
+            out = self._finished(batch)
+            if out.num_rows:
+                yield out
+
+    def read_files(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Every row of the files as it stands there, with its kind: what a change read shows."""
+        reader = self._reader(split, self._columns(), with_kind=self.layout.has_keys)
+        for file in split.files:
+            for batch in reader.read(file):
+                out = self._finished(batch)
+                if out.num_rows:
+                    yield out
+
+    def _columns(self) -> tuple[Field, ...]:
+        """Wanted ones and those the filter names."""
+        names = {field.name for field in self.wanted}
+        if self.where is not None:
+            text = str(self.where)
+            names |= {field.name for field in self.layout.schema.fields if field.name in text}
+        return tuple(field for field in self.layout.schema.fields if field.name in names)
+
+    def _reader(
+        self, split: Split, fields: tuple[Field, ...], *, with_kind: bool = False, with_sequence: bool = False
+    ) -> FileReader:
+        return FileReader(
+            self.store.storage,
+            self.layout.path_of(self.store.paths, split.partition, split.bucket),
+            self.store.schemas.get,
+            fields,
+            with_sequence=with_sequence,
+            with_kind=with_kind,
+            facts={"table": self.store.name},
+        )
+
+    def _raw(self, split: Split) -> Iterator[pa.RecordBatch]:
+        fields = self._columns()
+        plain = self._reader(split, fields)
+        with_kind = self._reader(split, fields, with_kind=True)
+        for file in split.files:
+            vector = self._vector(file, split.vectors.get(file.name))
+            # Kinds are read only where deletes may stand.
+            kinds = self.layout.has_keys and (self.kinds or file.delete_row_count != 0)
+            for batch in (with_kind if kinds else plain).read(file, vector=vector, batch_rows=self.batch_rows):
+                yield _without_retracts(batch) if kinds else batch
+
+    def _merged(self, split: Split) -> Iterator[pa.RecordBatch]:
+        spec = MergeSpec.of(self.layout.schema)
+        needed = set(required_columns(spec, [field.name for field in self._columns()]))
+        read = tuple(field for field in self.layout.schema.fields if field.name in needed)
+        for section in sections(split.files, self.layout.key_types):
+            # Where the order of the runs tells which row is newer, sequence numbers are not read.
+            reader = self._reader(split, read, with_kind=True, with_sequence=not section.in_order)
+            if len(section.runs) == 1:
+                for file in section.data_files:
+                    yield from map(_without_retracts, reader.read(file, batch_rows=self.batch_rows))
+                continue
+            runs = [SortedRun(run.level, _in_turn(reader, run)) for run in section.runs]
+            for table in merge_runs(spec, runs, drop_deletes=True, ordered=section.in_order):
+                yield from table.to_batches()
+
+    def _vector(self, file: DataFile, place: VectorPlace | None) -> npt.NDArray[np.int64] | None:
+        """Read whole or by its range: an index file holds the vectors of all files of its bucket."""
+        if place is None:
+            return None
+        partition, bucket = place.bucket
+        folder = self.layout.partition_dir(partition)
+        path = place.external_path or self.store.paths.index_file(place.index_file, folder, bucket)
+        return decode_vectors(self.store.storage.read(path), [place.range], path)[file.name]
+
+    def finished_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Of rows that were read whole, with their kinds in front: what this reader would have given."""
+        if self.where is not None:
+            batch = batch.filter(self.where)
+        return batch.select(self.schema.names)
+
+    def _finished(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self.where is not None:
+            batch = batch.filter(self.where)
+        columns = [batch.column(field.name) for field in self.wanted]
+        if self.kinds:
+            columns.insert(0, _kind_texts(batch))
+        if not columns:
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([])))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _in_turn(reader: FileReader, run: Run) -> Iterator[pa.RecordBatch]:
+    for file in run.data_files:
+        yield from reader.read(file)
+
+
+def _without_retracts(batch: pa.RecordBatch) -> pa.RecordBatch:
+    kinds = batch.column(KIND).to_numpy()
+    visible = (kinds & 1) == 0
+    return batch if visible.all() else batch.filter(pa.array(visible))
+
+
+def _kind_texts(batch: pa.RecordBatch) -> pa.Array:
+    place = batch.schema.get_field_index(KIND)
+    kinds = pa.array(np.zeros(batch.num_rows, np.int8)) if place < 0 else batch.column(place)
+    return kind_texts(kinds)

@@ -1,0 +1,140 @@
+"""A batch read, described: nothing happens before rows are asked for, and they can be asked for again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import ConfigError
+from penstock.table.layout import Layout
+from penstock.table.meta.store import TableStore
+from penstock.table.read.changes import Between, read_between
+from penstock.table.read.plan import KeepLevel, Plan, Split, plan_state
+from penstock.table.read.rows import SplitReader
+from penstock.table.read.time_travel import Travel, resolve
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.types import Field
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Each call plans anew on the newest snapshot, unless the scan names one."""
+
+    store: TableStore
+    columns: tuple[str, ...] | None
+    where: pc.Expression | None
+    travel: Travel
+    options: Mapping[str, str]
+    between: Between | None = None
+    keep_level: KeepLevel | None = None
+
+    @classmethod
+    def of(
+        cls,
+        store: TableStore,
+        *,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | None = None,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp: int | datetime | None = None,
+        mode: str | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> Scan:
+        merged = {**store.schema().options, **(options or {})}
+        travel = Travel.of(merged, snapshot=snapshot, tag=tag, timestamp=timestamp, mode=mode)
+        return cls(
+            store,
+            None if columns is None else tuple(columns),
+            where,
+            travel,
+            dict(options or {}),
+            Between.of(merged),
+        )
+
+    def __repr__(self) -> str:
+        columns = "all columns" if self.columns is None else ", ".join(self.columns)
+        where = "" if self.where is None else f" where {self.where}"
+        return f"Scan({self.store.name}: {columns}{where})"
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._reader(self._table_schema()).schema
+
+    def plan(self) -> Plan:
+        snapshot = resolve(self.store, self.travel)
+        schema = self._table_schema()
+        after = self.travel.created_after
+        return plan_state(
+            self.store,
+            Layout.of(schema),
+            snapshot,
+            self.where,
+            keep_level=self.keep_level,
+            keep_file=None if after is None else lambda file: (file.creation_millis or 0) > after,
+        )
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """The rows of one split of the plan."""
+        return self._reader(self._table_schema()).read(split)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Memory stays at a batch a sorted run, however large the table is."""
+        if self.between is not None:
+            yield from read_between(self.store, self.between, self._reader(self.store.schema(), kinds=True))
+            return
+        reader = self._reader(self._table_schema())
+        for split in self.plan().splits:
+            yield from reader.read(split)
+
+    def to_arrow(self) -> pa.Table:
+        return pa.Table.from_batches(self.to_batches(), self.schema)
+
+    def to_pandas(self) -> Any:
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        try:
+            import polars as pl
+        except ImportError as reason:
+            raise ConfigError("polars is not installed", hint="pip install penstock[polars]") from reason
+        return pl.from_arrow(self.to_arrow())
+
+    def to_duckdb(self, name: str, connection: Any = None) -> Any:
+        """A DuckDB connection in which the rows stand as table `name`."""
+        try:
+            import duckdb
+        except ImportError as reason:
+            raise ConfigError("duckdb is not installed", hint="pip install penstock[sql]") from reason
+        connection = connection or duckdb.connect()
+        connection.register(name, self.to_arrow())
+        return connection
+
+    def _table_schema(self) -> TableSchema:
+        """Of the snapshot when the scan travels to one, else the table's newest."""
+        travel = self.travel
+        if travel.snapshot is None and travel.tag is None and travel.millis is None and travel.watermark is None:
+            return self.store.schema()
+        snapshot = resolve(self.store, travel)
+        return self.store.schema() if snapshot is None else self.store.schemas.get(snapshot.schema_id)
+
+    def _reader(self, schema: TableSchema, *, kinds: bool = False) -> SplitReader:
+        show_kinds = kinds or self.between is not None
+        return SplitReader(self.store, Layout.of(schema), self._wanted(schema), self.where, show_kinds)
+
+    def _wanted(self, schema: TableSchema) -> tuple[Field, ...]:
+        if self.columns is None:
+            return schema.fields
+        unknown = [name for name in self.columns if name not in schema.names]
+        if unknown:
+            raise ConfigError(
+                f"the table has no column {', '.join(map(repr, unknown))}",
+                table=self.store.name,
+                columns=", ".join(schema.names),
+            )
+        return schema.select(self.columns)

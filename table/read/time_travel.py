@@ -1,0 +1,144 @@
+"""Which snapshot a read stands on (table-format 14.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from penstock.errors import ConfigError
+from penstock.table.meta.errors import SnapshotMissing
+from penstock.table.meta.snapshot import CommitKind, Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.meta.tag_files import TagFiles
+from penstock.table.schema.options import Options
+
+_MODES = (
+    "default",
+    "latest-full",
+    "full",
+    "latest",
+    "compacted-full",
+    "from-timestamp",
+    "from-snapshot",
+    "from-snapshot-full",
+    "from-file-creation-time",
+    "incremental",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Travel:
+    """The one point in time that scan arguments and options name; all None for the newest."""
+
+    mode: str = "default"
+    snapshot: int | None = None
+    tag: str | None = None
+    millis: int | None = None
+    watermark: int | None = None
+    created_after: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        options: Mapping[str, str],
+        *,
+        snapshot: int | None = None,
+        tag: str | None = None,
+        timestamp: int | datetime | None = None,
+        mode: str | None = None,
+    ) -> Travel:
+        read = Options(options)
+        chosen = Options({**options, **({"scan.mode": mode} if mode else {})}).choice("scan.mode", _MODES, "default")
+        travel = cls(
+            chosen,
+            read.integer("scan.snapshot-id", None) if snapshot is None else snapshot,
+            read.text("scan.tag-name", None) if tag is None else tag,
+            _millis(options, timestamp),
+            read.integer("scan.watermark", None),
+            read.integer("scan.file-creation-time-millis", None),
+        )
+        named = [value for value in (travel.snapshot, travel.tag, travel.millis, travel.watermark) if value is not None]
+        version = read.text("scan.version", None)
+        if len(named) + (version is not None) > 1:
+            raise ConfigError(
+                "a scan stands on one snapshot, tag, timestamp or watermark", hint="give only one of them"
+            )
+        return cls._versioned(travel, version)
+
+    @staticmethod
+    def _versioned(travel: Travel, version: str | None) -> Travel:
+        # A tag of that name comes first; the store that knows it is asked in `resolve`.
+        return travel if version is None else Travel(travel.mode, tag=f"{_VERSION}{version}")
+
+
+_VERSION = "version:"
+
+
+def _millis(options: Mapping[str, str], timestamp: int | datetime | None) -> int | None:
+    if isinstance(timestamp, datetime):
+        return int(timestamp.timestamp() * 1000)
+    if timestamp is not None:
+        return timestamp
+    text = options.get("scan.timestamp")
+    if text is not None:
+        try:
+            return int(datetime.fromisoformat(text).timestamp() * 1000)
+        except ValueError as reason:
+            raise ConfigError(f"{text!r} is not a point in time", hint="write it as 2026-01-31 12:00:00") from reason
+    return Options(options).integer("scan.timestamp-millis", None)
+
+
+def resolve(store: TableStore, travel: Travel) -> Snapshot | None:
+    """The snapshot to read, None where the table has none. SnapshotMissing, TagMissing where the named one is gone."""
+    if travel.snapshot is not None:
+        return store.snapshots.get(travel.snapshot)
+    if travel.tag is not None:
+        return _tagged(store, travel.tag)
+    if travel.millis is not None:
+        return _at(store, travel.millis)
+    if travel.watermark is not None:
+        return _past_watermark(store, travel.watermark)
+    if travel.mode in {"from-snapshot", "from-snapshot-full", "from-timestamp"}:
+        raise ConfigError(
+            f"scan.mode {travel.mode} needs a point to start from",
+            hint="set scan.snapshot-id, scan.tag-name or scan.timestamp-millis",
+        )
+    if travel.mode == "compacted-full":
+        compacted = (s for s in store.snapshots.newest_first() if s.commit_kind is CommitKind.COMPACT)
+        return next(compacted, None)
+    return store.snapshots.latest()
+
+
+def _tagged(store: TableStore, name: str) -> Snapshot:
+    tags = TagFiles(store.storage, store.paths.root, store.paths.branch)
+    if not name.startswith(_VERSION):
+        return tags.get(name).snapshot
+    version = name.removeprefix(_VERSION)
+    tag = tags.find(version)
+    if tag is not None:
+        return tag.snapshot
+    if version.isdigit():
+        return store.snapshots.get(int(version))
+    return tags.get(version).snapshot
+
+
+def _at(store: TableStore, millis: int) -> Snapshot:
+    snapshot = store.snapshots.by_time(millis)
+    if snapshot is None:
+        earliest = store.snapshots.earliest_id()
+        raise SnapshotMissing(
+            f"there is no snapshot as old as {millis}",
+            table=store.name,
+            earliest=earliest,
+            hint="read a later point in time, or a tag",
+        )
+    return snapshot
+
+
+def _past_watermark(store: TableStore, watermark: int) -> Snapshot:
+    for snapshot_id in store.snapshots.ids():
+        snapshot = store.snapshots.find(snapshot_id)
+        if snapshot is not None and snapshot.watermark is not None and snapshot.watermark >= watermark:
+            return snapshot
+    raise SnapshotMissing(f"no snapshot has reached watermark {watermark}", table=store.name)

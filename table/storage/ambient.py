@@ -1,0 +1,55 @@
+"""Time and chance, as parameters: the one place in the table that asks the machine for either."""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+def _now_millis() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _zone_offset_millis(now: int) -> int:
+    return time.localtime(now / 1000).tm_gmtoff * 1000
+
+
+def _new_uuid() -> str:
+    return str(uuid.uuid4())
+
+
+@dataclass(frozen=True, slots=True)
+class Ambient:
+    """What differs from run to run. With a seeded one, a whole table is the same to the byte."""
+
+    now_millis: Callable[[], int] = _now_millis
+    zone_offset_millis: Callable[[int], int] = _zone_offset_millis
+    new_uuid: Callable[[], str] = _new_uuid
+    sleep: Callable[[float], None] = time.sleep
+    jitter: Callable[[], float] = random.random
+
+    def local_millis(self) -> int:
+        """The wall clock read as if it were UTC, as Java stamps its data files."""
+        now = self.now_millis()
+        return now + self.zone_offset_millis(now)
+
+
+def seeded(seed: int, start_millis: int = 1_700_000_000_000, step_millis: int = 1) -> Ambient:
+    """An ambient that replays: the clock moves by a step each time it is asked, names come from the seed."""
+    rng = random.Random(seed)  # noqa: S311 -- names of files, not secrets
+    clock = [start_millis]
+
+    def now() -> int:
+        clock[0] += step_millis
+        return clock[0]
+
+    return Ambient(
+        now_millis=now,
+        zone_offset_millis=lambda _now: 0,
+        new_uuid=lambda: str(uuid.UUID(int=rng.getrandbits(128), version=4)),
+        sleep=lambda _seconds: None,
+        jitter=rng.random,
+    )

@@ -1,0 +1,192 @@
+"""What a table is: its snapshots, schemas, options, tags, branches, readers, statistics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from penstock.table.meta.branches import branch_names
+from penstock.table.meta.consumer_files import ConsumerFiles
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.meta.tag_files import Tag, TagFiles
+from penstock.table.values.types import field_json
+
+TIMESTAMP = pa.timestamp("ms")
+
+
+def table_of(columns: Sequence[tuple[str, pa.DataType]], rows: Iterable[Sequence[object]]) -> pa.Table:
+    listed = list(rows)
+    arrays = [pa.array([row[place] for row in listed], type_) for place, (_, type_) in enumerate(columns)]
+    return pa.Table.from_arrays(arrays, names=[name for name, _ in columns])
+
+
+def local(store: TableStore, millis: int | None) -> int | None:
+    """System tables show times by the reader's wall clock, as Java does."""
+    return None if millis is None else millis + store.ambient.zone_offset_millis(millis)
+
+
+def snapshots(store: TableStore) -> pa.Table:
+    columns = [
+        ("snapshot_id", pa.int64()),
+        ("schema_id", pa.int64()),
+        ("commit_user", pa.string()),
+        ("commit_identifier", pa.int64()),
+        ("commit_kind", pa.string()),
+        ("commit_time", TIMESTAMP),
+        ("base_manifest_list", pa.string()),
+        ("delta_manifest_list", pa.string()),
+        ("changelog_manifest_list", pa.string()),
+        ("total_record_count", pa.int64()),
+        ("delta_record_count", pa.int64()),
+        ("changelog_record_count", pa.int64()),
+        ("watermark", pa.int64()),
+    ]
+    found = (store.snapshots.find(snapshot_id) for snapshot_id in store.snapshots.ids())
+    return table_of(columns, (_snapshot_row(store, one) for one in found if one is not None))
+
+
+def _snapshot_row(store: TableStore, one: Snapshot) -> Sequence[object]:
+    return (
+        one.id,
+        one.schema_id,
+        one.commit_user,
+        one.commit_identifier,
+        str(one.commit_kind),
+        local(store, one.time_millis),
+        one.base_manifest_list,
+        one.delta_manifest_list,
+        one.changelog_manifest_list,
+        one.total_record_count,
+        one.delta_record_count,
+        one.changelog_record_count,
+        one.watermark,
+    )
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def schemas(store: TableStore) -> pa.Table:
+    columns = [
+        ("schema_id", pa.int64()),
+        ("fields", pa.string()),
+        ("partition_keys", pa.string()),
+        ("primary_keys", pa.string()),
+        ("options", pa.string()),
+        ("comment", pa.string()),
+        ("update_time", TIMESTAMP),
+    ]
+    versions = [store.schemas.get(schema_id) for schema_id in store.schemas.ids()]
+    return table_of(
+        columns,
+        (
+            (
+                one.id,
+                _compact([field_json(field) for field in one.fields]),
+                _compact(list(one.partition_keys)),
+                _compact(list(one.primary_keys)),
+                _compact(one.options),
+                one.comment,
+                local(store, one.time_millis),
+            )
+            for one in versions
+        ),
+    )
+
+
+def options(store: TableStore) -> pa.Table:
+    return table_of([("key", pa.string()), ("value", pa.string())], store.schema().options.items())
+
+
+def tags(store: TableStore) -> pa.Table:
+    columns = [
+        ("tag_name", pa.string()),
+        ("snapshot_id", pa.int64()),
+        ("schema_id", pa.int64()),
+        ("commit_time", TIMESTAMP),
+        ("record_count", pa.int64()),
+        ("create_time", TIMESTAMP),
+        ("time_retained", pa.string()),
+    ]
+    files = TagFiles(store.storage, store.paths.root, store.paths.branch)
+    return table_of(columns, (_tag_row(store, tag) for tag in files.all()))
+
+
+def _tag_row(store: TableStore, tag: Tag) -> Sequence[object]:
+    snapshot = tag.snapshot
+    return (
+        tag.name,
+        snapshot.id,
+        snapshot.schema_id,
+        local(store, snapshot.time_millis),
+        snapshot.total_record_count,
+        None if tag.created_nanos is None else tag.created_nanos // 1_000_000,
+        None if tag.retained_nanos is None else iso_duration(tag.retained_nanos),
+    )
+
+
+def iso_duration(nanos: int) -> str:
+    """As java.time.Duration prints it: PT5H, PT24H30M, PT1.5S."""
+    seconds, fraction = divmod(nanos, 1_000_000_000)
+    hours, rest = divmod(seconds, 3600)
+    minutes, seconds = divmod(rest, 60)
+    text = "PT" + (f"{hours}H" if hours else "") + (f"{minutes}M" if minutes else "")
+    if seconds or fraction or text == "PT":
+        text += f"{seconds}{f'.{fraction:09d}'.rstrip('0') if fraction else ''}S"
+    return text
+
+
+def branches(store: TableStore) -> pa.Table:
+    entries = {entry.name: entry for entry in store.storage.list(store.paths.branches_folder)}
+    rows = (
+        (name, local(store, entries[f"branch-{name}"].modified) if f"branch-{name}" in entries else None)
+        for name in branch_names(store)
+    )
+    return table_of([("branch_name", pa.string()), ("create_time", TIMESTAMP)], rows)
+
+
+def consumers(store: TableStore) -> pa.Table:
+    files = ConsumerFiles(store.storage, store.paths.root, store.paths.branch)
+    columns = [("consumer_id", pa.string()), ("next_snapshot_id", pa.int64())]
+    return table_of(columns, ((one.id, one.next_snapshot) for one in files.all()))
+
+
+def statistics(store: TableStore) -> pa.Table:
+    columns = [
+        ("snapshot_id", pa.int64()),
+        ("schema_id", pa.int64()),
+        ("mergedRecordCount", pa.int64()),
+        ("mergedRecordSize", pa.int64()),
+        ("colstat", pa.string()),
+    ]
+    latest = store.snapshots.latest()
+    if latest is None or latest.statistics is None:
+        return table_of(columns, ())
+    found = json.loads(store.storage.read(store.paths.statistics(latest.statistics)))
+    row = (
+        found.get("snapshotId"),
+        found.get("schemaId"),
+        found.get("mergedRecordCount"),
+        found.get("mergedRecordSize"),
+        _compact(found.get("colStats", {})),
+    )
+    return table_of(columns, [row])
+
+
+def aggregation_fields(store: TableStore) -> pa.Table:
+    columns = [(name, pa.string()) for name in ("field_name", "field_type", "function", "function_options", "comment")]
+    schema = store.schema()
+    rows = []
+    for field in schema.fields:
+        prefix = f"fields.{field.name}."
+        own = {key: value for key, value in schema.options.items() if key.startswith(prefix)}
+        function = own.pop(f"{prefix}aggregate-function", None)
+        type_ = field_json(field)["type"]
+        text = type_ if isinstance(type_, str) else _compact(type_)
+        shown = "\n".join(f"{key} : {value}" for key, value in own.items())
+        rows.append((field.name, text, function, shown, field.description))
+    return table_of(columns, rows)

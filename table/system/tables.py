@@ -1,0 +1,45 @@
+"""System tables by name, as Arrow with the columns Java gives them (table-format 14.4)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.table.meta.store import TableStore
+from penstock.table.system import contents, description, rows
+
+_TABLES: dict[str, Callable[[TableStore], pa.Table]] = {
+    "snapshots": description.snapshots,
+    "schemas": description.schemas,
+    "options": description.options,
+    "tags": description.tags,
+    "branches": description.branches,
+    "consumers": description.consumers,
+    "statistics": description.statistics,
+    "aggregation_fields": description.aggregation_fields,
+    "files": contents.files,
+    "manifests": contents.manifests,
+    "partitions": contents.partitions,
+    "buckets": contents.buckets,
+    "table_indexes": contents.table_indexes,
+    "audit_log": rows.audit_log,
+    "binlog": rows.binlog,
+    "ro": rows.read_optimized,
+    "read_optimized": rows.read_optimized,
+}
+NAMES = tuple(sorted(_TABLES))
+
+
+def system_table(store: TableStore, name: str) -> pa.Table:
+    table = _TABLES.get(name.lower())
+    if table is None:
+        near = difflib.get_close_matches(name.lower(), NAMES, 1)
+        raise ConfigError(
+            f"there is no system table {name!r}",
+            table=store.name,
+            hint=f"did you mean {near[0]}?" if near else f"there are {', '.join(NAMES)}",
+        )
+    return table(store)

@@ -1,0 +1,153 @@
+"""Dynamic buckets: a key goes where its hash is known, a new one where there is room (table-format 6.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.table.files.hash_index import decode_hashes, encode_hashes
+from penstock.table.layout import BucketMode, Layout
+from penstock.table.meta.data_file import EMPTY_ROW
+from penstock.table.meta.entries import HASH_INDEX, CommitMessage, FileKind, IndexEntry
+from penstock.table.meta.store import TableStore
+from penstock.table.route import key_hashes
+from penstock.table.schema.options import Options
+from penstock.table.write.state import TableState
+
+Hashes = npt.NDArray[np.int32]
+Buckets = npt.NDArray[np.int32]
+
+MOST_BUCKETS = 32767
+
+
+@dataclass(slots=True)
+class PartitionIndex:
+    """The known hashes of a partition, sorted, with the bucket of each."""
+
+    hashes: Hashes
+    buckets: Buckets
+    counts: dict[int, int] = field(default_factory=dict)
+    grown: set[int] = field(default_factory=set)
+
+    def lookup(self, hashes: Hashes) -> Buckets:
+        """The bucket of each hash, -1 where it is not known."""
+        if len(self.hashes) == 0:
+            return np.full(len(hashes), -1, np.int32)
+        places = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
+        return np.where(self.hashes[places] == hashes, self.buckets[places], -1).astype(np.int32)
+
+    def add(self, hashes: Hashes, buckets: Buckets) -> None:
+        """Put distinct new hashes in; both stay sorted by hash."""
+        all_hashes = np.concatenate([self.hashes, hashes])
+        order = np.argsort(all_hashes, kind="stable")
+        self.hashes = all_hashes[order]
+        self.buckets = np.concatenate([self.buckets, buckets])[order]
+        for bucket, count in zip(*np.unique(buckets, return_counts=True), strict=True):
+            self.counts[int(bucket)] = self.counts.get(int(bucket), 0) + int(count)
+            self.grown.add(int(bucket))
+
+
+class Assigner:
+    """Gives every row of a table with dynamic buckets its bucket. Of `writers` side by side each opens only buckets of
+    its own number modulo `writers`, so that a bucket never has two.
+    """
+
+    def __init__(self, store: TableStore, layout: Layout, state: TableState, writer: int = 0, writers: int = 1) -> None:
+        options = Options(layout.schema.options)
+        self._store, self._layout, self._state = store, layout, state
+        self._target = options.integer("dynamic-bucket.target-row-num", 2_000_000)
+        limit = options.integer("dynamic-bucket.max-buckets", -1)
+        self._most = MOST_BUCKETS if limit < 0 else limit
+        self._writer, self._writers = writer, writers
+        self._partitions: dict[bytes, PartitionIndex] = {}
+
+    @classmethod
+    def of(cls, store: TableStore, layout: Layout, state: TableState) -> Assigner | None:
+        """None where the row alone decides its bucket."""
+        match layout.mode:
+            case BucketMode.DYNAMIC:
+                return cls(store, layout, state)
+            case BucketMode.CROSS_PARTITION:
+                raise ConfigError(
+                    "this table moves keys between partitions; its writer is opened by upsert_writer",
+                    table=store.name,
+                )
+        return None
+
+    def assign(
+        self, batch: pa.RecordBatch, partitions: Sequence[bytes], places: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int32]:
+        hashes = key_hashes(self._layout, batch, self._layout.schema.trimmed_primary_keys)
+        out = np.empty(batch.num_rows, np.int32)
+        for number, partition in enumerate(partitions):
+            rows = slice(None) if len(partitions) == 1 else places == number
+            out[rows] = self.assign_partition(partition, hashes[rows])
+        return out
+
+    def assign_partition(self, partition: bytes, hashes: Hashes) -> Buckets:
+        index = self._index(partition)
+        distinct, inverse = np.unique(hashes, return_inverse=True)
+        buckets = index.lookup(distinct)
+        unknown = np.flatnonzero(buckets < 0)
+        if len(unknown):
+            buckets[unknown] = self._opened(index, len(unknown))
+            index.add(distinct[unknown], buckets[unknown])
+        return buckets[inverse]
+
+    def _opened(self, index: PartitionIndex, rows: int) -> Buckets:
+        """Buckets for so many new hashes: existing ones with room first, then new ones up to the limit."""
+        chosen = np.empty(rows, np.int32)
+        done = 0
+        for bucket in range(self._writer, self._most, self._writers):
+            room = min(rows - done, self._target - index.counts.get(bucket, 0))
+            if room > 0:
+                chosen[done : done + room] = bucket
+                done += room
+            if done == rows:
+                return chosen
+        own = [bucket for bucket in index.counts if bucket % self._writers == self._writer] or [self._writer]
+        chosen[done:] = np.asarray(own, np.int32)[np.arange(rows - done) % len(own)]
+        return chosen
+
+    def _index(self, partition: bytes) -> PartitionIndex:
+        index = self._partitions.get(partition)
+        if index is None:
+            index = self._partitions[partition] = self._loaded(partition)
+        return index
+
+    def _loaded(self, partition: bytes) -> PartitionIndex:
+        hashes, buckets, counts = [np.empty(0, np.int32)], [np.empty(0, np.int32)], {}
+        for entry in self._state.index_of_partition(partition):
+            if entry.index_type == HASH_INDEX:
+                path = self._path(entry.name, partition, entry.bucket)
+                found = decode_hashes(self._store.storage.read(path), entry.row_count, path)
+                hashes.append(found)
+                buckets.append(np.full(len(found), entry.bucket, np.int32))
+                counts[entry.bucket] = len(found)
+        every = np.concatenate(hashes)
+        order = np.argsort(every, kind="stable")
+        return PartitionIndex(every[order], np.concatenate(buckets)[order], counts)
+
+    def with_index(self, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
+        """The messages, each with the new hash index of its bucket where keys were added to it."""
+        return [self._indexed(message) for message in messages]
+
+    def _indexed(self, message: CommitMessage) -> CommitMessage:
+        index = self._partitions.get(message.partition)
+        if index is None or message.bucket not in index.grown:
+            return message
+        hashes = index.hashes[index.buckets == message.bucket]
+        name = f"index-{self._store.ambient.new_uuid()}-0"
+        data = encode_hashes(hashes)
+        self._store.storage.write(self._path(name, message.partition, message.bucket), data)
+        entry = IndexEntry(FileKind.ADD, message.partition, message.bucket, HASH_INDEX, name, len(data), len(hashes))
+        return replace(message, index_changes=(*message.index_changes, entry))
+
+    def _path(self, name: str, partition: bytes, bucket: int) -> str:
+        folder = "" if partition == EMPTY_ROW else self._layout.partition_dir(partition)
+        return self._store.paths.index_file(name, folder, bucket)

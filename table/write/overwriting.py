@@ -1,0 +1,99 @@
+"""Putting new rows in place of what stands in some partitions (table-format 12.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from penstock.table.commit.committer import Committed, Committer, Covers
+from penstock.table.layout import Layout
+from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.schema.options import Options
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.partition_text import DEFAULT_NAME, partition_values
+from penstock.table.write.rows import RowRefused
+from penstock.table.write.state import BucketState
+from penstock.table.write.table_writer import TableWriter
+
+
+class OverwriteWriter(TableWriter):
+    """A writer whose commit takes away what was there: in the partitions that `partition` names, even in part, or,
+    where `dynamic-partition-overwrite` holds and none are named, in those that rows were written to.
+    """
+
+    def __init__(
+        self, store: TableStore, schema: TableSchema, user: str, partition: Mapping[str, object] | None
+    ) -> None:
+        super().__init__(store, schema, user)
+        self._spec = None if partition is None else PartitionSpec.of(self.layout, partition)
+        dynamic = Options(schema.options).boolean("dynamic-partition-overwrite", default=True)
+        self._dynamic = dynamic and self._spec is None and bool(schema.partition_keys)
+
+    @classmethod
+    def open_on(
+        cls,
+        store: TableStore,
+        partition: Mapping[str, object] | None,
+        user: str | None,
+        options: Mapping[str, str] | None = None,
+    ) -> OverwriteWriter:
+        return cls(store, cls.schema_with(store, options), user or store.ambient.new_uuid(), partition)
+
+    def _bucket_state(self, partition: bytes, bucket: int) -> BucketState:
+        # What is there goes away: numbering starts anew, and the number of buckets may change.
+        snapshot = self._state.snapshot
+        return BucketState(snapshot=snapshot.id if snapshot else 0)
+
+    def _committed(
+        self,
+        committer: Committer,
+        messages: Sequence[CommitMessage],
+        number: int,
+        watermark: int | None,
+        properties: Mapping[str, str] | None,
+    ) -> Committed:
+        covers = self._covers(messages)
+        for message in messages:
+            if not covers(message.partition):
+                raise RowRefused(
+                    "a row lies outside of the partitions that are overwritten",
+                    table=self.store.name,
+                    partition=str(self.layout.partition_values(message.partition)),
+                )
+        if self._dynamic and not messages:
+            return Committed()
+        return committer.overwrite(messages, covers, number, properties=properties)
+
+    def _covers(self, messages: Sequence[CommitMessage]) -> Covers:
+        if self._dynamic:
+            written = {message.partition for message in messages}
+            return lambda partition: partition in written
+        spec = self._spec
+        return (lambda _: True) if spec is None else spec.covers
+
+
+class PartitionSpec:
+    """Some of the partition columns and the value each must have."""
+
+    def __init__(self, layout: Layout, values: Mapping[str, object]) -> None:
+        self._layout = layout
+        self.values = values
+
+    @classmethod
+    def of(cls, layout: Layout, given: Mapping[str, object]) -> PartitionSpec:
+        default = Options(layout.schema.options).text("partition.default-name", DEFAULT_NAME)
+        return cls(layout, partition_values(given, layout.partition_fields, default))
+
+    def covers(self, partition: bytes) -> bool:
+        found = dict(zip(self._layout.schema.partition_keys, self._layout.partition_values(partition), strict=True))
+        return all(found[name] == value for name, value in self.values.items())
+
+
+def drop_partitions(store: TableStore, partitions: Sequence[Mapping[str, object]]) -> list[Snapshot]:
+    """One OVERWRITE that takes away every partition that one of the specs names; nothing when none does."""
+    if not partitions or not all(partitions):
+        raise RowRefused("name at least one partition, by at least one column", table=store.name)
+    specs = [PartitionSpec.of(Layout.of(store.schema()), partition) for partition in partitions]
+    committer = Committer(store, store.ambient.new_uuid())
+    return list(committer.overwrite((), lambda found: any(spec.covers(found) for spec in specs)).snapshots)

@@ -1,0 +1,167 @@
+"""Writing to a table: rows routed to their buckets, held within one budget, committed as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+
+import pyarrow as pa
+
+from penstock.errors import CommitConflict, ConfigError
+from penstock.table.commit.committer import Committed, Committer
+from penstock.table.layout import Layout
+from penstock.table.meta.entries import Bucket, CommitMessage
+from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.route import Slice, partitions_of, route, slices
+from penstock.table.schema.options import Options
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.write.assigner import Assigner
+from penstock.table.write.bucket_writer import BucketWriter
+from penstock.table.write.opening import BucketFiles
+from penstock.table.write.rows import Kinds, RowRules
+from penstock.table.write.state import BucketState, TableState, check_total
+
+
+class TableWriter:
+    """Buckets share `write-buffer-size`; when it is spent the largest go to files first. Nothing is visible before
+    `commit`; leaving the block without one deletes what was written.
+    """
+
+    def __init__(self, store: TableStore, schema: TableSchema, user: str) -> None:
+        self.store = store
+        self.layout = Layout.of(schema)
+        self.user = user
+        self._options = Options(schema.options)
+        self._rules = RowRules.of(schema)
+        self._budget = self._options.size("write-buffer-size", 256 << 20)
+        self._state = TableState(store, store.snapshots.latest())
+        self._buckets: dict[Bucket, BucketWriter] = {}
+        self._assigner = Assigner.of(store, self.layout, self._state)
+        self._held = 0
+
+    @classmethod
+    def open(cls, store: TableStore, user: str | None, options: Mapping[str, str] | None = None) -> TableWriter:
+        return cls(store, cls.schema_with(store, options), user or store.ambient.new_uuid())
+
+    @staticmethod
+    def schema_with(store: TableStore, options: Mapping[str, str] | None) -> TableSchema:
+        """The table's newest schema, under options that hold for this writer only."""
+        schema = store.schema()
+        return replace(schema, options={**schema.options, **(options or {})})
+
+    def __enter__(self) -> TableWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.abort()
+
+    def write(self, data: pa.Table | pa.RecordBatch, kinds: object = None) -> None:
+        """Take rows; `kinds` stands parallel to them, all +I without. Refused rows refuse the whole batch."""
+        batch, numbers = self._rules.fit(data, kinds)
+        if batch.num_rows:
+            self.write_fitted(batch, numbers)
+
+    def write_fitted(self, batch: pa.RecordBatch, kinds: Kinds) -> None:
+        """Rows that already have the table's columns and types."""
+        for part in self._routed(batch):
+            whole = len(part.rows) == batch.num_rows
+            rows = batch if whole else batch.take(pa.array(part.rows))
+            self._write_bucket(part.partition, part.bucket, rows, kinds if whole else kinds[part.rows])
+
+    def _routed(self, batch: pa.RecordBatch) -> Iterable[Slice]:
+        if self._assigner is None:
+            return route(self.layout, batch)
+        partitions, places = partitions_of(self.layout, batch)
+        return slices(partitions, places, self._assigner.assign(batch, partitions, places))
+
+    def _write_bucket(self, partition: bytes, bucket: int, rows: pa.RecordBatch, kinds: Kinds) -> None:
+        writer = self._bucket((partition, bucket))
+        before = writer.held_bytes
+        writer.write(rows, kinds)
+        self._held += writer.held_bytes - before
+        while self._held > self._budget:
+            largest = max(self._buckets.values(), key=lambda one: one.held_bytes)
+            self._held -= largest.held_bytes
+            largest.flush()
+
+    def _bucket(self, place: Bucket) -> BucketWriter:
+        writer = self._buckets.get(place)
+        if writer is None:
+            state = self._bucket_state(*place)
+            check_total(self.layout, state, self.store.name)
+            files = BucketFiles(self.store, self.layout, *place)
+            writer = self._buckets[place] = BucketWriter(self._rules.merge, files, state, self._keeps_input)
+        return writer
+
+    def _bucket_state(self, partition: bytes, bucket: int) -> BucketState:
+        return self._state.bucket(partition, bucket)
+
+    @property
+    def _keeps_input(self) -> bool:
+        return self._options.text("changelog-producer", "none").strip().lower() == "input"
+
+    def prepare(self) -> list[CommitMessage]:
+        """Everything into files, and what a committer needs to know of them."""
+        messages = [writer.prepare() for writer in self._buckets.values()]
+        self._held = 0
+        if self._assigner is not None:
+            messages = self._assigner.with_index(messages)
+        return messages
+
+    def commit(
+        self,
+        identifier: int | None = None,
+        *,
+        watermark: int | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> list[Snapshot]:
+        """Make what was written visible. Called with an identifier this user has committed before: nothing changes and
+        what was written is dropped. Without an identifier every commit counts.
+        """
+        if identifier is not None and identifier < 0:
+            raise ConfigError(f"{identifier} cannot identify a commit", hint="identifiers rise from 0")
+        messages = self.prepare()
+        number = BATCH_IDENTIFIER if identifier is None else identifier
+        committer = Committer(self.store, self.user)
+        if committer.committed(number) is not None:
+            self._discard(messages)
+            return []
+        try:
+            done = self._committed(committer, messages, number, watermark, properties)
+        except (CommitConflict, ConfigError):
+            # Refused, so nothing landed. After a storage error that is not sure, and the files stay.
+            self._discard(messages)
+            raise
+        self._go_on(done)
+        return list(done.snapshots)
+
+    def _committed(
+        self,
+        committer: Committer,
+        messages: Sequence[CommitMessage],
+        number: int,
+        watermark: int | None,
+        properties: Mapping[str, str] | None,
+    ) -> Committed:
+        return committer.commit(messages, number, watermark=watermark, properties=properties)
+
+    def _go_on(self, done: Committed) -> None:
+        """Later writes stand on the table as it is after the commit."""
+        self._buckets.clear()
+        self._state = TableState(self.store, done.last or self.store.snapshots.latest())
+        self._assigner = Assigner.of(self.store, self.layout, self._state)
+
+    def abort(self) -> None:
+        """Delete the files that were not committed."""
+        self._discard([writer.unwritten() for writer in self._buckets.values()])
+        self._buckets.clear()
+        self._held = 0
+
+    def _discard(self, messages: Sequence[CommitMessage]) -> None:
+        for message in messages:
+            BucketFiles(self.store, self.layout, message.partition, message.bucket).delete(message)
+        self._buckets.clear()

@@ -1,0 +1,234 @@
+"""Writing and committing: what is visible when, and what a second commit of the same thing does."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from penstock.errors import CommitConflict, ConfigError
+from penstock.table.commit.conflicts import ForeignWriter
+from penstock.table.lsm.merge.incoming import RetractRefused
+from penstock.table.meta.snapshot import CommitKind
+from penstock.table.write.rows import RowRefused
+from tests.unit.table.tables import content, new_table, rows
+
+
+def files_below(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.rglob("data-*"))
+
+
+def test_the_last_row_of_a_key_is_what_a_scan_sees(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    with table.writer(commit_user="etl") as writer:
+        writer.write(rows(table, (1, "a", None), (2, "b", Decimal("1.50")), (1, "c", None)))
+        writer.commit(identifier=1)
+        writer.write(rows(table, (2, None, None), (3, "d", None)), kinds=["-D", "+I"])
+        writer.commit(identifier=2)
+    assert content(table) == [(1, "c", None), (3, "d", None)]
+    assert [snapshot.commit_kind for snapshot in table.snapshots] == [CommitKind.APPEND, CommitKind.APPEND]
+
+
+def test_an_identifier_commits_once(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    for name in ("first", "second"):
+        with table.writer(commit_user="etl") as writer:
+            writer.write(rows(table, (1, name, None)))
+            writer.commit(identifier=7)
+    assert content(table) == [(1, "first", None)]
+    assert len(table.snapshots) == 1
+    assert len(files_below(tmp_path)) == 1
+
+
+def test_an_older_identifier_is_known_as_committed(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    with table.writer(commit_user="etl") as writer:
+        writer.write(rows(table, (1, "a", None)))
+        writer.commit(identifier=7)
+        writer.write(rows(table, (1, "b", None)))
+        assert writer.commit(identifier=6) == []
+    assert content(table) == [(1, "a", None)]
+
+
+def test_leaving_without_a_commit_leaves_no_file(tmp_path: Path) -> None:
+    table = new_table(tmp_path, options={"write-buffer-size": "1 b"})
+    with table.writer() as writer:
+        writer.write(rows(table, (1, "a", None)))
+        assert files_below(tmp_path)
+    assert files_below(tmp_path) == []
+    assert table.snapshots == []
+
+
+def test_a_small_buffer_makes_more_files_and_the_same_rows(tmp_path: Path) -> None:
+    table = new_table(tmp_path, options={"write-buffer-size": "1 b", "bucket": "1"})
+    with table.writer() as writer:
+        for number in range(5):
+            writer.write(rows(table, (1, f"v{number}", None), (number + 10, "x", None)))
+        writer.commit()
+    assert content(table)[0] == (1, "v4", None)
+    assert len(files_below(tmp_path)) == 5
+
+
+def test_rows_find_their_partitions(tmp_path: Path) -> None:
+    columns = [("dt", "STRING NOT NULL"), ("id", "INT NOT NULL"), ("v", "INT")]
+    table = new_table(tmp_path, columns, keys=("dt", "id"), partitions=("dt",))
+    with table.writer() as writer:
+        writer.write(rows(table, ("a", 1, 1), ("b", 1, 2), ("a", 1, 3)))
+        writer.commit()
+    assert content(table) == [("a", 1, 3), ("b", 1, 2)]
+    assert {path.name for path in Path(table.path).glob("dt=*")} == {"dt=a", "dt=b"}
+    assert table.scan(where=pc.field("dt") == "b").plan().files == 1
+
+
+def test_an_append_table_keeps_every_row(tmp_path: Path) -> None:
+    table = new_table(tmp_path, keys=(), options={"bucket": "-1"})
+    with table.writer() as writer:
+        writer.write(rows(table, (1, "a", None), (1, "a", None)))
+        writer.commit()
+    assert content(table) == [(1, "a", None), (1, "a", None)]
+
+
+def test_an_append_table_refuses_deletes(tmp_path: Path) -> None:
+    table = new_table(tmp_path, keys=(), options={"bucket": "-1"})
+    with table.writer() as writer, pytest.raises(RowRefused):
+        writer.write(rows(table, (1, "a", None)), kinds=["-D"])
+
+
+def test_retracts_an_engine_cannot_take_are_refused_before_they_are_stored(tmp_path: Path) -> None:
+    table = new_table(tmp_path, options={"merge-engine": "partial-update"})
+    with table.writer() as writer, pytest.raises(RetractRefused):
+        writer.write(rows(table, (1, "a", None)), kinds=["-D"])
+
+
+def test_a_null_key_is_refused(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    with table.writer() as writer, pytest.raises(RowRefused, match="non-null column"):
+        writer.write(pa.table({"id": pa.array([None], pa.int64()), "name": ["a"]}))
+
+
+def test_an_unknown_column_is_refused(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    with table.writer() as writer, pytest.raises(RowRefused, match="'nam'"):
+        writer.write(pa.table({"id": pa.array([1], pa.int64()), "nam": ["a"]}))
+
+
+def test_dynamic_buckets_remember_where_a_key_lives(tmp_path: Path) -> None:
+    table = new_table(tmp_path, options={"bucket": "-1", "dynamic-bucket.target-row-num": "3"})
+    with table.writer(commit_user="etl") as writer:
+        writer.write(rows(table, *((number, "a", None) for number in range(7))))
+        writer.commit(identifier=1)
+        writer.write(rows(table, *((number, "b", None) for number in range(8))))
+        writer.commit(identifier=2)
+    assert content(table) == [(number, "b", None) for number in range(8)]
+    buckets = {split.bucket for split in table.scan().plan().splits}
+    assert buckets == {0, 1, 2}
+
+
+def test_a_writer_that_stood_on_an_older_state_is_told_of_the_other(tmp_path: Path) -> None:
+    table = new_table(tmp_path, options={"bucket": "1"})
+    with table.writer(commit_user="one") as one, table.writer(commit_user="two") as two:
+        one.write(rows(table, (1, "one", None)))
+        two.write(rows(table, (1, "two", None)))
+        one.commit(identifier=1)
+        with pytest.raises(ForeignWriter):
+            two.commit(identifier=1)
+    assert content(table) == [(1, "one", None)]
+    assert len(files_below(tmp_path)) == 1
+
+
+def test_writers_of_different_buckets_do_not_meet(tmp_path: Path) -> None:
+    columns = [("dt", "STRING NOT NULL"), ("id", "INT NOT NULL")]
+    table = new_table(tmp_path, columns, keys=("dt", "id"), partitions=("dt",))
+    with table.writer(commit_user="one") as one, table.writer(commit_user="two") as two:
+        one.write(rows(table, ("a", 1)))
+        two.write(rows(table, ("b", 1)))
+        one.commit(identifier=1)
+        two.commit(identifier=1)
+    assert content(table) == [("a", 1), ("b", 1)]
+
+
+def test_overwrite_replaces_named_partitions_only(tmp_path: Path) -> None:
+    columns = [("dt", "STRING NOT NULL"), ("id", "INT NOT NULL")]
+    table = new_table(tmp_path, columns, keys=("dt", "id"), partitions=("dt",))
+    with table.writer() as writer:
+        writer.write(rows(table, ("a", 1), ("b", 1)))
+        writer.commit()
+    with table.overwrite(partition={"dt": "a"}) as writer:
+        writer.write(rows(table, ("a", 2)))
+        writer.commit()
+    assert content(table) == [("a", 2), ("b", 1)]
+    assert table.snapshots[-1].commit_kind is CommitKind.OVERWRITE
+
+
+def test_overwrite_refuses_rows_outside_of_its_partition(tmp_path: Path) -> None:
+    columns = [("dt", "STRING NOT NULL"), ("id", "INT NOT NULL")]
+    table = new_table(tmp_path, columns, keys=("dt", "id"), partitions=("dt",))
+    with table.overwrite(partition={"dt": "a"}) as writer:
+        writer.write(rows(table, ("b", 2)))
+        with pytest.raises(RowRefused):
+            writer.commit()
+    assert files_below(tmp_path) == []
+
+
+def test_a_partition_keeps_its_number_of_buckets(tmp_path: Path) -> None:
+    table = new_table(tmp_path, options={"bucket": "2"})
+    with table.writer() as writer:
+        writer.write(rows(table, (1, "a", None)))
+        writer.commit()
+    refused = pytest.raises(ConfigError, match="new bucket num 3, but the previous bucket num is 2")
+    with table.writer(options={"bucket": "3"}) as writer, refused:
+        writer.write(rows(table, *((number, "a", None) for number in range(20))))
+
+
+def test_truncate_and_drop_partitions_take_rows_away(tmp_path: Path) -> None:
+    columns = [("dt", "STRING NOT NULL"), ("id", "INT NOT NULL")]
+    table = new_table(tmp_path, columns, keys=("dt", "id"), partitions=("dt",))
+    with table.writer() as writer:
+        writer.write(rows(table, ("a", 1), ("b", 1)))
+        writer.commit()
+    table.drop_partitions([{"dt": "a"}])
+    assert content(table) == [("b", 1)]
+    table.truncate()
+    assert content(table) == []
+
+
+def test_changes_between_snapshots_carry_their_kinds(tmp_path: Path) -> None:
+    table = new_table(tmp_path, options={"changelog-producer": "input"})
+    with table.writer(commit_user="etl") as writer:
+        writer.write(rows(table, (1, "a", None)))
+        writer.commit(identifier=1)
+        writer.write(rows(table, (1, "a", None), (1, "b", None)), kinds=["-U", "+U"])
+        writer.commit(identifier=2)
+    changes = table.changes(1, 2).to_pylist()
+    assert [(row["rowkind"], row["name"]) for row in changes] == [("-U", "a"), ("+U", "b")]
+    assert table.changes(2, 2).num_rows == 0
+
+
+def test_follow_hands_out_snapshots_and_keeps_a_consumers_place(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    with table.writer(commit_user="etl") as writer:
+        for number in (1, 2):
+            writer.write(rows(table, (number, "a", None)))
+            writer.commit(identifier=number)
+    seen = [change.snapshot for change in table.follow(consumer_id="reader", until=2)]
+    assert seen == [1, 2]
+    assert table.consumers == {"reader": 3}
+
+
+def test_the_same_seed_writes_the_same_bytes(tmp_path: Path) -> None:
+    def written(folder: Path) -> dict[str, bytes]:
+        table = new_table(folder, seed=7)
+        with table.writer(commit_user="etl") as writer:
+            writer.write(rows(table, (1, "a", None), (2, "b", None)))
+            writer.commit(identifier=1)
+        root = Path(table.path)
+        return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+    assert written(tmp_path / "one") == written(tmp_path / "two")
+
+
+def test_conflict_is_an_error_of_its_own_kind() -> None:
+    assert issubclass(ForeignWriter, CommitConflict)

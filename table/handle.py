@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.table.commit.committer import Committer
+from penstock.table.commit.overwriting import OverwriteWriter, drop_partitions
+from penstock.table.commit.table_writer import TableWriter
 from penstock.table.layout import Layout
 from penstock.table.meta.branches import branch_names
 from penstock.table.meta.consumer_files import ConsumerFiles
@@ -21,8 +23,6 @@ from penstock.table.read.scan import Scan
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.system.tables import system_table
 from penstock.table.values.arrow_types import arrow_schema
-from penstock.table.write.overwriting import OverwriteWriter, drop_partitions
-from penstock.table.write.table_writer import TableWriter
 
 
 class Table:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from penstock.table.commit.committer import Committed, Committer, Covers
+from penstock.table.commit.table_writer import TableWriter
 from penstock.table.layout import Layout
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.snapshot import Snapshot
@@ -14,7 +15,6 @@ from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.partition_text import DEFAULT_NAME, partition_values
 from penstock.table.write.rows import RowRefused
 from penstock.table.write.state import BucketState
-from penstock.table.write.table_writer import TableWriter
 
 
 class OverwriteWriter(TableWriter):

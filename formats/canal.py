@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
@@ -140,8 +139,7 @@ def _decode_group(group: Group, messages: Messages, options: DecodeOptions, deco
     schema = SourceSchema("mysql", group.database, group.table, fields, keys)
     for start, stop in _spans(group.members):
         members, numbers = group.members[start:stop], group.numbers[start:stop]
-        size = sum(len(member.data) for member in members)
-        if fields and (len(members) >= options.bulk_rows or size >= options.bulk_rows * ROW_BYTES):
+        if fields and _is_large(members, options.bulk_rows):
             try:
                 decode_bulk(members, np.array(numbers, np.int64), schema, _converters(fields), rule, messages, decoded)
                 continue
@@ -152,11 +150,16 @@ def _decode_group(group: Group, messages: Messages, options: DecodeOptions, deco
         rows.batch(schema, [_reader(convert) for convert in _converters(fields)], messages, decoded)
 
 
+def _is_large(members: Sequence[Envelope], bulk_rows: int) -> bool:
+    return len(members) >= bulk_rows or sum(len(member.data) for member in members) >= bulk_rows * ROW_BYTES
+
+
 def _spans(members: Sequence[Envelope]) -> Iterator[tuple[int, int]]:
-    ends = list(accumulate(len(member.data) for member in members))
+    """Consecutive members of at most SPAN_BYTES together; a larger one goes alone."""
+    ends = np.cumsum([len(member.data) for member in members])
     start = 0
     while start < len(ends):
-        done = ends[start - 1] if start else 0
+        done = int(ends[start - 1]) if start else 0
         stop = max(int(np.searchsorted(ends, done + SPAN_BYTES, side="right")), start + 1)
         yield start, stop
         start = stop

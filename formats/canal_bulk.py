@@ -7,7 +7,7 @@ bytes name a watched column. It is parsed by records, because only they tell a n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -114,7 +114,7 @@ def decode_bulk(
     columns = [
         convert(column, faults) if convert else column for column, convert in zip(columns, converts, strict=True)
     ]
-    times = np.array([member.time() for member in members], np.int64)
+    times = event_times(members)
     finish(
         schema,
         columns,
@@ -128,6 +128,16 @@ def decode_bulk(
     )
 
 
+def event_times(members: Sequence[Envelope]) -> Int64s:
+    try:
+        times = np.array([member.ts for member in members])
+    except OverflowError:
+        times = np.empty(0)
+    return (
+        times if times.dtype == np.int64 and times.min() >= 0 else np.array([one.time() for one in members], np.int64)
+    )
+
+
 def _read_befores(
     members: Sequence[Envelope],
     updates: Int64s,
@@ -138,12 +148,11 @@ def _read_befores(
     decoded: Decoded,
 ) -> _Befores:
     befores = _Befores()
-    mentions = _mentions(rule)
     everything = rule.before_images == "all"
     watch = {name.lower() for name in rule.watch}
+    if not everything:
+        updates = updates[_mentioning([members[member].old for member in updates.tolist()], rule)]
     for member in updates.tolist():
-        if not (everything or mentions(members[member].old)):
-            continue
         try:
             olds = read_old(members[member].old, decoded)
         except DecodeError as error:
@@ -157,14 +166,22 @@ def _read_befores(
     return befores
 
 
-def _mentions(rule: ImageRule) -> Callable[[bytes], object]:
-    """Whether the bytes of `old` can name a watched column; an escape could spell any name."""
-    if not rule.watch:
-        return lambda old: False
+def _mentioning(olds: Sequence[bytes], rule: ImageRule) -> Int64s:
+    """The numbers of those `old` whose bytes may name a watched column. An escape could spell any name."""
+    if not rule.watch or not olds:
+        return np.empty(0, np.int64)
     if not all(name.isascii() for name in rule.watch):
-        return lambda old: True
-    names = "|".join(re.escape(name) for name in rule.watch)
-    return re.compile(rf'"(?:{names})"|\\'.encode(), re.IGNORECASE).search
+        return np.arange(len(olds))
+    text = b"\n".join(olds) + b"\n"
+    names = "|".join(re.escape(name) for name in sorted(rule.watch))
+    hits = [match.start() for match in re.finditer(rf'"(?:{names})"'.encode(), text, re.IGNORECASE)]
+    # Where nothing is escaped, which is usual, one search says so; text values with escapes are read in vain.
+    at = text.find(b"\\")
+    while at >= 0:
+        hits.append(at)
+        at = text.find(b"\\", text.find(b"\n", at))
+    ends = np.cumsum([len(old) + 1 for old in olds])
+    return np.unique(np.searchsorted(ends, hits, side="right"))
 
 
 def _with_befores(

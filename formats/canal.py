@@ -175,7 +175,7 @@ def _decode_undeclared(
 
 
 def _reader(convert: Convert | None) -> Read:
-    def read(values: list[str | None], faults: Faults) -> pa.Array:
+    def read(values: Sequence[str | None], faults: Faults) -> pa.Array:
         texts = text_column(values)
         return convert(texts, faults) if convert else texts
 

@@ -138,14 +138,19 @@ class ImageRule:
 
 @dataclass(frozen=True, slots=True)
 class DecodeOptions:
-    """`watch_columns` adds to the primary keys the messages declare; an entry in `tables` replaces both."""
+    """How to decode.
+
+    `watch_columns` adds to the primary keys the messages declare; an entry in `tables` replaces both. `name_from` says
+    which member of Debezium's `source` is the database, `ogg_name_parts=2` that only the first dot of a GoldenGate name
+    counts, `zone` where event times without a zone are from.
+    """
 
     before_images: Literal["all", "key-changes"] = "all"
     watch_columns: frozenset[str] = frozenset()
     tables: Mapping[TableName, ImageRule] = field(default_factory=dict)
-    zone: str = "UTC"
-    registry: object | None = None
+    name_from: Literal["db", "schema"] = "db"
     ogg_name_parts: int | None = None
+    zone: str = "UTC"
     # Groups of at least so many rows are parsed in bulk; below, a call's fixed cost outweighs the gain (measured).
     bulk_rows: int = 200
 

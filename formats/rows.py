@@ -20,14 +20,17 @@ from penstock.formats.change import (
     BadRecord,
     ChangeBatch,
     Decoded,
+    DecodeOptions,
     ImageRule,
     Messages,
+    SourceField,
     SourceSchema,
 )
 from penstock.formats.faults import Faults
+from penstock.formats.texts import text_column
 
 Row = Mapping[str, Any]
-Read = Callable[[list[Any], Faults], pa.Array]
+Read = Callable[[Sequence[Any], Faults], pa.Array]
 
 
 class Rows:
@@ -79,18 +82,23 @@ class Rows:
     def names(self) -> list[str]:
         """Every member of any row, in order of first appearance."""
         seen: dict[str, None] = {}
-        for row in self.rows:
-            if row.keys() - seen.keys():
-                seen.update(dict.fromkeys(row))
+        for names in {tuple(row): None for row in self.rows}:
+            seen.update(dict.fromkeys(names))
         return list(seen)
+
+    def values(self, names: Sequence[str]) -> list[Sequence[Any]]:
+        """The values of each column, None where a row has no such member."""
+        wanted = tuple(names)
+        if names and all(tuple(row) == wanted for row in self.rows):
+            # Usual, and several times cheaper than to ask every row for every member.
+            return list(zip(*[row.values() for row in self.rows], strict=True))
+        return [[row.get(name) for row in self.rows] for name in names]
 
     def batch(self, schema: SourceSchema, reads: Sequence[Read], messages: Messages, decoded: Decoded) -> None:
         """Append the ChangeBatch; `reads` makes the column of each field from the values of its member."""
         faults = Faults()
-        columns = [
-            read([row.get(field.name) for row in self.rows], faults)
-            for field, read in zip(schema.fields, reads, strict=True)
-        ]
+        values = self.values([field.name for field in schema.fields])
+        columns = [read(column, faults) for read, column in zip(reads, values, strict=True)]
         finish(
             schema,
             columns,
@@ -102,6 +110,47 @@ class Rows:
             messages,
             decoded,
         )
+
+
+class TextTables:
+    """The rows of formats that declare no types, by source table and keys: every column is text."""
+
+    def __init__(self, options: DecodeOptions) -> None:
+        self.options = options
+        self.rows: dict[tuple[str | None, str | None, tuple[str, ...]], Rows] = {}
+
+    def of(self, database: str | None, table: str | None, keys: Iterable[str] | None) -> Rows:
+        identity = (database, table, tuple(keys or ()))
+        rows = self.rows.get(identity)
+        if rows is None:
+            rows = self.rows[identity] = Rows(self.options.rule(*identity))
+        return rows
+
+    def finish(self, messages: Messages, decoded: Decoded) -> None:
+        for (database, table, keys), rows in self.rows.items():
+            fields = tuple(SourceField(name) for name in rows.names())
+            schema = SourceSchema("text", database, table, fields, keys)
+            rows.batch(schema, [texts] * len(fields), messages, decoded)
+
+
+def texts(values: Sequence[Any], _faults: Faults) -> pa.Array:
+    return text_column(values)
+
+
+def each(convert: Callable[[Any], object], kind: pa.DataType, what: str) -> Read:
+    """Value by value. A value that `convert` refuses is faulty."""
+
+    def read(values: Sequence[Any], faults: Faults) -> pa.Array:
+        converted: list[object] = []
+        for row, value in enumerate(values):
+            try:
+                converted.append(None if value is None else convert(value))
+            except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+                faults.add([row], f"{what}: {repr(value)[:80]}")
+                converted.append(None)
+        return pa.array(converted, kind)
+
+    return read
 
 
 def finish(
@@ -116,9 +165,11 @@ def finish(
     decoded: Decoded,
 ) -> None:
     """Take back the messages with faulty rows and append the rest as one ChangeBatch; `at` is the message number."""
-    # A batch of no columns still has rows, and only the struct form can say so.
-    struct = pa.StructArray.from_arrays(columns, [field.name for field in schema.fields]) if columns else None
-    batch = pa.RecordBatch.from_struct_array(struct) if struct is not None else pa.record_batch({})
+    names = [field.name for field in schema.fields]
+    # Rows without any column are rows, which only the struct form can say.
+    empty = pa.StructArray.from_buffers(pa.struct([]), len(at), [None])
+    struct = pa.StructArray.from_arrays(columns, names) if columns else empty
+    batch = pa.RecordBatch.from_struct_array(struct)
     if faults:
         wrong = faults.bad_messages(at)
         decoded.bad += [bad_record(messages, number, error) for number, error in wrong.items()]

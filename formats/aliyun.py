@@ -1,0 +1,186 @@
+"""aliyun-json (Alibaba Cloud DTS and DataWorks): one row image a message, types declared in `schema.dataColumn`.
+
+An update is two messages, UPDATE_BEFORE and UPDATE_AFTER, or the second alone. Where both follow each other the pair
+is read as one change, so that a changed key is a delete and an insert as everywhere else.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from penstock.errors import DecodeError
+from penstock.formats.change import (
+    BAD_VALUE,
+    DELETE,
+    INSERT,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    Decoded,
+    DecodeOptions,
+    Messages,
+    SourceField,
+    SourceSchema,
+)
+from penstock.formats.envelope import NULL, UNREADABLE, missing, read_envelopes, unknown_operation
+from penstock.formats.rows import Read, Rows, bad_record, each, texts
+from penstock.formats.texts import exact, text_of
+
+NAME = "aliyun-json"
+# A DATE further than this many days from 1970 is in milliseconds.
+LAST_DAY = 3_000_000
+Row = dict[str, Any]
+
+
+class Image(msgspec.Struct, gc=False):
+    row: Row | None = msgspec.field(default=None, name="dataColumn")
+
+
+class Timestamp(msgspec.Struct, gc=False):
+    system_time: int | float | str | None = msgspec.field(default=None, name="systemTime")
+
+
+class Payload(msgspec.Struct, gc=False):
+    op: str | None = None
+    before: Image | None = None
+    after: Image | None = None
+    ddl: msgspec.Raw = NULL
+    timestamp: Timestamp | None = None
+
+    def time(self) -> int:
+        moment = self.timestamp.system_time if self.timestamp else None
+        return moment if isinstance(moment, int) and 0 <= moment < 1 << 63 else -1
+
+
+class Envelope(msgspec.Struct, gc=False):
+    schema: msgspec.Raw = NULL
+    payload: Payload | None = None
+    ddl: bool | None = None
+
+
+class Column(msgspec.Struct):
+    name: str
+    type: str | None = None
+
+
+class Source(msgspec.Struct):
+    db: str | None = msgspec.field(default=None, name="dbName")
+    table: str | None = msgspec.field(default=None, name="tableName")
+
+
+class Declaration(msgspec.Struct):
+    columns: list[Column] = msgspec.field(default_factory=list, name="dataColumn")
+    primary_key: list[str] | None = msgspec.field(default=None, name="primaryKey")
+    source: Source | None = None
+
+
+_read_envelope = msgspec.json.Decoder(Envelope, float_hook=exact).decode
+_read_declaration = msgspec.json.Decoder(Declaration | None).decode
+
+
+class Group:
+    """The rows of one declared schema, and the before image that may have its after in the next message."""
+
+    def __init__(self, declaration: Declaration, options: DecodeOptions) -> None:
+        source = declaration.source or Source()
+        self.name = source.db, source.table
+        self.keys = tuple(declaration.primary_key or ())
+        self.declared = {column.name: column.type for column in declaration.columns}
+        self.rows = Rows(options.rule(*self.name, self.keys))
+        self.waiting: tuple[int, int, Row] | None = None
+
+    def before(self, number: int, time: int, row: Row) -> None:
+        self.flush()
+        self.waiting = number, time, row
+
+    def after(self, number: int, time: int, row: Row) -> None:
+        if self.waiting is None:
+            self.rows.put(number, time, UPDATE_AFTER, row)
+            return
+        (at, then, old), self.waiting = self.waiting, None
+        moved = self.rows.moves(old, row)
+        if moved or self.rows.all_images:
+            self.rows.put(at, then, DELETE if moved else UPDATE_BEFORE, old)
+        self.rows.put(number, time, INSERT if moved else UPDATE_AFTER, row)
+
+    def flush(self) -> None:
+        if self.waiting is not None:
+            number, time, row = self.waiting
+            self.rows.put(number, time, UPDATE_BEFORE, row)
+            self.waiting = None
+
+    def finish(self, messages: Messages, decoded: Decoded) -> None:
+        self.flush()
+        fields = tuple(SourceField(name, kind) for name, kind in self.declared.items())
+        fields += tuple(SourceField(name, "STRING") for name in self.rows.names() if name not in self.declared)
+        schema = SourceSchema("aliyun", *self.name, fields, self.keys)
+        self.rows.batch(schema, [_reader(field) for field in fields], messages, decoded)
+
+
+def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+    decoded = Decoded()
+    groups: dict[bytes, Group] = {}
+    for number, envelope in enumerate(read_envelopes(messages, _read_envelope, decoded)):
+        if envelope is None:
+            continue
+        if envelope.ddl or (envelope.payload is not None and envelope.payload.ddl != NULL):
+            decoded.skipped["DDL"] += 1
+            continue
+        try:
+            _take(envelope, number, groups, options)
+        except DecodeError as error:
+            decoded.bad.append(bad_record(messages, number, error))
+    for group in groups.values():
+        group.finish(messages, decoded)
+    return decoded
+
+
+def _take(envelope: Envelope, number: int, groups: dict[bytes, Group], options: DecodeOptions) -> None:
+    payload = envelope.payload
+    if payload is None:
+        raise missing(NAME, "payload")
+    if payload.op is None:
+        raise missing(NAME, "op")
+    if payload.op not in {"INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"}:
+        raise unknown_operation(payload.op)
+    side = "before" if payload.op in {"UPDATE_BEFORE", "DELETE"} else "after"
+    image = payload.before if side == "before" else payload.after
+    if image is None or image.row is None:
+        raise missing(NAME, side if image is None else "dataColumn", "op", payload.op)
+    group, time, row = _group(envelope.schema, groups, options), payload.time(), image.row
+    if payload.op == "UPDATE_AFTER":
+        group.after(number, time, row)
+    elif payload.op == "UPDATE_BEFORE":
+        group.before(number, time, row)
+    else:
+        group.flush()
+        group.rows.put(number, time, INSERT if side == "after" else DELETE, row)
+
+
+def _group(schema: msgspec.Raw, groups: dict[bytes, Group], options: DecodeOptions) -> Group:
+    identity = bytes(schema)
+    if identity not in groups:
+        try:
+            declaration = _read_declaration(identity)
+        except UNREADABLE as error:
+            raise DecodeError(f"the schema of the record cannot be read: {error}", reason=BAD_VALUE) from error
+        groups[identity] = Group(declaration or Declaration(), options)
+    return groups[identity]
+
+
+def _reader(field: SourceField) -> Read:
+    if field.type is None or field.type.upper() != "DATE":
+        return texts
+    return each(_date_text, pa.string(), f"the value of column {field.name} does not fit DATE")
+
+
+def _date_text(value: object) -> str | None:
+    """Digits are a day number or, if far too large for one, milliseconds."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        if abs(value) <= LAST_DAY:
+            return str(date(1970, 1, 1) + timedelta(days=value))
+        return str((datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=value)).date())
+    return text_of(value)

@@ -1,0 +1,96 @@
+"""aws-dms-json: one row in `data`, before values beside it as `BI_<column>`. No types, no key."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from penstock.errors import DecodeError
+from penstock.formats.change import UPDATE_AFTER, Decoded, DecodeOptions, Messages
+from penstock.formats.envelope import missing, read_envelopes, unknown_operation
+from penstock.formats.rows import TextTables, bad_record
+from penstock.formats.texts import exact
+
+NAME = "aws-dms-json"
+BEFORE_PREFIX = "BI_"
+OPERATIONS = frozenset({"load", "insert", "update", "delete"})
+Row = dict[str, Any]
+
+
+class Metadata(msgspec.Struct, gc=False, rename="kebab"):
+    record_type: str | None = None
+    operation: str | None = None
+    schema_name: str | None = None
+    table_name: str | None = None
+    timestamp: str | None = None
+
+    def time(self) -> int:
+        try:
+            moment = datetime.fromisoformat(self.timestamp or "")
+        except ValueError:
+            return -1
+        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+class Envelope(msgspec.Struct, gc=False):
+    data: Row | None = None
+    metadata: Metadata | None = None
+
+
+_read_envelope = msgspec.json.Decoder(Envelope, float_hook=exact).decode
+
+
+def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+    decoded = Decoded()
+    tables = TextTables(options)
+    for number, envelope in enumerate(read_envelopes(messages, _read_envelope, decoded)):
+        if envelope is None:
+            continue
+        metadata = envelope.metadata
+        if metadata is not None and metadata.record_type not in {None, "data"}:
+            decoded.skipped[metadata.record_type or ""] += 1
+            continue
+        try:
+            _take(envelope, number, tables)
+        except DecodeError as error:
+            decoded.bad.append(bad_record(messages, number, error))
+    tables.finish(messages, decoded)
+    return decoded
+
+
+def _take(envelope: Envelope, number: int, tables: TextTables) -> None:
+    metadata, data = envelope.metadata, envelope.data
+    if metadata is None:
+        raise missing(NAME, "metadata")
+    operation = metadata.operation
+    if operation is None:
+        raise missing(NAME, "operation")
+    if operation not in OPERATIONS:
+        raise unknown_operation(operation)
+    if data is None:
+        raise missing(NAME, "data")
+    rows = tables.of(metadata.schema_name, metadata.table_name, None)
+    time = metadata.time()
+    if operation == "delete":
+        rows.change(number, time, data, None)
+    elif operation != "update":
+        rows.change(number, time, None, data)
+    else:
+        before, after = images(data)
+        if before is None:
+            rows.put(number, time, UPDATE_AFTER, after)
+        else:
+            rows.change(number, time, before, after)
+
+
+def images(data: Row) -> tuple[Row | None, Row]:
+    """Before and after. `BI_x` is a before value only beside a column `x`; without any the before is not known."""
+    olds = {name.removeprefix(BEFORE_PREFIX): value for name, value in data.items() if _is_before(name, data)}
+    after = {name: value for name, value in data.items() if not _is_before(name, data)}
+    return {**after, **olds} if olds else None, after
+
+
+def _is_before(name: str, data: Row) -> bool:
+    return name.startswith(BEFORE_PREFIX) and name.removeprefix(BEFORE_PREFIX) in data

@@ -1,0 +1,86 @@
+"""Kafka Connect's schemas as Debezium uses them: a carrier type, a semantic name, parameters.
+
+The declared type of a column is one line of text, `carrier [name] [parameter=value ...]`, values percent-encoded:
+
+    int64 io.debezium.time.MicroTimestamp
+    bytes org.apache.kafka.connect.data.Decimal connect.decimal.precision=10 scale=2
+    int16 __debezium.source.column.type=TINYINT __debezium.source.column.length=1
+
+Only parameters that bear on the type are in it. `ConnectType.parse` reads it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from penstock.errors import DecodeError
+from penstock.formats.change import BAD_VALUE, SourceField
+
+SOURCE_TYPE = "__debezium.source.column.type"
+SOURCE_LENGTH = "__debezium.source.column.length"
+SOURCE_SCALE = "__debezium.source.column.scale"
+_TYPE_PARAMETERS = ("connect.decimal.precision", "scale", "length", SOURCE_TYPE, SOURCE_LENGTH, SOURCE_SCALE)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectType:
+    carrier: str
+    name: str | None = None
+    parameters: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        named = [quote(self.name, safe=".")] if self.name else []
+        pairs = [f"{quote(key, safe='.')}={quote(value, safe='')}" for key, value in self.parameters]
+        return " ".join([self.carrier, *named, *pairs])
+
+    @classmethod
+    def parse(cls, text: str) -> ConnectType:
+        carrier, *rest = text.split(" ")
+        names = [unquote(part) for part in rest if "=" not in part]
+        pairs = [part.split("=", 1) for part in rest if "=" in part]
+        return cls(carrier, names[0] if names else None, tuple((unquote(key), unquote(value)) for key, value in pairs))
+
+    def parameter(self, key: str) -> str | None:
+        return dict(self.parameters).get(key)
+
+    def number(self, key: str) -> int | None:
+        text = self.parameter(key)
+        return int(text) if text is not None and text.lstrip("-").isdecimal() else None
+
+    @property
+    def source_type(self) -> str | None:
+        """The database's own type, when the connector propagates it."""
+        return self.parameter(SOURCE_TYPE)
+
+
+def connect_type(schema: Mapping[str, Any]) -> ConnectType:
+    parameters = schema.get("parameters") or {}
+    kept = tuple((key, str(parameters[key])) for key in _TYPE_PARAMETERS if key in parameters)
+    return ConnectType(str(schema.get("type")), schema.get("name"), kept)
+
+
+@lru_cache(maxsize=1024)
+def row_fields(schema: bytes) -> tuple[SourceField, ...] | None:
+    """The columns that an envelope's schema declares in `after`, else in `before`; None for a null schema."""
+    try:
+        declared = msgspec.json.decode(schema)
+        if declared is None:
+            return None
+        members = {member.get("field"): member for member in declared["fields"]}
+        row = members.get("after") or members["before"]
+        return tuple(_field(column) for column in row["fields"])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        raise DecodeError(f"the schema of the record declares no row: {error!r}", reason=BAD_VALUE) from error
+
+
+def _field(column: Mapping[str, Any]) -> SourceField:
+    kind = connect_type(column)
+    # A geometry's doc names its kind; any other doc is the comment of the column.
+    doc = None if kind.carrier == "struct" else column.get("doc")
+    return SourceField(str(column["field"]), str(kind), doc)

@@ -1,0 +1,240 @@
+"""debezium-json: the bare payload, or the envelope {"schema", "payload"} of Kafka Connect's JsonConverter.
+
+With a schema the columns have declared types (connect.py) and native values (connect_values.py); without one all are
+text. The primary keys are the fields of the message key, else the payload's `pkNames`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from penstock.errors import DecodeError
+from penstock.formats.change import (
+    BAD_VALUE,
+    MISSING_FIELD,
+    UPDATE_AFTER,
+    Decoded,
+    DecodeOptions,
+    Messages,
+    SourceField,
+    SourceSchema,
+    Truncation,
+)
+from penstock.formats.connect import row_fields
+from penstock.formats.connect_values import reader
+from penstock.formats.envelope import NULL, UNREADABLE, missing, read_envelopes, unknown_operation
+from penstock.formats.rows import Rows, bad_record
+from penstock.formats.texts import exact
+
+NAME = "debezium-json"
+ABSENT = msgspec.Raw(b"")
+# What Debezium writes for a large PostgreSQL value that an update did not touch.
+UNAVAILABLE = "__debezium_unavailable_value"
+Row = dict[str, Any]
+
+
+class Source(msgspec.Struct, gc=False):
+    db: str | None = None
+    schema: str | None = None
+    table: str | None = None
+
+
+class Payload(msgspec.Struct, gc=False):
+    op: str | None = None
+    before: Row | None = None
+    after: Row | None = None
+    source: Source | None = None
+    ts_ms: int | float | str | None = None
+    pk_names: list[str] | None = msgspec.field(default=None, name="pkNames")
+
+    def time(self) -> int:
+        return self.ts_ms if isinstance(self.ts_ms, int) and 0 <= self.ts_ms < 1 << 63 else -1
+
+
+class Envelope(Payload, gc=False):
+    """Either shape. A member `schema`, null or not, says that the change is in `payload`."""
+
+    schema: msgspec.Raw = ABSENT
+    payload: Payload | None = None
+
+    def change(self) -> Payload | None:
+        return self if self.schema == ABSENT else self.payload
+
+
+_read_envelope = msgspec.json.Decoder(Envelope, float_hook=exact).decode
+_read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_read_row = msgspec.json.Decoder(Row, float_hook=exact).decode
+
+
+class Group:
+    """The rows of one table, key and declared schema."""
+
+    def __init__(self, schema: msgspec.Raw, name: tuple[str | None, str | None], keys: tuple[str, ...], rows: Rows):
+        self.schema, self.name, self.keys, self.rows = schema, name, keys, rows
+
+
+def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+    decoded = Decoded()
+    groups = Groups(options)
+    for number, envelope in enumerate(read_envelopes(messages, _read_envelope, decoded)):
+        if envelope is None:
+            continue
+        try:
+            _take(envelope, number, messages, groups, decoded)
+        except DecodeError as error:
+            decoded.bad.append(bad_record(messages, number, error))
+    for group in groups.all():
+        _finish(group, messages, decoded)
+    return decoded
+
+
+class Groups:
+    def __init__(self, options: DecodeOptions) -> None:
+        self.options = options
+        self.latest: dict[tuple[object, ...], Group] = {}
+        self.found: dict[tuple[object, ...], Group] = {}
+
+    def of(self, payload: Payload, schema: msgspec.Raw, keys: tuple[str, ...]) -> Group:
+        database, table = self.name(payload)
+        identity = (database, table, keys)
+        # A schema of kilobytes comes with every message; comparing it is cheaper than hashing it.
+        group = self.latest.get(identity)
+        if group is None or group.schema != schema:
+            whole = (*identity, bytes(schema))
+            group = self.found.get(whole)
+            if group is None:
+                row_fields(bytes(schema or NULL))  # refuses a schema without rows before any row is taken
+                rows = Rows(self.options.rule(database, table, keys))
+                group = self.found[whole] = Group(schema, (database, table), keys, rows)
+            self.latest[identity] = group
+        return group
+
+    def name(self, payload: Payload) -> tuple[str | None, str | None]:
+        source = payload.source or Source()
+        return source.schema if self.options.name_from == "schema" else source.db, source.table
+
+    def all(self) -> list[Group]:
+        return [group for group in self.found.values() if group.rows.rows]
+
+
+def _take(envelope: Envelope, number: int, messages: Messages, groups: Groups, decoded: Decoded) -> None:
+    payload = envelope.change()
+    if payload is None:
+        raise missing(NAME, "payload")
+    operation = payload.op
+    if operation is None:
+        decoded.skipped[_without_operation(messages.values[number] or b"", envelope)] += 1
+        return
+    if operation in {"t", "m"}:
+        decoded.skipped["truncate" if operation == "t" else "message"] += 1
+        if operation == "t":
+            decoded.truncations.append(Truncation(int(messages.offsets[number]), *groups.name(payload)))
+        return
+    key = message_key(messages, number)
+    keys = tuple(key) if key else tuple(payload.pk_names or ())
+    _take_rows(payload, number, groups.of(payload, envelope.schema, keys), key)
+
+
+def _take_rows(payload: Payload, number: int, group: Group, key: Mapping[str, msgspec.Raw] | None) -> None:
+    before, after, operation = payload.before, payload.after, payload.op
+    time = payload.time()
+    if operation in {"c", "r"}:
+        if after is None:
+            raise missing(NAME, "after", "op", operation)
+        group.rows.change(number, time, None, after)
+    elif operation == "u":
+        if after is None:
+            raise missing(NAME, "after", "op", "u")
+        _take_update(group.rows, number, time, before, after, key)
+    elif operation == "d":
+        before = before or _key_row(key)
+        if before is None:
+            raise missing(NAME, "before", "op", "d")
+        group.rows.change(number, time, before, None)
+    else:
+        raise unknown_operation(operation)
+
+
+def _take_update(
+    rows: Rows, number: int, time: int, before: Row | None, after: Row, key: Mapping[str, msgspec.Raw] | None
+) -> None:
+    if UNAVAILABLE in after.values():
+        after = _with_kept_values(before or {}, after)
+    if before is not None:
+        rows.change(number, time, {**after, **before}, after)
+        return
+    old = {**after, **(_key_row(key) or {})}
+    if rows.moves(old, after):
+        rows.change(number, time, old, after)
+    else:
+        # What the row was is not known, so that nothing can be retracted.
+        rows.put(number, time, UPDATE_AFTER, after)
+
+
+def _with_kept_values(before: Row, after: Row) -> Row:
+    kept = {name: before.get(name, value) if value == UNAVAILABLE else value for name, value in after.items()}
+    lost = [name for name, value in kept.items() if value == UNAVAILABLE]
+    if lost:
+        raise DecodeError(
+            f"the unchanged value of column {', '.join(lost)} was not sent: set REPLICA IDENTITY FULL on the table",
+            reason=BAD_VALUE,
+        )
+    return kept
+
+
+def message_key(messages: Messages, number: int) -> dict[str, msgspec.Raw] | None:
+    """The members of the message key, unwrapped; None for no key and for a key that is no JSON object."""
+    value = messages.keys[number] if messages.keys is not None else None
+    if not value:
+        return None
+    try:
+        members = _read_members(value)
+        return _read_members(members["payload"]) if members.keys() == {"schema", "payload"} else members
+    except UNREADABLE:
+        return None
+
+
+def _key_row(key: Mapping[str, msgspec.Raw] | None) -> Row | None:
+    if not key:
+        return None
+    members = [msgspec.json.encode(name) + b":" + value for name, value in key.items()]
+    try:
+        return _read_row(b"{" + b",".join(members) + b"}")
+    except UNREADABLE:
+        return None
+
+
+def _without_operation(value: bytes, envelope: Envelope) -> str:
+    """Which of Debezium's other messages this is; missing 'op' when it is none of them."""
+    try:
+        members = _read_members(value)
+        members = members if envelope.schema == ABSENT else _read_members(members["payload"])
+    except UNREADABLE as error:
+        raise missing(NAME, "op") from error
+    names = members.keys()
+    if names <= {"ts_ms", "ts_us", "ts_ns"}:
+        return "heartbeat"
+    if {"status", "id"} <= names and bytes(members["status"]) in {b'"BEGIN"', b'"END"'}:
+        return "transaction"
+    if "databaseName" in names and names & {"ddl", "tableChanges"}:
+        return "schema-change"
+    if names & {"before", "after"}:
+        raise missing(NAME, "op")
+    advice = "A row without envelope (ExtractNewRecordState) is value.format=json."
+    raise DecodeError(f"{missing(NAME, 'op').message} {advice}", reason=MISSING_FIELD)
+
+
+def _finish(group: Group, messages: Messages, decoded: Decoded) -> None:
+    declared = row_fields(bytes(group.schema or NULL))
+    names = group.rows.names()
+    if declared is None:
+        fields = tuple(SourceField(name) for name in names)
+    else:
+        present = set(names)
+        fields = tuple(field for field in declared if field.name in present)
+        fields += tuple(SourceField(name) for name in names if name not in {field.name for field in declared})
+    schema = SourceSchema("text" if declared is None else "debezium", *group.name, fields, group.keys)
+    group.rows.batch(schema, [reader(field.name, field.type) for field in fields], messages, decoded)

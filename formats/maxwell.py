@@ -1,0 +1,72 @@
+"""maxwell-json: the full row in `data`, the previous values of changed columns in `old`. No types; `ts` in seconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from penstock.errors import DecodeError
+from penstock.formats.change import UPDATE_AFTER, Decoded, DecodeOptions, Messages
+from penstock.formats.envelope import missing, read_envelopes, unknown_operation
+from penstock.formats.rows import TextTables, bad_record
+from penstock.formats.texts import exact
+
+NAME = "maxwell-json"
+ROW_OPERATIONS = frozenset({"insert", "bootstrap-insert", "update", "delete"})
+_DDL = ("database-create", "database-alter", "database-drop", "table-create", "table-alter", "table-drop")
+WITHOUT_ROWS = frozenset({"bootstrap-start", "bootstrap-complete", *_DDL})
+
+
+class Envelope(msgspec.Struct, gc=False):
+    database: str | None = None
+    table: str | None = None
+    type: str | None = None
+    ts: int | float | str | None = None
+    data: dict[str, Any] | None = None
+    # In DDL messages `old` is a table definition; any object passes.
+    old: dict[str, Any] | None = None
+    primary_key_columns: list[str] | None = None
+
+    def time(self) -> int:
+        return self.ts * 1000 if isinstance(self.ts, int) and 0 <= self.ts < 1 << 53 else -1
+
+
+_read_envelope = msgspec.json.Decoder(Envelope, float_hook=exact).decode
+
+
+def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+    decoded = Decoded()
+    tables = TextTables(options)
+    for number, envelope in enumerate(read_envelopes(messages, _read_envelope, decoded)):
+        if envelope is None:
+            continue
+        if envelope.type in WITHOUT_ROWS:
+            decoded.skipped[envelope.type] += 1
+            continue
+        try:
+            _take(envelope, number, tables)
+        except DecodeError as error:
+            decoded.bad.append(bad_record(messages, number, error))
+    tables.finish(messages, decoded)
+    return decoded
+
+
+def _take(envelope: Envelope, number: int, tables: TextTables) -> None:
+    operation, data, old = envelope.type, envelope.data, envelope.old
+    if operation is None:
+        raise missing(NAME, "type")
+    if operation not in ROW_OPERATIONS:
+        raise unknown_operation(operation)
+    if data is None:
+        raise missing(NAME, "data")
+    rows = tables.of(envelope.database, envelope.table, envelope.primary_key_columns)
+    time = envelope.time()
+    if operation == "delete":
+        rows.change(number, time, data, None)
+    elif operation != "update":
+        rows.change(number, time, None, data)
+    elif old is None:
+        rows.put(number, time, UPDATE_AFTER, data)
+    else:
+        rows.change(number, time, {**data, **old}, data)

@@ -1,0 +1,104 @@
+"""ogg-json (Oracle GoldenGate): `before` and `after`, no types, `op_ts` in the zone of the job."""
+
+from __future__ import annotations
+
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import DecodeError
+from penstock.formats.change import Decoded, DecodeOptions, Int64s, Messages, Truncation
+from penstock.formats.envelope import missing, read_envelopes, unknown_operation
+from penstock.formats.rows import TextTables, bad_record
+from penstock.formats.texts import exact
+
+NAME = "ogg-json"
+_MISSING_MARK = "_isMissing"
+Row = dict[str, Any]
+
+
+class Envelope(msgspec.Struct, gc=False):
+    table: str | None = None
+    op_type: str | None = None
+    op_ts: str | None = None
+    primary_keys: list[str] | None = None
+    before: Row | None = None
+    after: Row | None = None
+
+
+_read_envelope = msgspec.json.Decoder(Envelope, float_hook=exact).decode
+
+
+def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+    decoded = Decoded()
+    tables = TextTables(options)
+    envelopes = read_envelopes(messages, _read_envelope, decoded)
+    times = event_times([None if envelope is None else envelope.op_ts for envelope in envelopes], options.zone)
+    for number, envelope in enumerate(envelopes):
+        if envelope is None:
+            continue
+        name = split_name(envelope.table, options.ogg_name_parts)
+        if envelope.op_type == "T":
+            decoded.skipped["truncate"] += 1
+            decoded.truncations.append(Truncation(int(messages.offsets[number]), *name))
+            continue
+        try:
+            _take(envelope, number, int(times[number]), name, tables)
+        except DecodeError as error:
+            decoded.bad.append(bad_record(messages, number, error))
+    tables.finish(messages, decoded)
+    return decoded
+
+
+def split_name(name: str | None, parts: int | None) -> tuple[str | None, str | None]:
+    """Database and table. Of three parts the first is the catalog, unless `parts` says that names have two."""
+    if name is None or "." not in name:
+        return None, name
+    first, rest = name.split(".", 1)
+    if "." in rest and parts != 2:
+        first, rest = rest.split(".", 1)
+    return first, rest
+
+
+def event_times(texts: list[str | None], zone: str) -> Int64s:
+    """Milliseconds; a text that is no local timestamp gives -1."""
+    ZoneInfo(zone)
+    column = pa.array(texts, pa.string())
+    try:
+        local = column.cast(pa.timestamp("us"))
+    except pa.ArrowInvalid:
+        shaped = pc.match_substring_regex(column, r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?$")
+        local = pc.if_else(shaped, column, pa.scalar(None, pa.string())).cast(pa.timestamp("us"))
+    moments = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="earliest")
+    millis = pc.divide(moments.cast(pa.int64()), 1000)
+    return np.asarray(pc.fill_null(millis, fill_value=-1)).astype(np.int64)
+
+
+def _take(envelope: Envelope, number: int, time: int, name: tuple[str | None, str | None], tables: TextTables) -> None:
+    operation, before, after = envelope.op_type, _without_marks(envelope.before), _without_marks(envelope.after)
+    if operation is None:
+        raise missing(NAME, "op_type")
+    if operation not in {"I", "U", "D"}:
+        raise unknown_operation(operation)
+    if after is None and operation != "D":
+        raise missing(NAME, "after", "op_type", operation)
+    if before is None and operation != "I":
+        raise missing(NAME, "before", "op_type", operation)
+    rows = tables.of(*name, envelope.primary_keys)
+    if operation == "I":
+        rows.change(number, time, None, after)
+    elif operation == "D":
+        rows.change(number, time, before, None)
+    else:
+        # A compressed update leaves unchanged columns out of one image; missing is not null.
+        rows.change(number, time, {**(after or {}), **(before or {})}, {**(before or {}), **(after or {})})
+
+
+def _without_marks(row: Row | None) -> Row | None:
+    if row is None or not any(name.endswith(_MISSING_MARK) for name in row):
+        return row
+    return {name: value for name, value in row.items() if not name.endswith(_MISSING_MARK)}

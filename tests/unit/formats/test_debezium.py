@@ -1,0 +1,395 @@
+"""debezium-json, plain and with schema, and aliyun-json, whose types are declared too."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.formats import decode
+from penstock.formats.change import SourceField, Truncation
+from penstock.formats.connect import ConnectType
+from tests.unit.formats.support import DATA, json_lines, messages, placed, read, rows
+
+RECORDINGS = sorted((DATA / "cdc-recorded/debezium").glob("*.jsonl"))
+
+
+def payload(operation: str, before: Any, after: Any, **members: Any) -> dict[str, Any]:
+    return {
+        "before": before,
+        "after": after,
+        "source": {"db": "d", "table": "t"},
+        "op": operation,
+        "ts_ms": 5,
+    } | members
+
+
+def wrapped(fields: list[dict[str, Any]], inner: dict[str, Any], row: str = "after") -> dict[str, Any]:
+    return {
+        "schema": {"type": "struct", "fields": [{"field": row, "type": "struct", "fields": fields}]},
+        "payload": inner,
+    }
+
+
+def one_column(value: Any, **field: Any) -> pa.Array:
+    """The column `c` with declared type `field` of one insert, or its bad record's message."""
+    decoded = read("debezium-json", wrapped([{"field": "c", **field}], payload("c", None, {"c": value})))
+    assert not decoded.bad, decoded.bad
+    return decoded.batches[0].columns.column(0)
+
+
+def test_operations_of_the_bare_payload() -> None:
+    decoded = read(
+        "debezium-json",
+        payload("r", None, {"id": 1, "v": 1.10}),
+        payload("c", None, {"id": 2, "v": None}),
+        payload("u", {"v": "a"}, {"id": 2, "v": "b"}),
+        payload("d", {"id": 2, "v": "b"}, None),
+        None,
+        payload("t", None, None),
+        payload("m", None, None),
+    )
+    assert rows(decoded) == [
+        ("+I", {"id": "1", "v": "1.1"}),
+        ("+I", {"id": "2", "v": None}),
+        ("-U", {"id": "2", "v": "a"}),
+        ("+U", {"id": "2", "v": "b"}),
+        ("-D", {"id": "2", "v": "b"}),
+    ]
+    (batch,) = decoded.batches
+    assert (batch.schema.dialect, batch.schema.database, batch.schema.table) == ("text", "d", "t")
+    assert batch.schema.primary_keys == ()
+    assert set(batch.event_time.tolist()) == {5}
+    assert decoded.skipped == {"tombstone": 1, "truncate": 1, "message": 1}
+    assert decoded.truncations == [Truncation(5, "d", "t")]
+
+
+@pytest.mark.parametrize("key", [{"id": 1}, {"schema": {"type": "struct"}, "payload": {"id": 1}}])
+def test_message_key_names_the_primary_key_and_stands_in_for_before(key: Any) -> None:
+    decoded = read(
+        "debezium-json",
+        payload("u", None, {"id": 1, "v": "b"}),
+        payload("u", None, {"id": 2, "v": "b"}),
+        payload("d", None, None),
+        keys=[key] * 3,
+    )
+    assert rows(decoded) == [
+        ("+U", {"id": "1", "v": "b"}),
+        ("-D", {"id": "1", "v": "b"}),
+        ("+I", {"id": "2", "v": "b"}),
+        ("-D", {"id": "1", "v": None}),
+    ]
+    assert decoded.batches[0].schema.primary_keys == ("id",)
+
+
+@pytest.mark.parametrize("key", [b"no json", None, b"[1]", b"\xff"])
+def test_key_that_is_no_json_object_is_ignored(key: bytes | None) -> None:
+    decoded = read("debezium-json", payload("c", None, {"id": 1}, pkNames=["id"]), keys=[key])
+    assert decoded.batches[0].schema.primary_keys == ("id",)
+
+
+def test_other_messages_of_debezium_are_skipped() -> None:
+    decoded = read(
+        "debezium-json",
+        {"ts_ms": 1},
+        {"schema": None, "payload": {"ts_ms": 1}},
+        {"status": "BEGIN", "id": "x", "event_count": None, "ts_ms": 3},
+        {"source": {"db": "d", "table": None}, "databaseName": "d", "ddl": "drop", "tableChanges": []},
+    )
+    assert decoded.skipped == {"heartbeat": 2, "transaction": 1, "schema-change": 1}
+    assert not decoded.bad
+
+
+@pytest.mark.parametrize(
+    ("value", "reason", "message"),
+    [
+        ({"before": None, "after": {}}, "missing-field", "Invalid debezium-json format: missing 'op' field."),
+        ({"id": 1, "__op": "c"}, "missing-field", "is value.format=json"),
+        ({"schema": None}, "missing-field", "missing 'payload' field."),
+        (payload("c", None, None), "missing-field", "missing 'after' field when 'op' is 'c'."),
+        (payload("u", {}, None), "missing-field", "missing 'after' field when 'op' is 'u'."),
+        (payload("d", None, None), "missing-field", "missing 'before' field when 'op' is 'd'."),
+        (payload("x", {}, {}), "unknown-operation", "Unknown record operation: x"),
+        ({"schema": {"fields": []}, "payload": payload("c", None, {})}, "bad-value", "declares no row"),
+        (payload("c", None, "text"), "not-json", "Expected `object"),
+    ],
+)
+def test_bad_record_names_the_reason(value: Any, reason: str, message: str) -> None:
+    good = payload("c", None, {"id": 1})
+    decoded = read("debezium-json", good, value, good)
+    (bad,) = decoded.bad
+    assert (bad.pos, bad.reason_class) == (1, reason)
+    assert message in bad.message
+    assert [pos for pos, *_ in placed(decoded)] == [0, 2]
+
+
+def test_unsent_value_is_taken_from_the_before_image() -> None:
+    unsent = "__debezium_unavailable_value"
+    kept = payload("u", {"id": 1, "v": "big"}, {"id": 1, "v": unsent})
+    lost = payload("u", None, {"id": 1, "v": unsent})
+    decoded = read("debezium-json", kept, lost)
+    (bad,) = decoded.bad
+    assert "the unchanged value of column v was not sent" in bad.message
+    assert [row for *_, row in placed(decoded)] == [{"id": "1", "v": "big"}] * 2
+
+
+def test_schema_declares_types_comments_and_order() -> None:
+    fields = [
+        {"field": "id", "type": "int32", "doc": "the key"},
+        {"field": "d", "type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}},
+        {"field": "absent", "type": "string"},
+    ]
+    decoded = read("debezium-json", wrapped(fields, payload("d", {"d": "EtaH", "id": 3, "odd": 1}, None), row="before"))
+    assert rows(decoded) == [("-D", {"id": 3, "d": "12345.67", "odd": "1"})]
+    schema = decoded.batches[0].schema
+    assert schema.dialect == "debezium"
+    assert schema.fields == (
+        SourceField("id", "int32", "the key"),
+        SourceField("d", "bytes org.apache.kafka.connect.data.Decimal scale=2"),
+        SourceField("odd"),
+    )
+
+
+def test_null_schema_is_unwrapped_and_untyped() -> None:
+    (batch,) = read("debezium-json", {"schema": None, "payload": payload("c", None, {"id": 1})}).batches
+    assert batch.schema.dialect == "text"
+    assert batch.columns.to_pylist() == [{"id": "1"}]
+
+
+def test_declared_type_reads_back() -> None:
+    kind = ConnectType("int16", "a b=c%", (("__debezium.source.column.type", "ENUM('a b','c=d')"), ("scale", "-3")))
+    assert ConnectType.parse(str(kind)) == kind
+    assert kind.source_type == "ENUM('a b','c=d')"
+    assert kind.number("scale") == -3
+    assert ConnectType.parse("int64 io.debezium.time.Date") == ConnectType("int64", "io.debezium.time.Date")
+
+
+DECIMAL = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal"}
+NOON = datetime(2024, 2, 29, 12, 34, 56, 789012)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "column", "expected"),
+    [
+        ({"type": "int8"}, -5, pa.int64(), -5),
+        ({"type": "double"}, 1.25, pa.string(), "1.25"),
+        ({"type": "float64"}, "NaN", pa.string(), "NaN"),
+        ({"type": "boolean"}, True, pa.bool_(), True),
+        ({"type": "bytes"}, "AP8=", pa.binary(), b"\x00\xff"),
+        ({"type": "string"}, "x", pa.string(), "x"),
+        ({"type": "struct", "fields": []}, {"a": [1, None]}, pa.string(), '{"a":[1,null]}'),
+        ({"type": "array"}, ["a", 1], pa.string(), '["a",1]'),
+        ({"type": "map"}, {"k": True}, pa.string(), '{"k":true}'),
+        ({"type": "int32", "name": "io.debezium.time.Date"}, 19782, pa.date32(), date(2024, 2, 29)),
+        ({"type": "int32", "name": "org.apache.kafka.connect.data.Date"}, -1, pa.date32(), date(1969, 12, 31)),
+        ({"type": "int32", "name": "io.debezium.time.Time"}, 1500, pa.duration("ms"), timedelta(seconds=1.5)),
+        ({"type": "int64", "name": "io.debezium.time.MicroTime"}, -1, pa.duration("us"), timedelta(microseconds=-1)),
+        (
+            {"type": "int64", "name": "io.debezium.time.Timestamp"},
+            1709210096789,
+            pa.timestamp("ms"),
+            NOON.replace(microsecond=789000),
+        ),
+        ({"type": "int64", "name": "io.debezium.time.MicroTimestamp"}, 1709210096789012, pa.timestamp("us"), NOON),
+        (
+            {"type": "string", "name": "io.debezium.time.ZonedTimestamp"},
+            "2024-02-29T13:34:56.789012+01:00",
+            pa.timestamp("us", "UTC"),
+            NOON.replace(tzinfo=UTC),
+        ),
+        (
+            {"type": "string", "name": "io.debezium.time.ZonedTimestamp"},
+            "2024-02-29T12:34:56.789012999Z",
+            pa.timestamp("us", "UTC"),
+            NOON.replace(tzinfo=UTC),
+        ),
+        ({"type": "string", "name": "io.debezium.time.IsoDate"}, "2024-02-29Z", pa.string(), "2024-02-29"),
+        ({"type": "int32", "name": "io.debezium.time.Year"}, 2024, pa.int64(), 2024),
+        (DECIMAL | {"parameters": {"scale": "2"}}, "EtaH", pa.string(), "12345.67"),
+        (DECIMAL | {"parameters": {"scale": "4"}}, "/w==", pa.string(), "-0.0001"),
+        (DECIMAL | {"parameters": {"scale": "0"}}, "AKtUqYzrHwrS", pa.string(), "12345678901234567890"),
+        (DECIMAL | {"parameters": {"scale": "-2"}}, "AQ==", pa.string(), "100"),
+        (DECIMAL | {"parameters": {"scale": "2"}}, 1.5, pa.string(), "1.5"),
+        (DECIMAL | {"parameters": {"scale": "2"}}, 7, pa.string(), "7"),
+        (DECIMAL | {"parameters": {"scale": "2"}}, "-12.50", pa.string(), "-12.50"),
+        (
+            {"type": "struct", "name": "io.debezium.data.VariableScaleDecimal"},
+            {"scale": 3, "value": "EtaH"},
+            pa.string(),
+            "1234.567",
+        ),
+        (
+            {"type": "bytes", "name": "io.debezium.data.Bits", "parameters": {"length": "33"}},
+            "AQAAAAE=",
+            pa.binary(),
+            bytes.fromhex("0100000001"),
+        ),
+        (
+            {"type": "bytes", "name": "io.debezium.data.Bits", "parameters": {"length": "64"}},
+            "xwc=",
+            pa.binary(),
+            bytes.fromhex("00000000000007c7"),
+        ),
+        (
+            {"type": "struct", "name": "io.debezium.data.geometry.Point"},
+            {"wkb": "AQEAAAAAAAAAAAD4vwAAAAAAAARA", "srid": 4326},
+            pa.string(),
+            '{"coordinates":[-1.5,2.5],"type":"Point","srid":4326}',
+        ),
+        ({"type": "array", "name": "io.debezium.data.FloatVector"}, [1, 0.5], pa.list_(pa.float32()), [1.0, 0.5]),
+        (
+            {"type": "int64", "parameters": {"__debezium.source.column.type": "BIGINT UNSIGNED"}},
+            -1,
+            pa.string(),
+            "18446744073709551615",
+        ),
+    ],
+)
+def test_values_of_connect_types(field: dict[str, Any], value: Any, column: pa.DataType, expected: Any) -> None:
+    array = one_column(value, **field)
+    assert array.type == column
+    assert array.to_pylist() == [expected]
+    assert one_column(None, **field).to_pylist() == [None]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ({"type": "int32"}, "x"),
+        ({"type": "int64"}, 1 << 63),
+        ({"type": "int64"}, True),
+        ({"type": "boolean"}, 1),
+        ({"type": "bytes"}, "a"),
+        ({"type": "bytes"}, 5),
+        ({"type": "int32", "name": "io.debezium.time.Date"}, 1 << 31),
+        ({"type": "string", "name": "io.debezium.time.ZonedTimestamp"}, "2024-02-29T12:34:56"),
+        (DECIMAL, "ü"),
+        (DECIMAL | {"parameters": {"scale": "1000000000"}}, "AQ=="),
+        ({"type": "struct", "name": "io.debezium.data.VariableScaleDecimal"}, {"scale": 1 << 40, "value": "AQ=="}),
+        ({"type": "struct", "name": "io.debezium.data.geometry.Point"}, {"wkb": "AQ=="}),
+        ({"type": "array", "name": "io.debezium.data.FloatVector"}, ["x"]),
+    ],
+)
+def test_value_that_does_not_fit_its_type_is_a_bad_record(field: dict[str, Any], value: Any) -> None:
+    column = {"field": "c", **field}
+    decoded = read("debezium-json", *[wrapped([column], payload("c", None, {"c": one})) for one in (None, value)])
+    (bad,) = decoded.bad
+    assert (bad.pos, bad.reason_class) == (1, "bad-value")
+    assert bad.message.startswith("the value of column c does not fit ")
+    assert [pos for pos, *_ in placed(decoded)] == [0]
+
+
+def test_decimal_columns_and_single_values_agree() -> None:
+    numbers = [0, 5, -5, 99, -100, 12345, -(1 << 62), (1 << 63) - 1]
+    texts = [base64.b64encode(number.to_bytes(9, "big", signed=True)).decode() for number in numbers]
+    column = {"field": "c", "parameters": {"scale": "3"}, **DECIMAL}
+    inserts = [wrapped([column], payload("c", None, {"c": text})) for text in texts]
+    whole = [row["c"] for _, row in rows(read("debezium-json", *inserts))]
+    assert whole == [one_column(text, parameters={"scale": "3"}, **DECIMAL)[0].as_py() for text in texts]
+    assert whole[:5] == ["0.000", "0.005", "-0.005", "0.099", "-0.100"]
+
+
+def recording(path: Any) -> tuple[list[bytes | None], list[bytes | None]]:
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    both = [(line["value"], line["key"]) for line in lines]
+    sides = [[None if one is None else json.dumps(one).encode() for one in side] for side in zip(*both, strict=True)]
+    return sides[0], sides[1]
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in RECORDINGS if "unwrapped" not in path.name], ids=lambda path: path.stem
+)
+def test_recordings_decode_without_bad_records(path: Any) -> None:
+    values, keys = recording(path)
+    decoded = read("debezium-json", *values, keys=keys)
+    assert decoded.bad == []
+    keyed = {batch.schema.table: batch.schema.primary_keys for batch in decoded.batches}
+    assert keyed["all_types"] == ("id",)
+    assert keyed["two_keys"] == ("region", "id")
+    assert keyed["no_key"] == ()
+    assert decoded.skipped["schema-change"] > 10
+
+
+def test_recorded_values_with_schema() -> None:
+    (path,) = [path for path in RECORDINGS if path.stem.endswith("schemas")]
+    values, keys = recording(path)
+    decoded = read("debezium-json", *values, keys=keys)
+    row = next(row for *_, row in placed(decoded) if row.get("c_vc") == "中文 and 😀 emoji")
+    assert row["c_dec65"] == "12345678901234567890123456789012345.123456789012345678901234567891"
+    assert row["c_dec0"] == "12345678901234567890"
+    assert row["c_decu"] == "1234.5678"
+    assert row["c_bit8"] == b"\xa5"
+    assert row["c_bit64"] == bytes.fromhex("8000000000000001")
+    assert row["c_dt6"] == NOON
+    assert row["c_time3"] == -timedelta(hours=12, minutes=34, seconds=56, milliseconds=789)
+    assert row["c_ts6"] == NOON.replace(tzinfo=UTC)
+    assert row["c_vb"] == bytes.fromhex("deadbeef")
+    assert row["c_gc"].startswith('{"geometries":[')
+    assert row["c_set"] == "a,ç"
+
+
+def test_unwrapped_recording_is_json() -> None:
+    (path,) = [path for path in RECORDINGS if path.stem.endswith("unwrapped")]
+    values, keys = recording(path)
+    refused = read("debezium-json", *values, keys=keys)
+    assert refused.bad
+    assert all("value.format=json" in bad.message for bad in refused.bad)
+    assert not read("json", *values).bad
+
+
+@pytest.mark.parametrize("path", sorted(DATA.glob("cdc-samples/debezium/*/*.txt")), ids=lambda path: path.parts[-2])
+def test_samples_decode_without_bad_records(path: Any) -> None:
+    assert decode("debezium-json", messages(*json_lines(path))).bad == []
+
+
+def aliyun(operation: str, row: dict[str, Any], **payload_members: Any) -> dict[str, Any]:
+    side = "before" if operation in {"UPDATE_BEFORE", "DELETE"} else "after"
+    columns = [{"name": "id", "type": "LONG"}, {"name": "day", "type": "DATE"}]
+    return {
+        "schema": {"dataColumn": columns, "primaryKey": ["id"], "source": {"dbName": "d", "tableName": "t"}},
+        "payload": {"op": operation, side: {"dataColumn": row}, "timestamp": {"systemTime": 9}} | payload_members,
+    }
+
+
+def test_aliyun_operations() -> None:
+    decoded = read(
+        "aliyun-json",
+        aliyun("INSERT", {"id": 1, "day": 1731661114000}),
+        aliyun("UPDATE_BEFORE", {"id": 1, "day": 20042}),
+        aliyun("UPDATE_AFTER", {"id": 1, "day": "2024-11-15"}),
+        aliyun("UPDATE_AFTER", {"id": 1, "day": None}),
+        aliyun("UPDATE_BEFORE", {"id": 1}),
+        aliyun("UPDATE_AFTER", {"id": 2}),
+        aliyun("UPDATE_BEFORE", {"id": 5}),
+        aliyun("DELETE", {"id": 2, "extra": "x"}),
+        aliyun("INSERT", {}, ddl="alter table"),
+    )
+    assert rows(decoded) == [
+        ("+I", {"id": "1", "day": "2024-11-15", "extra": None}),
+        ("-U", {"id": "1", "day": "2024-11-15", "extra": None}),
+        ("+U", {"id": "1", "day": "2024-11-15", "extra": None}),
+        ("+U", {"id": "1", "day": None, "extra": None}),
+        ("-D", {"id": "1", "day": None, "extra": None}),
+        ("+I", {"id": "2", "day": None, "extra": None}),
+        ("-U", {"id": "5", "day": None, "extra": None}),
+        ("-D", {"id": "2", "day": None, "extra": "x"}),
+    ]
+    (batch,) = decoded.batches
+    assert batch.schema.dialect == "aliyun"
+    assert batch.schema.fields == (
+        SourceField("id", "LONG"),
+        SourceField("day", "DATE"),
+        SourceField("extra", "STRING"),
+    )
+    assert set(batch.event_time.tolist()) == {9}
+    assert decoded.skipped == {"DDL": 1}
+
+
+def test_aliyun_pair_without_before_images_is_one_row() -> None:
+    pair = [aliyun("UPDATE_BEFORE", {"id": 1, "day": 1}), aliyun("UPDATE_AFTER", {"id": 1, "day": 2})]
+    decoded = read("aliyun-json", *pair, before_images="key-changes")
+    assert rows(decoded) == [("+U", {"id": "1", "day": "1970-01-03"})]

@@ -89,7 +89,7 @@ class Rows:
     def values(self, names: Sequence[str]) -> list[Sequence[Any]]:
         """The values of each column, None where a row has no such member."""
         wanted = tuple(names)
-        if names and all(tuple(row) == wanted for row in self.rows):
+        if names and self.rows and all(tuple(row) == wanted for row in self.rows):
             # Usual, and several times cheaper than to ask every row for every member.
             return list(zip(*[row.values() for row in self.rows], strict=True))
         return [[row.get(name) for row in self.rows] for name in names]

@@ -1,0 +1,101 @@
+"""Which files of an append table to compact: in order within a bucket, by size without buckets (table-format 8.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.table.meta.data_file import DataFile
+from penstock.table.schema.options import Options
+
+MB = 1 << 20
+LEAST_FILES_OF_ALL = 3  # a full compaction of fewer is not worth it
+IDLE_ROUNDS = 5  # after these many rounds files are compacted that are too few otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class AppendPolicy:
+    target_size: int = 256 * MB
+    min_files: int = 5
+    open_cost: int = 4 * MB
+    delete_ratio: float = 0.2  # of deleted rows, from which on a large file is rewritten too
+
+    @classmethod
+    def of(cls, values: Mapping[str, str]) -> AppendPolicy:
+        options = Options(values)
+        return cls(
+            target_size=options.size("target-file-size", 256 * MB),
+            min_files=options.integer("compaction.min.file-num", 5),
+            open_cost=options.size("source.split.open-file-cost", 4 * MB),
+            delete_ratio=float(options.text("compaction.delete-ratio-threshold", "0.2")),
+        )
+
+
+def pick_window(policy: AppendPolicy, files: Sequence[DataFile]) -> list[DataFile]:
+    """Neighbouring files of a bucket, the oldest there are; empty when there is nothing to gain.
+
+    `files` in the order of their sequence numbers, which the result keeps.
+    """
+    window: list[DataFile] = []
+    size = 0
+    for file in files:
+        window.append(file)
+        size += file.size
+        if len(window) >= policy.min_files:
+            return window
+        if size >= policy.target_size:
+            size -= window.pop(0).size
+    return []
+
+
+def pick_bucket(policy: AppendPolicy, files: Sequence[DataFile], deleted: Container[str] = ()) -> list[DataFile]:
+    """A full compaction of a bucket in order: all but the large files at its head, if that is worth it.
+
+    Large files named in `deleted` have deleted rows and are rewritten with the rest.
+    """
+    skipped = 0
+    while skipped < len(files) and _is_large(policy, files[skipped]) and files[skipped].name not in deleted:
+        skipped += 1
+    rest = list(files[skipped:])
+    if any(file.name in deleted for file in rest):
+        return rest
+    large = sum(1 for file in rest if _is_large(policy, file))
+    worth = len(rest) >= LEAST_FILES_OF_ALL and len(rest) - large > large
+    return rest if worth else []
+
+
+def _is_large(policy: AppendPolicy, file: DataFile) -> bool:
+    return file.size >= policy.target_size
+
+
+def pick_bins(
+    policy: AppendPolicy,
+    files: Sequence[DataFile],
+    deleted_rows: Mapping[str, int] | None = None,
+    idle_rounds: int = 0,
+) -> list[list[DataFile]]:
+    """Small files of a partition without buckets, packed into bins; row order is not kept.
+
+    `idle_rounds`: how often nothing was ready before, which makes two files enough in the end.
+    """
+    small = sorted((file for file in files if _is_worth(policy, file, deleted_rows or {})), key=lambda file: file.size)
+    bins: list[list[DataFile]] = []
+    current: list[DataFile] = []
+    weight = 0
+    for file in small:
+        current.append(file)
+        weight += file.size + policy.open_cost
+        if len(current) > 1 and weight >= 2 * policy.target_size:
+            bins.append(current)
+            current, weight = [], 0
+    if len(current) >= policy.min_files:
+        bins.append(current)
+    if not bins and idle_rounds >= IDLE_ROUNDS and len(small) > 1:
+        return [small]
+    return bins
+
+
+def _is_worth(policy: AppendPolicy, file: DataFile, deleted_rows: Mapping[str, int]) -> bool:
+    if file.size < policy.target_size // 10 * 7:
+        return True
+    return deleted_rows.get(file.name, 0) > policy.delete_ratio * file.row_count

@@ -1,0 +1,1 @@
+"""The MySQL and MariaDB source: snapshot and binary log to Arrow."""

@@ -1,0 +1,55 @@
+"""Reading numbers anywhere in a buffer, many at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+# Every buffer ends in so many spare bytes: an eight-byte read of the last cell stays inside.
+SPARE = 8
+
+
+def at_every_byte(data: Bytes, dtype: str) -> npt.NDArray[Any]:
+    """The buffer as numbers that start at each byte: index it by positions. Overlapping, read only by gathers."""
+    kind = np.dtype(dtype)
+    return np.ndarray(max(len(data) - kind.itemsize + 1, 0), kind, buffer=data.data, strides=(1,))
+
+
+def unsigned_at(data: Bytes, positions: Int64s, width: int) -> Int64s:
+    """Little-endian numbers of 1 to 7 bytes at these positions."""
+    if width == 1:
+        return data[positions].astype(np.int64)
+    if width in {2, 4}:
+        return at_every_byte(data, f"<u{width}")[positions].astype(np.int64)
+    container = 4 if width == 3 else 8
+    return at_every_byte(data, f"<u{container}")[positions].astype(np.int64) & ((1 << 8 * width) - 1)
+
+
+def big_endian_at(data: Bytes, positions: Int64s, width: int) -> npt.NDArray[np.uint64]:
+    """Big-endian numbers of 1 to 8 bytes at these positions, of any width."""
+    if width == 1:
+        return data[positions].astype(np.uint64)
+    container = 2 if width == 2 else 4 if width <= 4 else 8
+    read = at_every_byte(data, f">u{container}")[positions].astype(np.uint64)
+    return read >> np.uint64(8 * (container - width))
+
+
+def gathered(data: Bytes, positions: Int64s, width: int) -> Bytes:
+    """`width` bytes from each position, as a matrix."""
+    matrix: Bytes = data[positions[:, None] + np.arange(width)]
+    return matrix
+
+
+def ranges(data: Bytes, positions: Int64s, lengths: Int64s) -> tuple[Bytes, Int64s]:
+    """The bytes of all ranges one after another, and the offsets that part them (one more than ranges)."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    index = np.repeat(positions - offsets[:-1], lengths)
+    index += np.arange(len(index))
+    return data[index], offsets

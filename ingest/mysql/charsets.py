@@ -1,0 +1,144 @@
+"""Character sets: collation number -> set, and bytes -> text exactly as the server converts them to utf8mb4."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+BINARY_COLLATION = 63
+
+# Every set: bytes a character, Python's codec (None: the table below), and its collation numbers up to 1023.
+_SETS: dict[str, tuple[int, str | None, str]] = {
+    "utf8mb4": (4, "utf-8", "45-46 224-247 255-323 608-610"),
+    "utf8mb3": (3, "utf-8", "33 76 83 192-215 223 576-578"),
+    "ascii": (1, "ascii", "11 65"),
+    "latin1": (1, "latin-1", "5 8 15 31 47-49 94"),
+    "binary": (1, "latin-1", "63"),
+    "gbk": (2, "gbk", "28 87"),
+    "gb2312": (2, "gb2312", "24 86"),
+    "gb18030": (4, "gb18030", "248-250"),
+    "big5": (2, "big5", "1 84"),
+    "ucs2": (2, "utf-16-be", "35 90 128-151 159 640-642"),
+    "utf16": (4, "utf-16-be", "54-55 101-124 672-674"),
+    "utf16le": (4, "utf-16-le", "56 62"),
+    "utf32": (4, "utf-32-be", "60-61 160-183 736-738"),
+    "latin2": (1, "iso8859-2", "2 9 21 27 77"),
+    "latin5": (1, "iso8859-9", "30 78"),
+    "latin7": (1, "iso8859-13", "20 41-42 79"),
+    "greek": (1, "iso8859-7", "25 70"),
+    "hebrew": (1, "iso8859-8", "16 71"),
+    "cp1250": (1, "cp1250", "26 34 44 66 99"),
+    "cp1251": (1, "cp1251", "14 23 50-52"),
+    "cp1256": (1, "cp1256", "57 67"),
+    "cp1257": (1, "cp1257", "29 58-59"),
+    "cp850": (1, "cp850", "4 80"),
+    "cp852": (1, "cp852", "40 81"),
+    "cp866": (1, "cp866", "36 68"),
+    "koi8r": (1, "koi8-r", "7 74"),
+    "koi8u": (1, "koi8-u", "22 75"),
+    "macce": (1, "mac-latin2", "38 43"),
+    "macroman": (1, "mac-roman", "39 53"),
+    "hp8": (1, "hp-roman8", "6 72"),
+    "tis620": (1, "tis-620", "18 89"),
+    "sjis": (2, "shift_jis", "13 88"),
+    "cp932": (2, "cp932", "95-96"),
+    "ujis": (3, "euc_jp", "12 91"),
+    "eucjpms": (3, "euc_jp", "97-98"),
+    "euckr": (2, "cp949", "19 85"),
+    "dec8": (1, None, "3 69"),
+    "swe7": (1, "ascii", "10 82"),
+    "armscii8": (1, None, "32 64"),
+    "keybcs2": (1, None, "37 73"),
+    "geostd8": (1, None, "92-93"),
+}
+# MariaDB's UCA 14 collations stand from 2048 on, 256 numbers a set.
+_UCA1400 = ("utf8mb3", "utf8mb4", "ucs2", "utf16", "utf32")
+
+# Where the server reads a character otherwise than Python's codec does (established by asking it for every code).
+_DIFFERENT: dict[str, dict[str, str]] = {
+    "hebrew": {"¯": "‾"},
+    "koi8u": {"∙": "•"},
+    "greek": {"‘": "ʽ", "’": "ʼ", "€": "?", "₯": "?", "ͺ": "?"},
+    "cp1256": dict.fromkeys("ٹڈکڑںھہے", "?"),
+    "cp866": {"№": "ⁿ", "¤": "²"},
+    "sjis": {"＼": "\\"},
+    "ujis": {"＼": "\\"},
+    "eucjpms": {"〜": "～", "‖": "∥", "−": "－", "¢": "￠", "£": "￡", "¬": "￢"},
+}
+_UPPER_HALF: dict[str, str] = {
+    "dec8": "".join(map(chr, range(0x80, 0xA1)))
+    + "¡¢£?¥?§¤©ª«????°±²³?µ¶·?¹º»¼½?¿ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏ?ÑÒÓÔÕÖŒØÙÚÛÜŸ?ßàáâãäåæçèéêëìíîï?ñòóôõöœøùúûüÿ??",
+    "armscii8": "".join(map(chr, range(0x80, 0xA1)))
+    + "❁§։)(»«—.՝,-՟…՜՛՞ԱաԲբԳգԴդԵեԶզԷէԸըԹթԺժԻիԼլԽխԾծԿկՀհՁձՂղՃճՄմՅյՆնՇշՈոՉչՊպՋջՌռՍսՎվՏտՐրՑցՒւՓփՔքՕօՖֆ’'",
+    "keybcs2": "ČüéďäĎŤčěĚĹÍľĺÄÁÉžŽôöÓůÚýÖÜŠĽÝŘťáíóúňŇŮÔšřŕŔ¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀"
+    "αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■\xa0",
+    "geostd8": "€?‚?„…†‡?‰?‹?????‘’“”•–—???›????"
+    + "".join(map(chr, range(0xA0, 0xC0)))
+    + "აბგდევზჱთიკლმნჲოპჟრსტჳუფქღყშჩცძწჭხჴჯჰჵ"
+    + "?" * 23
+    + "№??",
+}
+_SWE7 = dict(zip(map(ord, "@[\\]^`{|}~"), "ÉÄÖÅÜéäöåü", strict=True))
+# MySQL's latin1 is Windows' code page 1252, whose five holes it reads as the control characters of ISO 8859-1.
+_HOLES = frozenset(b"\x81\x8d\x8f\x90\x9d")
+_LATIN1 = {code: bytes([code]).decode("cp1252") for code in range(0x80, 0xA0) if code not in _HOLES}
+# In these the mark for an unreadable code is a character of the set itself, or what the server sends too.
+_KEEPS_MARK = frozenset({"utf8mb4", "utf8mb3", "ucs2", "utf16", "utf16le", "utf32", "gb18030", "tis620", "big5"})
+
+
+@dataclass(frozen=True, slots=True)
+class Charset:
+    name: str
+    bytes_per_character: int
+    codec: str | None
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether the bytes are UTF-8 as they stand."""
+        return self.codec in {"utf-8", "ascii"}
+
+    def decode(self, raw: bytes) -> str:
+        """The text the server would send as utf8mb4: a code without a character becomes `?`."""
+        if self.codec is None:
+            upper = _UPPER_HALF[self.name]
+            return "".join(chr(byte) if byte < 0x80 else upper[byte - 0x80] for byte in raw)
+        text = raw.decode(self.codec, "replace")
+        if self.name not in _KEEPS_MARK:
+            text = text.replace("\ufffd", "?")
+        different = _TRANSLATIONS.get(self.name)
+        return text.translate(different) if different else text
+
+
+_TRANSLATIONS: dict[str, dict[int, str]] = {
+    "latin1": _LATIN1,
+    "swe7": _SWE7,
+    **{name: {ord(theirs): ours for theirs, ours in pairs.items()} for name, pairs in _DIFFERENT.items()},
+}
+CHARSETS = {name: Charset(name, width, codec) for name, (width, codec, _) in _SETS.items()}
+
+
+def _numbers(ranges: str) -> list[int]:
+    numbers: list[int] = []
+    for part in ranges.split():
+        first, _, last = part.partition("-")
+        numbers += range(int(first), int(last or first) + 1)
+    return numbers
+
+
+_BY_COLLATION = {number: name for name, (_, _, ranges) in _SETS.items() for number in _numbers(ranges)}
+
+
+def charset_of_collation(number: int) -> Charset | None:
+    """The set of a collation's number; None for one that neither MySQL nor MariaDB ships."""
+    if number >= 2048:
+        place = (number - 2048) >> 8
+        return CHARSETS[_UCA1400[place]] if place < len(_UCA1400) else None
+    if number >= 1024:  # MariaDB's NO PAD twins
+        number -= 1024
+    name = _BY_COLLATION.get(number)
+    return CHARSETS[name] if name else None
+
+
+def charset_named(name: str) -> Charset | None:
+    """By name as the catalog or a DDL text spells it."""
+    name = name.lower()
+    return CHARSETS.get("utf8mb3" if name == "utf8" else name)

@@ -1,0 +1,247 @@
+"""Is this server fit to be followed? All that is wrong at once, each with the statement that puts it right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import pymysql
+
+from penstock.errors import SourceError
+from penstock.ingest.mysql.catalog import list_tables
+from penstock.ingest.mysql.connection import ask, server_facts, variables
+from penstock.ingest.mysql.errors import (
+    BinlogDisabled,
+    BinlogFormatError,
+    MissingGrant,
+    NoUsableKey,
+    PartialJsonError,
+    RowImageError,
+    ServerIdClash,
+    SourceNotReady,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from penstock.ingest.mysql.catalog import TableName
+    from penstock.ingest.mysql.connection import Connection, ServerFacts
+
+_DAY_S = 86_400
+_SETTINGS = (
+    "log_bin",
+    "binlog_format",
+    "binlog_row_image",
+    "binlog_row_value_options",
+    "binlog_row_metadata",
+    "gtid_mode",
+    "server_id",
+    "binlog_expire_logs_seconds",
+    "expire_logs_days",
+    "log_replica_updates",
+    "log_slave_updates",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong; a `warning` does not keep the pipeline from starting."""
+
+    error: type[SourceError]
+    level: Literal["error", "warning"]
+    message: str
+    seen: str
+    wanted: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.message}: {self.seen}, wanted {self.wanted}\n      {self.fix}"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the pipeline will do, so that only what it needs is asked for."""
+
+    tables: Sequence[TableName] = ()
+    server_ids: range = range(0)
+    partial_images: bool = False
+    locking_snapshot: bool = False
+    snapshot: bool = True
+
+
+def check_source(connection: Connection, wanted: Wanted) -> list[Finding]:
+    """Everything that stands in the way, errors first. Reads only; holds nothing afterwards."""
+    facts = server_facts(connection)
+    settings = variables(connection, *_SETTINGS)
+    findings = [
+        *_log_settings(settings, wanted),
+        *_retention(settings),
+        *_identity(connection, facts, settings, wanted),
+        *_grants(connection, facts, wanted),
+        *_tables(connection, facts, wanted),
+    ]
+    return sorted(findings, key=lambda finding: finding.level)
+
+
+def require_ready(findings: Sequence[Finding]) -> None:
+    """Raise what is wrong: one error of its own kind, or all of them in one report."""
+    errors = [finding for finding in findings if finding.level == "error"]
+    if len(errors) == 1:
+        only = errors[0]
+        raise only.error(only.message, hint=only.fix, seen=only.seen, wanted=only.wanted)
+    if errors:
+        facts: dict[str, object] = {str(number): finding for number, finding in enumerate(errors, 1)}
+        error = SourceNotReady(f"{len(errors)} things keep this server from being followed")
+        error.facts.update(facts)
+        raise error
+
+
+def _error(error: type[SourceError], message: str, seen: object, wanted: str, fix: str) -> Finding:
+    return Finding(error, "error", message, str(seen), wanted, fix)
+
+
+def _warning(error: type[SourceError], message: str, seen: object, wanted: str, fix: str) -> Finding:
+    return Finding(error, "warning", message, str(seen), wanted, fix)
+
+
+def _log_settings(settings: dict[str, str], wanted: Wanted) -> Iterator[Finding]:
+    if settings.get("log_bin") != "ON":
+        fix = "start the server with log_bin=binlog in its configuration (a restart is needed)"
+        yield _error(BinlogDisabled, "binary logging is off", settings.get("log_bin"), "ON", fix)
+        return
+    format_, image = settings.get("binlog_format", "ROW"), settings.get("binlog_row_image", "FULL")
+    if format_ != "ROW":
+        fix = (
+            "SET PERSIST binlog_format = ROW (MariaDB: SET GLOBAL, and the configuration file), then reconnect writers"
+        )
+        yield _error(BinlogFormatError, "changes are not logged as rows", format_, "ROW", fix)
+    if image not in {"FULL", "FULL_NODUP"} and not wanted.partial_images:
+        fix = "SET PERSIST binlog_row_image = FULL (MariaDB: SET GLOBAL), then reconnect writers"
+        yield _error(RowImageError, "rows are not logged whole", image, "FULL", fix)
+    if options := settings.get("binlog_row_value_options"):
+        fix = "SET PERSIST binlog_row_value_options = '', then reconnect writers"
+        yield _error(PartialJsonError, "JSON is logged as differences", options, "''", fix)
+    if (metadata := settings.get("binlog_row_metadata", "MINIMAL")) != "FULL":
+        fix = "SET PERSIST binlog_row_metadata = FULL (MariaDB: SET GLOBAL): names then come from the log itself"
+        yield _warning(SourceError, "the log carries no column names", metadata, "FULL", fix)
+    if settings.get("gtid_mode", "ON") != "ON":
+        fix = "turn gtid_mode ON: without it the pipeline cannot follow a failover"
+        yield _warning(SourceError, "transactions have no GTID", settings["gtid_mode"], "ON", fix)
+
+
+def _retention(settings: dict[str, str]) -> Iterator[Finding]:
+    seconds = int(float(settings.get("binlog_expire_logs_seconds") or 0))
+    seconds = seconds or int(float(settings.get("expire_logs_days") or 0) * _DAY_S)
+    if 0 < seconds < _DAY_S:
+        fix = "SET PERSIST binlog_expire_logs_seconds = 604800 (MariaDB: SET GLOBAL): a stop of that length survives"
+        yield _warning(SourceError, "the log is kept for less than a day", f"{seconds} s", "7 days", fix)
+
+
+def _identity(
+    connection: Connection, facts: ServerFacts, settings: dict[str, str], wanted: Wanted
+) -> Iterator[Finding]:
+    if (own := int(settings["server_id"])) in wanted.server_ids:
+        fix = f"leave {own} out of the option server-id"
+        yield _error(ServerIdClash, "the server itself has an id of our range", own, "an id outside of it", fix)
+    for reader in _readers(connection, facts):
+        if reader in wanted.server_ids:
+            fix = "give every pipeline a range of its own in the option server-id"
+            yield _warning(ServerIdClash, "another reader has an id of our range", reader, "a range of our own", fix)
+    logs_replicated = settings.get("log_replica_updates") or settings.get("log_slave_updates") or "ON"
+    if logs_replicated != "ON" and _is_replica(connection, facts):
+        fix = "start the replica with log_replica_updates=ON (MariaDB: log_slave_updates), or read from its source"
+        yield _error(SourceError, "this replica does not log what it replicates", logs_replicated, "ON", fix)
+
+
+def _readers(connection: Connection, facts: ServerFacts) -> list[int]:
+    statement = "SHOW REPLICAS" if not facts.is_mariadb and facts.version >= (8, 0, 22) else "SHOW SLAVE HOSTS"
+    try:
+        return [int(row[0]) for row in ask(connection, statement)]
+    except pymysql.MySQLError:
+        return []  # the missing right, if it is one, is reported with the grants
+
+
+def _is_replica(connection: Connection, facts: ServerFacts) -> bool:
+    statement = "SHOW REPLICA STATUS" if not facts.is_mariadb and facts.version >= (8, 0, 22) else "SHOW SLAVE STATUS"
+    try:
+        return bool(ask(connection, statement))
+    except pymysql.MySQLError:
+        return False
+
+
+def _grants(connection: Connection, facts: ServerFacts, wanted: Wanted) -> Iterator[Finding]:
+    """Rights are tried where trying is harmless: roles and wildcards make reading them a riddle."""
+    user = str(ask(connection, "SELECT CURRENT_USER()")[0][0])
+    name = "@".join(f"'{part}'" for part in user.rsplit("@", 1))
+    held = {
+        str(row[0]).upper() for row in ask(connection, "SELECT PRIVILEGE_TYPE FROM information_schema.USER_PRIVILEGES")
+    }
+    try:
+        status = ask(connection, facts.status_statement)
+        yield from _filters(status, wanted.tables)
+    except pymysql.MySQLError as error:
+        yield _missing("REPLICATION CLIENT", "*.*", name, error.args[-1])
+    if "REPLICATION SLAVE" not in held and not _has_role(connection, "REPLICATION SLAVE"):
+        yield _missing("REPLICATION SLAVE", "*.*", name, "not granted")
+    if wanted.locking_snapshot and not held & {"RELOAD", "FLUSH_TABLES"}:
+        yield _missing("RELOAD, LOCK TABLES", "*.*", name, "not granted")
+    for database, table in wanted.tables if wanted.snapshot else ():
+        try:
+            ask(connection, f"SELECT 1 FROM {quoted(database)}.{quoted(table)} LIMIT 0")
+        except pymysql.MySQLError as error:
+            yield _missing("SELECT", f"{quoted(database)}.{quoted(table)}", name, error.args[-1])
+
+
+def _has_role(connection: Connection, privilege: str) -> bool:
+    return any(privilege in str(row[0]).upper() for row in ask(connection, "SHOW GRANTS"))
+
+
+def _missing(privilege: str, on: str, user: str, said: object) -> Finding:
+    return _error(MissingGrant, f"{privilege} is not granted", said, privilege, f"GRANT {privilege} ON {on} TO {user}")
+
+
+def _filters(status: Sequence[tuple[object, ...]], tables: Collection[TableName]) -> Iterator[Finding]:
+    if not status:
+        return
+    only, never = (set(str(status[0][place] or "").split(",")) - {""} for place in (2, 3))
+    unlogged = {database for database, _ in tables if database in never or (only and database not in only)}
+    if unlogged:
+        fix = "remove binlog-do-db / binlog-ignore-db from the server's configuration"
+        yield _error(
+            BinlogDisabled, "the log leaves databases out", ", ".join(sorted(unlogged)), "all of ours logged", fix
+        )
+
+
+def _tables(connection: Connection, facts: ServerFacts, wanted: Wanted) -> Iterator[Finding]:
+    known = {table.name: table for table in list_tables(connection)}
+    for name in wanted.tables:
+        table = known.get(name)
+        if table is None:
+            continue
+        if not table.has_primary_key:
+            fix = "ALTER TABLE ... ADD PRIMARY KEY, or read it with snapshot-mode: locked into an append table"
+            yield _warning(NoUsableKey, f"{'.'.join(name)} has no primary key", "none", "a primary key", fix)
+        if table.engine.upper() in {"MEMORY", "BLACKHOLE", "FEDERATED", "CSV"}:
+            fix = f"ALTER TABLE {quoted(name[0])}.{quoted(name[1])} ENGINE = InnoDB, or leave the table out"
+            yield _warning(SourceError, f"{'.'.join(name)} may change unlogged", table.engine, "InnoDB", fix)
+    if facts.is_mariadb or facts.version < (9, 6, 0):
+        yield from _cascades(connection, set(wanted.tables))
+
+
+def _cascades(connection: Connection, tables: Collection[TableName]) -> Iterator[Finding]:
+    rows = ask(
+        connection,
+        "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, UPDATE_RULE, DELETE_RULE"
+        " FROM information_schema.REFERENTIAL_CONSTRAINTS"
+        " WHERE UPDATE_RULE IN ('CASCADE', 'SET NULL') OR DELETE_RULE IN ('CASCADE', 'SET NULL')",
+    )
+    for database, table, constraint, on_update, on_delete in rows:
+        if (database, table) in tables:
+            seen = f"{constraint} ON UPDATE {on_update} ON DELETE {on_delete}"
+            fix = "this server does not log what a cascade changes: let the application or a trigger do it"
+            yield _warning(SourceError, f"{database}.{table} changes by cascade", seen, "no cascade", fix)
+
+
+def quoted(name: str) -> str:
+    """An identifier as SQL takes it."""
+    return "`" + name.replace("`", "``") + "`"

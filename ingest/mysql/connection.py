@@ -1,0 +1,208 @@
+"""Connections to a MySQL or MariaDB server, and what kind of server answers."""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pymysql
+import pymysql.cursors
+from pymysql.constants import CR, ER
+
+from penstock.errors import ConfigError, SourceError
+from penstock.ingest.mysql.errors import ConnectionLost, MissingGrant
+from penstock.ingest.mysql.position import LogPosition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pymysql.connections import Connection as PyMySqlConnection
+
+    Connection = PyMySqlConnection[pymysql.cursors.Cursor]
+
+Row = tuple[Any, ...]
+
+_LOST = {CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR, 1053, 1927}
+_DENIED = {ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, 1142, 1143, 1227, 1370}
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A password by reference: the name of an environment variable or a file; the text itself only as last resort.
+
+    It is resolved where it is used, because descriptors end in logs.
+    """
+
+    value: str
+    kind: Literal["env", "file", "text"] = "text"
+
+    def reveal(self) -> str:
+        match self.kind:
+            case "env":
+                if self.value not in os.environ:
+                    raise ConfigError("the password's environment variable is not set", variable=self.value)
+                return os.environ[self.value]
+            case "file":
+                return Path(self.value).read_text(encoding="utf-8").rstrip("\r\n")
+        return self.value
+
+    def __repr__(self) -> str:
+        return f"Secret({'***' if self.kind == 'text' else self.value!r}, {self.kind!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """How the connection is protected; `preferred` takes what the server offers and checks nothing."""
+
+    mode: Literal["disabled", "preferred", "required", "verify-ca", "verify-identity"] = "preferred"
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+
+    def context(self) -> ssl.SSLContext | None:
+        if self.mode == "disabled":
+            return None
+        context = ssl.create_default_context(cafile=self.ca)
+        context.check_hostname = self.mode == "verify-identity"
+        if self.mode not in {"verify-ca", "verify-identity"}:
+            context.verify_mode = ssl.CERT_NONE
+        if self.cert:
+            context.load_cert_chain(self.cert, self.key)
+        return context
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """All that a task needs to reach the server; safe to pickle and to print."""
+
+    host: str
+    port: int
+    user: str
+    password: Secret
+    tls: Tls = Tls()
+    connect_timeout: float = 30.0
+    read_timeout: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What kind of server it is. `uuid` names the instance; MariaDB has none and says its server id."""
+
+    flavour: Literal["mysql", "mariadb"]
+    version: tuple[int, int, int]
+    uuid: str
+    lower_case_names: bool
+
+    @property
+    def is_mariadb(self) -> bool:
+        return self.flavour == "mariadb"
+
+    @property
+    def status_statement(self) -> str:
+        """Where the log stands; the old form is a syntax error from MySQL 8.4 on, the new one before 8.2."""
+        new = not self.is_mariadb and self.version >= (8, 2, 0)
+        return "SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS"
+
+
+def connect(server: ServerAddress) -> Connection:
+    """A connection in UTC, autocommit, with strings as utf8mb4 and no SQL mode that changes results."""
+    try:
+        return _open(server, server.tls.context())
+    except pymysql.MySQLError as error:
+        raise refused(error, server) from error
+
+
+def _open(server: ServerAddress, context: ssl.SSLContext | None) -> Connection:
+    protection: dict[str, Any] = {"ssl_disabled": True} if context is None else {"ssl": context}
+    try:
+        return pymysql.connect(
+            host=server.host,
+            port=server.port,
+            user=server.user,
+            password=server.password.reveal(),
+            charset="utf8mb4",
+            autocommit=True,
+            connect_timeout=int(server.connect_timeout),
+            read_timeout=server.read_timeout,
+            init_command="SET time_zone = '+00:00', sql_mode = '', wait_timeout = 86400, net_write_timeout = 3600",
+            **protection,
+        )
+    except pymysql.OperationalError as error:
+        # A server without TLS: error 2026 comes before the password is sent.
+        if error.args[0] == CR.CR_SSL_CONNECTION_ERROR and server.tls.mode == "preferred" and context is not None:
+            return _open(server, None)
+        raise
+
+
+@contextmanager
+def connected(server: ServerAddress) -> Iterator[Connection]:
+    connection = connect(server)
+    try:
+        yield connection
+    except pymysql.MySQLError as error:
+        raise refused(error, server) from error
+    finally:
+        connection.close()
+
+
+def refused(error: pymysql.MySQLError, server: ServerAddress) -> SourceError:
+    """PyMySQL's error as ours, saying whether another try can help."""
+    code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    said = str(error.args[1]) if len(error.args) > 1 else str(error)
+    where = f"{server.host}:{server.port}"
+    if code in _LOST:
+        return ConnectionLost("the MySQL server cannot be reached", retryable=True, server=where, said=said)
+    if code in _DENIED:
+        hint = "check user and password, and `SHOW GRANTS`: penstock check names the grant that is missing"
+        return MissingGrant("the MySQL server denies access", server=where, user=server.user, said=said, hint=hint)
+    return SourceError("the MySQL server refused", server=where, code=code, said=said)
+
+
+def ask(connection: Connection, sql: str, *values: object) -> list[Row]:
+    """The rows of a small query."""
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values or None)
+        return list(cursor.fetchall())
+
+
+def server_facts(connection: Connection) -> ServerFacts:
+    known = variables(connection, "version", "version_comment", "server_uuid", "server_id", "lower_case_table_names")
+    mariadb = "mariadb" in (known["version"] + known.get("version_comment", "")).lower()
+    numbers = [int(number) for number in re.findall(r"\d+", known["version"])[:3]]
+    return ServerFacts(
+        "mariadb" if mariadb else "mysql",
+        (numbers[0], numbers[1], numbers[2] if len(numbers) > 2 else 0),
+        known.get("server_uuid") or f"server-{known['server_id']}",
+        known["lower_case_table_names"] != "0",
+    )
+
+
+def variables(connection: Connection, *names: str) -> dict[str, str]:
+    """Global settings by name; one that this server does not know is left out."""
+    marks = ", ".join(["%s"] * len(names))
+    return dict(ask(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({marks})", *names))
+
+
+def current_position(connection: Connection, facts: ServerFacts) -> LogPosition | None:
+    """The end of the log now; None when the server writes none."""
+    rows = ask(connection, facts.status_statement)
+    if not rows:
+        return None
+    file, pos = str(rows[0][0]), int(rows[0][1])
+    return LogPosition(file, pos, _gtid_at(connection, facts, rows[0]))
+
+
+def _gtid_at(connection: Connection, facts: ServerFacts, status: Row) -> str:
+    if facts.is_mariadb:
+        return str(ask(connection, "SELECT BINLOG_GTID_POS(%s, %s)", status[0], status[1])[0][0] or "")
+    return "".join(str(status[4]).split()) if len(status) > 4 else ""
+
+
+def log_files(connection: Connection) -> list[tuple[str, int]]:
+    """Names and sizes of the log files the server still has, oldest first."""
+    return [(str(row[0]), int(row[1])) for row in ask(connection, "SHOW BINARY LOGS")]

@@ -1,0 +1,93 @@
+"""SQL text to words. It reads anything: what it does not know is a word of one character."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+WORD, NAME, TEXT, NUMBER, SIGN = "word", "name", "text", "number", "sign"
+
+_PLAIN = r"""
+    (?P<space>\s+)
+  | (?P<comment>\#[^\n]*|--(?=[\s\x00-\x1f]|$)[^\n]*|/\*(?!M?!).*?(?:\*/|$))
+  | (?P<open>/\*M?!\d*)
+  | (?P<close>\*/)
+  | (?P<name>`(?:[^`]|``)*`)
+"""
+_REST = r"""
+  | (?P<hex>[xXbB]'[0-9a-fA-F]*'|0[xX][0-9a-fA-F]+|0b[01]+)
+  | (?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)?(?![\w$\u0080-\U0010ffff])|\.\d+(?:[eE][+-]?\d+)?)
+  | (?P<variable>@{1,2}[\w$.]*)
+  | (?P<word>[\w$\u0080-\U0010ffff]+)
+  | (?P<sign>.)
+"""
+_ESCAPED = r"""(?P<text>'(?:[^'\\]|\\.|'')*'?|{double}"(?:[^"\\]|\\.|"")*"?)"""
+_UNESCAPED = r"""(?P<text>'(?:[^']|'')*'?|{double}"(?:[^"]|"")*"?)"""
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "\x1a"}
+
+
+class Token(NamedTuple):
+    """`text` is what is meant: a name or string without its quotes, a word as written."""
+
+    kind: str
+    text: str
+
+    @property
+    def word(self) -> str:
+        """The word in capitals; empty for what is quoted, so that a quoted keyword is never a keyword."""
+        return self.text.upper() if self.kind in {WORD, SIGN} else ""
+
+    @property
+    def is_name(self) -> bool:
+        return self.kind in {WORD, NAME}
+
+
+def _pattern(*, ansi_quotes: bool, backslashes: bool) -> re.Pattern[str]:
+    strings = (_ESCAPED if backslashes else _UNESCAPED).replace("{double}", "(?!)" if ansi_quotes else "")
+    name = r'|(?P<ansi>"(?:[^"]|"")*")' if ansi_quotes else ""
+    return re.compile(_PLAIN + name + "|" + strings + _REST, re.VERBOSE | re.DOTALL)
+
+
+_PATTERNS = {
+    (ansi, back): _pattern(ansi_quotes=ansi, backslashes=back) for ansi in (False, True) for back in (False, True)
+}
+
+
+def tokens(sql: str, *, ansi_quotes: bool = False, backslashes: bool = True) -> list[Token]:
+    """Comments are dropped, executed comments (`/*!50100 ... */`) opened."""
+    found: list[Token] = []
+    for match in _PATTERNS[ansi_quotes, backslashes].finditer(sql):
+        kind, text = match.lastgroup or "", match[0]
+        match kind:
+            case "space" | "comment" | "open" | "close":
+                continue
+            case "name":
+                found.append(Token(NAME, text[1:-1].replace("``", "`")))
+            case "ansi":
+                found.append(Token(NAME, text[1:-1].replace('""', '"')))
+            case "text":
+                found.append(Token(TEXT, _unquoted(text, backslashes=backslashes)))
+            case "hex":
+                found.append(Token(TEXT, text))
+            case "number":
+                found.append(Token(NUMBER, text))
+            case "sign":
+                found.append(Token(SIGN, text))
+            case _:
+                found.append(Token(WORD, text))
+    return found
+
+
+def _unquoted(text: str, *, backslashes: bool) -> str:
+    quote = text[0]
+    inside = text[1:-1] if len(text) > 1 and text.endswith(quote) else text[1:]
+    inside = inside.replace(quote * 2, quote)
+    if backslashes and "\\" in inside:
+        # \% and \_ keep their backslash; any other escaped character is itself.
+        inside = re.sub(
+            r"\\(.)",
+            lambda match: match[0] if match[1] in "%_" else _ESCAPES.get(match[1], match[1]),
+            inside,
+            flags=re.DOTALL,
+        )
+    return inside

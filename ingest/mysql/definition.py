@@ -1,0 +1,41 @@
+"""What a table is: its columns and key, as the catalog, the log or the tracked DDL tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.ingest.mysql.types import MySqlType
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """`charset` is None where the type has no characters; `comment` None where nobody told of it."""
+
+    name: str
+    type: MySqlType
+    nullable: bool = True
+    charset: str | None = None
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    database: str
+    table: str
+    columns: tuple[Column, ...]
+    primary_key: tuple[str, ...] = ()
+    comment: str | None = None
+    default_charset: str | None = field(default=None, compare=False)
+
+    @property
+    def name(self) -> tuple[str, str]:
+        return self.database, self.table
+
+    @property
+    def qualified(self) -> str:
+        return f"{self.database}.{self.table}"
+
+    def column(self, name: str) -> Column | None:
+        """By name as MySQL compares it: without regard to case."""
+        wanted = name.lower()
+        return next((column for column in self.columns if column.name.lower() == wanted), None)

@@ -1,0 +1,1 @@
+"""The binary log: container, table maps, and rows decoded many events side by side."""

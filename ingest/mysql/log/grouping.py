@@ -1,0 +1,170 @@
+"""Which row events can be read together: those of one table, one shape, one set of columns in the image."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.errors import SourceError
+from penstock.ingest.mysql.bytesview import at_every_byte
+from penstock.ingest.mysql.errors import UnsupportedBinlogEvent
+from penstock.ingest.mysql.log import segment as events
+from penstock.ingest.mysql.log.options import NoDefinitions
+from penstock.ingest.mysql.log.shape import shape_of
+from penstock.ingest.mysql.log.table_map import parse_table_map
+
+if TYPE_CHECKING:
+    from penstock.ingest.mysql.bytesview import Bools
+    from penstock.ingest.mysql.definition import TableDefinition
+    from penstock.ingest.mysql.log.options import DecodeOptions
+    from penstock.ingest.mysql.log.segment import Segment
+    from penstock.ingest.mysql.log.shape import Shape
+    from penstock.ingest.mysql.log.table_map import TableMap
+
+_MAPS_AND_ROWS = np.zeros(256, np.bool_)
+_MAPS_AND_ROWS[[events.TABLE_MAP, *events.ROWS]] = True
+_OTHERS = np.zeros(256, np.bool_)
+_OTHERS[[events.QUERY, events.PARTIAL_UPDATE, events.XA_PREPARE, events.INCIDENT]] = True
+_V2 = frozenset({events.WRITE, events.UPDATE, events.DELETE})
+_TABLE_ID = 6
+
+
+@dataclass(slots=True)
+class Group:
+    """Places of the events in the segment, and where their rows start."""
+
+    shape: Shape
+    before: bytes
+    after: bytes
+    event: list[int] = field(default_factory=list)
+    start: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Table:
+    """A table as one map tells it; `shape` for the definition it was last completed with.
+
+    `seen` keeps, by kind of event, the header that the last one had (from behind the flags to the rows) and the group
+    it belongs to: nearly always the next one is the same.
+    """
+
+    mapped: TableMap
+    wanted: bool
+    definition: TableDefinition | None = None
+    shape: Shape | None = None
+    seen: dict[int, tuple[bytes, Group]] = field(default_factory=dict)
+
+
+class Grouping:
+    """Follows table maps from event to event, and from segment to segment: a transaction may lie across several."""
+
+    def __init__(self, options: DecodeOptions) -> None:
+        self._options = options
+        self._tracked = not isinstance(options.definitions, NoDefinitions)
+        self._by_map: dict[bytes, _Table] = {}
+        self._by_id: dict[bytes, _Table] = {}
+
+    def remember(self, body: bytes) -> None:
+        """Take note of the body of a TABLE_MAP that stands before the first segment."""
+        self._by_id[body[:_TABLE_ID]] = self._table(body)
+
+    def groups(self, segment: Segment) -> list[Group]:
+        chosen = np.flatnonzero(_MAPS_AND_ROWS[segment.kind])
+        raw, by_map, by_id = segment.raw, self._by_map, self._by_id
+        places = (chosen, segment.kind[chosen], segment.start[chosen] + events.HEADER, segment.end[chosen])
+        touched: dict[int, Group] = {}
+        for table in by_map.values():
+            table.seen.clear()
+        for event, kind, start, end in zip(*(values.tolist() for values in places), strict=True):
+            if kind == events.TABLE_MAP:
+                body = bytes(raw[start:end])
+                table = by_map.get(body) or self._table(body)
+                by_id[body[:_TABLE_ID]] = table
+                if table.wanted and self._tracked:
+                    self._complete(table, segment, event)
+                continue
+            known = by_id.get(bytes(raw[start : start + _TABLE_ID]))
+            if known is None:
+                raise unreadable(segment, event, "no table map stands before these rows")
+            if not known.wanted:
+                continue
+            header, group = known.seen.get(kind) or (b"\0", None)
+            rows = start + 8 + len(header)
+            if group is None or raw[start + 8 : rows] != header:
+                rows, group = self._read_header(known, segment, event, touched)
+            group.event.append(event)
+            group.start.append(rows)
+        return list(touched.values())
+
+    def _table(self, body: bytes) -> _Table:
+        mapped = parse_table_map(body[_TABLE_ID:])
+        table = _Table(mapped, self._options.choice.takes(mapped.database, mapped.table))
+        self._by_map[body] = table
+        return table
+
+    def _complete(self, table: _Table, segment: Segment, event: int) -> Shape:
+        place = int(segment.pos[event])
+        definition = self._options.definitions.definition_at(table.mapped.name, segment.file, place)
+        if table.shape is None or definition is not table.definition:
+            try:
+                table.shape, table.definition = shape_of(table.mapped, definition), definition
+            except SourceError as error:
+                error.facts |= {"file": segment.file, "pos": place}
+                raise
+            table.seen.clear()
+        return table.shape
+
+    def _read_header(self, table: _Table, segment: Segment, event: int, touched: dict[int, Group]) -> tuple[int, Group]:
+        """Where the rows of an event start, and their group."""
+        raw, kind = segment.raw, int(segment.kind[event])
+        begin = at = int(segment.start[event]) + events.HEADER + 8
+        if kind in _V2:
+            at += raw[at] | raw[at + 1] << 8
+        count = raw[at]
+        at += 1
+        if count >= 0xFB:  # more than 250 columns
+            count, at = int.from_bytes(raw[at : at + 2], "little"), at + 2
+        width = (count + 7) // 8
+        before = bytes(raw[at : at + width])
+        at += width
+        after = before
+        if kind in events.UPDATES:
+            after = bytes(raw[at : at + width])
+            at += width
+        shape = table.shape or self._complete(table, segment, event)
+        if at > segment.end[event] or count != len(shape.columns):
+            raise unreadable(segment, event, "the rows have another number of columns than their map")
+        same = (
+            group
+            for group in touched.values()
+            if group.shape is shape and group.before == before and group.after == after
+        )
+        group = next(same, None) or Group(shape, before, after)
+        touched[id(group)] = group
+        table.seen[kind] = bytes(raw[begin:at]), group
+        return at, group
+
+
+def others(segment: Segment) -> list[int]:
+    """Events beside maps and rows that need a look; the BEGIN and COMMIT of transactions do not."""
+    chosen = _OTHERS[segment.kind]
+    chosen &= ~_is_bracket(segment)
+    places: list[int] = np.flatnonzero(chosen).tolist()
+    return places
+
+
+def _is_bracket(segment: Segment) -> Bools:
+    # Behind the empty or named database stand a zero and the word; nothing else ends like this.
+    words = at_every_byte(segment.data, "<u8")[np.maximum(segment.end - 8, 0)]
+    begin = (words >> np.uint64(16)) == int.from_bytes(b"\0BEGIN", "little")
+    commit = (words >> np.uint64(8)) == int.from_bytes(b"\0COMMIT", "little")
+    is_bracket: Bools = (segment.kind == events.QUERY) & (begin | commit)
+    return is_bracket
+
+
+def unreadable(segment: Segment, event: int, reason: str) -> SourceError:
+    return UnsupportedBinlogEvent(
+        f"row events of the log cannot be read: {reason}", file=segment.file, pos=int(segment.pos[event])
+    )

@@ -1,0 +1,62 @@
+"""What a reader of the log is asked for; plain data, safe to send to a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from penstock.formats.change import ImageRule, TableName
+from penstock.ingest.mysql.definition import TableDefinition
+from penstock.ingest.mysql.values.rules import ValueRules
+
+
+class TableChoice(Protocol):
+    """Which tables are captured. Asked once a table; must pickle."""
+
+    def takes(self, database: str, table: str) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class EveryTable:
+    def takes(self, database: str, table: str) -> bool:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class TheseTables:
+    names: frozenset[tuple[str, str]]
+
+    def takes(self, database: str, table: str) -> bool:
+        return (database, table) in self.names
+
+
+class Definitions(Protocol):
+    """Table definitions as they were at a place of the log."""
+
+    def definition_at(self, name: tuple[str, str], file: str, pos: int) -> TableDefinition | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class NoDefinitions:
+    """For logs whose maps carry names: TINYINT(1) then reads as TINYINT, and comments are missing."""
+
+    def definition_at(self, name: tuple[str, str], file: str, pos: int) -> TableDefinition | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeOptions:
+    """`images` says which rows of an update are wanted, a table; `partial_images` lets absent columns be null."""
+
+    choice: TableChoice = EveryTable()
+    definitions: Definitions = NoDefinitions()
+    rules: ValueRules = field(default_factory=ValueRules)
+    default_images: ImageRule = field(default_factory=ImageRule)
+    images: Mapping[TableName, ImageRule] = field(default_factory=dict)
+    partial_images: bool = False
+
+    def image_rule(self, definition: TableDefinition) -> ImageRule:
+        known = self.images.get(definition.name)
+        default = self.default_images
+        return known or ImageRule(default.before_images, default.watch.union(definition.primary_key))

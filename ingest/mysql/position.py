@@ -1,0 +1,166 @@
+"""Where in the log one is: a place in a file, and the set of transactions before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FIRST_EVENT = 4  # after the four bytes of the file's magic
+
+
+@dataclass(frozen=True, slots=True)
+class LogPosition:
+    """Always a transaction's start; `skip_events` row events of that transaction are done already.
+
+    `gtid` is the set of all transactions before this place, empty where the server keeps none.
+    """
+
+    file: str
+    pos: int
+    gtid: str = ""
+    skip_events: int = 0
+    time_ms: int = 0
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Comparable among positions of one server."""
+        return file_number(self.file), self.pos, self.skip_events
+
+    def is_before(self, other: LogPosition) -> bool:
+        return self.order < other.order
+
+    def at(self, pos: int, gtid: str | None = None) -> LogPosition:
+        return replace(self, pos=pos, gtid=self.gtid if gtid is None else gtid, skip_events=0)
+
+    def to_json(self) -> dict[str, object]:
+        known: dict[str, object] = {"file": self.file, "pos": self.pos}
+        known |= {"gtid": self.gtid} if self.gtid else {}
+        known |= {"skip_events": self.skip_events} if self.skip_events else {}
+        return known | ({"ts": self.time_ms} if self.time_ms else {})
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, object]) -> LogPosition:
+        file, pos, gtid = value.get("file"), value.get("pos"), value.get("gtid", "")
+        skip, time_ms = value.get("skip_events", 0), value.get("ts", 0)
+        match file, pos, gtid, skip, time_ms:
+            case str(), int(), str(), int(), int():
+                return cls(file, pos, gtid, skip, time_ms)
+        raise ConfigError("this is no log position", value=dict(value))
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.pos}" + (f"+{self.skip_events}" if self.skip_events else "")
+
+
+def file_number(file: str) -> int:
+    """The running number at the end of a log file's name; it keeps counting past six digits."""
+    digits = file.rpartition(".")[2]
+    if not digits.isdigit():
+        raise ConfigError("a log file's name ends in a number", file=file)
+    return int(digits)
+
+
+class TransactionSet(Protocol):
+    """What both servers' sets can say; a transaction is named as its GTID event names it."""
+
+    def holds(self, transaction: str) -> bool: ...
+    def add(self, transaction: str) -> None: ...
+    def __bool__(self) -> bool: ...
+    def __str__(self) -> str: ...
+
+
+class MySqlGtidSet:
+    """`uuid:1-5:7,uuid:tag:3`, as intervals a (uuid, tag)."""
+
+    def __init__(self, text: str = "") -> None:
+        self._intervals: dict[str, list[tuple[int, int]]] = {}
+        for part in "".join(text.split()).lower().split(","):
+            if part:
+                self._read(part)
+
+    def _read(self, part: str) -> None:
+        uuid, *pieces = part.split(":")
+        source = uuid
+        for piece in pieces:
+            first, _, last = piece.partition("-")
+            if first.isdigit() and (not last or last.isdigit()):
+                self._insert(source, int(first), int(last or first))
+            elif last or not piece:
+                raise ConfigError("this is no GTID set", gtid=part)
+            else:
+                source = f"{uuid}:{piece}"
+
+    def _insert(self, source: str, first: int, last: int) -> None:
+        known = self._intervals.setdefault(source, [])
+        if known and known[-1][0] <= first <= known[-1][1] + 1:
+            known[-1] = (known[-1][0], max(known[-1][1], last))
+            return
+        merged: list[tuple[int, int]] = []
+        for low, high in sorted([*known, (first, last)]):
+            if merged and low <= merged[-1][1] + 1:
+                merged[-1] = (merged[-1][0], max(merged[-1][1], high))
+            else:
+                merged.append((low, high))
+        self._intervals[source] = merged
+
+    def add(self, transaction: str) -> None:
+        source, _, number = transaction.lower().rpartition(":")
+        self._insert(source, int(number), int(number))
+
+    def holds(self, transaction: str) -> bool:
+        source, _, number = transaction.lower().rpartition(":")
+        return any(low <= int(number) <= high for low, high in self._intervals.get(source, ()))
+
+    def contains(self, other: MySqlGtidSet) -> bool:
+        return all(
+            any(mine_low <= low and high <= mine_high for mine_low, mine_high in self._intervals.get(source, ()))
+            for source, intervals in other._intervals.items()
+            for low, high in intervals
+        )
+
+    def intervals(self) -> dict[str, list[tuple[int, int]]]:
+        return {source: list(intervals) for source, intervals in self._intervals.items()}
+
+    def __bool__(self) -> bool:
+        return bool(self._intervals)
+
+    def __str__(self) -> str:
+        return ",".join(
+            ":".join([source, *(f"{low}-{high}" if high > low else str(low) for low, high in intervals)])
+            for source, intervals in sorted(self._intervals.items())
+        )
+
+
+class MariaDbGtidSet:
+    """`domain-server-sequence` of the last transaction in each domain: everything up to it is held."""
+
+    def __init__(self, text: str = "") -> None:
+        self._last: dict[int, tuple[int, int]] = {}
+        for part in "".join(text.split()).split(","):
+            if part:
+                self.add(part)
+
+    def add(self, transaction: str) -> None:
+        numbers = transaction.split("-")
+        if len(numbers) != 3 or not all(number.isdigit() for number in numbers):
+            raise ConfigError("this is no GTID", gtid=transaction)
+        domain, server, sequence = map(int, numbers)
+        self._last[domain] = (server, sequence)
+
+    def holds(self, transaction: str) -> bool:
+        domain, _, sequence = map(int, transaction.split("-"))
+        return domain in self._last and sequence <= self._last[domain][1]
+
+    def __bool__(self) -> bool:
+        return bool(self._last)
+
+    def __str__(self) -> str:
+        return ",".join(f"{domain}-{server}-{sequence}" for domain, (server, sequence) in sorted(self._last.items()))
+
+
+def transaction_set(text: str, *, mariadb: bool) -> TransactionSet:
+    return MariaDbGtidSet(text) if mariadb else MySqlGtidSet(text)

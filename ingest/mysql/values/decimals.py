@@ -1,0 +1,107 @@
+"""DECIMAL out of its packed form: groups of nine digits, by arithmetic on whole columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.ingest.mysql.bytesview import big_endian_at, gathered
+from penstock.ingest.mysql.values.arrays import fixed, texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.ingest.mysql.bytesview import Bools, Bytes, Int64s
+
+MAX_PRECISION = 38  # of decimal128 and of the table; a wider column is text
+_BYTES_OF_DIGITS = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
+UInt64s = npt.NDArray[np.uint64]
+
+
+def packed_size(precision: int, scale: int) -> int:
+    return sum(_BYTES_OF_DIGITS[digits] for digits in _groups(precision, scale))
+
+
+def _groups(precision: int, scale: int) -> Iterator[int]:
+    """Digits of each group: the integer's short group first, the fraction's last."""
+    whole, whole_rest = divmod(precision - scale, 9)
+    part, part_rest = divmod(scale, 9)
+    yield whole_rest
+    yield from [9] * (whole + part)
+    yield part_rest
+
+
+def decimals(data: Bytes, start: Int64s, null: Bools, precision: int, scale: int) -> pa.Array:
+    """decimal128 of the packed cells, or text for columns too wide for it."""
+    width = packed_size(precision, scale)
+    packed = gathered(data, start, width)
+    negative = packed[:, 0] < 0x80
+    packed[:, 0] ^= 0x80
+    packed[negative] ^= 0xFF
+    groups = list(_group_values(packed, precision, scale))
+    if precision > MAX_PRECISION:
+        return _plain_texts(groups, negative, null, precision, scale)
+    return fixed(pa.decimal128(precision, scale), _as_128_bits(groups, negative), null)
+
+
+def _group_values(packed: Bytes, precision: int, scale: int) -> Iterator[tuple[int, Int64s]]:
+    # The matrix is read as one buffer; the spare bytes keep the last cell's read inside it.
+    flat = np.concatenate([packed.reshape(-1), np.zeros(8, np.uint8)])
+    at = np.arange(len(packed), dtype=np.int64) * packed.shape[1]
+    for digits in _groups(precision, scale):
+        if size := _BYTES_OF_DIGITS[digits]:
+            yield digits, big_endian_at(flat, at, size).astype(np.int64)
+            at = at + size
+
+
+def _as_128_bits(groups: list[tuple[int, Int64s]], negative: Bools) -> UInt64s:
+    """Two's complement, low half first. Up to 18 digits one half does; beyond, four limbs of 32 bits carry."""
+    if sum(digits for digits, _ in groups) <= 18:
+        value = np.zeros(len(negative), np.int64)
+        for digits, group in groups:
+            value = value * 10**digits + group
+        value = np.where(negative, -value, value)
+        return np.stack([value, value >> 63], axis=1).view(np.uint64)
+    limbs = np.zeros((4, len(negative)), np.uint64)
+    for digits, group in groups:
+        _multiply_add(limbs, 10**digits, group)
+    low, high = limbs[0] | limbs[1] << np.uint64(32), limbs[2] | limbs[3] << np.uint64(32)
+    inverted = ~low + np.uint64(1)
+    return np.stack([np.where(negative, inverted, low), np.where(negative, ~high + (inverted == 0), high)], axis=1)
+
+
+def _multiply_add(limbs: UInt64s, factor: int, addend: Int64s) -> None:
+    carry = addend.astype(np.uint64)
+    for limb in limbs:
+        total = limb * np.uint64(factor) + carry
+        limb[:] = total & np.uint64(0xFFFFFFFF)
+        carry = total >> np.uint64(32)
+
+
+def _plain_texts(
+    groups: list[tuple[int, Int64s]], negative: Bools, null: Bools, precision: int, scale: int
+) -> pa.Array:
+    """The digits as the server prints them: no leading zeros, the scale in full."""
+    whole = precision - scale
+    digits = np.empty((len(negative), precision), np.uint8)
+    column = 0
+    for size, value in groups:
+        for place in range(column + size - 1, column - 1, -1):
+            value, digit = np.divmod(value, 10)
+            digits[:, place] = digit
+        column += size
+    width = 1 + max(whole, 1) + (1 + scale if scale else 0)
+    matrix = np.zeros((len(negative), width), np.uint8)
+    matrix[:, 1 + max(whole, 1) - whole : 1 + max(whole, 1)] = digits[:, :whole]
+    matrix[:, width - scale :] = digits[:, whole:]
+    keep = np.ones(matrix.shape, np.bool_)
+    keep[:, 0] = negative
+    keep[:, 1 : max(whole, 1)] = np.logical_or.accumulate(matrix[:, 1 : max(whole, 1)] > 0, axis=1)
+    matrix += ord("0")
+    matrix[:, 0] = ord("-")
+    if scale:
+        matrix[:, width - scale - 1] = ord(".")
+    return texts(matrix, keep, null)

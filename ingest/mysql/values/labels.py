@@ -1,0 +1,63 @@
+"""ENUM, SET and BIT: small numbers in the log, texts or bytes for everybody else."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.ingest.mysql.values.arrays import booleans, of_offsets, padded, validity
+
+if TYPE_CHECKING:
+    from penstock.ingest.mysql.bytesview import Bools, Bytes, Int64s
+    from penstock.ingest.mysql.values.rules import Cells
+
+_MEMBERS = pa.list_(pa.string())
+
+
+def enum_labels(numbers: Int64s, null: Bools, cells: Cells) -> pa.Array:
+    """Labels count from 1; 0 is the empty text of a value the server could not take."""
+    labels = ("", *cells.column.type.labels)
+    known = np.where(null, 0, numbers)
+    if len(known) and known.max() >= len(labels):
+        cells.refuse(f"label {known.max()} of {len(labels) - 1}", "ENUM has no such label")
+    return pa.array(labels, pa.string()).take(pa.array(known, mask=null))
+
+
+def set_members(masks: Int64s, null: Bools, cells: Cells) -> pa.Array:
+    """A bit a label, the first label lowest; no bit is the empty list."""
+    labels = cells.column.type.labels
+    distinct, place = np.unique(np.where(null, 0, masks), return_inverse=True)
+    if len(distinct) and int(distinct[-1]) >> len(labels):
+        cells.refuse(f"mask {int(distinct[-1])} over {len(labels)} labels", "SET has no such label")
+    members = [[label for bit, label in enumerate(labels) if int(mask) >> bit & 1] for mask in distinct]
+    return pa.array(members, _MEMBERS).take(pa.array(place.reshape(-1), mask=null))
+
+
+def split_members(texts: pa.Array) -> pa.Array:
+    """Members of `a,b` texts: a label cannot hold a comma."""
+    parted = pc.split_pattern(texts, ",")
+    empty = pc.fill_null(pc.equal(texts, ""), fill_value=False)
+    if not pc.any(empty).as_py():
+        return parted
+    return pc.if_else(empty, pa.scalar([], _MEMBERS), parted)
+
+
+def bits(data: Bytes, start: Int64s, length: Int64s, null: Bools, size: int) -> pa.Array:
+    """BIT(1) as truth, wider ones as their bytes, most significant first."""
+    width = (size + 7) // 8
+    if size == 1:
+        return booleans(data[np.where(null, 0, start)] > 0, null)
+    return same_width(padded(data, np.where(null, 0, start), np.where(null, 0, length), width), null)
+
+
+def same_width(matrix: Bytes, null: Bools) -> pa.Array:
+    """Binaries that are all of one width."""
+    offsets = np.arange(len(matrix) + 1, dtype=np.int64) * matrix.shape[1]
+    if validity(null) is None:
+        return of_offsets(pa.binary(), matrix.reshape(-1), offsets, null)
+    return pc.if_else(
+        pa.array(~null), of_offsets(pa.binary(), matrix.reshape(-1), offsets, np.zeros_like(null)), pa.scalar(None)
+    )

@@ -1,0 +1,71 @@
+"""Character data, bytes and what is made of them: decoded once for every distinct value."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from penstock.formats.geometry import geojson
+from penstock.ingest.mysql.values.json_text import json_text
+from penstock.ingest.mysql.values.rules import UNREADABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.ingest.mysql.charsets import Charset
+    from penstock.ingest.mysql.values.rules import Cells
+
+
+def decoded(raw: pa.Array, charset: Charset, cells: Cells) -> pa.Array:
+    """Strings of bytes in the column's character set."""
+    if not charset.is_utf8:
+        return by_distinct(raw, charset.decode, pa.string())
+    try:
+        return raw.cast(pa.string())
+    except pa.ArrowInvalid:
+        cells.oddities[UNREADABLE] += 1
+        return by_distinct(raw, lambda text: text.decode("utf-8", "replace"), pa.string())
+
+
+def by_distinct(raw: pa.Array, convert: Callable[[bytes], object], kind: pa.DataType) -> pa.Array:
+    """`convert` for every distinct value; nulls stay."""
+    encoded = raw.dictionary_encode()
+    values = pa.array([convert(value) for value in encoded.dictionary.to_pylist()], kind)
+    return values.take(encoded.indices)
+
+
+def geometries(raw: pa.Array, cells: Cells) -> pa.Array:
+    """GeoJSON text of the server's own form: the SRID in four bytes, then WKB."""
+
+    def text(value: bytes) -> str | None:
+        try:
+            return geojson(value[4:], int.from_bytes(value[:4], "little"))
+        except ValueError:
+            cells.oddities[UNREADABLE] += 1
+            return None
+
+    return by_distinct(raw, text, pa.string())
+
+
+def vectors(raw: pa.Array) -> pa.Array:
+    """VECTOR: its numbers, four bytes each."""
+
+    def numbers(value: bytes) -> list[float]:
+        return list(struct.unpack(f"<{len(value) // 4}f", value[: len(value) // 4 * 4]))
+
+    return by_distinct(raw, numbers, pa.list_(pa.float32()))
+
+
+def jsons(raw: pa.Array, cells: Cells) -> pa.Array:
+    """The server's own text of its binary JSON. A Python object a document: there is no columnar way through a tree."""
+
+    def text(value: bytes) -> str | None:
+        try:
+            return json_text(value)
+        except ValueError:
+            cells.oddities[UNREADABLE] += 1
+            return None
+
+    return by_distinct(raw, text, pa.string())

@@ -1,0 +1,170 @@
+"""Dates and times. Both sources come here with the parts as numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.ingest.mysql.values.arrays import fixed, texts
+from penstock.ingest.mysql.values.rules import TIME_OUT_OF_DAY, ZERO_DATE
+
+if TYPE_CHECKING:
+    from penstock.ingest.mysql.bytesview import Bools, Bytes, Int64s
+    from penstock.ingest.mysql.values.rules import Cells
+
+_DAY_US = 86_400_000_000
+_DAYS = np.array([0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A point of the calendar, part by part, as MySQL has it: any part may be zero."""
+
+    year: Int64s
+    month: Int64s
+    day: Int64s
+    hour: Int64s
+    minute: Int64s
+    second: Int64s
+    micro: Int64s
+
+    @classmethod
+    def of_dates(cls, year: Int64s, month: Int64s, day: Int64s) -> Parts:
+        zero = np.zeros(len(year), np.int64)
+        return cls(year, month, day, zero, zero, zero, zero)
+
+    @classmethod
+    def of_instants(cls, seconds: Int64s, micro: Int64s) -> Parts:
+        """Of seconds since the epoch, where all zero is MySQL's zero date."""
+        days, rest = np.divmod(seconds, 86_400)
+        year, month, day = _civil(days)
+        zero = (seconds == 0) & (micro == 0)
+        year, month, day = (np.where(zero, 0, part) for part in (year, month, day))
+        return cls(year, month, day, rest // 3600, rest // 60 % 60, rest % 60, micro)
+
+    def is_real(self) -> Bools:
+        """Whether the calendar has such a day. Year 0 counts as a zero date, as the text `0000` does."""
+        leap = (self.year % 4 == 0) & ((self.year % 100 != 0) | (self.year % 400 == 0))
+        month = np.clip(self.month, 0, 12)
+        last = np.where((month == 2) & ~leap, 28, _DAYS[month])
+        real: Bools = (self.year > 0) & (month == self.month) & (self.day > 0) & (self.day <= last)
+        return real
+
+    def days(self) -> Int64s:
+        """Days since 1970-01-01 of real dates (others: no meaning)."""
+        early = self.month <= 2
+        year = self.year - early
+        era = year // 400
+        of_era = year - era * 400
+        of_year = (153 * (self.month + np.where(early, 9, -3)) + 2) // 5 + self.day - 1
+        days: Int64s = era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
+        return days
+
+    def micros(self) -> Int64s:
+        seconds = self.days() * 86_400 + self.hour * 3600 + self.minute * 60 + self.second
+        micros: Int64s = seconds * 1_000_000 + self.micro
+        return micros
+
+
+def _civil(days: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+    shifted = days + 719_468
+    era = shifted // 146_097
+    of_era = shifted - era * 146_097
+    year = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * year + year // 4 - year // 100)
+    shifted_month = (5 * of_year + 2) // 153
+    day = of_year - (153 * shifted_month + 2) // 5 + 1
+    month = np.where(shifted_month < 10, shifted_month + 3, shifted_month - 9)
+    return year + era * 400 + (month <= 2), month, day
+
+
+def dates(parts: Parts, null: Bools, cells: Cells) -> pa.Array:
+    if cells.rules.zero_date == "text":
+        return _calendar_texts(parts, null, clock=False, digits=0)
+    odd, null = _zero_dates(parts, null, cells)
+    return fixed(pa.date32(), np.where(odd | null, 0, parts.days()).astype(np.int32), null)
+
+
+def datetimes(parts: Parts, null: Bools, cells: Cells) -> pa.Array:
+    """DATETIME without a zone, TIMESTAMP as an instant (UTC)."""
+    if cells.rules.zero_date == "text":
+        return _calendar_texts(parts, null, clock=True, digits=cells.column.type.size or 0)
+    odd, null = _zero_dates(parts, null, cells)
+    kind = pa.timestamp("us", tz="UTC" if cells.column.type.base == "timestamp" else None)
+    return fixed(kind, np.where(odd | null, 0, parts.micros()), null)
+
+
+def _zero_dates(parts: Parts, null: Bools, cells: Cells) -> tuple[Bools, Bools]:
+    """Which dates are odd, and which cells are null once the rule has been applied to them."""
+    odd = ~parts.is_real() & ~null
+    if not odd.any():
+        return odd, null
+    if cells.rules.zero_date == "error":
+        place = int(np.flatnonzero(odd)[0])
+        cells.refuse(f"{parts.year[place]:04}-{parts.month[place]:02}-{parts.day[place]:02}", "no such date")
+    cells.oddities[ZERO_DATE] += int(odd.sum())
+    becomes_null = cells.column.nullable and cells.rules.zero_date == "null"
+    return odd, null | odd if becomes_null else null
+
+
+def times(micros: Int64s, negative: Bools, null: Bools, cells: Cells) -> pa.Array:
+    """TIME as time of day; what is none, below zero or from 24 hours on, goes by the rule.
+
+    `micros` is the absolute value: MySQL knows a negative zero.
+    """
+    if cells.rules.time == "text":
+        return _clock_texts(micros, negative, null, cells.column.type.size or 0)
+    odd = (negative | (micros >= _DAY_US)) & ~null
+    if odd.any():
+        if cells.rules.time == "error":
+            place = int(np.flatnonzero(odd)[0])
+            sign = "-" if negative[place] else ""
+            cells.refuse(f"{sign}{micros[place] / 3.6e9:.6f} hours", "not a time of day")
+        cells.oddities[TIME_OUT_OF_DAY] += int(odd.sum())
+        # A NOT NULL column has no other place for it than midnight.
+        null = null | odd if cells.column.nullable else null
+    return fixed(pa.time64("us"), np.where(odd | null, 0, micros), null)
+
+
+def _digits(matrix: Bytes, column: int, value: Int64s, width: int) -> None:
+    for place in range(column + width - 1, column - 1, -1):
+        value, digit = np.divmod(value, 10)
+        matrix[:, place] = digit + ord("0")
+
+
+def _fraction(matrix: Bytes, column: int, micro: Int64s, digits: int) -> None:
+    if digits:
+        matrix[:, column] = ord(".")
+        _digits(matrix, column + 1, micro // 10 ** (6 - digits), digits)
+
+
+def _calendar_texts(parts: Parts, null: Bools, *, clock: bool, digits: int) -> pa.Array:
+    """`YYYY-MM-DD[ HH:MM:SS[.f]]`, as the server prints them, zero parts included."""
+    width = (20 + digits if digits else 19) if clock else 10
+    matrix = np.empty((len(null), width), np.uint8)
+    matrix[:, :10] = np.frombuffer(b"    -  -  ", np.uint8)
+    for column, value, size in ((0, parts.year, 4), (5, parts.month, 2), (8, parts.day, 2)):
+        _digits(matrix, column, value, size)
+    if clock:
+        matrix[:, 10:19] = np.frombuffer(b"   :  :  ", np.uint8)
+        for column, value in ((11, parts.hour), (14, parts.minute), (17, parts.second)):
+            _digits(matrix, column, value, 2)
+        _fraction(matrix, 19, parts.micro, digits)
+    return texts(matrix, np.ones(matrix.shape, np.bool_), null)
+
+
+def _clock_texts(micros: Int64s, negative: Bools, null: Bools, digits: int) -> pa.Array:
+    """`[-]HH:MM:SS[.f]` with a third digit of hours where it is needed."""
+    matrix = np.empty((len(null), 10 + (digits + 1 if digits else 0)), np.uint8)
+    matrix[:, :10] = np.frombuffer(b"-   :  :  ", np.uint8)
+    seconds, micro = np.divmod(np.where(null, 0, micros), 1_000_000)
+    for column, value, size in ((1, seconds // 3600, 3), (5, seconds // 60 % 60, 2), (8, seconds % 60, 2)):
+        _digits(matrix, column, value, size)
+    _fraction(matrix, 10, micro, digits)
+    keep = np.ones(matrix.shape, np.bool_)
+    keep[:, 0] = negative
+    keep[:, 1] = seconds >= 360_000
+    return texts(matrix, keep, null)

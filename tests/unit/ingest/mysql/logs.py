@@ -1,0 +1,38 @@
+"""Reading the recorded logs of `tests/data/mysql/log`: one workload, through two servers with several settings."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+from penstock.formats.change import ChangeBatch
+from penstock.ingest.mysql.log.decode import Decoder
+from penstock.ingest.mysql.log.files import file_segments
+from penstock.ingest.mysql.log.options import DecodeOptions
+from penstock.ingest.mysql.log.unpack import unpacked
+
+LOGS = Path(__file__).resolve().parents[3] / "data" / "mysql" / "log"
+KINDS = "+I", "-U", "+U", "-D"
+
+
+def batches(name: str, options: DecodeOptions, block_bytes: int = 1 << 20) -> list[ChangeBatch]:
+    decoder = Decoder(options)
+    return [
+        batch
+        for segment in file_segments(LOGS / f"{name}.000001", block_bytes=block_bytes)
+        for plain in unpacked(segment, block_bytes)
+        for batch in decoder.decode(plain)
+    ]
+
+
+def changes(found: list[ChangeBatch]) -> dict[str, list[tuple[str, dict[str, object]]]]:
+    """Kind and row of every change, table by table, in the order of (pos, sub)."""
+    ordered = defaultdict(list)
+    for batch in found:
+        rows = batch.columns.to_pylist()
+        for place, row in enumerate(rows):
+            key = (int(batch.pos[place]), int(batch.sub[place]))
+            ordered[str(batch.schema.table)].append((key, KINDS[batch.kinds[place]], row))
+    return {
+        table: [(kind, row) for _, kind, row in sorted(rows, key=lambda row: row[0])] for table, rows in ordered.items()
+    }

@@ -1,0 +1,106 @@
+"""The walk over many events against a walk over one byte after another."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.ingest.mysql.log.lanes import Layout, walk
+from penstock.ingest.mysql.values.arrays import spare
+
+Row = list[bytes | None]
+layouts = st.lists(st.sampled_from([0, 1, 2, 3, 5, 8, -1, -2, -3, -4]), min_size=1, max_size=20).map(tuple)
+
+
+def random_row(widths: tuple[int, ...], dice: random.Random) -> Row:
+    null_share = dice.choice([0, 0, 0.3])
+    return [
+        None if dice.random() < null_share else dice.randbytes(width if width >= 0 else dice.choice([0, 3, 40]))
+        for width in widths
+    ]
+
+
+def stored(row: Row, widths: tuple[int, ...]) -> bytes:
+    nulls = bytearray((len(row) + 7) // 8)
+    body = b""
+    for place, (cell, width) in enumerate(zip(row, widths, strict=True)):
+        if cell is None:
+            nulls[place // 8] |= 1 << place % 8
+        else:
+            body += cell if width >= 0 else len(cell).to_bytes(-width, "little") + cell
+    return bytes(nulls) + body
+
+
+def place_events(events: list[list[Row]], widths: list[tuple[int, ...]]) -> tuple[bytes, np.ndarray, np.ndarray]:
+    data, start, end = b"", [], []
+    for rows in events:
+        data += b"head"
+        start.append(len(data))
+        for number, row in enumerate(rows):
+            data += stored(row, widths[number % len(widths)])
+        end.append(len(data))
+    return data, np.array(start, np.int64), np.array(end, np.int64)
+
+
+def cells_of(images: object, data: np.ndarray, image: int) -> Row:
+    row: Row = []
+    for column in range(len(images.layout.widths)):  # type: ignore[attr-defined]
+        at, length = images.cells(column)  # type: ignore[attr-defined]
+        null = images.null[column, image]  # type: ignore[attr-defined]
+        row.append(None if null else data[at[image] : at[image] + length[image]].tobytes())
+    return row
+
+
+@given(layouts, st.lists(st.integers(0, 9), min_size=1, max_size=30), st.integers(0, 2**32))
+def test_every_row_of_every_event_is_found_in_order(widths: tuple[int, ...], sizes: list[int], seed: int) -> None:
+    dice = random.Random(seed)
+    events = [[random_row(widths, dice) for _ in range(size)] for size in sizes]
+    raw, start, end = place_events(events, [widths])
+    data = spare(raw)
+    images = walk(data, start, end, [Layout(widths)])[0]
+    wanted = [(event, number, row) for event, rows in enumerate(events) for number, row in enumerate(rows)]
+    assert list(zip(images.lane.tolist(), images.step.tolist(), strict=True)) == [(e, n) for e, n, _ in wanted]
+    for image, (_, _, row) in enumerate(wanted):
+        assert cells_of(images, data, image) == row
+
+
+def test_images_before_and_after_may_be_laid_out_apart() -> None:
+    widths = [(4,), (-1, 2)]
+    events = [[[b"aaaa"], [b"x", b"11"], [b"bbbb"], [None, b"22"]]]
+    raw, start, end = place_events(events, widths)
+    before, after = walk(spare(raw), start, end, [Layout(w) for w in widths])
+    assert [cells_of(before, spare(raw), image) for image in range(2)] == [[b"aaaa"], [b"bbbb"]]
+    assert [cells_of(after, spare(raw), image) for image in range(2)] == [[b"x", b"11"], [None, b"22"]]
+
+
+def test_chosen_images_keep_their_cells() -> None:
+    widths = (4, -1, 2, 8)
+    dice = random.Random(7)
+    rows = [random_row(widths, dice) for _ in range(20)]
+    raw, start, end = place_events([rows], [widths])
+    images = walk(spare(raw), start, end, [Layout(widths)])[0].chosen(np.array([3, 17]))
+    assert [cells_of(images, spare(raw), image) for image in range(2)] == [rows[3], rows[17]]
+
+
+@pytest.mark.parametrize("shift", [-1, 1])
+def test_an_area_that_ends_within_a_row_is_refused(shift: int) -> None:
+    raw, start, end = place_events([[[b"1234"], [b"5678"]]], [(4,)])
+    with pytest.raises(ValueError, match="does not end"):
+        walk(spare(raw), start, end + shift, [Layout((4,))])
+
+
+@given(st.binary(min_size=10, max_size=300), layouts)
+def test_garbage_is_a_value_or_index_error(raw: bytes, widths: tuple[int, ...]) -> None:
+    try:
+        walk(spare(raw), np.array([0]), np.array([len(raw)]), [Layout(widths)])
+    except (ValueError, IndexError):
+        pass
+
+
+def test_an_empty_layout_does_not_walk_for_ever() -> None:
+    with pytest.raises(ValueError, match="does not end"):
+        walk(spare(b"abc"), np.array([0]), np.array([3]), [Layout(())])

@@ -1,0 +1,184 @@
+"""The functions that both sources share, against Python's own arithmetic."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.ingest.mysql.definition import Column
+from penstock.ingest.mysql.errors import ValueOutOfRange
+from penstock.ingest.mysql.types import MySqlType, parse_type
+from penstock.ingest.mysql.values import temporal
+from penstock.ingest.mysql.values.arrays import slices, spare
+from penstock.ingest.mysql.values.decimals import decimals, packed_size
+from penstock.ingest.mysql.values.labels import bits, enum_labels, set_members
+from penstock.ingest.mysql.values.rules import Cells, ValueRules
+
+pa = pytest.importorskip("pyarrow")
+DAY_US = 86_400_000_000
+
+
+def cells(kind: str, *, nullable: bool = True, labels: tuple[str, ...] = (), **rules: str) -> Cells:
+    parsed = MySqlType(kind, labels=labels) if labels else parse_type(kind)
+    return Cells(Column("c", parsed, nullable), "d.t", ValueRules(**rules))  # type: ignore[arg-type]
+
+
+def no_nulls(count: int) -> np.ndarray:
+    return np.zeros(count, np.bool_)
+
+
+def numbers(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+@given(st.lists(st.dates(), min_size=1))
+def test_every_real_date_is_itself(days: list[dt.date]) -> None:
+    parts = temporal.Parts.of_dates(*(numbers(*(getattr(d, name) for d in days)) for name in ("year", "month", "day")))
+    assert temporal.dates(parts, no_nulls(len(days)), cells("date")).to_pylist() == days
+
+
+@given(st.lists(st.datetimes(dt.datetime(1970, 1, 1, 0, 0, 1), dt.datetime(2106, 1, 1)), min_size=1))
+def test_every_instant_is_itself(moments: list[dt.datetime]) -> None:
+    seconds = [int((m - dt.datetime(1970, 1, 1)).total_seconds() // 1) for m in moments]
+    parts = temporal.Parts.of_instants(numbers(*seconds), numbers(*(m.microsecond for m in moments)))
+    found = temporal.datetimes(parts, no_nulls(len(moments)), cells("timestamp(6)"))
+    assert found.type == pa.timestamp("us", "UTC")
+    assert found.cast(pa.timestamp("us")).to_pylist() == moments
+
+
+ODD_DATES = [(0, 0, 0), (2024, 0, 10), (2024, 2, 0), (2023, 2, 29), (2024, 13, 1), (2024, 4, 31), (0, 1, 1)]
+
+
+def odd_dates() -> temporal.Parts:
+    return temporal.Parts.of_dates(*(numbers(*column) for column in zip(*ODD_DATES, strict=True)))
+
+
+def test_zero_and_impossible_dates_are_null_and_counted() -> None:
+    of = cells("date")
+    assert temporal.dates(odd_dates(), no_nulls(7), of).null_count == 7
+    assert of.oddities == {"zero-date": 7}
+
+
+def test_zero_dates_of_a_not_null_column_are_the_epoch() -> None:
+    found = temporal.dates(odd_dates(), no_nulls(7), cells("date", nullable=False))
+    assert found.to_pylist() == [dt.date(1970, 1, 1)] * 7
+
+
+def test_zero_dates_stay_texts_when_texts_are_asked_for() -> None:
+    found = temporal.dates(odd_dates(), no_nulls(7), cells("date", zero_date="text"))
+    assert found.to_pylist() == [f"{y:04}-{m:02}-{d:02}" for y, m, d in ODD_DATES]
+
+
+def test_a_strict_rule_names_column_and_value_of_a_zero_date() -> None:
+    with pytest.raises(ValueOutOfRange, match="2024-00-10") as caught:
+        temporal.dates(
+            temporal.Parts.of_dates(numbers(2024), numbers(0), numbers(10)),
+            no_nulls(1),
+            cells("date", zero_date="error"),
+        )
+    assert caught.value.facts["column"] == "c"
+
+
+def test_an_instant_of_zero_seconds_with_a_fraction_is_no_zero_date() -> None:
+    parts = temporal.Parts.of_instants(numbers(0, 0), numbers(0, 10))
+    found = temporal.datetimes(parts, no_nulls(2), cells("timestamp(6)")).cast(pa.timestamp("us"))
+    assert found.to_pylist() == [None, dt.datetime(1970, 1, 1, 0, 0, 0, 10)]
+
+
+def test_times_outside_of_a_day_are_null_and_counted_but_texts_keep_them() -> None:
+    micros = numbers(0, DAY_US - 1, DAY_US, 838 * 3_600_000_000, 1)
+    negative = np.array([False, False, False, False, True])
+    of = cells("time(6)")
+    assert temporal.times(micros, negative, no_nulls(5), of).to_pylist() == [
+        dt.time(0),
+        dt.time(23, 59, 59, 999_999),
+        None,
+        None,
+        None,
+    ]
+    assert of.oddities == {"time-out-of-day": 3}
+    assert temporal.times(micros, negative, no_nulls(5), cells("time(6)", time="text")).to_pylist() == [
+        "00:00:00.000000",
+        "23:59:59.999999",
+        "24:00:00.000000",
+        "838:00:00.000000",
+        "-00:00:00.000001",
+    ]
+    with pytest.raises(ValueOutOfRange):
+        temporal.times(micros, negative, no_nulls(5), cells("time(6)", time="error"))
+
+
+def packed(value: Decimal, precision: int, scale: int) -> bytes:
+    """The server's packing, digit by digit."""
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    text = "".join(map(str, digits)) + "0" * (exponent + scale)
+    text = text.rjust(precision, "0")
+    whole, part = text[: precision - scale], text[precision - scale :]
+    sizes = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
+    groups = [whole[: len(whole) % 9]] + [whole[i : i + 9] for i in range(len(whole) % 9, len(whole), 9)]
+    groups += [part[i : i + 9] for i in range(0, len(part), 9)]
+    raw = bytearray(b"".join(int(g).to_bytes(sizes[len(g)], "big") for g in groups if g))
+    raw[0] ^= 0x80
+    return bytes(byte ^ 0xFF for byte in raw) if sign else bytes(raw)
+
+
+@st.composite
+def decimal_columns(draw: st.DrawFn) -> tuple[int, int, list[Decimal]]:
+    precision = draw(st.integers(1, 65))
+    scale = draw(st.integers(0, min(precision, 30)))
+    limit = 10**precision - 1
+    unscaled = draw(st.lists(st.integers(-limit, limit) | st.sampled_from([0, limit, -limit, 1, -1]), min_size=1))
+    return precision, scale, [Decimal((int(u < 0), tuple(map(int, str(abs(u)))), -scale)) for u in unscaled]
+
+
+@given(decimal_columns())
+def test_decimals_unpack_exactly_at_every_precision(column: tuple[int, int, list[Decimal]]) -> None:
+    precision, scale, values = column
+    width = packed_size(precision, scale)
+    data = spare(b"".join(packed(value, precision, scale) for value in values))
+    start = np.arange(len(values), dtype=np.int64) * width
+    found = decimals(data, start, no_nulls(len(values)), precision, scale).to_pylist()
+    if precision > 38:
+        assert found == [f"{value:f}" for value in values]
+    else:
+        assert found == values
+
+
+def test_enum_counts_from_one_and_zero_is_the_empty_text() -> None:
+    of = cells("enum", labels=("a", "b"))
+    assert enum_labels(numbers(1, 2, 0, 1), np.array([False, False, False, True]), of).to_pylist() == [
+        "a",
+        "b",
+        "",
+        None,
+    ]
+    with pytest.raises(ValueOutOfRange):
+        enum_labels(numbers(3), no_nulls(1), of)
+
+
+def test_set_has_a_bit_a_label_and_none_is_the_empty_list() -> None:
+    of = cells("set", labels=tuple(f"l{place}" for place in range(64)))
+    masks = np.array([0, 1, 1 << 63, 5], np.uint64)
+    assert set_members(masks, no_nulls(4), of).to_pylist() == [[], ["l0"], ["l63"], ["l0", "l2"]]
+
+
+def test_bits_keep_their_bytes_and_one_bit_is_a_truth() -> None:
+    data = spare(b"\x01\x00\x00\x01\x00")
+    assert bits(data, numbers(0, 1), numbers(1, 1), no_nulls(2), 1).to_pylist() == [True, False]
+    found = bits(data, numbers(0, 3), numbers(2, 2), np.array([False, True]), 9)
+    assert found.to_pylist() == [b"\x01\x00", None]
+
+
+@given(st.lists(st.none() | st.binary(max_size=40), min_size=1))
+def test_slices_of_any_length_come_out_whole(values: list[bytes | None]) -> None:
+    content = b"".join(value or b"" for value in values)
+    length = numbers(*(len(value or b"") for value in values))
+    start = np.cumsum(length) - length
+    null = np.array([value is None for value in values])
+    assert slices(pa.binary(), spare(content), start, length, null).to_pylist() == values

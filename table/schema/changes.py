@@ -1,0 +1,273 @@
+"""Changes of a table's schema, and what Paimon refuses of them (table-format 2.3).
+
+A column inside another is named by its path, `address.city` or ("address", "city"); `members.py` says how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from penstock.errors import ConfigError
+from penstock.table.schema.column_changes import (
+    Place,
+    add_column,
+    describe_column,
+    drop_column,
+    move_column,
+    rename_column,
+    retype_column,
+    set_default,
+    set_nullability,
+)
+from penstock.table.schema.known_options import check_known
+from penstock.table.schema.members import path_of
+from penstock.table.schema.new_schema import TypeLike, with_keys_not_null
+from penstock.table.schema.options import Options, parse_integer
+from penstock.table.schema.schema_files import SchemaFiles
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.schema.type_text import read_type
+from penstock.table.schema.validation import check_schema
+
+Name: TypeAlias = str | Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumn:
+    """At the end, unless `first`, or `after` or `before` a neighbour. Rows written before have null in it."""
+
+    name: Name
+    type: TypeLike
+    comment: str | None = None
+    first: bool = False
+    after: str | None = None
+    before: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    name: Name
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    """`to` is the new name alone, not a path."""
+
+    name: Name
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateColumnType:
+    """Old files are read through a cast. `keep_nullability` leaves NOT NULL as it was, whatever the new type says."""
+
+    name: Name
+    type: TypeLike
+    keep_nullability: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateColumnNullability:
+    name: Name
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateColumnComment:
+    name: Name
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateColumnDefault:
+    """The text that stands for null when a row is written; None takes it away."""
+
+    name: Name
+    default: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateColumnPosition:
+    name: str
+    first: bool = False
+    last: bool = False
+    after: str | None = None
+    before: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetOption:
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResetOption:
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateComment:
+    comment: str | None
+
+
+SchemaChange: TypeAlias = (
+    AddColumn
+    | DropColumn
+    | RenameColumn
+    | UpdateColumnType
+    | UpdateColumnNullability
+    | UpdateColumnComment
+    | UpdateColumnDefault
+    | UpdateColumnPosition
+    | SetOption
+    | ResetOption
+    | UpdateComment
+)
+Check: TypeAlias = Callable[[TableSchema], object]
+
+# Options that say how rows already written are to be understood.
+_IMMUTABLE = (
+    "aggregation.remove-record-on-delete",
+    "bucket-function.type",
+    "bucket-key",
+    "data-evolution.enabled",
+    "data-file.path-directory",
+    "force-lookup",
+    "ignore-delete",
+    "ignore-update-before",
+    "index-file-in-data-file-dir",
+    "merge-engine",
+    "partial-update.remove-record-on-delete",
+    "partial-update.remove-record-on-sequence-group",
+    "partition",
+    "primary-key",
+    "rowkind.field",
+)
+
+
+def evolve(
+    files: SchemaFiles, changes: Sequence[SchemaChange], has_snapshots: bool, now: int, check: Check | None = None
+) -> TableSchema:
+    """Put the next version in place, made from the newest by the changes; the newest itself when they change nothing.
+
+    Another writer's version met on the way is taken as the newest and the changes are made to that. Dies before the
+    file exists: nothing has changed. `check` may refuse the new version for reasons of higher floors.
+    """
+    while True:
+        newest = files.latest()
+        if newest is None:
+            raise ConfigError("there is no table here", file=files.path(0))
+        changed = apply_changes(newest, changes, has_snapshots, now)
+        if changed is newest:
+            return newest
+        if check is not None:
+            check(changed)
+        if _created(files, changed):
+            return changed
+
+
+def _created(files: SchemaFiles, schema: TableSchema) -> bool:
+    try:
+        return files.create(schema)
+    except OSError:
+        # The file may be there all the same: what stands under the id tells.
+        if schema.id in files.ids():
+            return files.get(schema.id) == schema
+        raise
+
+
+def apply_changes(schema: TableSchema, changes: Sequence[SchemaChange], has_snapshots: bool, now: int) -> TableSchema:
+    """The next version. `schema` itself when nothing changes; ConfigError when Paimon refuses a change."""
+    changed = schema
+    for change in changes:
+        changed = _apply(changed, change, has_snapshots)
+    if changed == schema:
+        return schema
+    changed = replace(
+        changed,
+        id=schema.id + 1,
+        fields=with_keys_not_null(changed.fields, changed.primary_keys),
+        time_millis=now,
+        version=3,
+    )
+    check_schema(changed)
+    return changed
+
+
+def _apply(schema: TableSchema, change: SchemaChange, has_snapshots: bool) -> TableSchema:
+    match change:
+        case SetOption(key, value):
+            return _set_option(schema, key, value, has_snapshots)
+        case ResetOption(key):
+            return _reset_option(schema, key, has_snapshots)
+        case UpdateComment(comment):
+            return replace(schema, comment=comment)
+        case UpdateColumnPosition(name):
+            return move_column(schema, name, Place(change.first, change.last, change.after, change.before))
+    path = path_of(change.name, schema.fields)
+    match change:
+        case AddColumn(_, type_, comment):
+            place = Place(change.first, after=change.after, before=change.before)
+            return add_column(schema, path, read_type(type_), comment, place)
+        case DropColumn():
+            return drop_column(schema, path)
+        case RenameColumn(_, to):
+            return rename_column(schema, path, to)
+        case UpdateColumnType(_, type_, keep_nullability):
+            return retype_column(schema, path, read_type(type_), keep_nullability)
+        case UpdateColumnNullability(_, nullable):
+            return set_nullability(schema, path, nullable)
+        case UpdateColumnComment(_, comment):
+            return describe_column(schema, path, comment)
+        case UpdateColumnDefault(_, default):
+            return set_default(schema, path, default)
+
+
+def _set_option(schema: TableSchema, key: str, value: str, has_snapshots: bool) -> TableSchema:
+    check_known([key])
+    if schema.options.get(key) == value:
+        return schema
+    if has_snapshots:
+        _refuse_immutable(key)
+    if key in {"primary-key", "partition"}:
+        return _with_keys(schema, key, Options({key: value}).names(key))
+    if key == "bucket" and has_snapshots:
+        _check_rescale(schema, value)
+    return replace(schema, options={**schema.options, key: value})
+
+
+def _with_keys(schema: TableSchema, key: str, names: tuple[str, ...]) -> TableSchema:
+    given = schema.primary_keys if key == "primary-key" else schema.partition_keys
+    if given:
+        raise ConfigError(f"the table has a {key} already: {', '.join(given)}", option=key)
+    return replace(schema, primary_keys=names) if key == "primary-key" else replace(schema, partition_keys=names)
+
+
+def _reset_option(schema: TableSchema, key: str, has_snapshots: bool) -> TableSchema:
+    if key not in schema.options:
+        return schema
+    if has_snapshots:
+        _refuse_immutable(key)
+        if key == "bucket":
+            raise ConfigError("bucket cannot be reset on a table with snapshots", option=key)
+    return replace(schema, options={name: value for name, value in schema.options.items() if name != key})
+
+
+def _refuse_immutable(key: str) -> None:
+    if key in _IMMUTABLE:
+        raise ConfigError(
+            f"{key} cannot change on a table with snapshots: rows already written depend on it",
+            option=key,
+            hint="make a new table with the option, and insert the rows into it",
+        )
+
+
+def _check_rescale(schema: TableSchema, value: str) -> None:
+    old, new = parse_integer(schema.options.get("bucket", "-1")), parse_integer(value)
+    if old < 1 or new < 1:
+        raise ConfigError(
+            f"bucket cannot change from {old} to {new} on a table with snapshots",
+            hint="only a fixed number of buckets can become another: n to m, both above 0",
+        )

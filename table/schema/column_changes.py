@@ -1,0 +1,176 @@
+"""One change of one column: the schema after it, or why Paimon refuses it (table-format 2.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from penstock.errors import ConfigError
+from penstock.table.schema.field_ids import number_members
+from penstock.table.schema.members import Path, edit_field, edit_members, edit_type, place_of
+from penstock.table.schema.options import Options
+from penstock.table.schema.renames import rename_in_options
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.schema.validation import check_default
+from penstock.table.values.cast_rules import can_cast
+from penstock.table.values.types import DataType, Field, type_json, with_nullability
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a column goes; the end when nothing is said."""
+
+    first: bool = False
+    last: bool = False
+    after: str | None = None
+    before: str | None = None
+
+    def __post_init__(self) -> None:
+        if self._given > 1:
+            raise ConfigError("a column has one place: give one of first, last, after and before")
+
+    @property
+    def _given(self) -> int:
+        return sum([self.first, self.last, self.after is not None, self.before is not None])
+
+    @property
+    def is_given(self) -> bool:
+        return self._given > 0
+
+    def among(self, fields: Sequence[Field]) -> int:
+        if self.first:
+            return 0
+        if self.after is not None:
+            return place_of(fields, (self.after,)) + 1
+        return len(fields) if self.before is None else place_of(fields, (self.before,))
+
+
+def add_column(schema: TableSchema, path: Path, type_: DataType, comment: str | None, place: Place) -> TableSchema:
+    if not type_.nullable:
+        raise ConfigError(
+            f"the new column {'.'.join(path)!r} cannot be NOT NULL: rows already written have none",
+            hint="add it as nullable",
+        )
+    own = schema.highest_field_id + 1
+    type_, highest = number_members(type_, own)
+    column = Field(own, path[-1], type_, comment)
+
+    def insert(fields: tuple[Field, ...]) -> tuple[Field, ...]:
+        _check_free(fields, path)
+        at = place.among(fields)
+        return (*fields[:at], column, *fields[at:])
+
+    return replace(schema, fields=edit_members(schema.fields, path, insert), highest_field_id=highest)
+
+
+def drop_column(schema: TableSchema, path: Path) -> TableSchema:
+    if len(path) == 1:
+        _refuse_keys(schema, path[0], (*schema.partition_keys, *schema.primary_keys), "dropped")
+
+    def without(fields: tuple[Field, ...]) -> tuple[Field, ...]:
+        at = place_of(fields, path)
+        if len(fields) == 1:
+            raise ConfigError(f"{'.'.join(path)!r} is the last of its columns and cannot be dropped")
+        return (*fields[:at], *fields[at + 1 :])
+
+    return replace(schema, fields=edit_members(schema.fields, path, without))
+
+
+def rename_column(schema: TableSchema, path: Path, to: str) -> TableSchema:
+    def rename(fields: tuple[Field, ...]) -> tuple[Field, ...]:
+        at = place_of(fields, path)
+        _check_free(fields, (*path[:-1], to))
+        return (*fields[:at], replace(fields[at], name=to), *fields[at + 1 :])
+
+    fields = edit_members(schema.fields, path, rename)
+    if len(path) > 1:
+        return replace(schema, fields=fields)
+    _refuse_keys(schema, path[0], schema.partition_keys, "renamed")
+    return replace(
+        schema,
+        fields=fields,
+        primary_keys=tuple(to if key == path[0] else key for key in schema.primary_keys),
+        options=rename_in_options(schema.options, path[0], to),
+    )
+
+
+def move_column(schema: TableSchema, name: str, place: Place) -> TableSchema:
+    if not place.is_given:
+        raise ConfigError("where is the column to move? give one of first, last, after and before", column=name)
+    if name in {place.after, place.before}:
+        raise ConfigError("a column cannot move beside itself", column=name)
+    column = schema.fields[place_of(schema.fields, (name,))]
+    others = tuple(field for field in schema.fields if field is not column)
+    at = place.among(others)
+    return replace(schema, fields=(*others[:at], column, *others[at:]))
+
+
+def retype_column(schema: TableSchema, path: Path, wanted: DataType, keep_nullability: bool) -> TableSchema:
+    if len(path) == 1:
+        _refuse_keys(schema, path[0], (*schema.partition_keys, *schema.primary_keys), "given another type")
+    explicit = not Options(schema.options).boolean("disable-explicit-type-casting", default=False)
+
+    def retype(old: DataType) -> DataType:
+        new = with_nullability(wanted, old.nullable) if keep_nullability else wanted
+        _check_nullability(schema, path, old, new.nullable)
+        if _without_ids(old) == _without_ids(with_nullability(new, old.nullable)):
+            return with_nullability(old, new.nullable)
+        if not can_cast(old, new, explicit):
+            raise ConfigError(
+                f"column {'.'.join(path)!r} cannot become {type_json(new)}: it is {type_json(old)}",
+                hint="add a new column, or change its members one by one" if explicit else _EXPLICIT,
+            )
+        return new
+
+    return replace(schema, fields=edit_type(schema.fields, path, retype))
+
+
+_EXPLICIT = "set disable-explicit-type-casting = false to allow casts that may lose digits"
+
+
+def _without_ids(type_: DataType) -> DataType:
+    return number_members(type_, 0)[0]
+
+
+def set_nullability(schema: TableSchema, path: Path, nullable: bool) -> TableSchema:
+    if nullable and len(path) == 1:
+        _refuse_keys(schema, path[0], schema.primary_keys, "made nullable")
+
+    def change(old: DataType) -> DataType:
+        _check_nullability(schema, path, old, nullable)
+        return with_nullability(old, nullable)
+
+    return replace(schema, fields=edit_type(schema.fields, path, change))
+
+
+def describe_column(schema: TableSchema, path: Path, comment: str | None) -> TableSchema:
+    return replace(schema, fields=edit_field(schema.fields, path, lambda field: replace(field, description=comment)))
+
+
+def set_default(schema: TableSchema, path: Path, default: str | None) -> TableSchema:
+    def change(field: Field) -> Field:
+        changed = replace(field, default=default)
+        check_default(changed)
+        return changed
+
+    return replace(schema, fields=edit_field(schema.fields, path, change))
+
+
+def _check_free(fields: tuple[Field, ...], path: Path) -> None:
+    if any(field.name == path[-1] for field in fields):
+        raise ConfigError(f"there is a column {'.'.join(path)!r} already")
+
+
+def _refuse_keys(schema: TableSchema, name: str, keys: Sequence[str], done: str) -> None:
+    if name in keys:
+        what = "partition" if name in schema.partition_keys else "primary key"
+        raise ConfigError(f"a {what} column cannot be {done}", column=name)
+
+
+def _check_nullability(schema: TableSchema, path: Path, old: DataType, nullable: bool) -> None:
+    disabled = Options(schema.options).boolean("alter-column-null-to-not-null.disabled", default=True)
+    if disabled and old.nullable and not nullable:
+        raise ConfigError(
+            f"column {'.'.join(path)!r} is nullable and cannot become NOT NULL: rows written may hold null",
+            hint="set alter-column-null-to-not-null.disabled = false to allow it",
+        )

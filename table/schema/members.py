@@ -1,0 +1,80 @@
+"""Columns found by their path, and changed where they stand: `a.b` is member b of the ROW a.
+
+Inside an ARRAY the path goes on with `element`, inside a MAP with `value`, as in `orders.element.price`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from penstock.errors import ConfigError
+from penstock.table.values.types import ArrayType, DataType, Field, MapType, RowType
+
+Path: TypeAlias = tuple[str, ...]
+
+
+def path_of(name: str | Sequence[str], columns: tuple[Field, ...]) -> Path:
+    """A name as given: parted at its dots, unless a column is called just so. A sequence is taken as it is."""
+    if not isinstance(name, str):
+        return tuple(name)
+    return (name,) if any(column.name == name for column in columns) else tuple(name.split("."))
+
+
+def edit_type(columns: tuple[Field, ...], path: Path, edit: Callable[[DataType], DataType]) -> tuple[Field, ...]:
+    """The columns with the type at the path changed."""
+    return _members(_edited(RowType(columns), path, edit, path))
+
+
+def edit_members(
+    columns: tuple[Field, ...], path: Path, edit: Callable[[tuple[Field, ...]], tuple[Field, ...]]
+) -> tuple[Field, ...]:
+    """The columns with the list changed in which the last part of the path stands, or is to stand."""
+
+    def inside(type_: DataType) -> DataType:
+        if not isinstance(type_, RowType):
+            raise ConfigError(f"{'.'.join(path[:-1])!r} has no members", column=".".join(path))
+        return replace(type_, fields=edit(type_.fields))
+
+    return _members(_edited(RowType(columns), path[:-1], inside, path))
+
+
+def edit_field(columns: tuple[Field, ...], path: Path, edit: Callable[[Field], Field]) -> tuple[Field, ...]:
+    """The columns with the one at the path changed."""
+
+    def one(fields: tuple[Field, ...]) -> tuple[Field, ...]:
+        place = place_of(fields, path)
+        return (*fields[:place], edit(fields[place]), *fields[place + 1 :])
+
+    return edit_members(columns, path, one)
+
+
+def place_of(fields: Sequence[Field], path: Path) -> int:
+    """Where the last part of the path stands in its list."""
+    for place, field in enumerate(fields):
+        if field.name == path[-1]:
+            return place
+    names = ", ".join(field.name for field in fields)
+    raise ConfigError(f"there is no column {'.'.join(path)!r}", hint=f"columns there are {names}")
+
+
+def _members(type_: DataType) -> tuple[Field, ...]:
+    assert isinstance(type_, RowType)
+    return type_.fields
+
+
+def _edited(type_: DataType, path: Path, edit: Callable[[DataType], DataType], whole: Path) -> DataType:
+    if not path:
+        return edit(type_)
+    match type_:
+        case RowType(fields):
+            place = place_of(fields, path[:1])
+            member = fields[place]
+            changed = replace(member, type=_edited(member.type, path[1:], edit, whole))
+            return replace(type_, fields=(*fields[:place], changed, *fields[place + 1 :]))
+        case ArrayType(element) if path[0] == "element":
+            return replace(type_, element=_edited(element, path[1:], edit, whole))
+        case MapType(_, value) if path[0] == "value":
+            return replace(type_, value=_edited(value, path[1:], edit, whole))
+    raise ConfigError(f"there is no column {'.'.join(whole)!r}")

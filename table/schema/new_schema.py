@@ -1,0 +1,91 @@
+"""The first version of a table's schema, from what a user says of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.table.schema.field_ids import number_columns
+from penstock.table.schema.known_options import check_known
+from penstock.table.schema.options import Options
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.schema.type_text import read_type
+from penstock.table.schema.validation import check_default, check_schema
+from penstock.table.values.arrow_types import NO_ID, fields_from_arrow
+from penstock.table.values.types import DataType, Field, with_nullability
+
+TypeLike: TypeAlias = str | Mapping[str, object] | DataType
+# A column as (name, type) or (name, type, comment), or whole.
+ColumnLike: TypeAlias = Field | tuple[str, TypeLike] | tuple[str, TypeLike, str | None]
+
+
+def create_schema(
+    schema: pa.Schema | Sequence[ColumnLike],
+    primary_keys: Sequence[str] = (),
+    partition_keys: Sequence[str] = (),
+    options: Mapping[str, object] | None = None,
+    comment: str | None = None,
+    *,
+    now: int,
+) -> TableSchema:
+    """Version 0, made at `now` (epoch milliseconds). ConfigError with the first rule of Paimon's that it breaks."""
+    texts = {name: _option_text(value) for name, value in (options or {}).items()}
+    check_known(texts)
+    primary = _keys_of(primary_keys, texts, "primary-key")
+    partition = _keys_of(partition_keys, texts, "partition")
+    columns, highest = number_columns(_columns(schema), -1)
+    first = TableSchema(
+        id=0,
+        fields=with_keys_not_null(columns, primary),
+        highest_field_id=highest,
+        partition_keys=partition,
+        primary_keys=primary,
+        options=texts,
+        comment=comment,
+        time_millis=now,
+    )
+    check_schema(first)
+    for column in first.fields:
+        check_default(column)
+    return first
+
+
+def with_keys_not_null(columns: tuple[Field, ...], primary_keys: Sequence[str]) -> tuple[Field, ...]:
+    return tuple(
+        replace(column, type=with_nullability(column.type, nullable=False)) if column.name in primary_keys else column
+        for column in columns
+    )
+
+
+def _columns(schema: pa.Schema | Sequence[ColumnLike]) -> tuple[Field, ...]:
+    if isinstance(schema, pa.Schema):
+        return fields_from_arrow(schema)
+    return tuple(_column(given) for given in schema)
+
+
+def _column(given: ColumnLike) -> Field:
+    match given:
+        case Field():
+            return given
+        case (name, type_):
+            return Field(NO_ID, name, read_type(type_))
+        case (name, type_, description):
+            return Field(NO_ID, name, read_type(type_), description)
+    raise ConfigError(f"{given!r} is no column", hint='write it as ("name", "INT NOT NULL")')
+
+
+def _option_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _keys_of(given: Sequence[str], options: dict[str, str], option: str) -> tuple[str, ...]:
+    """Keys may come as an option, as some engines hand them over; they are kept as keys."""
+    named = Options(options).names(option)
+    options.pop(option, None)
+    if named and given:
+        raise ConfigError(f"the option {option} says again what is given already", hint="leave one of the two out")
+    return tuple(given) or named

@@ -1,0 +1,35 @@
+"""Options that name columns follow when a column is renamed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+# Options whose value is a list of columns.
+_LISTS = (
+    "bucket-key",
+    "changelog-producer.row-deduplicate-ignore-fields",
+    "clustering.columns",
+    "partial-update.remove-record-on-sequence-group",
+    "record-level.time-field",
+    "rowkind.field",
+    "sequence.field",
+    "upsert-key",
+)
+
+
+def rename_in_options(options: Mapping[str, str], old: str, new: str) -> dict[str, str]:
+    def renamed(names: str) -> str:
+        return ",".join(new if name.strip() == old else name for name in names.split(","))
+
+    found = {}
+    for key, value in options.items():
+        if key.startswith("fields."):
+            _, columns, *rest = key.split(".")
+            key = ".".join(["fields", renamed(columns), *rest])
+            value = renamed(value) if rest == ["sequence-group"] else value
+        elif key in _LISTS or (key.startswith("file-index.") and key.endswith(".columns")):
+            value = renamed(value)
+        elif key.startswith("file-index.") and f".{old}." in key:
+            key = key.replace(f".{old}.", f".{new}.", 1)
+        found[key] = value
+    return found

@@ -1,0 +1,72 @@
+"""Types as a user writes them: `DECIMAL(10, 2) NOT NULL`, `ARRAY<INT>`, `ROW<a INT, b MAP<STRING, BIGINT>>`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from penstock.errors import ConfigError
+from penstock.table.values.arrow_types import NO_ID
+from penstock.table.values.types import (
+    ArrayType,
+    DataType,
+    Field,
+    MapType,
+    MultisetType,
+    RowType,
+    parse_atomic,
+    parse_type,
+)
+
+_CONSTRUCTED = re.compile(r"(ARRAY|MAP|MULTISET|ROW)\s*<(.*)>\s*(NOT\s+NULL|NULL)?", re.IGNORECASE | re.DOTALL)
+_MEMBER = re.compile(r"(?:`([^`]+)`|([^\s:`]+))[\s:]+(.*)", re.DOTALL)
+
+
+def read_type(given: str | Mapping[str, object] | DataType) -> DataType:
+    """A type given as text, as it stands in a schema file, or as itself. Members of a ROW have no ids yet."""
+    if isinstance(given, str):
+        return parse_type_text(given)
+    if isinstance(given, Mapping):
+        return parse_type(given)
+    return given
+
+
+def parse_type_text(text: str) -> DataType:
+    match = _CONSTRUCTED.fullmatch(text.strip())
+    if match is None:
+        return parse_atomic(text)
+    name, parts = match[1].upper(), _split(match[2], text)
+    nullable = match[3] is None or match[3].upper() == "NULL"
+    match name, parts:
+        case "ARRAY", [element]:
+            return ArrayType(parse_type_text(element), nullable)
+        case "MULTISET", [element]:
+            return MultisetType(parse_type_text(element), nullable)
+        case "MAP", [key, value]:
+            return MapType(parse_type_text(key), parse_type_text(value), nullable)
+        case "ROW", members:
+            return RowType(tuple(_member(member) for member in members), nullable)
+    wanted = "MAP<STRING, INT>" if name == "MAP" else f"{name}<INT>"
+    raise ConfigError(f"{text!r} is not a type", hint=f"write it as in {wanted}")
+
+
+def _member(text: str) -> Field:
+    match = _MEMBER.fullmatch(text.strip())
+    if match is None:
+        raise ConfigError(f"{text.strip()!r} is not a member of a ROW", hint="write it as in ROW<a INT, b STRING>")
+    return Field(NO_ID, match[1] or match[2], parse_type_text(match[3]))
+
+
+def _split(text: str, whole: str) -> list[str]:
+    """At the commas that stand in no brackets."""
+    parts, depth, start = [], 0, 0
+    for place, character in enumerate(text):
+        depth += (character in "<(") - (character in ">)")
+        if depth < 0:
+            break
+        if character == "," and depth == 0:
+            parts.append(text[start:place])
+            start = place + 1
+    if depth != 0:
+        raise ConfigError(f"the brackets of {whole!r} do not match")
+    return [*parts, text[start:]] if text.strip() else parts

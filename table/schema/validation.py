@@ -1,0 +1,167 @@
+"""What a schema must be, before any room of the table works with it: columns, keys, buckets (Paimon's own rules)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.table.schema.option_rules import check_options
+from penstock.table.schema.options import Options
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.casts import cast_array
+from penstock.table.values.errors import CastFailed
+from penstock.table.values.types import (
+    STRING,
+    ArrayType,
+    AtomicType,
+    DataType,
+    Field,
+    MapType,
+    MultisetType,
+    RowType,
+    type_json,
+)
+
+RESERVED = ("_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID")
+KEY_PREFIX = "_KEY_"
+
+
+def check_schema(schema: TableSchema) -> None:
+    """ConfigError with the first rule that the schema breaks."""
+    if not schema.fields:
+        raise ConfigError("a table needs at least one column")
+    check_members(schema.fields)
+    for name in schema.names:
+        if name in RESERVED or name.startswith(KEY_PREFIX):
+            raise ConfigError(
+                f"the name {name!r} is reserved", hint=f"so are {', '.join(RESERVED)} and {KEY_PREFIX}..."
+            )
+    _check_keys(schema, schema.partition_keys, "partition key")
+    _check_keys(schema, schema.primary_keys, "primary key")
+    if schema.primary_keys and set(schema.primary_keys) <= set(schema.partition_keys):
+        raise ConfigError(
+            "the primary key lies wholly in the partition: each partition could hold one row only",
+            primary_key=", ".join(schema.primary_keys),
+            partition=", ".join(schema.partition_keys),
+        )
+    _check_buckets(schema)
+    _check_formats(schema)
+    check_options(schema)
+
+
+def check_members(fields: Iterable[Field]) -> None:
+    """Names of columns, and of members inside them, are there and are given once."""
+    seen: set[str] = set()
+    for field in fields:
+        if not field.name.strip():
+            raise ConfigError("a column has no name")
+        if field.name in seen:
+            raise ConfigError(f"the name {field.name!r} is given twice")
+        seen.add(field.name)
+        _check_inside(field.type)
+
+
+def _check_inside(type_: DataType) -> None:
+    match type_:
+        case ArrayType(inner) | MultisetType(inner):
+            _check_inside(inner)
+        case MapType(key, value):
+            _check_inside(key)
+            _check_inside(value)
+        case RowType(fields):
+            check_members(fields)
+
+
+def check_columns(schema: TableSchema, names: Iterable[str], what: str) -> None:
+    for name in names:
+        if name not in schema.names:
+            near = difflib.get_close_matches(name, schema.names, 1)
+            hint = f"did you mean {near[0]}?" if near else f"columns are {', '.join(schema.names)}"
+            raise ConfigError(f"the {what} names {name!r}, which is no column", hint=hint)
+
+
+def check_default(field: Field) -> None:
+    """A default is text that can be read as the column's type."""
+    if field.default is None:
+        return
+    try:
+        cast_array(pa.array([field.default]), STRING, field.type)
+    except (CastFailed, ConfigError) as reason:
+        raise ConfigError(
+            f"{field.default!r} cannot be the default of {type_json(field.type)}", column=field.name
+        ) from reason
+
+
+def _check_keys(schema: TableSchema, keys: tuple[str, ...], what: str) -> None:
+    check_columns(schema, keys, what)
+    for key in keys:
+        if keys.count(key) > 1:
+            raise ConfigError(f"the {what} names {key!r} twice")
+        type_ = schema.field(key).type
+        if not isinstance(type_, AtomicType) or type_.root == "VARIANT":
+            raise ConfigError(f"a column of this type cannot be in a {what}", column=key, type=type_json(type_))
+
+
+def _check_buckets(schema: TableSchema) -> None:
+    options = Options(schema.options)
+    bucket, keys = options.integer("bucket", -1), options.names("bucket-key")
+    if bucket < -2 or bucket == 0:
+        raise ConfigError(f"bucket = {bucket} is no number of buckets", hint="use n > 0, -1 (dynamic) or -2 (postpone)")
+    if bucket == -2 and not schema.primary_keys:
+        raise ConfigError("bucket = -2 (postpone) needs a primary key")
+    if bucket == -1 and keys:
+        raise ConfigError(
+            "a bucket-key makes no sense with bucket = -1", hint="leave bucket-key out, or set bucket to a number"
+        )
+    if bucket > 0 and not schema.primary_keys and not keys:
+        raise ConfigError(
+            "a table without a primary key needs a bucket-key to have buckets", hint="set bucket-key, or bucket = -1"
+        )
+    _check_keys(schema, keys, "bucket-key")
+    for key in keys:
+        if schema.primary_keys and key not in schema.primary_keys:
+            raise ConfigError("the bucket-key must be part of the primary key", column=key)
+    _check_bucket_function(schema, options, keys)
+
+
+def _check_bucket_function(schema: TableSchema, options: Options, keys: tuple[str, ...]) -> None:
+    if options.choice("bucket-function.type", ("default", "mod"), "default") == "default":
+        return
+    columns = schema.select(keys or (schema.trimmed_primary_keys if schema.primary_keys else ()))
+    if [column.type.root for column in columns if isinstance(column.type, AtomicType)] not in (["INT"], ["BIGINT"]):
+        raise ConfigError(
+            "bucket-function.type = mod needs a bucket key of a single INT or BIGINT column",
+            bucket_key=", ".join(column.name for column in columns) or None,
+        )
+
+
+def _check_formats(schema: TableSchema) -> None:
+    options = Options(schema.options)
+    levels = [entry.rpartition(":")[2] for entry in options.names("file.format.per.level")]
+    named = [options.text("file.format", "parquet"), *levels, options.text("changelog-file.format", "parquet")]
+    formats = {Options({"file.format": name}).choice("file.format", ("parquet", "orc", "avro"), "") for name in named}
+    for column in schema.fields:
+        for type_ in _atoms(column.type):
+            if type_.root == "VARIANT" and formats & {"orc", "avro"}:
+                raise ConfigError("VARIANT is kept in parquet files only", column=column.name)
+            if type_.root.startswith("TIMESTAMP") and type_.precision > 6 and "avro" in formats:
+                raise ConfigError(
+                    "avro files keep timestamps of six digits at most", column=column.name, type=type_json(type_)
+                )
+
+
+def _atoms(type_: DataType) -> Iterable[AtomicType]:
+    match type_:
+        case AtomicType():
+            yield type_
+        case ArrayType(inner) | MultisetType(inner):
+            yield from _atoms(inner)
+        case MapType(key, value):
+            yield from _atoms(key)
+            yield from _atoms(value)
+        case RowType(fields):
+            for field in fields:
+                yield from _atoms(field.type)

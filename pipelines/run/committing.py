@@ -1,0 +1,75 @@
+"""The commits of a batch, one per touched table, side by side."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from penstock.pipelines.run.identity import BatchIdentity, check_checkpoint
+from penstock.pipelines.run.tables import Warehouse
+from penstock.table.commit.committer import Committed, Committer
+from penstock.table.layout import Layout
+from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.store import TableStore
+from penstock.table.write.opening import BucketFiles
+
+log = logging.getLogger(__name__)
+
+THREADS = 8
+
+
+@dataclass(slots=True)
+class Commits:
+    """Commits batches of one run. Which tables were checked against older checkpoints is remembered."""
+
+    warehouse: Warehouse
+    accept_replay: bool = False
+    _checked: set[str] = field(default_factory=set)
+
+    def commit(
+        self,
+        identity: BatchIdentity,
+        messages: Mapping[str, Sequence[CommitMessage]],
+        watermarks: Mapping[str, int],
+    ) -> dict[str, int]:
+        """Make the batch visible, table by table; the schema version that each table has afterwards.
+
+        Called again for the same batch it commits only to the tables that lack it. Dies between two tables: the
+        batch is replayed, and those that have it skip it. The first error is raised after all tables were tried.
+        """
+        with ThreadPoolExecutor(THREADS) as pool:
+            tasks = {
+                table: pool.submit(self._commit, self.warehouse.store(table), identity, found, watermarks.get(table))
+                for table, found in messages.items()
+            }
+        return {table: task.result() for table, task in tasks.items()}
+
+    def _commit(
+        self, store: TableStore, identity: BatchIdentity, messages: Sequence[CommitMessage], watermark: int | None
+    ) -> int:
+        committer = Committer(store, identity.user)
+        if identity.is_in(committer.committed(identity.number), store.name):
+            log.info("event=batch_already_committed table=%s batch=%d", store.name, identity.number)
+            discard(store, messages)
+            return store.schema().id
+        if store.name not in self._checked:
+            check_checkpoint(store, identity, accept_replay=self.accept_replay)
+            self._checked.add(store.name)
+        done = committer.commit(messages, identity.number, watermark=watermark, properties=identity.properties)
+        self._tell(store, identity, done)
+        return store.schema().id
+
+    def _tell(self, store: TableStore, identity: BatchIdentity, done: Committed) -> None:
+        if done.lost_compaction is not None:
+            log.warning("event=compaction_lost table=%s reason=%s", store.name, done.lost_compaction.message)
+        snapshot = done.last.id if done.last else None
+        log.info("event=committed table=%s batch=%d snapshot=%s", store.name, identity.number, snapshot)
+
+
+def discard(store: TableStore, messages: Sequence[CommitMessage]) -> None:
+    """Remove files that no commit will name."""
+    layout = Layout.of(store.schema())
+    for message in messages:
+        BucketFiles(store, layout, message.partition, message.bucket).delete(message)

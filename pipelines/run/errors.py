@@ -1,0 +1,23 @@
+"""What can go wrong between a checkpoint and the tables it belongs to."""
+
+from __future__ import annotations
+
+from penstock.errors import CommitConflict, PenstockError
+
+
+class CheckpointMismatch(PenstockError):
+    """The checkpoint and a table tell different stories; going on would lose or double rows."""
+
+    exit_code = 9
+
+
+class ReplayUndecidable(PenstockError):
+    """Nothing tells any more whether the last batch reached a table, and writing it twice would show."""
+
+    exit_code = 9
+
+
+class ForeignWriter(CommitConflict):
+    """Another job keeps writing to the buckets of this pipeline."""
+
+    retryable = False

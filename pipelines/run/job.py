@@ -1,0 +1,125 @@
+"""A pipeline as one Spark Structured Streaming query."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+
+from penstock.errors import PenstockError
+from penstock.ingest.carried import recovered
+from penstock.ingest.decoding import ChangeSource
+from penstock.ingest.ranges import NO_LIMIT, Limit
+from penstock.ingest.spark import FORMAT, STREAM, ChangesDataSource, packed
+from penstock.pipelines.run.committing import Commits
+from penstock.pipelines.run.reading import BadPolicy, Reading
+from penstock.pipelines.run.shaping import Shaping
+from penstock.pipelines.run.sink import OnBatch, Sink
+from penstock.pipelines.run.tables import Targets, Warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A pipeline ready to run. `tables` are those it may meet that exist already; others are made when first seen."""
+
+    name: str
+    source: ChangeSource
+    shaping: Shaping
+    warehouse: Warehouse
+    checkpoint: str
+    tables: tuple[str, ...] = ()
+    trigger_seconds: float = 30.0
+    until_caught_up: bool = False
+    limit: Limit = NO_LIMIT
+    on_bad: BadPolicy = "fail"
+    accept_replay: bool = False
+    retries: int = 0
+    backoff_seconds: tuple[float, float] = (1.0, 300.0)
+
+
+@dataclass(slots=True)
+class Running:
+    """A job on a session; `run` returns when it has caught up or was stopped, and raises what stopped it."""
+
+    job: Job
+    session: SparkSession
+    on_batch: OnBatch | None = None
+    sleep: Callable[[float], None] = time.sleep
+    _query: StreamingQuery | None = None
+    _stopped: bool = field(default=False)
+
+    def run(self) -> None:
+        failures = 0
+        while True:
+            try:
+                self._run_once()
+            except PenstockError as error:
+                failures += 1
+                if not error.retryable or failures > self.job.retries or self._stopped:
+                    raise
+                first, longest = self.job.backoff_seconds
+                pause = min(longest, first * 2 ** (failures - 1))
+                log.warning("event=retry attempt=%d after=%gs reason=%s", failures, pause, error.message)
+                self.sleep(pause)
+            else:
+                return
+
+    def stop(self) -> None:
+        """Stop after the batch that runs now. May be called from another thread or a signal."""
+        self._stopped = True
+        if self._query is not None:
+            self._query.stop()
+
+    def _run_once(self) -> None:
+        with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
+            sink = self._sink(Path(folder))
+            self._query = self._started(sink)
+            try:
+                sink.name(str(self._query.id))
+                self._query.awaitTermination()
+            except PySparkException as error:
+                raise _told(error, sink) from error
+            finally:
+                self._query.stop()
+
+    def _sink(self, folder: Path) -> Sink:
+        job = self.job
+        slots = self.session.sparkContext.defaultParallelism
+        reading = Reading(
+            job.source, job.shaping, job.warehouse, str(folder), slots, slots, limit=job.limit, on_bad=job.on_bad
+        )
+        targets = Targets(job.warehouse, folder)
+        targets.load(job.tables)
+        return Sink(job.name, reading, targets, Commits(job.warehouse, job.accept_replay), self.on_batch)
+
+    def _started(self, sink: Sink) -> StreamingQuery:
+        self.session.dataSource.register(ChangesDataSource)
+        stream = self.session.readStream.format(FORMAT).option(STREAM, packed(sink.reading)).load()
+        writer = stream.writeStream.queryName(self.job.name).option("checkpointLocation", self.job.checkpoint)
+        return writer.trigger(**self._trigger()).foreachBatch(sink).start()
+
+    def _trigger(self) -> dict[str, Any]:
+        if self.job.until_caught_up:
+            return {"availableNow": True}
+        return {"processingTime": f"{round(self.job.trigger_seconds * 1000)} milliseconds"}
+
+
+def _told(error: PySparkException, sink: Sink) -> BaseException:
+    """What really happened: the sink's own error, one that a task or the planner sent, else Spark's."""
+    return recovered(error) or (sink.failure if isinstance(sink.failure, PenstockError) else None) or error
+
+
+def run(job: Job, session: SparkSession, on_batch: OnBatch | None = None) -> None:
+    Running(job, session, on_batch).run()

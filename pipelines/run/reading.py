@@ -1,0 +1,192 @@
+"""The reading half of a batch: ranges in, blobs and reports out. Runs in the planner and in tasks."""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pyarrow as pa
+
+from penstock.errors import DecodeError
+from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions
+from penstock.ingest.decoding import ChangeSource, Chunk
+from penstock.ingest.fetched import Fetched
+from penstock.ingest.ranges import NO_LIMIT, Limit, Offsets, Range, grouped
+from penstock.pipelines.run.blobs import COLUMNS, NO_TABLE, Blob, Window, as_batch, pieces
+from penstock.pipelines.run.reports import BadRecords, RangeReport
+from penstock.pipelines.run.shaping import Drift, Shaping
+from penstock.pipelines.run.tables import Versions, Warehouse, known_versions
+from penstock.table.layout import BucketMode, Layout
+from penstock.table.route import route
+
+BadPolicy = Literal["fail", "skip", "dead-letter"]
+BLOBS_A_BATCH = 64  # rows of the fixed schema handed to Spark at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One task's part of a batch. `only`: in a replay, the tables that are read again."""
+
+    ranges: tuple[Range, ...]
+    versions: Versions
+    span: tuple[Offsets, Offsets] | None = None
+    only: frozenset[str] | None = None
+
+
+@dataclass(slots=True)
+class Reading:
+    """A `RangeStream` of blobs. `folder` is where the driver keeps its list of tables."""
+
+    source: ChangeSource
+    shaping: Shaping
+    warehouse: Warehouse
+    folder: str
+    tasks: int
+    writers: int
+    limit: Limit = NO_LIMIT
+    on_bad: BadPolicy = "fail"
+    columns: str = field(default=COLUMNS, init=False)
+
+    def initial_offsets(self) -> Offsets:
+        return self.source.initial_offsets()
+
+    def available(self) -> Offsets:
+        return self.source.available()
+
+    def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None) -> Offsets:
+        return self.source.latest_offsets(start, limit, until)
+
+    def shares(self, start: Offsets, end: Offsets) -> list[Share]:
+        versions = known_versions(self.folder)
+        ranges = self.source.plan(start, end, self.tasks)
+        groups = grouped(ranges, self.tasks)
+        return [Share(tuple(group), versions, None if number else (start, end)) for number, group in enumerate(groups)]
+
+    def read(self, share: Share) -> Iterator[pa.RecordBatch]:
+        pa.set_cpu_count(1)  # a task is one core; where the workers were not forked ready, it is said here
+        options = self._options(share)
+        for number, range_ in enumerate(share.ranges):
+            yield from RangeReader(self, share, range_, None if number else share.span).blobs(options)
+
+    def _options(self, share: Share) -> DecodeOptions:
+        known = {table: self.warehouse.layout(table, version).schema for table, version in share.versions.items()}
+        return self.shaping.decode_options(known)
+
+    def close(self) -> None:
+        self.source.close()
+
+
+class RangeReader:
+    """One range on its way to blobs. Holds one window of rows."""
+
+    def __init__(self, reading: Reading, share: Share, range_: Range, span: tuple[Offsets, Offsets] | None) -> None:
+        self._reading, self._share, self._range = reading, share, range_
+        self._window = Window()
+        self._report = RangeReport(range_, span)
+        self._drifted: set[str] = set()
+        self._position = 0
+
+    def blobs(self, options: DecodeOptions) -> Iterator[pa.RecordBatch]:
+        for chunk in self._reading.source.chunks(self._range, options):
+            self._take(chunk)
+            if self._window.is_full:
+                yield from self._flushed()
+        yield from self._flushed()
+        report = Blob(NO_TABLE, 0, b"", 0, self._range.number, 1, pickle.dumps(self._report))
+        yield as_batch(self._range.number, self._position, [report])
+
+    def _take(self, chunk: Chunk) -> None:
+        report, decoded = self._report, chunk.decoded
+        report.messages += chunk.messages
+        report.bytes += chunk.bytes
+        report.skipped.update(decoded.skipped)
+        report.truncations += decoded.truncations
+        report.repaired += decoded.repaired
+        self._bad(decoded.bad, report.bad)
+        for change in decoded.batches:
+            self._shape(change, chunk.fetched)
+
+    def _shape(self, change: ChangeBatch, fetched: Fetched | None) -> None:
+        table = self._reading.shaping.target(change.schema.database, change.schema.table)
+        if table is None:
+            self._report.filtered += len(change)
+            return
+        if self._share.only is not None and table not in self._share.only:
+            return
+        layout = self._layout(table)
+        fitted = None if layout is None else self._reading.shaping.fit(change, layout.schema, fetched)
+        if fitted is None:
+            self._drift(table, change)
+            return
+        if fitted.bad:
+            self._bad(fitted.bad, self._report.unfit.setdefault(table, BadRecords()))
+        self._report.dropped[table] += fitted.dropped
+        self._report.rows[table] += len(fitted.kinds)
+        if len(change.event_time):
+            newest = int(change.event_time.max())
+            self._report.newest[table] = max(newest, self._report.newest.get(table, newest))
+        if table not in self._drifted:
+            self._window.add(table, fitted.batch, fitted.kinds, fitted.pos, fitted.sub)
+
+    def _drift(self, table: str, change: ChangeBatch) -> None:
+        """Report the schema; nothing more of the table is sent, because the driver has it read again."""
+        if not any(drift.table == table and drift.schema == change.schema for drift in self._report.drifts):
+            self._report.drifts.append(Drift(table, change.schema, (self._range.number, int(change.pos[0]))))
+        self._drifted.add(table)
+        self._window.forget(table)
+
+    def _bad(self, records: Sequence[BadRecord], into: BadRecords) -> None:
+        if records and self._reading.on_bad == "fail":
+            first = records[0]
+            raise DecodeError(
+                first.message,
+                place=self._range.place,
+                offset=first.pos,
+                record=repr(first.raw[:200]),
+                hint="--on-bad-record skip  leaves such records out,  dead-letter  keeps them in a table",
+            )
+        into.add(records)
+
+    def _layout(self, table: str) -> Layout | None:
+        version = self._share.versions.get(table)
+        return None if version is None else self._reading.warehouse.layout(table, version)
+
+    def _flushed(self) -> Iterator[pa.RecordBatch]:
+        held: list[Blob] = []
+        size = 0
+        for blob in self._routed():
+            held.append(blob)
+            size += len(blob.data)
+            if len(held) >= BLOBS_A_BATCH or size >= 4 << 20:
+                yield self._numbered(held)
+                held, size = [], 0
+        if held:
+            yield self._numbered(held)
+
+    def _numbered(self, blobs: list[Blob]) -> pa.RecordBatch:
+        batch = as_batch(self._range.number, self._position, blobs)
+        self._position += len(blobs)
+        return batch
+
+    def _routed(self) -> Iterator[Blob]:
+        for table, batch, kinds in self._window.drain():
+            layout = self._layout(table)
+            assert layout is not None, "rows are held of known tables only"
+            schema_id = layout.schema.id
+            for part in route(layout, batch):
+                whole = len(part.rows) == batch.num_rows
+                rows = batch if whole else batch.take(pa.array(part.rows))
+                own_kinds = kinds if whole else kinds[part.rows]
+                for count, data in pieces(rows, own_kinds, table):
+                    writer = self._writer(table, layout, part.partition, part.bucket)
+                    yield Blob(table, schema_id, part.partition, part.bucket, writer, count, data)
+
+    def _writer(self, table: str, layout: Layout, partition: bytes, bucket: int) -> int:
+        """Neighbouring buckets go to neighbouring writers; tables of one bucket are spread by their names."""
+        salt = zlib.crc32(partition, zlib.crc32(table.encode()))
+        if layout.mode is BucketMode.UNAWARE:  # no key, no order to keep: any writer will do
+            salt += self._range.number
+        return (salt + bucket) % self._reading.writers

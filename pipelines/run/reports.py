@@ -1,0 +1,72 @@
+"""What a task tells the driver beside its rows: how far it came, what it counted, what did not fit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from penstock.formats.change import BadRecord, Truncation
+from penstock.ingest.ranges import Offsets, Range
+from penstock.pipelines.run.shaping import Drift
+
+MOST_BAD_SHOWN = 100
+
+
+@dataclass(slots=True)
+class BadRecords:
+    """How many there are, and the first of them."""
+
+    count: int = 0
+    shown: list[BadRecord] = field(default_factory=list)
+
+    def add(self, records: Sequence[BadRecord]) -> None:
+        self.count += len(records)
+        self.shown += records[: MOST_BAD_SHOWN - len(self.shown)]
+
+
+@dataclass(slots=True)
+class RangeReport:
+    """Of one range. `span` (where the batch starts and ends) is told by the batch's first range alone."""
+
+    range: Range
+    span: tuple[Offsets, Offsets] | None = None
+    messages: int = 0
+    bytes: int = 0
+    rows: Counter[str] = field(default_factory=Counter)  # by table
+    skipped: Counter[str] = field(default_factory=Counter)  # messages without rows, by operation
+    filtered: int = 0  # rows of source tables that are left out
+    dropped: Counter[str] = field(default_factory=Counter)  # -U and -D of append tables, by table
+    repaired: int = 0
+    bad: BadRecords = field(default_factory=BadRecords)  # messages that cannot be read
+    unfit: dict[str, BadRecords] = field(default_factory=dict)  # messages with values that do not fit, by table
+    drifts: list[Drift] = field(default_factory=list)
+    truncations: list[Truncation] = field(default_factory=list)
+    newest: dict[str, int] = field(default_factory=dict)  # newest event time by table, milliseconds
+
+
+@dataclass(slots=True)
+class BatchReport:
+    """The reports of all ranges of a batch in source order."""
+
+    ranges: list[RangeReport]
+
+    @property
+    def span(self) -> tuple[Offsets, Offsets] | None:
+        return next((one.span for one in self.ranges if one.span is not None), None)
+
+    @property
+    def drifts(self) -> dict[str, list[Drift]]:
+        """By table, in the order in which the source had them."""
+        found: dict[str, list[Drift]] = {}
+        for drift in sorted((drift for one in self.ranges for drift in one.drifts), key=lambda drift: drift.first):
+            found.setdefault(drift.table, []).append(drift)
+        return found
+
+    @property
+    def newest(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for one in self.ranges:
+            for table, time in one.newest.items():
+                found[table] = max(time, found.get(table, time))
+        return found

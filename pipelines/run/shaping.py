@@ -1,0 +1,55 @@
+"""What the job asks of schema evolution: which table a change goes to, how it fits, what the table must become."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, SourceSchema
+from penstock.ingest.fetched import Fetched
+from penstock.table.schema.table_schema import TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """Rows in the table's columns and types. Messages with a value that does not fit are in `bad`, not in the rows."""
+
+    batch: pa.RecordBatch
+    kinds: npt.NDArray[np.uint8]
+    pos: npt.NDArray[np.int64]
+    sub: npt.NDArray[np.int32]
+    bad: tuple[BadRecord, ...] = ()
+    dropped: int = 0  # -U and -D rows that an append table does not take
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """A source schema that the table, as the task knew it, does not hold. Small: it travels to the driver."""
+
+    table: str
+    schema: SourceSchema
+    first: tuple[int, int] = (0, 0)  # range number and position: the order in which schemas are folded
+    facts: dict[str, object] = field(default_factory=dict)
+
+
+class Shaping(Protocol):
+    """Holds settings only, so it pickles. Called in tasks; `evolved` on the driver."""
+
+    def decode_options(self, known: Mapping[str, TableSchema]) -> DecodeOptions: ...
+
+    def target(self, database: str | None, table: str | None) -> str | None:
+        """`database.table` of the warehouse, None when the source table is left out."""
+        ...
+
+    def fit(self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None) -> Fitted | None:
+        """None when the table lacks a column or a type that the change needs: drift."""
+        ...
+
+    def evolved(self, table: str, current: TableSchema | None, drifts: Sequence[Drift]) -> TableSchema:
+        """Make the table hold all these schemas, create it if need be, and give its newest version."""
+        ...

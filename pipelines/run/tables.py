@@ -1,0 +1,99 @@
+"""The tables a pipeline writes, as the driver, the planner beside it and the tasks see them.
+
+The driver keeps, in a file of its own machine, which version of its schema each table had after the last batch; the
+planner packs that into the input partitions; a task reads the schema file of that version once and keeps it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeAlias
+
+from penstock.ingest.references import resolve
+from penstock.table.layout import Layout
+from penstock.table.meta.store import TableMissing, TableStore
+from penstock.table.storage.base import Storage
+from penstock.table.storage.open import open_storage
+
+Versions: TypeAlias = dict[str, int]  # table -> schema id
+
+FILE = "tables.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Warehouse:
+    """Where the tables are. `options` may hold references to secrets; they are looked up where the store is opened."""
+
+    location: str
+    options: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, location: str, options: Mapping[str, str]) -> Warehouse:
+        return cls(location, tuple(sorted(options.items())))
+
+    def store(self, table: str) -> TableStore:
+        return _store(self, table)
+
+    def layout(self, table: str, schema_id: int) -> Layout:
+        return _layout(self, table, schema_id)
+
+
+# A worker lives through many batches, and nothing that is kept here ever changes.
+@lru_cache(maxsize=8)
+def _storage(warehouse: Warehouse) -> tuple[Storage, str]:
+    return open_storage(warehouse.location, {name: resolve(value) for name, value in warehouse.options})
+
+
+@lru_cache(maxsize=2048)
+def _store(warehouse: Warehouse, table: str) -> TableStore:
+    storage, root = _storage(warehouse)
+    database, _, name = table.partition(".")
+    return TableStore.open(storage, f"{root.rstrip('/')}/{database}.db/{name}")
+
+
+@lru_cache(maxsize=4096)
+def _layout(warehouse: Warehouse, table: str, schema_id: int) -> Layout:
+    return Layout.of(warehouse.store(table).schemas.get(schema_id))
+
+
+@dataclass(slots=True)
+class Targets:
+    """The driver's list of tables; every change of it is on file before the next batch is planned."""
+
+    warehouse: Warehouse
+    folder: Path
+    versions: Versions = field(default_factory=dict)
+
+    def load(self, names: Iterable[str]) -> None:
+        """Look up those of the tables that exist."""
+
+        def version(name: str) -> tuple[str, int] | None:
+            try:
+                return name, self.warehouse.store(name).schema().id
+            except TableMissing:
+                return None
+
+        with ThreadPoolExecutor(8) as pool:
+            self.versions = dict(filter(None, pool.map(version, names)))
+        self._save()
+
+    def put(self, versions: Mapping[str, int]) -> None:
+        if any(self.versions.get(table) != version for table, version in versions.items()):
+            self.versions.update(versions)
+            self._save()
+
+    def _save(self) -> None:
+        half = self.folder / f".{FILE}"
+        half.write_text(json.dumps(self.versions))
+        half.replace(self.folder / FILE)
+
+
+def known_versions(folder: str) -> Versions:
+    """What the driver wrote last; the planner's side."""
+    versions: Versions = json.loads((Path(folder) / FILE).read_text())
+    return versions

@@ -1,0 +1,173 @@
+"""Files of canal messages through the job into tables."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.errors import DecodeError, PenstockError
+from penstock.ingest.decoding import DecodedSource
+from penstock.ingest.files import FilesSettings, FilesSource
+from penstock.ingest.ranges import Limit
+from penstock.pipelines.run.errors import CheckpointMismatch
+from penstock.pipelines.run.job import Job, Running
+from penstock.pipelines.run.sink import OnBatch
+from penstock.pipelines.run.tables import Warehouse
+from penstock.table.handle import Table
+from penstock.table.meta.data_file import DataFile
+from penstock.table.meta.live import live_entries
+from tests.integration.spark.shop import PlainShaping, change, put
+
+pytestmark = pytest.mark.spark
+
+
+class Shop:
+    def __init__(self, folder: Path, session: SparkSession, **job: object) -> None:
+        self.folder, self.session = folder, session
+        self.warehouse = Warehouse.of(f"{folder}/warehouse", {})
+        self.inbox = folder / "in"
+        self.inbox.mkdir()
+        self.job = job
+
+    def run(
+        self, *, name: str = "shop", checkpoint: str = "checkpoint", on_batch: OnBatch | None = None, **more: object
+    ) -> None:
+        settings = FilesSettings(str(self.inbox), f"{self.folder}/{checkpoint}/files")
+        job = Job(
+            name,
+            DecodedSource(FilesSource(settings), "canal-json"),
+            PlainShaping(self.warehouse.location),
+            self.warehouse,
+            f"{self.folder}/{checkpoint}",
+            ("ods.orders", "ods.users"),
+            until_caught_up=True,
+            **(self.job | more),  # type: ignore[arg-type]
+        )
+        Running(job, self.session, on_batch).run()
+
+    def table(self, name: str) -> Table:
+        return Table(self.warehouse.store(f"ods.{name}"))
+
+    def files(self, name: str) -> list[DataFile]:
+        store = self.table(name).store
+        latest = store.snapshots.latest()
+        return [entry.file for entry in live_entries(store, latest)] if latest else []
+
+    def snapshots(self, name: str) -> int:
+        return len(list(self.table(name).store.snapshots.newest_first()))
+
+    def rows(self, name: str) -> list[dict[str, object]]:
+        return sorted(self.table(name).scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+
+
+@pytest.fixture
+def shop(tmp_path: Path, spark: SparkSession) -> Shop:
+    return Shop(tmp_path, spark)
+
+
+def test_changes_of_several_tables_arrive_in_order_and_tables_make_themselves(shop: Shop) -> None:
+    put(
+        shop.inbox,
+        "1.json",
+        change("INSERT", "orders", {"id": 1, "name": "a"}, {"id": 2, "name": "b"}),
+        change("INSERT", "users", {"id": 9, "name": "z"}),
+        change("UPDATE", "orders", {"id": 1, "name": "a2"}, old=[{"name": "a"}]),
+        change("DELETE", "orders", {"id": 2, "name": "b"}),
+        change("INSERT", "secret", {"id": 1}),
+    )
+    shop.run()
+    assert shop.rows("orders") == [{"id": 1, "name": "a2"}]
+    assert shop.rows("users") == [{"id": 9, "name": "z"}]
+    snapshots = list(shop.table("orders").store.snapshots.newest_first())
+    assert len(snapshots) == 1
+    assert snapshots[0].properties["penstock.pipeline"] == "shop"
+    assert snapshots[0].commit_user.startswith("shop-")
+
+
+def test_a_new_column_in_the_middle_of_a_batch_replays_that_table_alone(shop: Shop) -> None:
+    put(shop.inbox, "1.json", change("INSERT", "orders", {"id": 1, "name": "a"}), change("INSERT", "users", {"id": 9}))
+    shop.run()
+    put(
+        shop.inbox,
+        "2.json",
+        change("INSERT", "orders", {"id": 2, "name": "b"}),
+        change("INSERT", "users", {"id": 8}),
+        change("INSERT", "orders", {"id": 3, "name": "c", "q1": 7}),
+        change("UPDATE", "orders", {"id": 1, "name": "a", "q1": 5}, old=[{"q1": None}]),
+    )
+    shop.run()
+    assert shop.rows("orders") == [
+        {"id": 1, "name": "a", "q1": 5},
+        {"id": 2, "name": "b", "q1": None},
+        {"id": 3, "name": "c", "q1": 7},
+    ]
+    assert [row["id"] for row in shop.rows("users")] == [8, 9]
+    assert shop.table("orders").schema_id == 1
+    files = {path.name for path in Path(shop.table("orders").path).glob("bucket-*/data-*")}
+    assert files == {file.name for file in shop.files("orders")}, "what the first reading wrote is removed"
+
+
+def test_batches_are_cut_by_the_limit_and_a_caught_up_run_makes_no_snapshot(shop: Shop) -> None:
+    for number in range(3):
+        put(shop.inbox, f"{number}.json", change("INSERT", "orders", {"id": number, "name": "x"}))
+    shop.run(limit=Limit(rows=1))
+    assert shop.snapshots("orders") == 3
+    shop.run()
+    assert shop.snapshots("orders") == 3
+
+
+def test_a_bad_record_stops_the_job_and_names_its_place(shop: Shop) -> None:
+    put(shop.inbox, "1.json", change("INSERT", "orders", {"id": 1}), "{nonsense")
+    with pytest.raises(DecodeError) as caught:
+        shop.run()
+    assert caught.value.facts["place"] == "1.json"
+    shop.run(on_bad="skip")
+    assert [row["id"] for row in shop.rows("orders")] == [1]
+
+
+class Died(PenstockError):
+    """The driver's death, as far as the tables can tell."""
+
+
+def die(*_: object) -> None:
+    raise Died("died between the commits and Spark's own log")
+
+
+def test_a_batch_that_was_committed_before_the_driver_died_is_not_committed_again(shop: Shop) -> None:
+    put(shop.inbox, "1.json", change("INSERT", "orders", {"id": 1, "name": "a"}))
+    with pytest.raises(Died):
+        shop.run(on_batch=die)
+    before = {path.name for path in Path(shop.table("orders").path).glob("bucket-*/data-*")}
+    shop.run()
+    assert shop.snapshots("orders") == 1
+    assert {path.name for path in Path(shop.table("orders").path).glob("bucket-*/data-*")} == before
+    put(shop.inbox, "2.json", change("INSERT", "orders", {"id": 2, "name": "b"}))
+    shop.run()
+    assert [row["id"] for row in shop.rows("orders")] == [1, 2]
+
+
+def test_a_new_checkpoint_over_tables_of_the_pipeline_is_refused_unless_accepted(shop: Shop) -> None:
+    put(shop.inbox, "1.json", change("INSERT", "orders", {"id": 1, "name": "a"}))
+    shop.run()
+    with pytest.raises(CheckpointMismatch, match="another checkpoint"):
+        shop.run(checkpoint="other")
+    shop.run(checkpoint="third", accept_replay=True)
+    assert [row["id"] for row in shop.rows("orders")] == [1]
+    shop.run(checkpoint="fourth", name="another-pipeline")
+
+
+def test_a_checkpoint_that_was_rewound_is_refused(shop: Shop) -> None:
+    put(shop.inbox, "1.json", change("INSERT", "orders", {"id": 1, "name": "a"}))
+    shop.run()
+    shutil.copytree(shop.folder / "checkpoint", shop.folder / "copy")
+    for number in (2, 3):
+        put(shop.inbox, f"{number}.json", change("INSERT", "orders", {"id": number, "name": "b"}))
+        shop.run()
+    shutil.rmtree(shop.folder / "checkpoint")
+    (shop.folder / "copy").rename(shop.folder / "checkpoint")
+    with pytest.raises(CheckpointMismatch, match="rewound"):
+        shop.run()
+    assert [row["id"] for row in shop.rows("orders")] == [1, 2, 3]

@@ -25,6 +25,27 @@ if TYPE_CHECKING:
         SourceError,
         TableCorrupt,
     )
+    from penstock.table.catalog import (
+        Catalog,
+        create_table,
+        open_table,
+    )
+    from penstock.table.handle import (
+        Table,
+    )
+    from penstock.table.schema.changes import (
+        AddColumn,
+        DropColumn,
+        RenameColumn,
+        ResetOption,
+        SetOption,
+        UpdateColumnComment,
+        UpdateColumnDefault,
+        UpdateColumnNullability,
+        UpdateColumnPosition,
+        UpdateColumnType,
+        UpdateComment,
+    )
 
 _HOMES = {
     "penstock.errors": (
@@ -37,18 +58,52 @@ _HOMES = {
         "SourceError",
         "TableCorrupt",
     ),
+    "penstock.table.catalog": (
+        "Catalog",
+        "create_table",
+        "open_table",
+    ),
+    "penstock.table.handle": ("Table",),
+    "penstock.table.schema.changes": (
+        "AddColumn",
+        "DropColumn",
+        "RenameColumn",
+        "ResetOption",
+        "SetOption",
+        "UpdateColumnComment",
+        "UpdateColumnDefault",
+        "UpdateColumnNullability",
+        "UpdateColumnPosition",
+        "UpdateColumnType",
+        "UpdateComment",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AddColumn",
+    "Catalog",
     "CommitConflict",
     "ConfigError",
     "DecodeError",
+    "DropColumn",
     "PenstockError",
     "PositionLost",
+    "RenameColumn",
+    "ResetOption",
     "SchemaConflict",
+    "SetOption",
     "SourceError",
+    "Table",
     "TableCorrupt",
+    "UpdateColumnComment",
+    "UpdateColumnDefault",
+    "UpdateColumnNullability",
+    "UpdateColumnPosition",
+    "UpdateColumnType",
+    "UpdateComment",
+    "create_table",
+    "open_table",
 ]
 
 

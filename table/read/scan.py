@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +13,7 @@ from penstock.errors import ConfigError
 from penstock.table.layout import Layout
 from penstock.table.meta.store import TableStore
 from penstock.table.read.changes import Between, read_between
+from penstock.table.read.outputs import Outputs
 from penstock.table.read.plan import KeepLevel, Plan, Split, plan_state
 from penstock.table.read.rows import SplitReader
 from penstock.table.read.time_travel import Travel, resolve
@@ -22,7 +22,7 @@ from penstock.table.values.types import Field
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class Scan(Outputs):
     """Each call plans anew on the newest snapshot, unless the scan names one."""
 
     store: TableStore
@@ -91,29 +91,6 @@ class Scan:
         reader = self._reader(self._table_schema())
         for split in self.plan().splits:
             yield from reader.read(split)
-
-    def to_arrow(self) -> pa.Table:
-        return pa.Table.from_batches(self.to_batches(), self.schema)
-
-    def to_pandas(self) -> Any:
-        return self.to_arrow().to_pandas()
-
-    def to_polars(self) -> Any:
-        try:
-            import polars as pl
-        except ImportError as reason:
-            raise ConfigError("polars is not installed", hint="pip install penstock[polars]") from reason
-        return pl.from_arrow(self.to_arrow())
-
-    def to_duckdb(self, name: str, connection: Any = None) -> Any:
-        """A DuckDB connection in which the rows stand as table `name`."""
-        try:
-            import duckdb
-        except ImportError as reason:
-            raise ConfigError("duckdb is not installed", hint="pip install penstock[sql]") from reason
-        connection = connection or duckdb.connect()
-        connection.register(name, self.to_arrow())
-        return connection
 
     def _table_schema(self) -> TableSchema:
         """Of the snapshot when the scan travels to one, else the table's newest."""

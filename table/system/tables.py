@@ -33,13 +33,16 @@ _TABLES: dict[str, Callable[[TableStore], pa.Table]] = {
 NAMES = tuple(sorted(_TABLES))
 
 
-def system_table(store: TableStore, name: str) -> pa.Table:
-    table = _TABLES.get(name.lower())
-    if table is None:
+def check_name(name: str, table: str) -> None:
+    if name.lower() not in _TABLES:
         near = difflib.get_close_matches(name.lower(), NAMES, 1)
         raise ConfigError(
             f"there is no system table {name!r}",
-            table=store.name,
+            table=table,
             hint=f"did you mean {near[0]}?" if near else f"there are {', '.join(NAMES)}",
         )
-    return table(store)
+
+
+def system_table(store: TableStore, name: str) -> pa.Table:
+    check_name(name, store.name)
+    return _TABLES[name.lower()](store)

@@ -1,0 +1,49 @@
+"""The forms in which a read hands out its rows, all made from Arrow batches."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+
+
+class Outputs(ABC):
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema: ...
+
+    @abstractmethod
+    def to_batches(self) -> Iterator[pa.RecordBatch]: ...
+
+    def to_arrow(self) -> pa.Table:
+        return pa.Table.from_batches(self.to_batches(), self.schema)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """For libraries that stream: memory stays bounded as far as they let it."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+
+    def to_pandas(self) -> Any:
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        try:
+            import polars as pl
+        except ImportError as reason:
+            raise ConfigError("polars is not installed", hint="pip install 'penstock[polars]'") from reason
+        return pl.from_arrow(self.to_arrow())
+
+    def to_duckdb(self, name: str, connection: Any = None) -> Any:
+        """A DuckDB connection in which the rows stand as table `name`."""
+        try:
+            import duckdb
+        except ImportError as reason:
+            raise ConfigError("duckdb is not installed", hint="pip install 'penstock[sql]'") from reason
+        connection = connection or duckdb.connect()
+        connection.register(name, self.to_arrow())
+        return connection

@@ -1,0 +1,61 @@
+"""A system table as a table that can be scanned: `db.t$snapshots`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import ConfigError
+from penstock.table.meta.store import TableStore
+from penstock.table.read.outputs import Outputs
+from penstock.table.system.tables import check_name, system_table
+
+
+@dataclass(frozen=True, slots=True)
+class SystemScan(Outputs):
+    store: TableStore
+    system: str
+    columns: tuple[str, ...] | None
+    where: pc.Expression | None
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.to_arrow().schema
+
+    def to_arrow(self) -> pa.Table:
+        rows = system_table(self.store, self.system)
+        if self.where is not None:
+            rows = rows.filter(self.where)
+        return rows if self.columns is None else rows.select(list(self.columns))
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        yield from self.to_arrow().to_batches()
+
+
+@dataclass(frozen=True, slots=True)
+class SystemTable:
+    """Read only; each scan shows the table as it is then."""
+
+    store: TableStore
+    system: str
+
+    def __post_init__(self) -> None:
+        check_name(self.system, self.store.name)
+
+    @property
+    def name(self) -> str:
+        return f"{self.store.name}${self.system}"
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.scan().schema
+
+    def scan(
+        self, columns: Sequence[str] | None = None, where: pc.Expression | None = None, **others: object
+    ) -> SystemScan:
+        if any(value is not None for value in others.values()):
+            raise ConfigError("a system table shows the table as it is now", table=self.name)
+        return SystemScan(self.store, self.system, None if columns is None else tuple(columns), where)

@@ -1,0 +1,97 @@
+"""The catalog: databases and tables by name, made once, changed by compare-and-swap."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock.errors import ConfigError
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> penstock.Catalog:
+    catalog = penstock.Catalog(str(tmp_path))
+    catalog.create_database("shop")
+    return catalog
+
+
+def test_databases_are_made_once_and_listed(catalog: penstock.Catalog) -> None:
+    catalog.create_database("shop", ignore_if_exists=True)
+    with pytest.raises(ConfigError, match="exists already"):
+        catalog.create_database("shop")
+    assert catalog.databases() == ["shop"]
+
+
+def test_a_table_is_made_listed_renamed_and_dropped(catalog: penstock.Catalog) -> None:
+    catalog.create_table("shop.orders", SCHEMA, primary_keys=["id"], options={"bucket": "4"}, comment="all orders")
+    assert catalog.tables("shop") == ["orders"]
+    table = catalog.table("shop.orders")
+    assert (table.primary_keys, table.options, table.comment) == (["id"], {"bucket": "4"}, "all orders")
+    assert table.schema == SCHEMA
+    catalog.rename_table("shop.orders", "shop.sales")
+    assert catalog.tables("shop") == ["sales"]
+    catalog.drop_table("shop.sales")
+    assert catalog.tables("shop") == []
+
+
+def test_types_may_be_given_as_paimon_writes_them(catalog: penstock.Catalog) -> None:
+    table = catalog.create_table("shop.t", [("id", "INT NOT NULL"), ("price", "DECIMAL(10, 2)")], primary_keys=["id"])
+    assert table.schema.field("price").type == pa.decimal128(10, 2)
+
+
+def test_a_database_with_tables_is_dropped_only_on_purpose(catalog: penstock.Catalog) -> None:
+    catalog.create_table("shop.orders", SCHEMA, options={"bucket": "-1"})
+    with pytest.raises(ConfigError, match="not empty"):
+        catalog.drop_database("shop")
+    catalog.drop_database("shop", cascade=True)
+    assert catalog.databases() == []
+
+
+def test_columns_are_added_and_old_rows_read_null(catalog: penstock.Catalog) -> None:
+    table = catalog.create_table("shop.orders", SCHEMA, primary_keys=["id"], options={"bucket": "1"})
+    with table.writer() as writer:
+        writer.write(pa.table({"id": [1], "v": ["a"]}, schema=SCHEMA))
+        writer.commit()
+    catalog.alter_table("shop.orders", [penstock.AddColumn("c", "INT", after="id"), penstock.SetOption("bucket", "8")])
+    table = catalog.table("shop.orders")
+    assert table.scan().to_arrow().to_pylist() == [{"id": 1, "c": None, "v": "a"}]
+    assert table.options["bucket"] == "8"
+
+
+def test_a_table_elsewhere_is_opened_by_its_path(tmp_path: Path) -> None:
+    made = penstock.create_table(f"{tmp_path}/apart/orders", SCHEMA, primary_keys=["id"], options={"bucket": "1"})
+    assert penstock.open_table(made.path).primary_keys == ["id"]
+
+
+def test_system_tables_are_reached_by_name(catalog: penstock.Catalog) -> None:
+    table = catalog.create_table("shop.orders", SCHEMA, primary_keys=["id"], options={"bucket": "1"})
+    with table.writer(commit_user="etl") as writer:
+        writer.write(pa.table({"id": [1], "v": ["a"]}, schema=SCHEMA))
+        writer.commit(identifier=3)
+    shown = catalog.table("shop.orders$snapshots").scan(columns=["snapshot_id", "commit_user"]).to_arrow()
+    assert shown.to_pylist() == [{"snapshot_id": 1, "commit_user": "etl"}]
+    assert table.system("files")["record_count"].to_pylist() == [1]
+
+
+def test_an_unknown_system_table_is_told_the_nearest(catalog: penstock.Catalog) -> None:
+    catalog.create_table("shop.orders", SCHEMA, primary_keys=["id"], options={"bucket": "1"})
+    with pytest.raises(ConfigError, match="snapshot") as caught:
+        catalog.table("shop.orders$snapshot")
+    assert "snapshots" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("name", ["orders", "shop.", ".orders", "shop.a$b$c"])
+def test_names_that_name_no_table_are_refused(catalog: penstock.Catalog, name: str) -> None:
+    with pytest.raises(ConfigError):
+        catalog.table(name)
+
+
+@pytest.mark.parametrize("name", ["snapshots", "schemas", "options", "files", "manifests", "partitions", "buckets"])
+def test_system_tables_of_an_empty_table_have_their_columns(catalog: penstock.Catalog, name: str) -> None:
+    table = catalog.create_table("shop.orders", SCHEMA, primary_keys=["id"], options={"bucket": "1"})
+    assert table.system(name).num_columns > 0

@@ -10,7 +10,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from penstock.errors import ConfigError
-from penstock.formats import aliyun, aws_dms, canal, debezium, maxwell, ogg, plain_json
+from penstock.formats import (
+    aliyun,
+    aws_dms,
+    canal,
+    debezium,
+    debezium_avro,
+    debezium_bson,
+    maxwell,
+    ogg,
+    plain_json,
+)
 from penstock.formats.change import Decoded, DecodeOptions, Messages
 
 Decode = Callable[[Messages, DecodeOptions], Decoded]
@@ -18,6 +28,8 @@ Decode = Callable[[Messages, DecodeOptions], Decoded]
 FORMATS: dict[str, Decode] = {
     "canal-json": canal.decode,
     "debezium-json": debezium.decode,
+    "debezium-avro": debezium_avro.decode,
+    "debezium-bson": debezium_bson.decode,
     "maxwell-json": maxwell.decode,
     "ogg-json": ogg.decode,
     "json": plain_json.decode,

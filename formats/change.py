@@ -9,16 +9,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+if TYPE_CHECKING:
+    from penstock.formats.registry import SchemaRegistry
+
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = 0, 1, 2, 3
 
 # Why a record is bad. The caller counts by these; the message says the rest.
 NOT_JSON = "not-json"
+NOT_AVRO = "not-avro"
 MISSING_FIELD = "missing-field"
 UNKNOWN_OPERATION = "unknown-operation"
 BAD_VALUE = "bad-value"
@@ -142,7 +146,7 @@ class DecodeOptions:
 
     `watch_columns` adds to the primary keys the messages declare; an entry in `tables` replaces both. `name_from` says
     which member of Debezium's `source` is the database, `ogg_name_parts=2` that only the first dot of a GoldenGate name
-    counts, `zone` where event times without a zone are from.
+    counts, `zone` where event times without a zone are from. `registry` is for debezium-avro and stays in its process.
     """
 
     before_images: Literal["all", "key-changes"] = "all"
@@ -151,6 +155,7 @@ class DecodeOptions:
     name_from: Literal["db", "schema"] = "db"
     ogg_name_parts: int | None = None
     zone: str = "UTC"
+    registry: SchemaRegistry | None = None
     # Groups of at least so many rows are parsed in bulk; below, a call's fixed cost outweighs the gain (measured).
     bulk_rows: int = 200
 

@@ -7,33 +7,20 @@ text. The primary keys are the fields of the message key, else the payload's `pk
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
 from penstock.errors import DecodeError
-from penstock.formats.change import (
-    BAD_VALUE,
-    MISSING_FIELD,
-    UPDATE_AFTER,
-    Decoded,
-    DecodeOptions,
-    Messages,
-    SourceField,
-    SourceSchema,
-    Truncation,
-)
+from penstock.formats.change import Decoded, DecodeOptions, Messages, SourceField, SourceSchema, TableName
 from penstock.formats.connect import row_fields
 from penstock.formats.connect_values import reader
-from penstock.formats.envelope import NULL, UNREADABLE, missing, read_envelopes, unknown_operation
+from penstock.formats.debezium_rows import Row, skip_without_rows, take_rows, without_operation
+from penstock.formats.envelope import NULL, UNREADABLE, missing, read_envelopes
 from penstock.formats.rows import Rows, bad_record
 from penstock.formats.texts import exact
 
 NAME = "debezium-json"
 ABSENT = msgspec.Raw(b"")
-# What Debezium writes for a large PostgreSQL value that an update did not touch.
-UNAVAILABLE = "__debezium_unavailable_value"
-Row = dict[str, Any]
 
 
 class Source(msgspec.Struct, gc=False):
@@ -72,7 +59,7 @@ _read_row = msgspec.json.Decoder(Row, float_hook=exact).decode
 class Group:
     """The rows of one table, key and declared schema."""
 
-    def __init__(self, schema: msgspec.Raw, name: tuple[str | None, str | None], keys: tuple[str, ...], rows: Rows):
+    def __init__(self, schema: msgspec.Raw, name: TableName, keys: tuple[str, ...], rows: Rows):
         self.schema, self.name, self.keys, self.rows = schema, name, keys, rows
 
 
@@ -112,7 +99,7 @@ class Groups:
             self.latest[identity] = group
         return group
 
-    def name(self, payload: Payload) -> tuple[str | None, str | None]:
+    def name(self, payload: Payload) -> TableName:
         source = payload.source or Source()
         return source.schema if self.options.name_from == "schema" else source.db, source.table
 
@@ -124,65 +111,26 @@ def _take(envelope: Envelope, number: int, messages: Messages, groups: Groups, d
     payload = envelope.change()
     if payload is None:
         raise missing(NAME, "payload")
-    operation = payload.op
-    if operation is None:
-        decoded.skipped[_without_operation(messages.values[number] or b"", envelope)] += 1
+    if payload.op is None:
+        members, status = _other_members(messages.values[number] or b"", envelope)
+        decoded.skipped[without_operation(NAME, members, status)] += 1
         return
-    if operation in {"t", "m"}:
-        decoded.skipped["truncate" if operation == "t" else "message"] += 1
-        if operation == "t":
-            decoded.truncations.append(Truncation(int(messages.offsets[number]), *groups.name(payload)))
+    if skip_without_rows(payload.op, number, groups.name(payload), messages, decoded):
         return
     key = message_key(messages, number)
     keys = tuple(key) if key else tuple(payload.pk_names or ())
-    _take_rows(payload, number, groups.of(payload, envelope.schema, keys), key)
+    rows = groups.of(payload, envelope.schema, keys).rows
+    take_rows(NAME, rows, number, payload.time(), payload.op, payload.before, payload.after, lambda: _key_row(key))
 
 
-def _take_rows(payload: Payload, number: int, group: Group, key: Mapping[str, msgspec.Raw] | None) -> None:
-    before, after, operation = payload.before, payload.after, payload.op
-    time = payload.time()
-    if operation in {"c", "r"}:
-        if after is None:
-            raise missing(NAME, "after", "op", operation)
-        group.rows.change(number, time, None, after)
-    elif operation == "u":
-        if after is None:
-            raise missing(NAME, "after", "op", "u")
-        _take_update(group.rows, number, time, before, after, key)
-    elif operation == "d":
-        before = before or _key_row(key)
-        if before is None:
-            raise missing(NAME, "before", "op", "d")
-        group.rows.change(number, time, before, None)
-    else:
-        raise unknown_operation(operation)
-
-
-def _take_update(
-    rows: Rows, number: int, time: int, before: Row | None, after: Row, key: Mapping[str, msgspec.Raw] | None
-) -> None:
-    if UNAVAILABLE in after.values():
-        after = _with_kept_values(before or {}, after)
-    if before is not None:
-        rows.change(number, time, {**after, **before}, after)
-        return
-    old = {**after, **(_key_row(key) or {})}
-    if rows.moves(old, after):
-        rows.change(number, time, old, after)
-    else:
-        # What the row was is not known, so that nothing can be retracted.
-        rows.put(number, time, UPDATE_AFTER, after)
-
-
-def _with_kept_values(before: Row, after: Row) -> Row:
-    kept = {name: before.get(name, value) if value == UNAVAILABLE else value for name, value in after.items()}
-    lost = [name for name, value in kept.items() if value == UNAVAILABLE]
-    if lost:
-        raise DecodeError(
-            f"the unchanged value of column {', '.join(lost)} was not sent: set REPLICA IDENTITY FULL on the table",
-            reason=BAD_VALUE,
-        )
-    return kept
+def _other_members(value: bytes, envelope: Envelope) -> tuple[dict[str, msgspec.Raw], object]:
+    """The members of a message without operation, and its `status`."""
+    try:
+        members = _read_members(value)
+        members = members if envelope.schema == ABSENT else _read_members(members["payload"])
+        return members, msgspec.json.decode(members.get("status", NULL))
+    except UNREADABLE as error:
+        raise missing(NAME, "op") from error
 
 
 def message_key(messages: Messages, number: int) -> dict[str, msgspec.Raw] | None:
@@ -205,26 +153,6 @@ def _key_row(key: Mapping[str, msgspec.Raw] | None) -> Row | None:
         return _read_row(b"{" + b",".join(members) + b"}")
     except UNREADABLE:
         return None
-
-
-def _without_operation(value: bytes, envelope: Envelope) -> str:
-    """Which of Debezium's other messages this is; missing 'op' when it is none of them."""
-    try:
-        members = _read_members(value)
-        members = members if envelope.schema == ABSENT else _read_members(members["payload"])
-    except UNREADABLE as error:
-        raise missing(NAME, "op") from error
-    names = members.keys()
-    if names <= {"ts_ms", "ts_us", "ts_ns"}:
-        return "heartbeat"
-    if {"status", "id"} <= names and bytes(members["status"]) in {b'"BEGIN"', b'"END"'}:
-        return "transaction"
-    if "databaseName" in names and names & {"ddl", "tableChanges"}:
-        return "schema-change"
-    if names & {"before", "after"}:
-        raise missing(NAME, "op")
-    advice = "A row without envelope (ExtractNewRecordState) is value.format=json."
-    raise DecodeError(f"{missing(NAME, 'op').message} {advice}", reason=MISSING_FIELD)
 
 
 def _finish(group: Group, messages: Messages, decoded: Decoded) -> None:

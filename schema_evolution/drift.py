@@ -1,0 +1,132 @@
+"""How a source schema differs from its table's, and the schema changes that bring them together.
+
+A drift is data: tasks report it, the driver folds the drifts of a batch into one version of the schema. Folding is a
+join (add and widen only), so the order of the reports does not matter for the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from penstock.errors import SchemaConflict
+from penstock.formats.change import SourceSchema
+from penstock.schema_evolution.source_types import paimon_type
+from penstock.schema_evolution.type_changes import Verdict, change_of
+from penstock.schema_evolution.type_mapping import TypeMapping
+from penstock.table.schema.changes import AddColumn, SchemaChange, UpdateColumnComment, UpdateColumnType
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.types import DataType, type_json
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A column as a source declares it, under the name it has in the table."""
+
+    name: str
+    type: DataType
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Columns that the table lacks or holds too narrowly, in the order in which the source lists them."""
+
+    table: str
+    added: tuple[Wanted, ...] = ()
+    widened: tuple[Wanted, ...] = ()
+    comments: tuple[Wanted, ...] = ()
+
+    @property
+    def is_none(self) -> bool:
+        return not (self.added or self.widened or self.comments)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRules:
+    """How source columns become table columns: names folded to lower case where the catalog is not case sensitive."""
+
+    mapping: TypeMapping = field(default_factory=TypeMapping)
+    case_sensitive: bool = True
+
+    def name(self, source: str) -> str:
+        return source if self.case_sensitive else source.lower()
+
+    def wanted(self, source: SourceSchema) -> tuple[Wanted, ...]:
+        columns = tuple(
+            Wanted(self.name(one.name), paimon_type(source.dialect, one, self.mapping), one.comment)
+            for one in source.fields
+        )
+        names = [column.name for column in columns]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise SchemaConflict(
+                f"Table {source.table} contains duplicate columns: [{', '.join(twice)}]",
+                source=f"{source.database}.{source.table}",
+            )
+        return columns
+
+
+def drift_of(source: SourceSchema, table: str, schema: TableSchema, rules: ColumnRules) -> Drift:
+    """SchemaConflict where no type holds both. Formats without types drift only by new names."""
+    typed = source.dialect != "text"
+    known = {column.name: column for column in schema.fields}
+    added, widened, comments = [], [], []
+    for wanted in rules.wanted(source):
+        column = known.get(wanted.name)
+        if column is None:
+            added.append(wanted)
+            continue
+        if typed and _widens(table, schema, wanted, rules.mapping):
+            widened.append(wanted)
+        if wanted.comment is not None and wanted.comment != column.description:
+            comments.append(wanted)
+    return Drift(table, tuple(added), tuple(widened), tuple(comments))
+
+
+def _widens(table: str, schema: TableSchema, wanted: Wanted, mapping: TypeMapping) -> bool:
+    column = schema.field(wanted.name)
+    change = change_of(column.type, wanted.type, mapping)
+    fixed = wanted.name in schema.primary_keys or wanted.name in schema.partition_keys
+    if change.verdict is Verdict.REFUSE and not fixed:
+        raise _refused(table, wanted, column.type)
+    # Keys and partition columns cannot change in Paimon: the table's type stays, and what fits is written.
+    return change.verdict is Verdict.WIDEN and not fixed
+
+
+def _refused(table: str, wanted: Wanted, old: DataType) -> SchemaConflict:
+    return SchemaConflict(
+        f"Cannot convert field {wanted.name} from type {type_json(old)} to {type_json(wanted.type)} of Paimon table "
+        f"{table}.",
+        table=table,
+        column=wanted.name,
+        hint="allow more with --type-mapping (allow-non-string-to-string, allow-lossless), or leave the table out",
+    )
+
+
+def fold(drifts: Iterable[Drift], schema: TableSchema, mapping: TypeMapping) -> list[SchemaChange]:
+    """The changes, as one version, after which every one of the drifting source schemas fits."""
+    types: dict[str, DataType] = {column.name: column.type for column in schema.fields}
+    comments: dict[str, str | None] = {column.name: column.description for column in schema.fields}
+    added: dict[str, Wanted] = {}
+    for drift in drifts:
+        for wanted in (*drift.added, *drift.widened):
+            old = types.get(wanted.name)
+            if old is None:
+                types[wanted.name] = replace(wanted.type, nullable=True)
+                added[wanted.name] = wanted
+                continue
+            change = change_of(old, wanted.type, mapping)
+            if change.verdict is Verdict.REFUSE:
+                raise _refused(drift.table, wanted, old)
+            types[wanted.name] = change.type
+        for wanted in (*drift.added, *drift.comments):
+            comments[wanted.name] = wanted.comment
+    changes: list[SchemaChange] = []
+    for column in schema.fields:
+        if types[column.name] != column.type:
+            changes.append(UpdateColumnType(column.name, types[column.name]))
+        if comments[column.name] != column.description:
+            changes.append(UpdateColumnComment(column.name, comments[column.name]))
+    changes += [AddColumn(name, types[name], comments[name]) for name in added]
+    return changes

@@ -1,0 +1,35 @@
+"""From the type a source declares to the Paimon type of the column: one table of types per dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from penstock.errors import SchemaConflict
+from penstock.formats.change import SourceField
+from penstock.schema_evolution.debezium_types import debezium_type
+from penstock.schema_evolution.mysql_types import mysql_type
+from penstock.schema_evolution.type_mapping import TypeMapping
+from penstock.table.values.types import STRING, DataType
+
+_DIALECTS: dict[str, Callable[[str, TypeMapping], DataType]] = {
+    "mysql": mysql_type,
+    "aliyun": mysql_type,
+    "debezium": debezium_type,
+    "avro": debezium_type,
+}
+
+
+def paimon_type(dialect: str, field: SourceField, mapping: TypeMapping) -> DataType:
+    """The column's type in a new table; nullable, since messages do not say otherwise."""
+    return _mapped(dialect, field.type, mapping)
+
+
+@lru_cache(maxsize=8192)
+def _mapped(dialect: str, declared: str | None, mapping: TypeMapping) -> DataType:
+    if declared is None or mapping.to_string:
+        return STRING
+    known: Callable[[str, TypeMapping], DataType] | None = _DIALECTS.get(dialect)
+    if known is None:
+        raise SchemaConflict(f"types of dialect {dialect!r} are not known", type=declared)
+    return known(declared, mapping)

@@ -1,0 +1,270 @@
+"""Texts as values of a column's type, by the rules for change messages (cdc 2.6), which differ from Paimon's casts.
+
+Whole columns are cast by Arrow; only where that fails is each distinct text looked at. A text that does not fit leaves
+a null and a reason: a bad value is never a schema change.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import datetime as dt
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.schema_evolution.type_mapping import TypeMapping
+from penstock.table.values.arrow_types import to_arrow
+from penstock.table.values.types import STRING_LENGTH, AtomicType, type_text
+
+_TRUE = pa.array(["t", "true", "y", "yes", "1"])
+_FALSE = pa.array(["f", "false", "n", "no", "0"])
+_DATE = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})")
+_STAMP = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?(Z)?")
+_CLOCK = re.compile(r"(-?)(\d{1,3}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?")
+_INTEGER = re.compile(r"-?\d+")
+_EPOCH = dt.date(1970, 1, 1).toordinal()
+_DAY_NANOS = 86_400_000_000_000
+_UNITS = {0: 1_000_000_000, 3: 1_000_000, 6: 1000, 9: 1}
+_UNIT_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
+_MOST_DAYS = 3_000_000  # a number beyond is milliseconds
+
+
+class Zero(Exception):
+    """A zero date, or a time of day outside of a day: null by default."""
+
+
+@dataclass(slots=True)
+class Misfits:
+    """Rows whose value does not fit, each with its first reason, and how many values were made null by a rule."""
+
+    reasons: dict[int, str] = field(default_factory=dict)
+    nulled: int = 0
+
+    def add(self, rows: npt.NDArray[np.int64], reason: str) -> None:
+        for row in rows.tolist():
+            self.reasons.setdefault(row, reason)
+
+
+def cast_texts(column: pa.Array, target: AtomicType, name: str, mapping: TypeMapping, misfits: Misfits) -> pa.Array:
+    """A string column as `target`; what does not fit is null in the result and named in `misfits`."""
+    fast = _cast_whole(column, target)
+    if fast is not None:
+        return fast
+    parse = _parser(target)
+    encoded = column.dictionary_encode()
+    values: list[object] = []
+    for number, text in enumerate(encoded.dictionary.to_pylist()):
+        value, reason = _one(parse, text, mapping)
+        values.append(value)
+        if value is None:
+            rows = np.flatnonzero(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False) == number)
+            if reason is None:
+                misfits.nulled += len(rows)
+            else:
+                misfits.add(rows, f"{name} {type_text(target)}: {text[:80]!r} {reason}")
+    return _array(values, target).take(encoded.indices)
+
+
+def _one(parse: Callable[[str], object], text: str, mapping: TypeMapping) -> tuple[object, str | None]:
+    try:
+        return parse(text), None
+    except Zero as reason:
+        return None, str(reason) if mapping.zero_date_error else None
+    except (ValueError, OverflowError, InvalidOperation) as reason:
+        return None, f"does not fit ({reason})" if str(reason) else "does not fit"
+
+
+def _array(values: list[object], target: AtomicType) -> pa.Array:
+    arrow = to_arrow(target)
+    if pa.types.is_timestamp(arrow):
+        unit = _UNIT_NANOS[arrow.unit]
+        return pa.array([None if v is None else int(str(v)) // unit for v in values], pa.int64()).cast(arrow)
+    if pa.types.is_date(arrow) or pa.types.is_time(arrow):
+        return pa.array(values, pa.int32()).cast(arrow)
+    return pa.array(values, arrow)
+
+
+def _cast_whole(column: pa.Array, target: AtomicType) -> pa.Array | None:
+    """The whole column at once, None when a text in it is not in Arrow's form."""
+    arrow = to_arrow(target)
+    try:
+        match target.root:
+            case "CHAR" | "VARCHAR":
+                return _fitting(column, pc.utf8_length, target)
+            case "BOOLEAN":
+                return _booleans(column)
+            case "TIME" | "BINARY" | "VARBINARY" | "VARIANT":
+                return None
+            case "TIMESTAMP" | "TIMESTAMP_LTZ":
+                return _stamps(column, arrow, target.precision)
+            case "FLOAT":
+                return pc.cast(pc.cast(column, pa.float64()), arrow, safe=False)
+        return pc.cast(column, arrow)
+    except pa.ArrowInvalid:
+        return None
+
+
+def _fitting(column: pa.Array, measure: Callable[[pa.Array], pa.Array], target: AtomicType) -> pa.Array | None:
+    if target.length == STRING_LENGTH:
+        return column
+    longest = pc.max(measure(column)).as_py()
+    return column if longest is None or longest <= target.length else None
+
+
+def _booleans(column: pa.Array) -> pa.Array | None:
+    lower = pc.utf8_lower(column)
+    true, false = pc.is_in(lower, _TRUE), pc.is_in(lower, _FALSE)
+    known = pc.or_(pc.or_(true, false), pc.is_null(column))
+    if not pc.all(known).as_py():
+        return None
+    return pc.if_else(pc.is_valid(column), true, pa.scalar(None, pa.bool_()))
+
+
+def _stamps(column: pa.Array, arrow: pa.TimestampType, precision: int) -> pa.Array:
+    """Digits beyond the column's are cut."""
+    plain = pa.timestamp(arrow.unit)
+    try:
+        stamps = pc.cast(column, plain)
+    except pa.ArrowInvalid:
+        stamps = pc.cast(pc.floor_temporal(pc.cast(column, pa.timestamp("us")), 1, unit=_FLOORS[arrow.unit]), plain)
+    digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}[arrow.unit]
+    if precision < digits:
+        multiple = 10 ** (digits - precision)
+        stamps = pc.cast(pc.floor_temporal(stamps, multiple, unit=_FLOORS[arrow.unit]), plain)
+    return stamps.view(pa.int64()).view(arrow) if arrow.tz else stamps
+
+
+_FLOORS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
+
+
+def _parser(target: AtomicType) -> Callable[[str], object]:
+    match target.root:
+        case "CHAR" | "VARCHAR":
+            return lambda text: _within(text, len(text), target)
+        case "BINARY" | "VARBINARY":
+            return lambda text: _bytes(text, target)
+        case "BOOLEAN":
+            return _boolean
+        case "TINYINT" | "SMALLINT" | "INT" | "BIGINT":
+            bits = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}[target.root]
+            return lambda text: _integer(text, bits)
+        case "DECIMAL":
+            return lambda text: _decimal(text, target)
+        case "FLOAT" | "DOUBLE":
+            return float
+        case "DATE":
+            return _date
+        case "TIME":
+            return _time
+        case "TIMESTAMP" | "TIMESTAMP_LTZ":
+            return lambda text: _stamp(text, target.precision)
+    raise ValueError(f"texts cannot be read as {type_text(target)}")
+
+
+def _within(text: str, length: int, target: AtomicType) -> str:
+    if length > target.length:
+        raise ValueError(f"{length} characters")
+    return text
+
+
+def _bytes(text: str, target: AtomicType) -> bytes:
+    try:
+        data = base64.b64decode(text, validate=True)
+    except binascii.Error as reason:
+        raise ValueError("is not base64") from reason
+    if len(data) > target.length:
+        raise ValueError(f"{len(data)} bytes")
+    return data
+
+
+def _boolean(text: str) -> bool:
+    match text.lower():
+        case "t" | "true" | "y" | "yes" | "1":
+            return True
+        case "f" | "false" | "n" | "no" | "0":
+            return False
+    raise ValueError("is neither true nor false")
+
+
+def _integer(text: str, bits: int) -> int:
+    if not _INTEGER.fullmatch(text.strip()):
+        raise ValueError("is not a whole number")
+    value = int(text)
+    if not -(1 << bits - 1) <= value < 1 << bits - 1:
+        raise ValueError("is out of range")
+    return value
+
+
+def _decimal(text: str, target: AtomicType) -> Decimal:
+    value = Decimal(text.strip())
+    if not value.is_finite():
+        raise ValueError("is not a number")
+    rounded = value.quantize(Decimal(1).scaleb(-target.scale), rounding=ROUND_HALF_UP, context=_WIDE)
+    if rounded.adjusted() + 1 + target.scale > target.precision and rounded != 0:
+        raise ValueError(f"has more than {target.precision} digits")
+    return rounded
+
+
+_WIDE = Context(prec=400)
+
+
+def _days(year: str, month: str, day: str) -> int:
+    if int(month) == 0 or int(day) == 0 or int(year) == 0:
+        raise Zero("is a zero date")
+    return dt.date(int(year), int(month), int(day)).toordinal() - _EPOCH
+
+
+def _date(text: str) -> int:
+    match = _STAMP.fullmatch(text)
+    if match:
+        return _days(match[1], match[2], match[3])
+    if _INTEGER.fullmatch(text):
+        number = int(text)
+        return number if abs(number) <= _MOST_DAYS else number // 86_400_000
+    raise ValueError("is not a date")
+
+
+def _nanos(fraction: str | None) -> int:
+    return int((fraction or "0")[:9].ljust(9, "0"))
+
+
+def _time(text: str) -> int:
+    match = _CLOCK.fullmatch(text)
+    if match is None:
+        if _INTEGER.fullmatch(text):
+            return _within_day(int(text))
+        raise ValueError("is not a time of day")
+    hours, minutes, seconds = int(match[2]), int(match[3]), int(match[4] or 0)
+    if minutes > 59 or seconds > 59:
+        raise ValueError("is not a time of day")
+    if match[1]:
+        raise Zero("lies before midnight")
+    return _within_day(((hours * 60 + minutes) * 60 + seconds) * 1000 + _nanos(match[5]) // 1_000_000)
+
+
+def _within_day(millis: int) -> int:
+    if not 0 <= millis < 86_400_000:
+        raise Zero("lies outside of a day")
+    return millis
+
+
+def _stamp(text: str, precision: int) -> int:
+    """Nanoseconds since 1970; a whole number counts in the unit of the precision."""
+    match = _STAMP.fullmatch(text)
+    if match is None:
+        if _INTEGER.fullmatch(text):
+            return int(text) * _UNITS.get(precision, 1_000_000)
+        raise ValueError("is not a date and time")
+    hours, minutes, seconds = (int(part or 0) for part in match.group(4, 5, 6))
+    if hours > 23 or minutes > 59 or seconds > 59:
+        raise ValueError("is not a date and time")
+    nanos = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + _nanos(match[7])
+    cut: int = 10 ** (9 - precision)
+    return _days(match[1], match[2], match[3]) * _DAY_NANOS + nanos // cut * cut

@@ -1,0 +1,46 @@
+"""The options of --type-mapping (cdc 2.2)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+
+from penstock.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class TypeMapping:
+    tinyint1_not_bool: bool = False
+    to_nullable: bool = False
+    to_string: bool = False
+    char_to_string: bool = False
+    longtext_to_bytes: bool = False
+    bigint_unsigned_to_bigint: bool = False
+    decimal_no_change: bool = False
+    allow_non_string_to_string: bool = False
+    allow_lossless: bool = False
+    time_to_string: bool = False
+    zero_date_to_null: bool = True
+    zero_date_error: bool = False
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> TypeMapping:
+        """From texts with commas between the options; hyphens and underscores are the same."""
+        mapping = cls()
+        known = {field.name for field in fields(cls)}
+        for option in (part.strip() for text in texts for part in text.split(",")):
+            name = option.lower().replace("-", "_")
+            if not name:
+                continue
+            if name not in known:
+                shown = sorted(one.replace("_", "-") for one in known)
+                near = difflib.get_close_matches(option.lower(), shown, 1)
+                raise ConfigError(
+                    f"Unsupported type mapping option: {option}",
+                    hint=f"did you mean {near[0]}?" if near else f"options are {', '.join(shown)}",
+                )
+            mapping = replace(mapping, **{name: True})
+            if name == "zero_date_error":
+                mapping = replace(mapping, zero_date_to_null=False)
+        return mapping

@@ -1,0 +1,140 @@
+"""Columns as a decoder hands them over, as columns of the table's types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.schema_evolution.texts import Misfits, cast_texts
+from penstock.schema_evolution.type_mapping import TypeMapping
+from penstock.table.values.arrow_types import to_arrow
+from penstock.table.values.texts import to_text
+from penstock.table.values.types import STRING_LENGTH, ArrayType, AtomicType, DataType, Field, type_json
+
+
+def fit_column(column: pa.Array, target: Field, mapping: TypeMapping, misfits: Misfits) -> pa.Array:
+    """`column` in the Arrow type of `target`; rows whose value does not fit are null there and named in `misfits`."""
+    type_ = target.type
+    arrow = to_arrow(type_)
+    if column.type == arrow:
+        return _measured(column, type_, target.name, misfits)
+    if pa.types.is_string(column.type):
+        if isinstance(type_, AtomicType):
+            return cast_texts(column, type_, target.name, mapping, misfits)
+        return _parsed(column, type_, target.name, misfits)
+    return _native(column, type_, target.name, mapping, misfits)
+
+
+def _measured(column: pa.Array, type_: DataType, name: str, misfits: Misfits) -> pa.Array:
+    """Texts and bytes that are too long for their column do not fit; all else is the value already."""
+    if not isinstance(type_, AtomicType) or type_.root not in _MEASURES or type_.length == STRING_LENGTH:
+        return column
+    lengths = _MEASURES[type_.root](column)
+    if (pc.max(lengths).as_py() or 0) <= type_.length:
+        return column
+    long = pc.fill_null(pc.greater(lengths, type_.length), fill_value=False)
+    for row in np.flatnonzero(long.to_numpy(zero_copy_only=False)).tolist():
+        shown = str(column[row].as_py())[:80]
+        misfits.add(np.array([row]), f"{name} {type_json(type_)}: {shown!r} is {lengths[row]} long")
+    return pc.if_else(long, pa.scalar(None, column.type), column)
+
+
+_MEASURES: dict[str, Callable[[pa.Array], pa.Array]] = {
+    "CHAR": pc.utf8_length,
+    "VARCHAR": pc.utf8_length,
+    "BINARY": pc.binary_length,
+    "VARBINARY": pc.binary_length,
+}
+
+
+def _native(column: pa.Array, type_: DataType, name: str, mapping: TypeMapping, misfits: Misfits) -> pa.Array:
+    arrow = to_arrow(type_)
+    if pa.types.is_duration(column.type):
+        return _durations(column, type_, name, mapping, misfits)
+    if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(arrow):
+        return _stamps(column, arrow)
+    try:
+        return _measured(pc.cast(column, arrow), type_, name, misfits)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        texts = _as_text(column)
+    if isinstance(type_, AtomicType):
+        return cast_texts(texts, type_, name, mapping, misfits)
+    return _parsed(texts, type_, name, misfits)
+
+
+def _durations(column: pa.Array, type_: DataType, name: str, mapping: TypeMapping, misfits: Misfits) -> pa.Array:
+    """A TIME may be negative or longer than a day at its source; Paimon's cannot."""
+    unit = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}[column.type.unit]
+    millis = pc.floor(pc.divide(pc.cast(column.view(pa.int64()), pa.float64()), unit / 1000))
+    millis = pc.cast(millis, pa.int64())
+    if not (isinstance(type_, AtomicType) and type_.root == "TIME"):
+        return _native(millis, type_, name, mapping, misfits)
+    inside = pc.and_(pc.greater_equal(millis, 0), pc.less(millis, 86_400_000))
+    misfits.nulled += pc.sum(pc.invert(inside)).as_py() or 0
+    within = pc.if_else(inside, millis, pa.scalar(None, pa.int64()))
+    return pc.cast(within, pa.int32()).view(pa.time32("ms"))
+
+
+def _stamps(column: pa.Array, arrow: pa.TimestampType) -> pa.Array:
+    """To the unit and zone wanted: both sides are UTC, digits beyond the unit are cut."""
+    plain = column.view(pa.timestamp(column.type.unit))
+    coarser = _UNIT_PLACES[arrow.unit] < _UNIT_PLACES[column.type.unit]
+    if coarser:
+        plain = pc.floor_temporal(plain, 1, unit=_FLOORS[arrow.unit])
+    return pc.cast(plain, pa.timestamp(arrow.unit)).view(arrow)
+
+
+_UNIT_PLACES = {"s": 0, "ms": 1, "us": 2, "ns": 3}
+_FLOORS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
+
+
+def _as_text(column: pa.Array) -> pa.Array:
+    """Values in the text they would have had in a message of texts."""
+    if pa.types.is_list(column.type):
+        return pc.binary_join(pc.cast(column, pa.list_(pa.string())), ",")
+    if pa.types.is_decimal(column.type):
+        return to_text(column, AtomicType("DECIMAL", precision=column.type.precision, scale=column.type.scale))
+    if pa.types.is_binary(column.type):
+        return pc.cast(column, pa.string())
+    return pc.cast(column, pa.string())
+
+
+def _parsed(column: pa.Array, type_: DataType, name: str, misfits: Misfits) -> pa.Array:
+    """Constructed values from JSON text, each distinct text once; a list of texts may stand as `[a,b]` or `a,b`."""
+    encoded = column.dictionary_encode()
+    arrow = to_arrow(type_)
+    values: list[object] = []
+    for number, text in enumerate(encoded.dictionary.to_pylist()):
+        try:
+            value = _constructed(text, type_)
+            pa.array([value], arrow)
+        except (ValueError, TypeError, AttributeError, pa.ArrowException) as reason:
+            rows = np.flatnonzero(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False) == number)
+            misfits.add(rows, f"{name} {type_json(type_)}: {text[:80]!r} does not fit ({reason})")
+            value = None
+        values.append(value)
+    return pa.array(values, arrow).take(encoded.indices)
+
+
+def _constructed(text: str, type_: DataType) -> object:
+    if isinstance(type_, ArrayType) and isinstance(type_.element, AtomicType) and type_.element.root == "VARCHAR":
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = None
+        if isinstance(value, list):
+            return [item if item is None or isinstance(item, str) else json.dumps(item) for item in value]
+        inner = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+        return inner.split(",") if inner else []
+    value = json.loads(text)
+    if isinstance(type_, ArrayType) and not isinstance(value, list):
+        raise TypeError("is not a JSON array")
+    if not isinstance(type_, ArrayType) and not isinstance(value, dict):
+        raise TypeError("is not a JSON object")
+    if isinstance(value, dict) and pa.types.is_map(to_arrow(type_)):
+        return list(value.items())
+    return value

@@ -1,0 +1,100 @@
+"""Texts of messages as values: what fits, what is cut, what is null by rule, what is bad."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from penstock.schema_evolution.texts import Misfits
+from penstock.schema_evolution.type_mapping import TypeMapping
+from penstock.schema_evolution.values import fit_column
+from penstock.table.values.types import Field, parse_type
+
+
+def fitted(texts: list[str | None], type_text: str, mapping: TypeMapping | None = None) -> tuple[list[object], Misfits]:
+    misfits = Misfits()
+    column = fit_column(
+        pa.array(texts, pa.string()), Field(0, "c", parse_type(type_text)), mapping or TypeMapping(), misfits
+    )
+    return column.to_pylist(), misfits
+
+
+FITTING = [
+    ("INT", "12", 12),
+    ("INT", " 12 ", 12),
+    ("BIGINT", "-9223372036854775808", -(2**63)),
+    ("DECIMAL(10, 2)", "1.5", Decimal("1.50")),
+    ("DECIMAL(10, 2)", "1.005", Decimal("1.01")),
+    ("DECIMAL(20, 0)", "18446744073709551615", Decimal(18446744073709551615)),
+    ("DOUBLE", "1.0E10", 1.0e10),
+    ("BOOLEAN", "1", True),
+    ("BOOLEAN", "No", False),
+    ("DATE", "2024-02-29", dt.date(2024, 2, 29)),
+    ("DATE", "2024-2-9", dt.date(2024, 2, 9)),
+    ("DATE", "2024-02-29 10:00:00", dt.date(2024, 2, 29)),
+    ("DATE", "19849", dt.date(2024, 5, 6)),
+    ("TIME(0)", "23:59:59.5", dt.time(23, 59, 59, 500000)),
+    ("TIMESTAMP(0)", "2024-05-06 07:08:09", dt.datetime(2024, 5, 6, 7, 8, 9)),
+    ("TIMESTAMP(0)", "2024-05-06 07:08:09.999", dt.datetime(2024, 5, 6, 7, 8, 9)),
+    ("TIMESTAMP(3)", "1969-12-31 23:59:59.9999", dt.datetime(1969, 12, 31, 23, 59, 59, 999000)),
+    ("TIMESTAMP(6)", "2024-05-06T07:08", dt.datetime(2024, 5, 6, 7, 8)),
+    ("TIMESTAMP(2)", "2024-05-06 07:08:09.129", dt.datetime(2024, 5, 6, 7, 8, 9, 120000)),
+    ("TIMESTAMP(3)", "1714979289123", dt.datetime(2024, 5, 6, 7, 8, 9, 123000)),
+    ("VARCHAR(3)", "中文字", "中文字"),
+    ("BYTES", "bmk=", b"ni"),
+]
+
+
+@pytest.mark.parametrize(("type_text", "text", "value"), FITTING)
+def test_text_fits(type_text: str, text: str, value: object) -> None:
+    values, misfits = fitted([text, None], type_text)
+    assert values == [value, None]
+    assert not misfits.reasons
+
+
+BAD = [
+    ("INT", "1.0"),
+    ("INT", "abc"),
+    ("TINYINT", "300"),
+    ("DECIMAL(4, 2)", "123.45"),
+    ("BOOLEAN", "maybe"),
+    ("DATE", "2023-02-30"),
+    ("TIMESTAMP(3)", "2023-01-01 10:00:60"),
+    ("VARCHAR(2)", "abc"),
+    ("TIME(0)", "12:61:00"),
+    ("BYTES", "not base64!"),
+]
+
+
+@pytest.mark.parametrize(("type_text", "text"), BAD)
+def test_text_that_does_not_fit_is_named_and_leaves_the_others(type_text: str, text: str) -> None:
+    values, misfits = fitted([None, text], type_text)
+    assert values == [None, None]
+    assert list(misfits.reasons) == [1]
+    assert text in misfits.reasons[1]
+
+
+@pytest.mark.parametrize(
+    ("type_text", "text"), [("DATE", "0000-00-00"), ("TIMESTAMP(0)", "2023-00-10 00:00:00"), ("TIME(0)", "-01:00:00")]
+)
+def test_values_outside_of_the_calendar_are_null_by_rule(type_text: str, text: str) -> None:
+    values, misfits = fitted([text], type_text)
+    assert values == [None]
+    assert misfits.nulled == 1
+    assert not misfits.reasons
+    _, strict = fitted([text], type_text, TypeMapping(zero_date_error=True))
+    assert list(strict.reasons) == [0]
+
+
+def test_lists_come_from_json_or_from_commas() -> None:
+    misfits = Misfits()
+    column = fit_column(
+        pa.array(['["a","b"]', "a,b", "[]", ""]),
+        Field(0, "c", parse_type({"type": "ARRAY", "element": "STRING"})),
+        TypeMapping(),
+        misfits,
+    )
+    assert column.to_pylist() == [["a", "b"], ["a", "b"], [], []]

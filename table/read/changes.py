@@ -16,7 +16,7 @@ from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_files import TagFiles
 from penstock.table.read.difference import difference
-from penstock.table.read.plan import Split, grouped
+from penstock.table.read.plan import Split, grouped, invisible_level_0, only
 from penstock.table.read.rows import SplitReader
 from penstock.table.schema.options import Options
 
@@ -65,7 +65,17 @@ def read_between(store: TableStore, between: Between, reader: SplitReader) -> It
     for snapshot_id in range(start_id + 1, end_id + 1):
         snapshot = snapshot_or_changelog(store, snapshot_id)
         for split in change_splits(store, snapshot, mode):
-            yield from reader.read_files(split)
+            if (shown := _shown_in_batch(reader.layout, split, mode)) is not None:
+                yield from reader.read_files(shown)
+
+
+def _shown_in_batch(layout: Layout, split: Split, mode: str) -> Split | None:
+    """Batch reads of changes pass over what batch reads of the table do not see; a streaming read has it all."""
+    if split.bucket < 0:
+        return None
+    if mode == "changelog" or not invisible_level_0(layout):
+        return split
+    return only(split, [file for file in split.files if file.level > 0])
 
 
 def producer(layout: Layout) -> str:
@@ -80,7 +90,7 @@ def change_splits(store: TableStore, snapshot: Snapshot, mode: str) -> list[Spli
         entries = [entry for entry in delta_entries(store, snapshot) if entry.kind is FileKind.ADD]
     else:
         entries = []
-    return [_split(bucket, group) for bucket, group in grouped(entries).items() if bucket[1] >= 0]
+    return [_split(bucket, group) for bucket, group in grouped(entries).items()]
 
 
 def _split(bucket: tuple[bytes, int], entries: list[ManifestEntry]) -> Split:

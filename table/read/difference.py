@@ -16,10 +16,12 @@ from penstock.table.meta.entries import Bucket, FileKind
 from penstock.table.meta.live import delta_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.read.plan import Plan, Split, grouped, plan_state
+from penstock.table.read.plan import Plan, Split, grouped, only, plan_state
 from penstock.table.read.rows import SplitReader
+from penstock.table.values.internal import entry_types, internal_values
 from penstock.table.values.ordering import comparable_keys
 from penstock.table.values.row_kinds import ROWKIND
+from penstock.table.values.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType
 
 Mask = npt.NDArray[np.bool_]
 
@@ -32,11 +34,10 @@ def difference(
     before, after = _by_bucket(plan_state(store, layout, start)), _by_bucket(plan_state(store, layout, end))
     _check_same_buckets(store, start, end, layout)
     for bucket, splits in after.items():
-        old = before.get(bucket, [])
-        if {file.name for split in old for file in split.files} == {f.name for split in splits for f in split.files}:
-            continue
+        # As in Java, a file that stands in both states takes no part, not even in the merge of what is left.
+        old, splits = _without_shared(before.get(bucket, []), splits)
         if not layout.has_keys:
-            yield from _added_files(reader, old, splits)
+            yield from (batch for split in splits for batch in reader.read(split))
             continue
         full = _full(reader)
         new_rows, old_rows = _rows(full, splits), _rows(full, old)
@@ -75,11 +76,20 @@ def _rows(reader: SplitReader, splits: Iterable[Split]) -> pa.Table:
     return pa.Table.from_batches((batch for split in splits for batch in reader.read(split)), reader.schema)
 
 
-def _added_files(reader: SplitReader, old: Sequence[Split], new: Sequence[Split]) -> Iterator[pa.RecordBatch]:
-    known = {file.name for split in old for file in split.files}
-    for split in new:
-        files = tuple(file for file in split.files if file.name not in known)
-        yield from reader.read(replace(split, files=files))
+def _without_shared(old: Sequence[Split], new: Sequence[Split]) -> tuple[list[Split], list[Split]]:
+    shared = _places(old) & _places(new)
+
+    def rest(splits: Sequence[Split]) -> list[Split]:
+        kept = [
+            only(split, [file for file in split.files if (file.name, file.level) not in shared]) for split in splits
+        ]
+        return [split for split in kept if split.files]
+
+    return rest(old), rest(new)
+
+
+def _places(splits: Sequence[Split]) -> set[tuple[str, int]]:
+    return {(file.name, file.level) for split in splits for file in split.files}
 
 
 def _changed(layout: Layout, old: pa.Table, new: pa.Table) -> Mask:
@@ -97,17 +107,38 @@ def _changed(layout: Layout, old: pa.Table, new: pa.Table) -> Mask:
     beside = old.take(pa.array(matched))
     for field in layout.schema.fields:
         if same.any():
-            same &= _equal(beside.column(field.name), new.column(field.name))
+            same &= _equal(beside.column(field.name), new.column(field.name), field.type)
     return np.asarray(~same, np.bool_)
 
 
-def _equal(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
+def _equal(left: pa.ChunkedArray, right: pa.ChunkedArray, type_: DataType) -> Mask:
+    """As Java: a NaN is itself, -0.0 is not 0.0, the order of a map's entries means nothing."""
     one, other = left.combine_chunks(), right.combine_chunks()
-    if pa.types.is_nested(one.type):
-        return np.fromiter((a == b for a, b in zip(one, other, strict=True)), np.bool_, len(one))
+    if not isinstance(type_, AtomicType) or type_.root == "VARIANT":
+        pairs = zip(internal_values(one, type_), internal_values(other, type_), strict=True)
+        return np.fromiter((_told(a, type_) == _told(b, type_) for a, b in pairs), np.bool_, len(one))
+    if pa.types.is_floating(one.type):
+        one, other = _bits(one), _bits(other)
     both_null = pc.and_(pc.is_null(one), pc.is_null(other))
     equal = pc.fill_null(pc.equal(one, other), fill_value=False)
     return np.asarray(pc.or_(equal, both_null).to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _told(value: object, type_: DataType) -> str:
+    match type_, value:
+        case ArrayType(element), list():
+            return f"[{', '.join(_told(item, element) for item in value)}]"
+        case MapType() | MultisetType(), list():
+            key, item = entry_types(type_)
+            return f"{{{', '.join(sorted(f'{_told(k, key)}: {_told(v, item)}' for k, v in value))}}}"
+        case RowType(fields), tuple():
+            return f"({', '.join(_told(item, field.type) for item, field in zip(value, fields, strict=True))})"
+    return repr(value)
+
+
+def _bits(column: pa.Array) -> pa.Array:
+    canonical = pc.if_else(pc.is_nan(column), pa.scalar(np.nan, column.type), column)
+    return canonical.view(pa.int32() if pa.types.is_float32(column.type) else pa.int64())
 
 
 def overwritten(store: TableStore, reader: SplitReader, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:

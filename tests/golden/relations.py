@@ -184,14 +184,23 @@ def encode(column: pa.ChunkedArray | pa.Array, kind: Type) -> list[Any]:
         return encode_times(array)
     if pa.types.is_date(array.type):
         return encode_dates(array)
+    if root in {"FLOAT", "DOUBLE"}:
+        return [None if value is None else number(value, short=root == "FLOAT") for value in array.to_pylist()]
     return [plain(value) for value in array.to_pylist()]
+
+
+def number(value: float, *, short: bool) -> float | str:
+    """A FLOAT as its shortest text reads; minus zero and what JSON has no number for as words."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if value == 0 and math.copysign(1, value) < 0:
+        return "-0.0"
+    return float(str(np.float32(value))) if short else value
 
 
 def plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
-    if isinstance(value, float):
-        return str(value)
     if value is None or isinstance(value, str | int | bool):
         return value
     return format(value, "f")  # Decimal, with exactly its scale

@@ -35,7 +35,8 @@ def relation(rows: list[list[Any]], *types: Any, kinds: list[str] | None = None)
             ["1970-01-01T00:00:00.000000000Z"],
         ),
         (pa.array([dt.datetime(1, 1, 1)], pa.timestamp("s")), "TIMESTAMP(0)", ["0001-01-01T00:00:00.000000000"]),
-        (pa.array([float("nan"), -0.0, 1.5]), "DOUBLE", ["nan", "-0.0", "1.5"]),
+        (pa.array([float("nan"), -0.0, 1.5]), "DOUBLE", ["NaN", "-0.0", 1.5]),
+        (pa.array([0.1, -float("inf")], pa.float32()), "FLOAT", [0.1, "-Infinity"]),
         (pa.array([[1, None], None, []])[1:], {"type": "ARRAY", "element": "INT"}, [None, []]),
         (
             pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int32())),

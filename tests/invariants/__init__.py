@@ -1,0 +1,55 @@
+"""What must hold of every table after every test: one function.
+
+    check_invariants(table)                          # from the table's own metadata and files
+    check_invariants(table, model={3: relation})     # and the rows of snapshots as a model has them
+    check_invariants(table, oracle=oracle)           # and as Java Paimon reads them
+
+I1 snapshot ids have no gap, hints do not point beyond. I2 every file a live snapshot, tag or branch names exists with
+its size. I3 the rows of a snapshot are the model's. I4 the changelog folded is the table. I5 a commit identifier
+counts once. I7 a key lives in one bucket. I8 runs above level 0 do not overlap inside. I9 no two files share a
+sequence number for a key. I10 counts, keys and statistics in the metadata are those of the files. I11 schemas exist.
+I12 index entries point to live files. I14 Java reads the same rows. (I6, checkpoints behind tables, and I15, memory,
+are held by the tests of whole jobs; I13, nothing reachable is expired, is I2 after an expiry.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from penstock.table.handle import Table
+from tests.golden.relations import Relation, difference
+from tests.interop.oracle.client import Oracle
+from tests.invariants import content, metadata, reads
+from tests.invariants.view import View
+
+
+class Broken(AssertionError):
+    """The table breaks its invariants; the message names each with its number."""
+
+
+def check_invariants(
+    table: Table, *, model: Mapping[int, Relation] | None = None, oracle: Oracle | None = None
+) -> None:
+    found = list(broken(table))
+    if not found:  # a table that is not whole cannot be read either
+        found = [*reads.broken(table, model or {})]
+        if oracle is not None:
+            found += java_differs(table, oracle)
+    if found:
+        raise Broken("\n".join([f"{table.name} is broken:", *found]))
+
+
+def broken(table: Table) -> Iterable[str]:
+    view = View.of(table.store)
+    for rules in (metadata.RULES, content.RULES):
+        for rule in rules:
+            yield from rule(view)
+
+
+def java_differs(table: Table, oracle: Oracle) -> Iterable[str]:
+    for snapshot in table.snapshots:
+        java = oracle.read(Path(table.path), snapshot=snapshot.id)
+        wrong = difference(java, table.scan(snapshot=snapshot.id).to_arrow())
+        if wrong is not None:
+            yield f"I14 snapshot {snapshot.id}: {wrong}"

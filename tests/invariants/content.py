@@ -1,0 +1,157 @@
+"""Invariants of what stands in the data files, read one by one and held against their metadata."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.table.files.reading import FileReader
+from penstock.table.layout import POSTPONE_BUCKET
+from penstock.table.meta.data_file import ColumnStats, DataFile
+from penstock.table.meta.entries import Bucket, ManifestEntry
+from penstock.table.values.binary_row import decode_row
+from penstock.table.values.internal import internal_values
+from penstock.table.values.types import Field
+from tests.invariants.view import View
+
+Rule = Callable[[View], Iterator[str]]
+Key = tuple[object, ...]
+RETRACTS = (1, 3)
+
+
+def rows_of(view: View, entry: ManifestEntry) -> pa.Table:
+    """All of a file, under the schema it was written with."""
+    wanted = view.store.schemas.get(entry.file.schema_id).fields
+    keyed = view.layout.has_keys
+    reader = FileReader(view.store.storage, lambda _: view.path_of(entry), view.store.schemas.get, wanted, keyed, keyed)
+    return pa.Table.from_batches(reader.read(entry.file), reader.schema)
+
+
+def column_of(rows: pa.Table, field: Field) -> list[Any]:
+    return internal_values(rows.column(field.name).combine_chunks(), field.type)
+
+
+def keys_of(view: View, rows: pa.Table) -> list[Key]:
+    fields = view.layout.key_fields
+    return list(zip(*(column_of(rows, field) for field in fields), strict=True)) if fields else []
+
+
+def metadata_is_that_of_the_files(view: View) -> Iterator[str]:
+    """I10"""
+    for entry in view.live:
+        rows, file = rows_of(view, entry), entry.file
+        if rows.num_rows != file.row_count:
+            yield f"I10 {file.name} is said to have {file.row_count} rows, it has {rows.num_rows}"
+        if view.layout.has_keys and entry.bucket != POSTPONE_BUCKET:
+            yield from key_metadata(view, rows, file)
+        yield from column_statistics(view, rows, file)
+
+
+def key_metadata(view: View, rows: pa.Table, file: DataFile) -> Iterator[str]:
+    kinds, keys = rows.column("_VALUE_KIND"), keys_of(view, rows)
+    told = {
+        "deletes": file.delete_row_count,
+        "first key": decode_row(file.min_key, view.layout.key_types),
+        "last key": decode_row(file.max_key, view.layout.key_types),
+        "least sequence": file.min_sequence,
+        "greatest sequence": file.max_sequence,
+    }
+    sequences = pc.min_max(rows.column("_SEQUENCE_NUMBER")).as_py()
+    held = {
+        "deletes": pc.sum(pc.is_in(kinds, pa.array(RETRACTS, kinds.type))).as_py(),
+        "first key": keys[0],
+        "last key": keys[-1],
+        "least sequence": sequences["min"],
+        "greatest sequence": sequences["max"],
+    }
+    for name, value in held.items():
+        if told[name] is not None and told[name] != value:
+            yield f"I10 {file.name}: {name} is {value}, the metadata says {told[name]}"
+    if any(comparable(after) < comparable(before) for before, after in pairwise(keys)):
+        yield f"I10 {file.name} is not in the order of its keys"
+
+
+def column_statistics(view: View, rows: pa.Table, file: DataFile) -> Iterator[str]:
+    schema = view.store.schemas.get(file.schema_id)
+    fields = schema.fields if file.value_stats_cols is None else schema.select(file.value_stats_cols)
+    yield from bounds_hold(file, file.value_stats, fields, rows, exact=False)
+    if view.layout.has_keys:
+        yield from bounds_hold(file, file.key_stats, schema.select(schema.trimmed_primary_keys), rows, exact=True)
+
+
+def bounds_hold(
+    file: DataFile, stats: ColumnStats, fields: Sequence[Field], rows: pa.Table, *, exact: bool
+) -> Iterator[str]:
+    """Statistics may be cut, so they must enclose the values; of keys they are the values."""
+    if not stats.null_counts:
+        return
+    types = [field.type for field in fields]
+    lows, highs = decode_row(stats.min_values, types), decode_row(stats.max_values, types)
+    for field, low, high, nulls in zip(fields, lows, highs, stats.null_counts, strict=True):
+        column = rows.column(field.name)
+        if nulls is not None and nulls != column.null_count:
+            yield f"I10 {file.name}: {field.name} has {column.null_count} nulls, statistics say {nulls}"
+        values = (
+            sorted(ordered(value) for value in column_of(rows, field) if value is not None) if low is not None else []
+        )
+        if not values:
+            continue
+        least, greatest = ordered(low), ordered(high)
+        if least > values[0] or (high is not None and greatest < values[-1]):
+            yield f"I10 {file.name}: {field.name} lies in {values[0]}..{values[-1]}, statistics say {low}..{high}"
+        if exact and (least, greatest) != (values[0], values[-1]):
+            yield f"I10 {file.name}: key {field.name} is {values[0]}..{values[-1]}, statistics say {low}..{high}"
+
+
+def ordered(value: Any) -> Any:
+    """A value whose order is the table's: strings by code point, floats with NaN last and -0.0 first."""
+    if isinstance(value, float):
+        return (value != value, value if value == value else 0.0, str(value) != "-0.0")
+    return value
+
+
+def comparable(key: Key) -> tuple[Any, ...]:
+    return tuple((value is not None, ordered(value) if value is not None else 0) for value in key)
+
+
+def runs_do_not_overlap(view: View) -> Iterator[str]:
+    """I8"""
+    runs: dict[tuple[Bucket, int], list[tuple[Any, Any, str]]] = defaultdict(list)
+    for entry in view.live:
+        if entry.file.level > 0:
+            bounds = [
+                comparable(decode_row(key, view.layout.key_types)) for key in (entry.file.min_key, entry.file.max_key)
+            ]
+            runs[((entry.partition, entry.bucket), entry.file.level)].append((*bounds, entry.file.name))
+    for (_, level), files in runs.items():
+        for (_, end, left), (start, _, right) in pairwise(sorted(files)):
+            if start <= end:
+                yield f"I8 {left} and {right} overlap in level {level}"
+
+
+def keys_live_in_one_place(view: View) -> Iterator[str]:
+    """I7, I9"""
+    if not view.layout.has_keys:
+        return
+    places: dict[tuple[bytes, Key], set[int]] = defaultdict(set)
+    numbers: dict[tuple[Bucket, Key, int], str] = {}
+    for entry in view.live:
+        if entry.bucket == POSTPONE_BUCKET:
+            continue
+        rows, bucket = rows_of(view, entry), (entry.partition, entry.bucket)
+        for key, number in zip(keys_of(view, rows), rows.column("_SEQUENCE_NUMBER").to_pylist(), strict=True):
+            places[(entry.partition, key)].add(entry.bucket)
+            other = numbers.setdefault((bucket, key, number), entry.file.name)
+            if other != entry.file.name:
+                yield f"I9 {other} and {entry.file.name} both hold key {key} with sequence number {number}"
+    for (_, key), buckets in places.items():
+        if len(buckets) > 1:
+            yield f"I7 key {key} lives in buckets {sorted(buckets)}"
+
+
+RULES: tuple[Rule, ...] = (metadata_is_that_of_the_files, runs_do_not_overlap, keys_live_in_one_place)

@@ -1,0 +1,144 @@
+"""Invariants of what the metadata says of itself and of the files it names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+from penstock.table.layout import Layout
+from penstock.table.meta.entries import DELETION_VECTORS, HASH_INDEX
+from penstock.table.meta.live import (
+    base_manifests,
+    changelog_entries,
+    changelog_manifests,
+    delta_manifests,
+    index_entries,
+    live_entries,
+)
+from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
+from penstock.table.meta.store import TableStore
+from tests.invariants.view import View
+
+Rule = Callable[[View], Iterator[str]]
+Named = Iterator[tuple[str, int | None]]
+
+
+def ids_have_no_gap(view: View) -> Iterator[str]:
+    """I1"""
+    ids = [snapshot.id for snapshot in view.snapshots]
+    first, last = view.store.snapshots.earliest_id(), view.store.snapshots.latest_id()
+    if first is not None and last is not None and ids != list(range(first, last + 1)):
+        yield f"I1 snapshots {ids} have a gap between {first} and {last}"
+    listed = view.store.snapshots.ids()
+    if listed and last != listed[-1]:
+        yield f"I1 the newest snapshot is {listed[-1]}, readers are led to {last}"
+    for name in ("LATEST", "EARLIEST"):
+        hint = hint_of(view.store, name)
+        if hint is not None and listed and hint > listed[-1]:
+            yield f"I1 the hint {name} is {hint}, beyond the newest snapshot {listed[-1]}"
+
+
+def hint_of(store: TableStore, name: str) -> int | None:
+    try:
+        text = store.storage.read(f"{store.paths.snapshot_folder}/{name}")
+    except FileNotFoundError:
+        return None
+    return int(text) if text.isdigit() else None
+
+
+def named_files_exist(view: View) -> Iterator[str]:
+    """I2, I13"""
+    sizes: dict[str, int | None] = {}
+    for reached, store, snapshot in view.reachable():
+        try:
+            named = list(files_of(store, snapshot))
+        except (FileNotFoundError, ValueError) as error:
+            yield f"I2 {reached}: {error}"
+            continue
+        for path, size in named:
+            if path not in sizes:
+                sizes[path] = store.storage.size(path) if store.storage.exists(path) else None
+            if sizes[path] is None:
+                yield f"I2 {reached} names {path}, which does not exist"
+            elif size is not None and sizes[path] != size:
+                yield f"I2 {reached} names {path} with {size} bytes, it has {sizes[path]}"
+
+
+def files_of(store: TableStore, snapshot: Snapshot) -> Named:
+    """Every file a reader of this snapshot may open, with the size it is said to have."""
+    paths, layout = store.paths, Layout.of(store.schemas.get(snapshot.schema_id))
+    yield paths.schema(snapshot.schema_id), None
+    yield paths.manifest(snapshot.base_manifest_list), snapshot.base_manifest_list_size
+    yield paths.manifest(snapshot.delta_manifest_list), snapshot.delta_manifest_list_size
+    if snapshot.changelog_manifest_list:
+        yield paths.manifest(snapshot.changelog_manifest_list), snapshot.changelog_manifest_list_size
+    for list_of in (base_manifests, delta_manifests, changelog_manifests):
+        for manifest in list_of(store, snapshot):
+            yield paths.manifest(manifest.name), manifest.size
+    for entry in [*live_entries(store, snapshot), *changelog_entries(store, snapshot)]:
+        path = layout.path_of(paths, entry.partition, entry.bucket)(entry.file)
+        yield path, entry.file.size
+        yield from ((f"{path.rpartition('/')[0]}/{extra}", None) for extra in entry.file.extra_files)
+    if snapshot.index_manifest:
+        yield paths.manifest(snapshot.index_manifest), None
+    for index in index_entries(store, snapshot):
+        folder = layout.partition_dir(index.partition)
+        yield index.external_path or paths.index_file(index.name, folder, index.bucket), index.size
+    if snapshot.statistics:
+        yield paths.statistics(snapshot.statistics), None
+
+
+def identifiers_count_once(view: View) -> Iterator[str]:
+    """I5"""
+    seen: dict[tuple[str, int, str], int] = {}
+    for snapshot in view.snapshots:
+        if snapshot.commit_identifier == BATCH_IDENTIFIER or snapshot.commit_kind is CommitKind.OVERWRITE:
+            continue
+        commit = (snapshot.commit_user, snapshot.commit_identifier, snapshot.commit_kind.value)
+        if commit in seen:
+            yield f"I5 {commit} was committed as snapshots {seen[commit]} and {snapshot.id}"
+        seen[commit] = snapshot.id
+
+
+def counts_add_up(view: View) -> Iterator[str]:
+    """I10, of snapshots"""
+    for before, after in pairwise(view.snapshots):
+        if before.total_record_count + after.delta_record_count != after.total_record_count:
+            yield f"I10 snapshot {after.id} counts {after.total_record_count} records in all, after {before}"
+    for snapshot in view.snapshots:
+        rows = sum(entry.file.row_count for entry in live_entries(view.store, snapshot))
+        if rows != snapshot.total_record_count:
+            yield f"I10 snapshot {snapshot.id} counts {snapshot.total_record_count} records, its files hold {rows}"
+
+
+def schemas_exist(view: View) -> Iterator[str]:
+    """I11"""
+    for reached, store, snapshot in view.reachable():
+        known = set(store.schemas.ids())
+        for schema_id in {snapshot.schema_id, *(entry.file.schema_id for entry in live_entries(store, snapshot))}:
+            if schema_id not in known:
+                yield f"I11 {reached} needs schema {schema_id}, of {sorted(known)}"
+
+
+def indexes_point_to_live_files(view: View) -> Iterator[str]:
+    """I12"""
+    for reached, store, snapshot in view.reachable():
+        live = {(entry.partition, entry.bucket, entry.file.name) for entry in live_entries(store, snapshot)}
+        for index in index_entries(store, snapshot):
+            if index.index_type == HASH_INDEX and index.size != 4 * index.row_count:
+                yield f"I12 {reached}: hash index {index.name} of {index.row_count} rows has {index.size} bytes"
+            if index.index_type != DELETION_VECTORS:
+                continue
+            for vector in index.vector_ranges or ():
+                if (index.partition, index.bucket, vector.data_file) not in live:
+                    yield f"I12 {reached}: {index.name} has a vector of {vector.data_file}, which is not live"
+
+
+RULES: tuple[Rule, ...] = (
+    ids_have_no_gap,
+    named_files_exist,
+    identifiers_count_once,
+    counts_add_up,
+    schemas_exist,
+    indexes_point_to_live_files,
+)

@@ -1,0 +1,102 @@
+"""Invariants of what readers get: the rows of snapshots, and the changelog that leads from one to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+
+import pyarrow as pa
+
+from penstock.table.handle import Table
+from penstock.table.meta.live import live_entries
+from penstock.table.meta.snapshot import CommitKind, Snapshot
+from penstock.table.values.types import type_json
+from tests.golden.relations import Relation, canonical_of, difference, relation_of
+
+Row = tuple[Hashable, ...]
+KIND_COLUMN = "rowkind"
+FOLDABLE = {"input", "lookup", "full-compaction"}
+
+
+def broken(table: Table, model: Mapping[int, Relation]) -> Iterator[str]:
+    yield from rows_are_those_of_the_model(table, model)
+    yield from changelog_folds_to_the_table(table)
+
+
+def rows_are_those_of_the_model(table: Table, model: Mapping[int, Relation]) -> Iterator[str]:
+    """I3"""
+    live = {snapshot.id for snapshot in table.snapshots}
+    for snapshot_id, rows in model.items():
+        if snapshot_id in live and (wrong := difference(rows, table.scan(snapshot=snapshot_id).to_arrow())) is not None:
+            yield f"I3 snapshot {snapshot_id}: {wrong}".replace("Java", "model")
+
+
+def changelog_folds_to_the_table(table: Table) -> Iterator[str]:
+    """I4"""
+    producer = table.options.get("changelog-producer", "none")
+    if producer not in FOLDABLE or not table.primary_keys or not foldable(table, producer):
+        return
+    snapshots = [snapshot for snapshot in table.snapshots if snapshot.schema_id == table.schema_id]
+    if not snapshots or snapshots != table.snapshots[-len(snapshots) :]:
+        return
+    state: dict[Row, Row] | None = {} if snapshots[0].id == 1 else None
+    for snapshot in snapshots:
+        if snapshot.commit_kind is CommitKind.OVERWRITE:
+            state = None
+        if state is not None:
+            changes = table.changes(snapshot.id - 1, snapshot.id, "changelog")
+            yield from fold(state, table, changes, snapshot, strict=producer != "input")
+        if not is_settled(table, snapshot, producer):
+            continue
+        rows = {key: row for _, key, row in keyed(table, table.scan(snapshot=snapshot.id).to_arrow())}
+        if state is not None and state != rows:
+            wrong = [key for key in state.keys() | rows.keys() if state.get(key) != rows.get(key)]
+            yield f"I4 snapshot {snapshot.id}: folded {state.get(wrong[0])}, read {rows.get(wrong[0])}, key {wrong[0]}"
+        state = rows
+
+
+def foldable(table: Table, producer: str) -> bool:
+    """The raw input leads to the table only where the last row wins as it is."""
+    if producer != "input":
+        return True
+    plain = table.options.get("merge-engine", "deduplicate") == "deduplicate"
+    return plain and not {"sequence.field", "ignore-delete", "ignore-update-before"} & table.options.keys()
+
+
+def is_settled(table: Table, snapshot: Snapshot, producer: str) -> bool:
+    """All changes up to this snapshot are in its changelog."""
+    if producer == "input":
+        return True
+    levels = {entry.file.level for entry in live_entries(table.store, snapshot)}
+    top = max(levels, default=0)
+    return 0 not in levels if producer == "lookup" else levels <= {top} and 0 not in levels
+
+
+def fold(state: dict[Row, Row], table: Table, changes: pa.Table, snapshot: Snapshot, *, strict: bool) -> Iterator[str]:
+    half: tuple[Row, Row] | None = None  # a -U that waits for its +U
+    for kind, key, row in keyed(table, changes):
+        place = f"I4 snapshot {snapshot.id}: {kind} {row}"
+        if strict and kind == "+I" and key in state:
+            yield f"{place} of a key that is there"
+        if strict and kind in {"-D", "-U"} and state.get(key) != row:
+            yield f"{place}, the row before was {state.get(key)}"
+        if strict and (kind == "+U", key) != (half is not None, half[0] if half else key):
+            yield f"{place} after {half and half[1]}: -U and +U stand together"
+        half = (key, row) if kind == "-U" else None
+        if kind in {"+I", "+U"}:
+            state[key] = row
+        else:
+            state.pop(key, None)
+    if strict and half is not None:
+        yield f"I4 snapshot {snapshot.id}: -U {half[1]} without its +U"
+
+
+def keyed(table: Table, rows: pa.Table) -> Iterator[tuple[str, Row, Row]]:
+    """Kind, key and row, each value in its canonical form."""
+    types = {field.name: type_json(field.type) for field in table.definition.fields}
+    kind_column = KIND_COLUMN if KIND_COLUMN in rows.column_names else None
+    found = relation_of(rows, types, kind_column=kind_column)
+    canon = [canonical_of(kind) for kind in found.types]
+    places = [found.columns.index(name) for name in table.primary_keys]
+    for kind, row in zip(found.kinds or ["+I"] * len(found), found.rows, strict=True):
+        cells = tuple(canonical(value) for canonical, value in zip(canon, row, strict=True))
+        yield kind, tuple(cells[place] for place in places), cells

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
+from penstock.errors import TableCorrupt
 from penstock.table.layout import Layout
 from penstock.table.meta.entries import DELETION_VECTORS, HASH_INDEX
 from penstock.table.meta.live import (
@@ -52,7 +53,7 @@ def named_files_exist(view: View) -> Iterator[str]:
     for reached, store, snapshot in view.reachable():
         try:
             named = list(files_of(store, snapshot))
-        except (FileNotFoundError, ValueError) as error:
+        except TableCorrupt as error:
             yield f"I2 {reached}: {error}"
             continue
         for path, size in named:
@@ -134,9 +135,8 @@ def indexes_point_to_live_files(view: View) -> Iterator[str]:
                     yield f"I12 {reached}: {index.name} has a vector of {vector.data_file}, which is not live"
 
 
+WHOLE: tuple[Rule, ...] = (ids_have_no_gap, named_files_exist)
 RULES: tuple[Rule, ...] = (
-    ids_have_no_gap,
-    named_files_exist,
     identifiers_count_once,
     counts_add_up,
     schemas_exist,

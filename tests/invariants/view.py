@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from penstock.table.layout import Layout
-from penstock.table.maintain import branches
+from penstock.table.meta.branches import branch_names
 from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
@@ -48,7 +48,7 @@ class View:
         for tag in TagFiles(self.store.storage, self.store.paths.root, self.store.paths.branch).all():
             yield f"tag {tag.name}", self.store, tag.snapshot
         if self.store.paths.branch is None:
-            for name in branches.names(self.store):
+            for name in branch_names(self.store):
                 for reached, store, snapshot in View.of(self.store.on_branch(name)).reachable():
                     yield f"branch {name}, {reached}", store, snapshot
 

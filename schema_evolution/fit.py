@@ -10,14 +10,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.formats.change import BAD_VALUE, ChangeBatch, SourceSchema
+from penstock.schema_evolution.computed import ComputedColumn
 from penstock.schema_evolution.drift import ColumnRules
+from penstock.schema_evolution.functions import Columns
 from penstock.schema_evolution.texts import Misfits
 from penstock.schema_evolution.values import fit_column
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.types import Field
 
-Extra = Callable[[ChangeBatch, Mapping[str, pa.Array], Misfits], pa.Array]
+Extra = Callable[[ChangeBatch], pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +45,20 @@ class FittedRows:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How batches become rows of one version of a table. `extras` make computed and metadata columns."""
+    """How batches become rows of one version of a table. `extras` make metadata columns; `computed` stands in order.
+
+    `now_millis` is the instant that now() shows: one for a batch, kept for its replay.
+    """
 
     schema: TableSchema
     rules: ColumnRules
     extras: Mapping[str, Extra] = field(default_factory=dict)
+    computed: tuple[ComputedColumn, ...] = ()
+    now_millis: int = 0
 
     def rows(self, batch: ChangeBatch) -> FittedRows:
         misfits = Misfits()
-        given = self._given(batch)
-        columns = [self._column(one, batch, given, misfits) for one in self.schema.fields]
+        columns = self._columns(batch, misfits)
         self._refuse_nulls(columns, misfits)
         # Nullability is the table's word; misfits are nulls until their messages are taken out.
         rows = pa.RecordBatch.from_arrays(columns, schema=_nullable(self.schema.fields))
@@ -64,18 +70,30 @@ class Fit:
         rows = pa.RecordBatch.from_arrays(rows.columns, schema=arrow_schema(self.schema.fields))
         return FittedRows(rows, kinds, pos, sub, bad, misfits.nulled)
 
-    def _given(self, batch: ChangeBatch) -> dict[str, pa.Array]:
+    def _columns(self, batch: ChangeBatch, misfits: Misfits) -> list[pa.Array]:
+        fields = {one.name: one for one in self.schema.fields}
+        computed = {one.name for one in self.computed}
         names = [self.rules.name(one.name) for one in batch.schema.fields]
-        return dict(zip(names, batch.columns.columns, strict=True))
+        given = dict(zip(names, batch.columns.columns, strict=True))
+        done: dict[str, pa.Array] = {}
+        for one in self.schema.fields:
+            if one.name not in computed:
+                done[one.name] = self._column(one, batch, given.get(one.name), misfits)
+        types = {name: one.type for name, one in fields.items()}
+        for column in self.computed:
+            target = fields.get(column.name)
+            if target is not None:
+                values = column.values(Columns(done, types, self.now_millis), len(batch))
+                done[column.name] = fit_column(values, target, self.rules.mapping, misfits)
+        return [done[one.name] for one in self.schema.fields]
 
-    def _column(self, one: Field, batch: ChangeBatch, given: Mapping[str, pa.Array], misfits: Misfits) -> pa.Array:
+    def _column(self, one: Field, batch: ChangeBatch, given: pa.Array | None, misfits: Misfits) -> pa.Array:
         extra = self.extras.get(one.name)
         if extra is not None:
-            return fit_column(extra(batch, given, misfits), one, self.rules.mapping, misfits)
-        column = given.get(one.name)
-        if column is None:
+            given = extra(batch)
+        if given is None or pa.types.is_null(given.type):
             return pa.nulls(len(batch), arrow_schema([one]).field(0).type)
-        return fit_column(column, one, self.rules.mapping, misfits)
+        return fit_column(given, one, self.rules.mapping, misfits)
 
     def _refuse_nulls(self, columns: Sequence[pa.Array], misfits: Misfits) -> None:
         for one, column in zip(self.schema.fields, columns, strict=True):

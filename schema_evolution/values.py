@@ -20,6 +20,8 @@ def fit_column(column: pa.Array, target: Field, mapping: TypeMapping, misfits: M
     """`column` in the Arrow type of `target`; rows whose value does not fit are null there and named in `misfits`."""
     type_ = target.type
     arrow = to_arrow(type_)
+    if pa.types.is_null(column.type):
+        return pa.nulls(len(column), arrow)
     if column.type == arrow:
         return _measured(column, type_, target.name, misfits)
     if pa.types.is_string(column.type):

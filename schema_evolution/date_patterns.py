@@ -1,0 +1,137 @@
+"""Java's DateTimeFormatter patterns on whole columns of timestamps."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import ConfigError
+
+_PARTS = re.compile(r"([A-Za-z])\1*|'(?:[^']|'')*'|[^A-Za-z']+")
+# Patterns of these alone are formatted by Arrow.
+_FAST = {"yyyy": "%Y", "uuuu": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "DDD": "%j"}
+_EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 -- wall clocks of no zone
+_MONTHS = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+]
+_DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+
+Piece = Callable[[dt.datetime, int], str]
+
+
+def format_timestamps(stamps: pa.Array, pattern: str) -> pa.Array:
+    fast = _arrow_pattern(pattern)
+    if fast is not None:
+        return pc.strftime(pc.floor_temporal(stamps, 1, unit="second"), fast)
+    pieces = _pieces(pattern)
+    encoded = stamps.dictionary_encode()
+    per_second = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}[stamps.type.unit]
+    texts = []
+    for value in encoded.dictionary.view(pa.int64()).to_pylist():
+        seconds, fraction = divmod(value, per_second)
+        moment = _EPOCH + dt.timedelta(seconds=seconds)
+        nanos = fraction * (1_000_000_000 // per_second)
+        texts.append("".join(piece(moment, nanos) for piece in pieces))
+    return pa.array(texts, pa.string()).take(encoded.indices)
+
+
+def _arrow_pattern(pattern: str) -> str | None:
+    out = []
+    for part in _split(pattern):
+        if part[0].isalpha():
+            if part not in _FAST:
+                return None
+            out.append(_FAST[part])
+        else:
+            out.append(_literal(part).replace("%", "%%"))
+    return "".join(out)
+
+
+def _split(pattern: str) -> list[str]:
+    parts = [match[0] for match in _PARTS.finditer(pattern)]
+    if "".join(parts) != pattern:
+        raise ConfigError(f"{pattern!r} is no date pattern", hint="close the quote")
+    return parts
+
+
+def _literal(part: str) -> str:
+    return (part[1:-1].replace("''", "'") or "'") if part.startswith("'") else part
+
+
+@lru_cache(maxsize=256)
+def _pieces(pattern: str) -> tuple[Piece, ...]:
+    return tuple(_piece(part, pattern) for part in _split(pattern))
+
+
+def _piece(part: str, pattern: str) -> Piece:
+    if not part[0].isalpha():
+        text = _literal(part)
+        return lambda moment, nanos: text
+    letter, count = part[0], len(part)
+    match letter:
+        case "y" | "u":
+            return lambda moment, nanos: _year(moment.year, count)
+        case "Y":
+            return lambda moment, nanos: _year(_us_week(moment)[0], count)
+        case "w":
+            return lambda moment, nanos: str(_us_week(moment)[1]).zfill(count)
+        case "M" | "L" if count >= 3:
+            return lambda moment, nanos: _MONTHS[moment.month - 1][: 3 if count == 3 else None]
+        case "E":
+            return lambda moment, nanos: _DAYS[moment.weekday()][: 3 if count <= 3 else None]
+        case "a":
+            return lambda moment, nanos: "AM" if moment.hour < 12 else "PM"
+        case "S":
+            return lambda moment, nanos: f"{nanos:09d}"[:count].ljust(count, "0")
+        case "n":
+            return lambda moment, nanos: str(nanos).zfill(count)
+    take = _NUMBERS.get(letter)
+    if take is None:
+        raise ConfigError(f"the letter {letter!r} of {pattern!r} is no part of a date or time")
+    return lambda moment, nanos: str(take(moment)).zfill(count)
+
+
+_NUMBERS: dict[str, Callable[[dt.datetime], int]] = {
+    "M": lambda moment: moment.month,
+    "L": lambda moment: moment.month,
+    "d": lambda moment: moment.day,
+    "D": lambda moment: moment.timetuple().tm_yday,
+    "H": lambda moment: moment.hour,
+    "k": lambda moment: moment.hour or 24,
+    "K": lambda moment: moment.hour % 12,
+    "h": lambda moment: moment.hour % 12 or 12,
+    "m": lambda moment: moment.minute,
+    "s": lambda moment: moment.second,
+    "Q": lambda moment: (moment.month + 2) // 3,
+    "q": lambda moment: (moment.month + 2) // 3,
+    "e": lambda moment: moment.isoweekday() % 7 + 1,
+}
+
+
+def _year(year: int, count: int) -> str:
+    return str(year % 100).zfill(2) if count == 2 else str(year).zfill(count)
+
+
+def _us_week(moment: dt.datetime) -> tuple[int, int]:
+    """Week-based year and week by Java's default locale: weeks start on Sunday, the first holds January 1."""
+    sunday = moment.date() - dt.timedelta(days=moment.isoweekday() % 7)
+    year = (sunday + dt.timedelta(days=6)).year
+    first = dt.date(year, 1, 1)
+    start = first - dt.timedelta(days=first.isoweekday() % 7)
+    return year, (sunday - start).days // 7 + 1

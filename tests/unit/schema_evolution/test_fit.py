@@ -1,0 +1,128 @@
+"""Change batches as rows of a table, and the drift when they do not fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.errors import SchemaConflict
+from penstock.formats.change import ChangeBatch, SourceField, SourceSchema
+from penstock.schema_evolution.computed import ComputedColumn
+from penstock.schema_evolution.drift import ColumnRules, drift_of, fold
+from penstock.schema_evolution.fit import Fit
+from penstock.schema_evolution.type_mapping import TypeMapping
+from penstock.table.schema.changes import AddColumn, UpdateColumnType, apply_changes
+from penstock.table.schema.new_schema import create_schema
+from penstock.table.schema.table_schema import TableSchema
+
+
+def source(*columns: tuple[str, str]) -> SourceSchema:
+    return SourceSchema("mysql", "shop", "orders", tuple(SourceField(*one) for one in columns), ("id",))
+
+
+def change(schema: SourceSchema, *rows: tuple[str | None, ...], pos: list[int] | None = None) -> ChangeBatch:
+    names = [one.name for one in schema.fields]
+    arrays = [pa.array(list(values), pa.string()) for values in zip(*rows, strict=True)]
+    count = len(rows)
+    return ChangeBatch(
+        schema,
+        pa.RecordBatch.from_arrays(arrays, names=names),
+        np.zeros(count, np.uint8),
+        np.array(pos or range(count), np.int64),
+        np.arange(count, dtype=np.int32),
+        np.full(count, -1, np.int64),
+    )
+
+
+def table(*columns: tuple[str, str]) -> TableSchema:
+    return create_schema(list(columns), ["id"], [], {"bucket": "1"}, now=0)
+
+
+ORDERS = table(("id", "BIGINT"), ("name", "STRING"), ("day", "STRING"))
+
+
+def test_columns_go_by_name_and_missing_ones_are_null() -> None:
+    fitted = Fit(ORDERS, ColumnRules()).rows(
+        change(source(("name", "text"), ("id", "bigint")), ("a", "1"), (None, "2"))
+    )
+    assert fitted.rows.to_pylist() == [{"id": 1, "name": "a", "day": None}, {"id": 2, "name": None, "day": None}]
+
+
+def test_a_message_with_a_misfit_is_left_out_whole() -> None:
+    batch = change(source(("id", "bigint")), ("1",), ("x",), ("2",), ("3",), pos=[10, 11, 11, 12])
+    fitted = Fit(ORDERS, ColumnRules()).rows(batch)
+    assert fitted.rows.column("id").to_pylist() == [1, 3]
+    assert [(one.pos, "'x'" in one.message) for one in fitted.bad] == [(11, True)]
+
+
+def test_a_null_key_is_a_misfit() -> None:
+    fitted = Fit(ORDERS, ColumnRules()).rows(change(source(("id", "bigint")), (None,), ("2",)))
+    assert "non-null column(id)" in fitted.bad[0].message
+    assert fitted.rows.num_rows == 1
+
+
+def test_computed_columns_are_taken_from_fitted_ones() -> None:
+    computed = (ComputedColumn.of("day=substring(name,0,2)"),)
+    fitted = Fit(ORDERS, ColumnRules(), computed=computed).rows(
+        change(source(("id", "int"), ("name", "text")), ("1", "abc"))
+    )
+    assert fitted.rows.column("day").to_pylist() == ["ab"]
+
+
+def test_case_is_folded_where_the_catalog_folds_it() -> None:
+    fitted = Fit(ORDERS, ColumnRules(case_sensitive=False)).rows(change(source(("ID", "int")), ("1",)))
+    assert fitted.rows.column("id").to_pylist() == [1]
+
+
+def test_two_columns_that_become_one_are_refused() -> None:
+    with pytest.raises(SchemaConflict, match="duplicate columns"):
+        drift_of(source(("ID", "int"), ("id", "int")), "t", ORDERS, ColumnRules(case_sensitive=False))
+
+
+def test_drifts_of_a_batch_fold_to_one_version() -> None:
+    rules = ColumnRules()
+    held = table(("id", "BIGINT"), ("n", "INT"))
+    drifts = [
+        drift_of(source(("id", "bigint"), ("n", "bigint"), ("a", "int")), "t", held, rules),
+        drift_of(source(("id", "bigint"), ("a", "bigint"), ("b", "text")), "t", held, rules),
+    ]
+    changes = fold(drifts, held, TypeMapping())
+    assert [type(one) for one in changes] == [UpdateColumnType, AddColumn, AddColumn]
+    after = apply_changes(held, changes, has_snapshots=True, now=1)
+    assert [(one.name, one.type.root) for one in after.fields] == [
+        ("id", "BIGINT"),
+        ("n", "BIGINT"),
+        ("a", "BIGINT"),
+        ("b", "VARCHAR"),
+    ]
+    assert fold(drifts[::-1], after, TypeMapping()) == []
+
+
+def test_the_order_of_reports_does_not_change_the_types() -> None:
+    held = table(
+        ("id", "BIGINT"),
+    )
+    drifts = [drift_of(source(("id", "bigint"), ("a", kind)), "t", held, ColumnRules()) for kind in ("int", "bigint")]
+    for order in (drifts, drifts[::-1]):
+        after = apply_changes(held, fold(order, held, TypeMapping()), has_snapshots=True, now=1)
+        assert after.field("a").type.root == "BIGINT"
+
+
+def test_a_type_that_holds_neither_is_a_conflict() -> None:
+    with pytest.raises(SchemaConflict, match="Cannot convert field name from type STRING to INT"):
+        drift_of(source(("id", "bigint"), ("name", "int")), "shop.orders", ORDERS, ColumnRules())
+
+
+def test_a_wider_key_is_kept_as_it_is() -> None:
+    held = table(
+        ("id", "INT"),
+    )
+    assert drift_of(source(("id", "bigint")), "t", held, ColumnRules()).is_none
+
+
+def test_formats_without_types_drift_by_new_names_only() -> None:
+    plain = SourceSchema("text", None, None, (SourceField("id"), SourceField("extra")))
+    drift = drift_of(plain, "t", ORDERS, ColumnRules())
+    assert [one.name for one in drift.added] == ["extra"]
+    assert drift.widened == ()

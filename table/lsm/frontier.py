@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.table.lsm.key_values import KeyRows
 from penstock.table.lsm.merge.groups import concat_parts, group_rows
 from penstock.table.lsm.merge.rows import merge_rows
 from penstock.table.lsm.merge.spec import MergeSpec
@@ -128,26 +129,8 @@ def _comparable(spec: MergeSpec, batch: pa.RecordBatch) -> Sequence[Any]:
     """Keys that compare across batches. Texts take the width of their longest, so they are compared one by one."""
     columns, types = [batch.column(name) for name in spec.keys], spec.key_types()
     if any(isinstance(type_, AtomicType) and type_.root in _TEXTS for type_ in types):
-        return _RowKeys([_plain(column) for column in columns])
+        return KeyRows(columns, types)
     return sort_keys(columns, types)  # type: ignore[return-value]
-
-
-def _plain(column: pa.Array) -> pa.Array:
-    """Times as integers: those of nanoseconds have no Python value."""
-    return column.view(pa.int64()) if pa.types.is_timestamp(column.type) else column
-
-
-class _RowKeys(Sequence[tuple[Any, ...]]):
-    """The keys of a batch as Python values, made only where the search looks. Strings compare as their UTF-8 does."""
-
-    def __init__(self, columns: list[pa.Array]) -> None:
-        self._columns = columns
-
-    def __len__(self) -> int:
-        return len(self._columns[0])
-
-    def __getitem__(self, row: Any) -> Any:
-        return tuple(column[row].as_py() for column in self._columns)
 
 
 def _spill(spec: MergeSpec, runs: Sequence[SortedRun], path: str) -> SortedRun:

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TypeAlias
 
 import numpy as np
 
+from penstock.table.lsm.key_values import KeyValue, key_value
 from penstock.table.meta.data_file import DataFile
-from penstock.table.values.binary_row import decode_row
 from penstock.table.values.buffers import Ints
-from penstock.table.values.ordering import OrderValue, order_values
 from penstock.table.values.types import DataType
-
-KeyValue: TypeAlias = tuple[OrderValue, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +24,7 @@ class KeyedFile:
 
     @classmethod
     def of(cls, file: DataFile, key_types: Sequence[DataType]) -> KeyedFile:
-        low, high = (order_values(decode_row(key, key_types), key_types) for key in (file.min_key, file.max_key))
-        return cls(file, low, high)
+        return cls(file, key_value(file.min_key, key_types), key_value(file.max_key, key_types))
 
     def overlaps(self, low: KeyValue, high: KeyValue) -> bool:
         return self.low <= high and low <= self.high

@@ -1,0 +1,64 @@
+"""Flags as Paimon's actions take them: hyphens and underscores alike, values repeated, unknown names refused."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+from collections.abc import Sequence
+from typing import NoReturn
+
+from penstock.errors import ConfigError
+from penstock.pipelines.spec.actions import Flag
+
+Given = dict[str, list[str]]
+
+_SYNONYMS = {"execution.checkpointing.interval": "trigger"}  # of -Dkey=value
+_GONE = {"path": "name --warehouse, --database and --table instead"}
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(message, hint=f"{self.prog} --help  tells the flags")
+
+
+def parse(command: str, flags: Sequence[Flag], words: Sequence[str], description: str = "") -> Given:
+    """What was written, by flag name with hyphens; flags that were not given are absent. --help prints and exits."""
+    parser = _Parser(prog=f"penstock {command}", description=description, allow_abbrev=False)
+    for flag in flags:
+        if flag.kind == "bool":
+            parser.add_argument(
+                f"--{flag.name}", nargs="?", const="true", action="append", metavar="BOOL", help=flag.help
+            )
+        else:
+            parser.add_argument(f"--{flag.name}", action="append", metavar=flag.metavar or "TEXT", help=flag.help)
+    known, rest = parser.parse_known_args(_normal(words))
+    if rest:
+        raise _unknown(rest[0], flags)
+    given = {name.replace("_", "-"): values for name, values in vars(known).items() if values}
+    missing = [flag.name for flag in flags if flag.required and flag.name not in given]
+    if missing:
+        raise ConfigError(f"--{missing[0]} is needed", hint=f"penstock {command} --help  tells the flags")
+    return given
+
+
+def _normal(words: Sequence[str]) -> list[str]:
+    normal = []
+    for word in words:
+        if definition := re.fullmatch(r"-D([^=]+)=(.*)", word):
+            if definition[1] in _SYNONYMS:
+                normal.append(f"--{_SYNONYMS[definition[1]]}={definition[2]}")
+        elif word.startswith("--"):
+            name, equals, value = word.partition("=")
+            normal.append(name.lower().replace("_", "-") + equals + value)
+        else:
+            normal.append(word)
+    return normal
+
+
+def _unknown(word: str, flags: Sequence[Flag]) -> ConfigError:
+    name = word.lstrip("-").partition("=")[0]
+    if name in _GONE:
+        return ConfigError(f"--{name} is gone", hint=_GONE[name])
+    near = difflib.get_close_matches(name, [flag.name for flag in flags], 1)
+    return ConfigError(f"{word!r} is not known", hint=f"did you mean --{near[0]}?" if near else None)

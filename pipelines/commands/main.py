@@ -1,0 +1,93 @@
+"""The command line: find the command, load it, tell errors as people read them."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+
+from penstock.errors import ConfigError, PenstockError
+
+# command -> (module, what it does). Modules load when their command is called: --help pays for none of them.
+COMMANDS = {
+    "run": ("penstock.pipelines.commands.run", "run a pipeline described by a YAML file"),
+    "demo": ("penstock.pipelines.commands.demo", "a small shop's changes through a pipeline, on this machine alone"),
+    "kafka-sync-table": ("penstock.pipelines.commands.sync", "Kafka topics into one table"),
+    "kafka-sync-database": ("penstock.pipelines.commands.sync", "Kafka topics into a table per source table"),
+}
+DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in words
+    try:
+        return _run([word for word in words if word != "--debug"])
+    except PenstockError as error:
+        if debug:
+            raise
+        print(shown(error), file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(words: Sequence[str]) -> int:
+    if not words or words[0] in {"-h", "--help", "help"}:
+        print(overview())
+        return 0
+    if words[0] in {"-V", "--version"}:
+        import penstock
+
+        print(penstock.__version__)
+        return 0
+    _check_dashes(words)
+    name = words[0].lower().replace("_", "-")
+    if name not in COMMANDS:
+        near = difflib.get_close_matches(name, COMMANDS, 1)
+        raise ConfigError(
+            f"there is no command {words[0]!r}",
+            hint=f"did you mean {near[0]}?" if near else "penstock --help  lists them",
+        )
+    module = importlib.import_module(COMMANDS[name][0])
+    code: int = module.command(name, list(words[1:]))
+    return code
+
+
+def _check_dashes(words: Sequence[str]) -> None:
+    for word in words:
+        if word[:1] and word[0] in DASHES:
+            raise ConfigError(
+                f"{word!r} begins with a dash that is no hyphen, as web pages print it",
+                hint=f"write --{word.lstrip(DASHES + '-')}",
+            )
+
+
+def overview() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:<{width}}  {what}" for name, (_, what) in COMMANDS.items()]
+    return "\n".join(
+        [
+            "usage: penstock COMMAND [--flag value ...]",
+            "",
+            "Change streams into Apache Paimon tables, on PySpark.",
+            "",
+            *lines,
+            "",
+            "penstock COMMAND --help  tells a command's flags;  --debug  shows tracebacks.",
+        ]
+    )
+
+
+def shown(error: PenstockError) -> str:
+    """The error, its facts one a line, the repair last."""
+    facts = {name.replace("_", " "): str(value) for name, value in error.facts.items()}
+    if error.hint:
+        facts["to repair"] = error.hint
+    width = max(map(len, facts), default=0)
+    return "\n".join([f"error: {error.message}", *(f"  {name:<{width}}  {text}" for name, text in facts.items())])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

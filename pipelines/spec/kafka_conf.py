@@ -1,0 +1,78 @@
+"""`--kafka-conf` as the source section of a pipeline (cdc.md 5.4)."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+_STARTUP = "scan.startup."
+_REGISTRY = "schema.registry."
+_PROPERTIES = "properties."
+_READ = {"topic", "topic-pattern", "value.format", "scan.bounded.mode"}
+_DONE_OTHERWISE = {  # honoured by what we do anyway
+    "scan.topic-partition-discovery.interval",
+    "key.format",
+    "connector",
+    "format",
+}
+SPECIFIC = "partition:0,offset:42;partition:1,offset:300"
+
+
+def kafka_source(conf: Mapping[str, str]) -> dict[str, Any]:
+    """The keys of the `source` section; what Paimon's connector knows and has no meaning here is named once."""
+    if "value.format" not in conf:
+        raise ConfigError("kafka_conf [value.format] must be specified.")
+    topics = tuple(topic.strip() for topic in re.split("[;,]", conf.get("topic", "")) if topic.strip())
+    for key in conf:
+        if key not in _READ and not key.startswith((_STARTUP, _REGISTRY, _PROPERTIES)) and key not in _DONE_OTHERWISE:
+            log.warning("event=kafka_conf_without_effect key=%s", key)
+    return {
+        "type": "kafka",
+        "topic": topics,
+        "topic-pattern": conf.get("topic-pattern"),
+        "value.format": conf["value.format"],
+        "properties": _under(conf, _PROPERTIES),
+        "schema-registry": _under(conf, _REGISTRY),
+        "startup": _startup(_under(conf, _STARTUP)),
+    }
+
+
+def _under(conf: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {key.removeprefix(prefix): value for key, value in conf.items() if key.startswith(prefix)}
+
+
+def _startup(found: Mapping[str, str]) -> dict[str, str]:
+    known = {"mode", "specific-offsets", "timestamp-millis"}
+    unknown = sorted(found.keys() - known)
+    if unknown:
+        raise ConfigError(
+            f"kafka_conf has no option {_STARTUP}{unknown[0]}", hint=f"there are {', '.join(sorted(known))}"
+        )
+    return dict(found)
+
+
+def bounded(conf: Mapping[str, str]) -> bool:
+    """scan.bounded.mode=latest-offset is what --until-caught-up says."""
+    return conf.get("scan.bounded.mode", "unbounded") != "unbounded"
+
+
+def specific_offsets(text: str, first_topic: str) -> dict[tuple[str, int], int]:
+    """`[topic:t,]partition:0,offset:42;...`; without a topic the first one is meant."""
+    found: dict[tuple[str, int], int] = {}
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        fields = dict(item.split(":", 1) for item in part.split(",") if ":" in item)
+        try:
+            topic = fields.get("topic", first_topic).strip()
+            found[topic, int(fields["partition"])] = int(fields["offset"])
+        except (KeyError, ValueError) as error:
+            raise ConfigError(
+                "Invalid properties 'scan.startup.specific-offsets' should follow the format "
+                f"'{SPECIFIC}', but is '{text}'."
+            ) from error
+    return found

@@ -1,0 +1,159 @@
+"""A pipeline as its user describes it: the one object that flags and YAML files become. No Spark, no Arrow.
+
+Keys have the names that Flink CDC and Paimon gave them, with dots and hyphens; here they are snake case.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from penstock.pipelines.spec.units import Bytes, Seconds
+
+Text = dict[str, str]
+
+
+def _key(name: str) -> str:
+    return name.replace("_", "-")
+
+
+class Strict(BaseModel):
+    """Unknown keys are errors; hyphens and underscores are the same."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=_key, populate_by_name=True)
+
+
+class MaxBatch(Strict):
+    rows: int | None = Field(default=None, gt=0)
+    bytes: Bytes | None = None
+
+
+class OnError(Strict):
+    retries: int = Field(default=0, ge=0)
+    backoff: Seconds = 1.0
+    longest_backoff: Seconds = 300.0
+
+
+class Pipeline(Strict):
+    name: str = Field(default="penstock", pattern=r"[A-Za-z0-9][A-Za-z0-9._-]*")
+    checkpoint: str | None = None  # default: <warehouse>/_penstock/<name>
+    trigger: Seconds = 30.0
+    until: Literal["forever", "caught-up"] = "forever"
+    parallelism: int | None = Field(default=None, gt=0)  # tasks per batch; default: the cores of the session
+    max_batch: MaxBatch = MaxBatch()
+    local_time_zone: str = "UTC"
+    on_error: OnError = OnError()
+    accept_replay: bool = False
+    resume_from_tables: bool = False
+
+
+class Startup(Strict):
+    mode: Literal["earliest-offset", "latest-offset", "group-offsets", "specific-offsets", "timestamp"] = (
+        "group-offsets"
+    )
+    specific_offsets: str | None = None
+    timestamp_millis: int | None = None
+
+    @model_validator(mode="after")
+    def _has_what_its_mode_needs(self) -> Startup:
+        if self.mode == "specific-offsets" and not self.specific_offsets:
+            raise ValueError("startup mode specific-offsets needs specific-offsets")
+        if self.mode == "timestamp" and self.timestamp_millis is None:
+            raise ValueError("startup mode timestamp needs timestamp-millis")
+        return self
+
+
+class KafkaSource(Strict):
+    type: Literal["kafka"]
+    properties: Text
+    topic: tuple[str, ...] = ()
+    topic_pattern: str | None = None
+    value_format: str = Field(alias="value.format")
+    schema_registry: Text = Field(default_factory=dict)
+    startup: Startup = Startup()
+
+    @model_validator(mode="after")
+    def _names_its_topics_one_way(self) -> KafkaSource:
+        if bool(self.topic) == bool(self.topic_pattern):
+            raise ValueError("kafka_conf must and can only set one of the following options: topic,topic-pattern.")
+        if not self.properties.get("bootstrap.servers"):
+            raise ValueError("kafka_conf [properties.bootstrap.servers] must be specified.")
+        return self
+
+
+class FilesSource(Strict):
+    type: Literal["files"]
+    path: str
+    pattern: str = "*"
+    order: Literal["time", "name"] = "time"
+    value_format: str = Field(alias="value.format")
+
+
+Source = Annotated[KafkaSource | FilesSource, Field(discriminator="type")]
+
+
+class Selection(Strict):
+    """Which source tables are taken; full matches of regular expressions, excluding wins."""
+
+    including_tables: str = ".*"
+    excluding_tables: str | None = None
+    including_dbs: str = ".*"
+    excluding_dbs: str | None = None
+
+
+class Naming(Strict):
+    """What the tables of a database sync are called."""
+
+    table_prefix: str = ""
+    table_suffix: str = ""
+    table_prefix_db: Text = Field(default_factory=dict)
+    table_suffix_db: Text = Field(default_factory=dict)
+    table_mapping: Text = Field(default_factory=dict)
+    merge_shards: bool = True
+
+
+class Catalog(Strict):
+    warehouse: str
+    metastore: Literal["filesystem"] = "filesystem"
+    case_sensitive: bool = True
+    options: Text = Field(default_factory=dict)
+
+
+class Sink(Strict):
+    """With `table` everything goes to that one table, without it each source table has its own."""
+
+    catalog: Catalog
+    database: str
+    table: str | None = None
+    primary_keys: tuple[str, ...] = ()
+    partition_keys: tuple[str, ...] = ()
+    multiple_table_partition_keys: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    sync_primary_keys_from_source_schema: bool = True
+    computed_columns: tuple[str, ...] = ()
+    metadata_columns: tuple[str, ...] = ()
+    metadata_column_prefix: str = ""
+    type_mapping: tuple[str, ...] = ()
+    table_options: Text = Field(default_factory=dict)
+    naming: Naming = Naming()
+    ignore_incompatible: bool = False
+    eager_init: bool = False
+    schema_init_max_read: int = Field(default=1000, gt=0)
+    wait_for_data: bool = False
+
+
+class Errors(Strict):
+    bad_record: Literal["fail", "skip", "dead-letter"] = "fail"
+
+
+class PipelineSpec(Strict):
+    version: Literal[1] = 1
+    pipeline: Pipeline = Pipeline()
+    source: Source
+    selection: Selection = Selection()
+    sink: Sink
+    errors: Errors = Errors()
+
+    @property
+    def checkpoint(self) -> str:
+        return self.pipeline.checkpoint or f"{self.sink.catalog.warehouse.rstrip('/')}/_penstock/{self.pipeline.name}"

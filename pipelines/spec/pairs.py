@@ -1,0 +1,23 @@
+"""`key=value` arguments, as Paimon's actions read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from penstock.errors import ConfigError
+
+
+def pairs(texts: Iterable[str]) -> dict[str, str]:
+    """Split on the first `=`, both sides trimmed; the last of a key wins."""
+    found: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ConfigError(f"Invalid key-value string '{text}'. Please use format 'key=value'")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def words(texts: Iterable[str]) -> tuple[str, ...]:
+    """All parts between commas, in order."""
+    return tuple(word.strip() for text in texts for word in text.split(",") if word.strip())

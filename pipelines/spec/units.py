@@ -1,0 +1,38 @@
+"""Durations and sizes as people write them."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+_SECONDS = {"ms": 0.001, "s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+_BYTES = {"": 1, "b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
+
+
+def seconds(text: object) -> float:
+    """`30s`, `5 min`, `250ms`; a bare number is seconds."""
+    number, unit = _split(text, "30s, 5min, 250ms")
+    if unit and unit not in _SECONDS:
+        raise ValueError(f"{text!r} is no duration; write for instance 30s, 5min, 250ms")
+    return number * _SECONDS[unit or "s"]
+
+
+def size(text: object) -> int:
+    """`64mb`, `1gb`; a bare number is bytes."""
+    number, unit = _split(text, "64mb, 1gb")
+    if unit not in _BYTES:
+        raise ValueError(f"{text!r} is no size; write for instance 64mb, 1gb")
+    return int(number * _BYTES[unit])
+
+
+def _split(text: object, examples: str) -> tuple[float, str]:
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", str(text).lower())
+    if not found:
+        raise ValueError(f"{text!r} cannot be read; write for instance {examples}")
+    return float(found[1]), found[2]
+
+
+Seconds = Annotated[float, BeforeValidator(seconds)]
+Bytes = Annotated[int, BeforeValidator(size)]

@@ -1,0 +1,81 @@
+"""Pipelines as YAML files: every scalar stays the text that was written, so that no `no`, `1:30` or `017` is turned
+into something else; keys given twice are errors; errors name the line.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from penstock.errors import ConfigError
+from penstock.ingest.references import resolve
+from penstock.pipelines.spec.model import PipelineSpec
+from penstock.pipelines.spec.reading import Place, parsed
+
+# References to secrets below these keys are looked up where they are used, not here: specs are shown and sent around.
+_KEPT = {("source", "properties"), ("source", "schema-registry"), ("sink", "catalog", "options")}
+
+
+def load(path: Path) -> PipelineSpec:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError("the pipeline file cannot be read", file=path) from error
+    return read(text, str(path))
+
+
+def read(text: str, name: str = "pipeline") -> PipelineSpec:
+    try:
+        root = yaml.compose(text, yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        raise ConfigError(
+            f"the file is not YAML: {getattr(error, 'problem', error)}",
+            file=name,
+            line=None if mark is None else mark.line + 1,
+            hint='quote values that hold ${...}, "like this", inside of { }',
+        ) from error
+    if not isinstance(root, yaml.MappingNode):
+        raise ConfigError("the file holds no pipeline", file=name, hint="source: and sink: are the two sections needed")
+    lines: dict[Place, int] = {}
+    try:
+        return parsed(_plain(root, (), lines), lambda place: _line(lines, place))
+    except ConfigError as error:
+        error.facts.setdefault("file", name)
+        raise
+
+
+def _line(lines: dict[Place, int], place: Place) -> int | None:
+    """The line of the place, or of what it would stand in."""
+    while place and place not in lines:
+        place = place[:-1]
+    return lines.get(place)
+
+
+def _plain(node: yaml.Node, place: Place, lines: dict[Place, int]) -> Any:
+    lines.setdefault(place, node.start_mark.line + 1)
+    if isinstance(node, yaml.MappingNode):
+        return _mapping(node, place, lines)
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(item, (*place, number), lines) for number, item in enumerate(node.value)]
+    text = str(node.value)
+    if isinstance(node, yaml.ScalarNode) and node.style is None and text in {"", "~", "null"}:
+        return None
+    return text if place[:-1] in _KEPT else resolve(text)
+
+
+def _mapping(node: yaml.MappingNode, place: Place, lines: dict[Place, int]) -> Any:
+    found: dict[str, Any] = {}
+    for key, value in node.value:
+        name = str(key.value)
+        line = key.start_mark.line + 1
+        if name in found:
+            raise ConfigError(f"`{name}` is given twice", line=line)
+        lines[(*place, name)] = line
+        found[name] = _plain(value, (*place, name), lines)
+    if list(found) == ["secret"]:  # {secret: path}
+        reference = f"${{file:{found['secret']}}}"
+        return reference if place[:-1] in _KEPT else resolve(reference)
+    return found

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import pytest
+
+from penstock.errors import ConfigError
+from penstock.pipelines.commands.arguments import parse
+from penstock.pipelines.spec.actions import KAFKA_DATABASE, KAFKA_TABLE
+from penstock.pipelines.spec.from_flags import kafka_pipeline
+from penstock.pipelines.spec.kafka_conf import specific_offsets
+from penstock.pipelines.spec.model import KafkaSource, PipelineSpec
+
+TABLE = [
+    "--warehouse",
+    "/w",
+    "--database",
+    "ods",
+    "--table",
+    "orders",
+    "--kafka_conf",
+    "properties.bootstrap.servers=k:9092",
+    "--kafka-conf",
+    "topic=a;b",
+    "--kafka_conf",
+    "value.format = canal-json",
+]
+
+
+def table(*words: str) -> PipelineSpec:
+    return kafka_pipeline(parse("kafka-sync-table", KAFKA_TABLE, [*TABLE, *words]))
+
+
+def database(*words: str) -> PipelineSpec:
+    without_table = [word for word in TABLE if word not in {"--table", "orders"}]
+    return kafka_pipeline(parse("kafka-sync-database", KAFKA_DATABASE, [*without_table, *words]))
+
+
+def test_a_table_sync_is_a_pipeline_with_one_table() -> None:
+    spec = table("--primary_keys", "pt,id", "--partition-keys=pt", "--table_conf", "bucket=4")
+    assert isinstance(spec.source, KafkaSource)
+    assert spec.source.topic == ("a", "b")
+    assert spec.source.value_format == "canal-json"
+    assert spec.source.properties == {"bootstrap.servers": "k:9092"}
+    assert (spec.sink.database, spec.sink.table) == ("ods", "orders")
+    assert (spec.sink.primary_keys, spec.sink.partition_keys) == (("pt", "id"), ("pt",))
+    assert spec.sink.table_options == {"bucket": "4"}
+    assert spec.pipeline.name == "ods.orders"
+    assert spec.checkpoint == "/w/_penstock/ods.orders"
+
+
+def test_catalog_conf_wins_over_warehouse() -> None:
+    spec = table(
+        "--catalog_conf", "warehouse=/other", "--catalog-conf", "case-sensitive=false", "--catalog-conf", "a=b"
+    )
+    assert spec.sink.catalog.warehouse == "/other"
+    assert spec.sink.catalog.case_sensitive is False
+    assert spec.sink.catalog.options == {"a": "b"}
+
+
+def test_a_computed_column_keeps_its_commas() -> None:
+    spec = table("--computed_column", "dt=date_format(t, yyyy-MM-dd)", "--computed_column", "y=year(t)")
+    assert spec.sink.computed_columns == ("dt=date_format(t, yyyy-MM-dd)", "y=year(t)")
+
+
+def test_flags_of_a_database_sync() -> None:
+    spec = database(
+        "--table-prefix",
+        "o_",
+        "--table_prefix_db",
+        "shop=s_",
+        "--table_mapping",
+        "a=b",
+        "--including_tables",
+        "t.*",
+        "--multiple_table_partition_keys",
+        "t1=a,b",
+        "--ignore-incompatible",
+        "true",
+        "--merge_shards=false",
+    )
+    assert spec.sink.table is None
+    assert spec.sink.naming.table_prefix == "o_"
+    assert spec.sink.naming.table_prefix_db == {"shop": "s_"}
+    assert spec.sink.naming.table_mapping == {"a": "b"}
+    assert spec.sink.naming.merge_shards is False
+    assert spec.selection.including_tables == "t.*"
+    assert spec.sink.multiple_table_partition_keys == {"t1": ("a", "b")}
+    assert spec.sink.ignore_incompatible is True
+
+
+def test_times_sizes_and_the_synonym_of_the_trigger() -> None:
+    spec = table("-Dexecution.checkpointing.interval=3 min", "--max-batch-bytes", "64mb", "--until-caught-up")
+    assert spec.pipeline.trigger == 180
+    assert spec.pipeline.max_batch.bytes == 64 << 20
+    assert spec.pipeline.until == "caught-up"
+
+
+def test_a_bounded_kafka_source_means_until_caught_up() -> None:
+    assert table("--kafka-conf", "scan.bounded.mode=latest-offset").pipeline.until == "caught-up"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--tabel", "x"], "did you mean --table?"),
+        (["--path", "/x"], "--warehouse"),
+        (
+            ["--kafka-conf", "topic-pattern=x"],
+            "must and can only set one of the following options: topic,topic-pattern",
+        ),
+        (["--kafka-conf", "nonsense"], "Invalid key-value string 'nonsense'. Please use format 'key=value'"),
+        (["--kafka-conf", "scan.startup.mode=sometimes"], "earliest-offset"),
+        (["--kafka-conf", "scan.startup.mode=timestamp"], "timestamp-millis"),
+        (["--trigger", "soon"], "30s"),
+        (["--on-bad-record", "explode"], "dead-letter"),
+    ],
+)
+def test_mistakes_are_told_with_their_repair(words: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        table(*words)
+    assert message in str(caught.value)
+
+
+def test_a_missing_flag_is_named() -> None:
+    with pytest.raises(ConfigError, match="--table"):
+        parse("kafka-sync-table", KAFKA_TABLE, ["--database", "x"])
+
+
+@pytest.mark.parametrize(
+    ("text", "offsets"),
+    [
+        ("partition:0,offset:42;partition:1,offset:300", {("t", 0): 42, ("t", 1): 300}),
+        ("topic:u,partition:2,offset:5", {("u", 2): 5}),
+    ],
+)
+def test_specific_offsets(text: str, offsets: dict[tuple[str, int], int]) -> None:
+    assert specific_offsets(text, "t") == offsets
+
+
+def test_bad_specific_offsets_show_the_form() -> None:
+    with pytest.raises(ConfigError, match="should follow the format 'partition:0,offset:42;partition:1,offset:300'"):
+        specific_offsets("0:42", "t")

@@ -24,7 +24,22 @@ class _Parser(argparse.ArgumentParser):
 
 def parse(command: str, flags: Sequence[Flag], words: Sequence[str], description: str = "") -> Given:
     """What was written, by flag name with hyphens; flags that were not given are absent. --help prints and exits."""
+    given = _parsed(_Parser(prog=f"penstock {command}", description=description, allow_abbrev=False), flags, words)
+    missing = [flag.name for flag in flags if flag.required and flag.name not in given]
+    if missing:
+        raise ConfigError(f"--{missing[0]} is needed", hint=f"penstock {command} --help  tells the flags")
+    return given
+
+
+def parse_with_file(command: str, flags: Sequence[Flag], words: Sequence[str], description: str) -> tuple[str, Given]:
+    """The same with one FILE among the words."""
     parser = _Parser(prog=f"penstock {command}", description=description, allow_abbrev=False)
+    parser.add_argument("file", metavar="FILE", help="the pipeline, as YAML")
+    given = _parsed(parser, flags, words)
+    return str(given.pop("file")), given
+
+
+def _parsed(parser: argparse.ArgumentParser, flags: Sequence[Flag], words: Sequence[str]) -> Given:
     for flag in flags:
         if flag.kind == "bool":
             parser.add_argument(
@@ -35,11 +50,7 @@ def parse(command: str, flags: Sequence[Flag], words: Sequence[str], description
     known, rest = parser.parse_known_args(_normal(words))
     if rest:
         raise _unknown(rest[0], flags)
-    given = {name.replace("_", "-"): values for name, values in vars(known).items() if values}
-    missing = [flag.name for flag in flags if flag.required and flag.name not in given]
-    if missing:
-        raise ConfigError(f"--{missing[0]} is needed", hint=f"penstock {command} --help  tells the flags")
-    return given
+    return {name.replace("_", "-"): values for name, values in vars(known).items() if values}
 
 
 def _normal(words: Sequence[str]) -> list[str]:

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+POLL_SECONDS = 0.5
+GRACE_SECONDS = 60.0  # a batch that takes longer is left; it is done again at the next start
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """A pipeline ready to run. `tables` are those it may meet that exist already; others are made when first seen."""
@@ -57,7 +61,6 @@ class Running:
     session: SparkSession
     on_batch: OnBatch | None = None
     sleep: Callable[[float], None] = time.sleep
-    _query: StreamingQuery | None = None
     _stopped: bool = field(default=False)
 
     def run(self) -> None:
@@ -77,22 +80,28 @@ class Running:
                 return
 
     def stop(self) -> None:
-        """Stop after the batch that runs now. May be called from another thread or a signal."""
+        """Stop after the batch that runs now. Only leaves a word, so a signal handler may call it."""
         self._stopped = True
-        if self._query is not None:
-            self._query.stop()
 
     def _run_once(self) -> None:
         with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
             sink = self._sink(Path(folder))
-            self._query = self._started(sink)
+            query = self._started(sink)
             try:
-                sink.name(str(self._query.id))
-                self._query.awaitTermination()
+                sink.name(str(query.id))
+                self._wait(query, sink)
             except PySparkException as error:
                 raise _told(error, sink) from error
             finally:
-                self._query.stop()
+                query.stop()
+
+    def _wait(self, query: StreamingQuery, sink: Sink) -> None:
+        asked = None
+        while not query.awaitTermination(POLL_SECONDS):
+            if self._stopped:
+                asked = time.monotonic() if asked is None else asked
+                if not sink.busy or time.monotonic() - asked > GRACE_SECONDS:
+                    return
 
     def _sink(self, folder: Path) -> Sink:
         job = self.job

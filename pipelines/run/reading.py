@@ -17,7 +17,7 @@ from penstock.ingest.fetched import Fetched
 from penstock.ingest.ranges import NO_LIMIT, Limit, Offsets, Range, grouped
 from penstock.pipelines.run.blobs import COLUMNS, NO_TABLE, Blob, Window, as_batch, pieces
 from penstock.pipelines.run.reports import BadRecords, RangeReport
-from penstock.pipelines.run.shaping import Drift, Shaping
+from penstock.pipelines.run.shaping import Seen, Shaping
 from penstock.pipelines.run.tables import Versions, Warehouse, known_versions
 from penstock.table.layout import BucketMode, Layout
 from penstock.table.route import route
@@ -134,7 +134,7 @@ class RangeReader:
     def _drift(self, table: str, change: ChangeBatch) -> None:
         """Report the schema; nothing more of the table is sent, because the driver has it read again."""
         if not any(drift.table == table and drift.schema == change.schema for drift in self._report.drifts):
-            self._report.drifts.append(Drift(table, change.schema, (self._range.number, int(change.pos[0]))))
+            self._report.drifts.append(Seen(table, change.schema, (self._range.number, int(change.pos[0]))))
         self._drifted.add(table)
         self._window.forget(table)
 

@@ -19,7 +19,7 @@ from penstock.pipelines.run import blobs
 from penstock.pipelines.run.committing import discard
 from penstock.pipelines.run.reading import Reading, Share
 from penstock.pipelines.run.reports import BatchReport, RangeReport
-from penstock.pipelines.run.shaping import Drift
+from penstock.pipelines.run.shaping import Seen
 from penstock.pipelines.run.tables import Targets
 from penstock.pipelines.run.writing import Written
 
@@ -53,7 +53,7 @@ class Replay:
             f"the schema still changes after {MOST_REPLAYS} replays of a batch", tables=", ".join(sorted(drifts))
         )
 
-    def _evolve(self, drifts: Mapping[str, list[Drift]]) -> None:
+    def _evolve(self, drifts: Mapping[str, list[Seen]]) -> None:
         versions = {}
         for table, found in drifts.items():
             known = self.targets.versions.get(table)

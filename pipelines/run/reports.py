@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from penstock.formats.change import BadRecord, Truncation
 from penstock.ingest.ranges import Offsets, Range
-from penstock.pipelines.run.shaping import Drift
+from penstock.pipelines.run.shaping import Seen
 
 MOST_BAD_SHOWN = 100
 
@@ -40,7 +40,7 @@ class RangeReport:
     repaired: int = 0
     bad: BadRecords = field(default_factory=BadRecords)  # messages that cannot be read
     unfit: dict[str, BadRecords] = field(default_factory=dict)  # messages with values that do not fit, by table
-    drifts: list[Drift] = field(default_factory=list)
+    drifts: list[Seen] = field(default_factory=list)
     truncations: list[Truncation] = field(default_factory=list)
     newest: dict[str, int] = field(default_factory=dict)  # newest event time by table, milliseconds
 
@@ -56,9 +56,9 @@ class BatchReport:
         return next((one.span for one in self.ranges if one.span is not None), None)
 
     @property
-    def drifts(self) -> dict[str, list[Drift]]:
+    def drifts(self) -> dict[str, list[Seen]]:
         """By table, in the order in which the source had them."""
-        found: dict[str, list[Drift]] = {}
+        found: dict[str, list[Seen]] = {}
         for drift in sorted((drift for one in self.ranges for drift in one.drifts), key=lambda drift: drift.first):
             found.setdefault(drift.table, []).append(drift)
         return found

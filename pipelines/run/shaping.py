@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -28,13 +28,12 @@ class Fitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
-    """A source schema that the table, as the task knew it, does not hold. Small: it travels to the driver."""
+class Seen:
+    """A source schema that the table, as the task knew it, does not hold: drift. Small: it travels to the driver."""
 
     table: str
     schema: SourceSchema
-    first: tuple[int, int] = (0, 0)  # range number and position: the order in which schemas are folded
-    facts: dict[str, object] = field(default_factory=dict)
+    first: tuple[int, int]  # range number and position: the order in which schemas are folded
 
 
 class Shaping(Protocol):
@@ -50,6 +49,6 @@ class Shaping(Protocol):
         """None when the table lacks a column or a type that the change needs: drift."""
         ...
 
-    def evolved(self, table: str, current: TableSchema | None, drifts: Sequence[Drift]) -> TableSchema:
+    def evolved(self, table: str, current: TableSchema | None, seen: Sequence[Seen]) -> TableSchema:
         """Make the table hold all these schemas, create it if need be, and give its newest version."""
         ...

@@ -37,6 +37,7 @@ class Sink:
     commits: Commits
     on_batch: OnBatch | None = None
     failure: BaseException | None = None
+    busy: bool = False
     _checkpoint: str = ""
     _named: threading.Event = field(default_factory=threading.Event)
 
@@ -47,11 +48,14 @@ class Sink:
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         self._named.wait()
+        self.busy = True
         try:
             self._take(batch, number)
         except BaseException as error:
             self.failure = error  # Spark keeps only its text
             raise
+        finally:
+            self.busy = False
 
     def _take(self, batch: DataFrame, number: int) -> None:
         written = self._written(batch)

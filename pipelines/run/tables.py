@@ -17,6 +17,9 @@ from typing import TypeAlias
 from penstock.ingest.references import resolve
 from penstock.table.layout import Layout
 from penstock.table.meta.store import TableMissing, TableStore
+from penstock.table.schema.schema_files import SchemaFiles
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.storage.ambient import Ambient
 from penstock.table.storage.base import Storage
 from penstock.table.storage.open import open_storage
 
@@ -39,6 +42,21 @@ class Warehouse:
     def store(self, table: str) -> TableStore:
         return _store(self, table)
 
+    def tables(self, database: str) -> list[str]:
+        """The tables of a database that are there now, as `database.table`."""
+        storage, root = _storage(self)
+        folder = f"{root.rstrip('/')}/{database}.db"
+        return sorted(f"{database}.{entry.name}" for entry in storage.list(folder) if entry.is_dir)
+
+    def created(self, table: str, schema: TableSchema) -> TableSchema:
+        """Put the first version of a table in place; where somebody was faster, the newest that is there."""
+        storage, root = _storage(self)
+        files = SchemaFiles(storage, _path(root, table))
+        return schema if files.create(schema) else self.store(table).schema()
+
+    def now_millis(self) -> int:
+        return Ambient().now_millis()
+
     def layout(self, table: str, schema_id: int) -> Layout:
         return _layout(self, table, schema_id)
 
@@ -52,8 +70,12 @@ def _storage(warehouse: Warehouse) -> tuple[Storage, str]:
 @lru_cache(maxsize=2048)
 def _store(warehouse: Warehouse, table: str) -> TableStore:
     storage, root = _storage(warehouse)
+    return TableStore.open(storage, _path(root, table))
+
+
+def _path(root: str, table: str) -> str:
     database, _, name = table.partition(".")
-    return TableStore.open(storage, f"{root.rstrip('/')}/{database}.db/{name}")
+    return f"{root.rstrip('/')}/{database}.db/{name}"
 
 
 @lru_cache(maxsize=4096)

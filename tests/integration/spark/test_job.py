@@ -4,49 +4,50 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from penstock.errors import DecodeError, PenstockError
-from penstock.ingest.decoding import DecodedSource
-from penstock.ingest.files import FilesSettings, FilesSource
-from penstock.ingest.ranges import Limit
+from penstock.pipelines.run import build
 from penstock.pipelines.run.errors import CheckpointMismatch
-from penstock.pipelines.run.job import Job, Running
+from penstock.pipelines.run.job import Running
 from penstock.pipelines.run.sink import OnBatch
 from penstock.pipelines.run.tables import Warehouse
+from penstock.pipelines.spec.reading import parsed
 from penstock.table.handle import Table
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.live import live_entries
-from tests.integration.spark.shop import PlainShaping, change, put
+from tests.integration.spark.shop import change, put
 
 pytestmark = pytest.mark.spark
 
 
 class Shop:
-    def __init__(self, folder: Path, session: SparkSession, **job: object) -> None:
+    """A folder with an inbox of messages, a checkpoint and a warehouse."""
+
+    def __init__(self, folder: Path, session: SparkSession) -> None:
         self.folder, self.session = folder, session
-        self.warehouse = Warehouse.of(f"{folder}/warehouse", {})
         self.inbox = folder / "in"
         self.inbox.mkdir()
-        self.job = job
+        self.warehouse = Warehouse.of(f"{folder}/warehouse", {})
 
     def run(
-        self, *, name: str = "shop", checkpoint: str = "checkpoint", on_batch: OnBatch | None = None, **more: object
+        self, *, name: str = "shop", checkpoint: str = "checkpoint", on_batch: OnBatch | None = None, **sections: Any
     ) -> None:
-        settings = FilesSettings(str(self.inbox), f"{self.folder}/{checkpoint}/files")
-        job = Job(
-            name,
-            DecodedSource(FilesSource(settings), "canal-json"),
-            PlainShaping(self.warehouse.location),
-            self.warehouse,
-            f"{self.folder}/{checkpoint}",
-            ("ods.orders", "ods.users"),
-            until_caught_up=True,
-            **(self.job | more),  # type: ignore[arg-type]
-        )
-        Running(job, self.session, on_batch).run()
+        pipeline = {"name": name, "checkpoint": f"{self.folder}/{checkpoint}", "until": "caught-up"}
+        sink = {
+            "catalog": {"warehouse": f"{self.folder}/warehouse"},
+            "database": "ods",
+            "table-options": {"bucket": "2"},
+        }
+        spec = {
+            "source": {"type": "files", "path": str(self.inbox), "value.format": "canal-json"},
+            "pipeline": pipeline | sections.pop("pipeline", {}),
+            "sink": sink | sections.pop("sink", {}),
+        }
+        Running(build.job(parsed(spec | sections)), self.session, on_batch).run()
 
     def table(self, name: str) -> Table:
         return Table(self.warehouse.store(f"ods.{name}"))
@@ -78,7 +79,7 @@ def test_changes_of_several_tables_arrive_in_order_and_tables_make_themselves(sh
         change("DELETE", "orders", {"id": 2, "name": "b"}),
         change("INSERT", "secret", {"id": 1}),
     )
-    shop.run()
+    shop.run(selection={"excluding-tables": "secret"})
     assert shop.rows("orders") == [{"id": 1, "name": "a2"}]
     assert shop.rows("users") == [{"id": 9, "name": "z"}]
     snapshots = list(shop.table("orders").store.snapshots.newest_first())
@@ -113,7 +114,7 @@ def test_a_new_column_in_the_middle_of_a_batch_replays_that_table_alone(shop: Sh
 def test_batches_are_cut_by_the_limit_and_a_caught_up_run_makes_no_snapshot(shop: Shop) -> None:
     for number in range(3):
         put(shop.inbox, f"{number}.json", change("INSERT", "orders", {"id": number, "name": "x"}))
-    shop.run(limit=Limit(rows=1))
+    shop.run(pipeline={"max-batch": {"rows": 1}})
     assert shop.snapshots("orders") == 3
     shop.run()
     assert shop.snapshots("orders") == 3
@@ -124,7 +125,7 @@ def test_a_bad_record_stops_the_job_and_names_its_place(shop: Shop) -> None:
     with pytest.raises(DecodeError) as caught:
         shop.run()
     assert caught.value.facts["place"] == "1.json"
-    shop.run(on_bad="skip")
+    shop.run(errors={"bad-record": "skip"})
     assert [row["id"] for row in shop.rows("orders")] == [1]
 
 
@@ -154,7 +155,7 @@ def test_a_new_checkpoint_over_tables_of_the_pipeline_is_refused_unless_accepted
     shop.run()
     with pytest.raises(CheckpointMismatch, match="another checkpoint"):
         shop.run(checkpoint="other")
-    shop.run(checkpoint="third", accept_replay=True)
+    shop.run(checkpoint="third", pipeline={"accept-replay": True})
     assert [row["id"] for row in shop.rows("orders")] == [1]
     shop.run(checkpoint="fourth", name="another-pipeline")
 

@@ -1,0 +1,30 @@
+"""The sync actions of Paimon, by their names and flags."""
+
+from __future__ import annotations
+
+from penstock.errors import ConfigError
+from penstock.pipelines.commands.arguments import Given, parse
+from penstock.pipelines.commands.running import run_here
+from penstock.pipelines.spec.actions import KAFKA_DATABASE, KAFKA_TABLE
+from penstock.pipelines.spec.pairs import pairs
+
+_ACTIONS = {
+    "kafka-sync-table": (KAFKA_TABLE, "Carry Kafka topics into one table."),
+    "kafka-sync-database": (KAFKA_DATABASE, "Carry Kafka topics into a table for each source table."),
+}
+
+
+def command(name: str, words: list[str]) -> int:
+    flags, description = _ACTIONS[name]
+    given = parse(name, flags, words, description)
+    _check_mode(given)
+    from penstock.pipelines.spec.from_flags import kafka_pipeline
+
+    master = given.get("master", [None])[-1]
+    return run_here(kafka_pipeline(given), master=master, settings=pairs(given.get("spark-conf", ())))
+
+
+def _check_mode(given: Given) -> None:
+    mode = given.get("mode", ["combined"])[-1].lower()
+    if mode not in {"divided", "combined"}:
+        raise ConfigError(f"--mode cannot be {mode!r}", hint="divided or combined; both work the same here")

@@ -1,0 +1,125 @@
+"""From the description of a pipeline to a job that can run."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from penstock.errors import ConfigError
+from penstock.formats import check_format
+from penstock.ingest.decoding import DecodedSource
+from penstock.ingest.fetched import Extra
+from penstock.ingest.files import FilesSettings, FilesSource
+from penstock.ingest.kafka import KafkaSettings, KafkaSource, Startup
+from penstock.ingest.ranges import Limit
+from penstock.pipelines.run.job import Job
+from penstock.pipelines.run.table_shape import KeyRules, TableShape
+from penstock.pipelines.run.tables import Warehouse
+from penstock.pipelines.spec import model
+from penstock.pipelines.spec.kafka_conf import specific_offsets
+from penstock.pipelines.spec.model import PipelineSpec
+from penstock.schema_evolution.drift import ColumnRules
+from penstock.schema_evolution.naming import Naming
+from penstock.schema_evolution.type_mapping import TypeMapping
+
+LEDGER = "files"  # below the checkpoint: which files were taken in which batch
+
+
+def job(spec: PipelineSpec) -> Job:
+    pipeline, catalog = spec.pipeline, spec.sink.catalog
+    warehouse = Warehouse.of(catalog.warehouse, catalog.options)
+    limit = Limit(pipeline.max_batch.rows, pipeline.max_batch.bytes)
+    return Job(
+        name=pipeline.name,
+        source=source(spec),
+        shaping=shape(spec, warehouse),
+        warehouse=warehouse,
+        checkpoint=spec.checkpoint,
+        tables=tuple(warehouse.tables(spec.sink.database)),
+        trigger_seconds=pipeline.trigger,
+        until_caught_up=pipeline.until == "caught-up",
+        limit=limit,
+        on_bad=spec.errors.bad_record,
+        accept_replay=pipeline.accept_replay,
+        retries=pipeline.on_error.retries,
+        backoff_seconds=(pipeline.on_error.backoff, pipeline.on_error.longest_backoff),
+    )
+
+
+def source(spec: PipelineSpec) -> DecodedSource:
+    match spec.source:
+        case model.KafkaSource() as kafka:
+            return DecodedSource(KafkaSource(_kafka(kafka, spec)), check_format(kafka.value_format))
+        case model.FilesSource() as files:
+            ledger = f"{spec.checkpoint.rstrip('/')}/{LEDGER}"
+            settings = FilesSettings(files.path, ledger, files.pattern, files.order)
+            return DecodedSource(FilesSource(settings), check_format(files.value_format))
+    raise ConfigError(f"a source of type {spec.source.type} is not known")
+
+
+def _kafka(kafka: model.KafkaSource, spec: PipelineSpec) -> KafkaSettings:
+    first_topic = kafka.topic[0] if kafka.topic else ""
+    startup = Startup(
+        mode=kafka.startup.mode,
+        offsets=specific_offsets(kafka.startup.specific_offsets or "", first_topic),
+        millis=kafka.startup.timestamp_millis or 0,
+        reset=_reset(kafka.properties.get("auto.offset.reset", "none")),
+    )
+    return KafkaSettings(kafka.properties, kafka.topic, kafka.topic_pattern, startup, _extras(kafka, spec))
+
+
+def _reset(text: str) -> Literal["earliest", "latest", "none"]:
+    match text:
+        case "earliest" | "latest" | "none":
+            return text
+    raise ConfigError(f"properties.auto.offset.reset cannot be {text!r}", hint="earliest, latest or none")
+
+
+def _extras(kafka: model.KafkaSource, spec: PipelineSpec) -> frozenset[Extra]:
+    """Parts of a record that the format or a metadata column needs."""
+    wanted: set[Extra] = set()
+    if kafka.value_format.lower().startswith("debezium"):
+        wanted.add("key")
+    columns = set(spec.sink.metadata_columns)
+    if columns & {"timestamp", "timestamp_type"}:
+        wanted.add("timestamp")
+    if "headers" in columns:
+        wanted.add("headers")
+    if "key" in columns:
+        wanted.add("key")
+    return frozenset(wanted)
+
+
+def shape(spec: PipelineSpec, warehouse: Warehouse) -> TableShape:
+    sink, naming, selection = spec.sink, spec.sink.naming, spec.selection
+    sensitive = sink.catalog.case_sensitive
+    return TableShape(
+        warehouse=warehouse,
+        database=sink.database,
+        table=sink.table,
+        naming=Naming(
+            prefix=naming.table_prefix,
+            suffix=naming.table_suffix,
+            database_prefix=_lower(naming.table_prefix_db),
+            database_suffix=_lower(naming.table_suffix_db),
+            mapping=_lower(naming.table_mapping),
+            including=selection.including_tables,
+            excluding=selection.excluding_tables,
+            including_databases=selection.including_dbs,
+            excluding_databases=selection.excluding_dbs,
+            merge_shards=naming.merge_shards,
+            case_sensitive=sensitive,
+        ),
+        rules=ColumnRules(TypeMapping.of(sink.type_mapping), sensitive),
+        keys=KeyRules(
+            sink.primary_keys,
+            sink.partition_keys,
+            sink.multiple_table_partition_keys,
+            sink.sync_primary_keys_from_source_schema,
+        ),
+        options=tuple(sink.table_options.items()),
+        zone=spec.pipeline.local_time_zone,
+    )
+
+
+def _lower(named: dict[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in named.items()}

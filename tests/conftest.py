@@ -21,7 +21,12 @@ settings.register_profile("change", max_examples=100, deadline=None, derandomize
 settings.register_profile("night", max_examples=10_000, deadline=None, database=None, print_blob=True)
 settings.load_profile("change")
 # What a mark needs on the PATH, and cannot fetch for itself.
-TOOLS = {"java": ("java", "javac", "mvn"), "kafka": ("java", "mvn"), "mysql": ("apt-get", "dpkg-deb")}
+TOOLS = {
+    "java": ("java", "javac", "mvn"),
+    "kafka": ("java", "mvn"),
+    "hdfs": ("java", "mvn"),
+    "mysql": ("apt-get", "dpkg-deb"),
+}
 
 
 @pytest.fixture(scope="session")

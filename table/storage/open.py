@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from penstock.errors import ConfigError
 from penstock.table.storage.base import Storage
 from penstock.table.storage.local import LocalStorage
+from penstock.table.storage.options import azure_config, gcs_config, s3_config
+
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?://(?P<host>[^/]*))?(?P<path>/.*)?", re.DOTALL)
+_KNOWN = "file, s3, s3a, gs, abfs, abfss, hdfs"
 
 
 class StoreUnsafe(ConfigError):
@@ -17,13 +21,38 @@ class StoreUnsafe(ConfigError):
 
 
 def open_storage(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
-    """The store and the path within it. Nothing is asked of the store yet."""
-    parts = urlsplit(url)
-    if len(parts.scheme) <= 1:  # a plain path, or a drive letter
+    """The store and the path within it. Nothing is asked of the store yet.
+
+    Credentials are Paimon's options (`s3.access-key`, `fs.s3a.access.key`, ...), obstore's own names after
+    `object-store.`, or what the environment holds; an option's value may be a reference such as `${S3_SECRET}`.
+    """
+    match = _URL.fullmatch(url)
+    if match is None:  # a plain path, or one with a drive letter
         return LocalStorage(), str(Path(url).expanduser().absolute())
-    if parts.scheme == "file":
-        return LocalStorage(), parts.path
-    raise ConfigError(f"no store is known for {parts.scheme}://", path=url, hint="known are file, s3, gs, abfs, hdfs")
+    scheme, host, path = match["scheme"].lower(), match["host"] or "", (match["path"] or "/").rstrip("/") or "/"
+    match scheme:
+        case "file":
+            return LocalStorage(), path
+        case "s3" | "s3a" | "s3n":
+            return _in_bucket("s3", host, path, s3_config(host, options), url)
+        case "gs":
+            return _in_bucket("gs", host, path, gcs_config(options), url)
+        case "abfs" | "abfss":
+            container, _, account = host.partition("@")
+            return _in_bucket("abfs", container, path, azure_config(account, options), url)
+        case "hdfs" | "viewfs":
+            from penstock.table.storage.hdfs import HdfsStorage, hdfs_config  # the client is an extra
+
+            return HdfsStorage(f"{scheme}://{host}", hdfs_config(options)), path
+    raise ConfigError(f"no store is known for {scheme}://", path=url, hint=f"known are {_KNOWN}")
+
+
+def _in_bucket(kind: str, bucket: str, path: str, config: dict[str, str], url: str) -> tuple[Storage, str]:
+    from penstock.table.storage.object_store import ObjectStorage  # local tables need not load it
+
+    if not bucket:
+        raise ConfigError("the URL names no bucket", path=url)
+    return ObjectStorage(kind, bucket, tuple(sorted(config.items()))), path
 
 
 def probe(storage: Storage, folder: str) -> None:

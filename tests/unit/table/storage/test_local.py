@@ -2,64 +2,78 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from penstock.errors import ConfigError
 from penstock.table.storage.local import LocalStorage
-from penstock.table.storage.open import open_storage, probe
-
-storage = LocalStorage()
-
-
-def test_create_makes_parents_and_refuses_a_taken_name(tmp_path: Path) -> None:
-    path = f"{tmp_path}/a/b/snapshot-1"
-    assert storage.create(path, b"one")
-    assert not storage.create(path, b"two")
-    assert storage.read(path) == b"one"
-    assert [entry.name for entry in storage.list(f"{tmp_path}/a/b")] == ["snapshot-1"]
+from penstock.table.storage.open import StoreUnsafe, open_storage, probe
+from tests.unit.table.storage.contract import StorageContract
 
 
-def test_write_replaces(tmp_path: Path) -> None:
-    storage.write(f"{tmp_path}/hint", b"1")
-    storage.write(f"{tmp_path}/hint", b"2")
-    assert storage.read(f"{tmp_path}/hint") == b"2"
+class TestContract(StorageContract):
+    @pytest.fixture(autouse=True)
+    def _give(self, tmp_path: Path) -> None:
+        self.storage, self.root = LocalStorage(), str(tmp_path)
 
 
-def test_ranges_are_read_alone(tmp_path: Path) -> None:
-    storage.write(f"{tmp_path}/f", b"0123456789")
-    assert storage.read_range(f"{tmp_path}/f", 3, 4) == b"3456"
+class TestContractWithoutSync(StorageContract):
+    @pytest.fixture(autouse=True)
+    def _give(self, tmp_path: Path) -> None:
+        self.storage, self.root = LocalStorage(sync=False), str(tmp_path)
 
 
-def test_a_missing_folder_lists_empty(tmp_path: Path) -> None:
-    assert storage.list(f"{tmp_path}/none") == []
+def test_of_many_makers_of_one_name_one_wins_and_nothing_is_left_aside(tmp_path: Path) -> None:
+    storage = LocalStorage()
+    with ThreadPoolExecutor(8) as pool:
+        won = list(pool.map(lambda i: storage.create(f"{tmp_path}/s/snapshot-1", str(i).encode()), range(32)))
+    assert won.count(True) == 1
+    assert storage.read(f"{tmp_path}/s/snapshot-1") == str(won.index(True)).encode()
+    assert [path.name for path in (tmp_path / "s").iterdir()] == ["snapshot-1"]
 
 
-def test_delete_leaves_full_folders_and_ignores_missing_files(tmp_path: Path) -> None:
-    storage.write(f"{tmp_path}/d/f", b"")
-    storage.delete(f"{tmp_path}/d")
-    assert storage.exists(f"{tmp_path}/d/f")
-    storage.delete(f"{tmp_path}/d/f")
-    storage.delete(f"{tmp_path}/d/f")
-    storage.delete(f"{tmp_path}/d")
-    assert not storage.exists(f"{tmp_path}/d")
+def test_a_file_system_without_links_makes_files_exclusively(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_links(source: object, target: object) -> None:
+        raise PermissionError(1, "no links here")
+
+    monkeypatch.setattr("os.link", no_links)
+    storage = LocalStorage()
+    assert storage.create(f"{tmp_path}/f", b"one")
+    assert not storage.create(f"{tmp_path}/f", b"two")
+    assert [path.name for path in tmp_path.iterdir()] == ["f"]
 
 
-def test_output_tells_its_place_and_makes_parents(tmp_path: Path) -> None:
-    with storage.open_output(f"{tmp_path}/p=1/bucket-0/f") as stream:
-        stream.write(b"abc")
-        assert stream.tell() == 3
-    assert storage.size(f"{tmp_path}/p=1/bucket-0/f") == 3
+def test_a_store_that_replaces_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def replaces(self: LocalStorage, path: str, data: bytes) -> bool:
+        self.write(path, data)
+        return True
+
+    monkeypatch.setattr(LocalStorage, "create", replaces)
+    with pytest.raises(StoreUnsafe, match="only where none is"):
+        probe(LocalStorage(), str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_rename_refuses_an_existing_target(tmp_path: Path) -> None:
-    storage.write(f"{tmp_path}/a/f", b"")
-    storage.write(f"{tmp_path}/b/f", b"")
-    with pytest.raises(FileExistsError):
-        storage.rename_tree(f"{tmp_path}/a", f"{tmp_path}/b")
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("/data/wh", "/data/wh"),
+        ("/data/a#b?c", "/data/a#b?c"),
+        ("file:///data/wh/", "/data/wh"),
+        ("file:/data/wh", "/data/wh"),
+        ("file:///data/a#b%20c", "/data/a#b%20c"),
+    ],
+)
+def test_local_paths_and_urls(url: str, path: str) -> None:
+    assert open_storage(url, {}) == (LocalStorage(), path)
 
 
-def test_probe_leaves_nothing(tmp_path: Path) -> None:
-    found, path = open_storage(str(tmp_path), {})
-    probe(found, path)
-    assert storage.list(path) == []
+def test_a_relative_path_starts_here() -> None:
+    assert open_storage("wh", {})[1] == str(Path("wh").absolute())
+
+
+def test_an_unknown_scheme_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match="known are file, s3"):
+        open_storage("ftp://host/x", {})

@@ -1,0 +1,38 @@
+"""Secrets as references, `${NAME}`, `${NAME:-default}` or `${file:/path}`: looked up only where they are used.
+
+Storages travel to Spark tasks and options end in its event log; what stands there is the reference.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from penstock.errors import ConfigError
+
+_REFERENCE = re.compile(r"\$\{(?:(file):)?([^}]*?)(?::-([^}]*))?\}")
+_SECRET = re.compile(r"key|secret|token|password|sas|credential", re.IGNORECASE)
+
+
+def resolve(text: str) -> str:
+    """The text with every reference replaced by what it names."""
+    return _REFERENCE.sub(_look_up, text)
+
+
+def _look_up(found: re.Match[str]) -> str:
+    kind, name, default = found.groups()
+    if kind == "file":
+        try:
+            return Path(name).read_text(encoding="utf-8").rstrip("\r\n")
+        except OSError as error:
+            raise ConfigError("the file of a secret cannot be read", file=name) from error
+    value = os.environ.get(name, default)
+    if value is None:
+        raise ConfigError(f"the environment has no {name}", hint=f"set it, or write ${{{name}:-default}}")
+    return value
+
+
+def masked(name: str, value: str) -> str:
+    """The value as it may be printed: references show, secrets do not."""
+    return "***" if _SECRET.search(name) and not _REFERENCE.fullmatch(value) else value

@@ -1,0 +1,45 @@
+"""Files on a real HDFS."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from penstock.table.storage.open import open_storage
+from tests.servers import launch
+from tests.unit.table.storage.contract import StorageContract
+
+pytestmark = pytest.mark.hdfs
+
+
+@pytest.fixture(scope="module")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with launch.running("hdfs", tmp_path_factory.mktemp("hdfs")) as port:
+        storage, path = open_storage(f"hdfs://127.0.0.1:{port}/warehouse", {"dfs.replication": "1"})
+        assert path == "/warehouse"
+        yield storage
+
+
+class TestContract(StorageContract):
+    @pytest.fixture(autouse=True)
+    def _give(self, hdfs: Any) -> None:
+        self.storage, self.root = hdfs, f"/warehouse/{uuid.uuid4()}"
+
+
+def test_of_many_makers_of_one_name_one_wins_and_nothing_is_left_aside(hdfs: Any) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        won = list(pool.map(lambda i: hdfs.create("/race/snapshot-1", str(i).encode()), range(16)))
+    assert won.count(True) == 1
+    assert hdfs.read("/race/snapshot-1") == str(won.index(True)).encode()
+    assert [entry.name for entry in hdfs.list("/race")] == ["snapshot-1"]
+
+
+def test_a_name_node_that_does_not_answer_fails_as_an_os_error() -> None:
+    url, options = f"hdfs://127.0.0.1:{launch.free_port()}/w", {"dfs.client.failover.max.attempts": "1"}
+    storage, path = open_storage(url, options)
+    with pytest.raises(OSError, match="HDFS failed at /w"):
+        storage.read(path)

@@ -1,0 +1,145 @@
+"""What every storage does alike, as tests to inherit: a subclass gives `storage` and an empty folder `root`."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.table.storage.base import Storage
+from penstock.table.storage.open import probe
+
+ODD_NAMES = ["p=a%2Fb c", "日本", "a#b?c*d", "x=[1]", "p=~|&$@!,;+<>", "%25", "a%2525"]
+
+
+class StorageContract:
+    storage: Storage
+    root: str
+
+    def names(self, path: str) -> set[tuple[str, bool]]:
+        return {(entry.name, entry.is_dir) for entry in self.storage.list(path)}
+
+    def test_create_makes_a_file_once(self) -> None:
+        path = f"{self.root}/new/folder/snapshot-1"
+        assert self.storage.create(path, b"one")
+        assert not self.storage.create(path, b"two")
+        assert self.storage.read(path) == b"one"
+        assert self.names(f"{self.root}/new/folder") == {("snapshot-1", False)}
+
+    def test_write_makes_parents_and_replaces(self) -> None:
+        path = f"{self.root}/deep/er/LATEST"
+        self.storage.write(path, b"1")
+        self.storage.write(path, b"22")
+        assert self.storage.read(path) == b"22"
+        assert self.storage.size(path) == 2
+
+    def test_an_empty_file_is_a_file(self) -> None:
+        self.storage.write(f"{self.root}/empty", b"")
+        assert self.storage.read(f"{self.root}/empty") == b""
+        assert self.storage.size(f"{self.root}/empty") == 0
+
+    def test_ranges_are_read_alone(self) -> None:
+        self.storage.write(f"{self.root}/f", b"0123456789")
+        assert self.storage.read_range(f"{self.root}/f", 3, 4) == b"3456"
+        assert self.storage.read_range(f"{self.root}/f", 3, 0) == b""
+
+    def test_a_missing_file_is_named(self) -> None:
+        for ask in (self.storage.read, self.storage.size, self.storage.open_input):
+            with pytest.raises(FileNotFoundError):
+                ask(f"{self.root}/nothing")
+        with pytest.raises(FileNotFoundError):
+            self.storage.read_range(f"{self.root}/nothing", 0, 1)
+        assert not self.storage.exists(f"{self.root}/nothing")
+        assert self.storage.list(f"{self.root}/nothing") == []
+
+    def test_listings_show_files_with_sizes_and_folders(self) -> None:
+        self.storage.write(f"{self.root}/t/schema/schema-0", b"xyz")
+        self.storage.write(f"{self.root}/t/data", b"x")
+        found = {entry.name: entry for entry in self.storage.list(f"{self.root}/t")}
+        assert (found["data"].size, found["data"].is_dir) == (1, False)
+        assert found["data"].modified > 1_600_000_000_000
+        assert found["schema"].is_dir
+        assert self.storage.exists(f"{self.root}/t/schema")
+        assert self.storage.exists(f"{self.root}/t/data")
+
+    def test_many_files_are_all_listed(self) -> None:
+        for i in range(12):
+            self.storage.write(f"{self.root}/many/f{i}", b"")
+        assert len(self.storage.list(f"{self.root}/many")) == 12
+
+    def test_an_empty_folder_exists_until_it_is_deleted(self) -> None:
+        folder = f"{self.root}/shop.db"
+        self.storage.mkdirs(folder)
+        self.storage.mkdirs(folder)
+        assert self.storage.exists(folder)
+        assert self.storage.list(folder) == []
+        assert ("shop.db", True) in self.names(self.root)
+        self.storage.delete(folder)
+        assert not self.storage.exists(folder)
+
+    def test_delete_takes_files_and_leaves_full_folders(self) -> None:
+        path = f"{self.root}/d/f"
+        self.storage.write(path, b"x")
+        self.storage.delete(f"{self.root}/d")
+        assert self.storage.exists(path)
+        self.storage.delete(path)
+        self.storage.delete(path)
+        assert not self.storage.exists(path)
+
+    def test_delete_tree_takes_all_below(self) -> None:
+        for name in ("a", "b/c", "b/d/e"):
+            self.storage.write(f"{self.root}/tree/{name}", b"x")
+        self.storage.write(f"{self.root}/tree2", b"stays")
+        self.storage.delete_tree(f"{self.root}/tree")
+        self.storage.delete_tree(f"{self.root}/tree")
+        assert not self.storage.exists(f"{self.root}/tree")
+        assert self.storage.exists(f"{self.root}/tree2")
+
+    def test_a_folder_is_renamed_where_nothing_is(self) -> None:
+        self.storage.write(f"{self.root}/old/schema/schema-0", b"x")
+        self.storage.rename_tree(f"{self.root}/old", f"{self.root}/db/new")
+        assert self.storage.read(f"{self.root}/db/new/schema/schema-0") == b"x"
+        assert not self.storage.exists(f"{self.root}/old")
+        self.storage.write(f"{self.root}/old/f", b"y")
+        with pytest.raises(FileExistsError):
+            self.storage.rename_tree(f"{self.root}/old", f"{self.root}/db/new")
+
+    @pytest.mark.parametrize("name", ODD_NAMES)
+    def test_odd_names_are_kept(self, name: str) -> None:
+        self.storage.write(f"{self.root}/odd/{name}/f", b"x")
+        assert self.names(f"{self.root}/odd") == {(name, True)}
+        assert self.storage.read(f"{self.root}/odd/{name}/f") == b"x"
+        assert self.names(f"{self.root}/odd/{name}") == {("f", False)}
+
+    def test_parquet_is_written_and_read_in_place(self) -> None:
+        table = pa.table({"id": range(100_000), "v": ["x" * (i % 50) for i in range(100_000)]})
+        path = f"{self.root}/bucket-0/data.parquet"
+        with self.storage.open_output(path) as out:
+            pq.write_table(table, out, row_group_size=20_000)
+            assert out.tell() > 1000
+        file = pq.ParquetFile(self.storage.open_input(path))
+        assert file.num_row_groups == 5
+        assert file.read_row_group(3, columns=["id"]).column("id")[0].as_py() == 60_000
+        assert pq.read_table(self.storage.open_input(path)) == table
+        assert self.storage.size(path) == self.storage.open_input(path).size()
+
+    def test_output_is_whole_after_close_and_told_on_the_way(self) -> None:
+        with self.storage.open_output(f"{self.root}/o/f") as out:
+            out.write(b"abc")
+            assert out.tell() == 3
+            out.write(b"de")
+        assert self.storage.read(f"{self.root}/o/f") == b"abcde"
+
+    def test_storages_travel_to_other_processes(self) -> None:
+        self.storage.write(f"{self.root}/f", b"x")
+        there: Any = pickle.loads(pickle.dumps(self.storage))
+        assert there == self.storage
+        assert there.read(f"{self.root}/f") == b"x"
+
+    def test_the_probe_finds_it_safe_and_leaves_nothing(self) -> None:
+        self.storage.write(f"{self.root}/p/f", b"x")
+        probe(self.storage, f"{self.root}/p")
+        assert self.names(f"{self.root}/p") == {("f", False)}

@@ -1,0 +1,72 @@
+"""Paimon's and Hadoop's options as the stores' own."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.errors import ConfigError
+from penstock.table.storage.open import open_storage
+from penstock.table.storage.options import azure_config, gcs_config, s3_config
+
+
+@pytest.mark.parametrize("prefix", ["s3.", "s3a.", "fs.s3a."])
+@pytest.mark.parametrize("dash", ["-", "."])
+def test_all_spellings_of_the_s3_keys_are_taken(prefix: str, dash: str) -> None:
+    options = {f"{prefix}access{dash}key": "A", f"{prefix}secret{dash}key": "S", f"{prefix}endpoint{dash}region": "eu"}
+    assert s3_config("b", options) == {"access_key_id": "A", "secret_access_key": "S", "region": "eu"}
+
+
+@pytest.mark.parametrize(
+    ("options", "config"),
+    [
+        ({"s3.endpoint": "minio:9000"}, {"endpoint": "https://minio:9000"}),
+        ({"s3.endpoint": "minio:9000", "s3.connection.ssl.enabled": "false"}, {"endpoint": "http://minio:9000"}),
+        ({"s3.endpoint": "http://minio:9000/", "s3.path.style.access": "true"}, {"endpoint": "http://minio:9000"}),
+        (
+            {"s3.endpoint": "https://oss.example.com", "s3.path-style-access": "false"},
+            {"endpoint": "https://lake.oss.example.com", "virtual_hosted_style_request": "true"},
+        ),
+        (
+            {"fs.s3a.aws.credentials.provider": "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"},
+            {"skip_signature": "true"},
+        ),
+        ({"object-store.conditional_put": "etag", "fs.s3a.threads.max": "9"}, {"conditional_put": "etag"}),
+    ],
+)
+def test_endpoints_and_the_rest(options: dict[str, str], config: dict[str, str]) -> None:
+    assert s3_config("lake", options) == config
+
+
+def test_a_path_style_that_is_no_truth_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"path\.style\.access"):
+        s3_config("lake", {"s3.path.style.access": "yes"})
+
+
+def test_google_and_azure_credentials() -> None:
+    assert gcs_config({"fs.gs.auth.service.account.json.keyfile": "/k.json"}) == {"service_account": "/k.json"}
+    account = "acme.dfs.core.windows.net"
+    assert azure_config(account, {f"fs.azure.account.key.{account}": "K"}) == {
+        "account_name": "acme",
+        "account_key": "K",
+    }
+
+
+@pytest.mark.parametrize(
+    ("url", "shown", "path"),
+    [
+        ("s3a://lake/a/b/", "ObjectStorage(s3://lake)", "/a/b"),
+        ("s3://lake", "ObjectStorage(s3://lake)", "/"),
+        ("gs://lake/a", "ObjectStorage(gs://lake)", "/a"),
+        ("abfss://c@acme.dfs.core.windows.net/a", "ObjectStorage(abfs://c, account_name=acme)", "/a"),
+        ("hdfs://nn:8020/user/x", "HdfsStorage(hdfs://nn:8020)", "/user/x"),
+        ("hdfs:///user/x", "HdfsStorage(hdfs://)", "/user/x"),
+    ],
+)
+def test_urls_name_store_and_path(url: str, shown: str, path: str) -> None:
+    storage, inside = open_storage(url, {})
+    assert (repr(storage), inside) == (shown, path)
+
+
+def test_a_url_without_a_bucket_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no bucket"):
+        open_storage("s3:///a", {})

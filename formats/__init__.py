@@ -38,6 +38,8 @@ FORMATS: dict[str, Decode] = {
 }
 # Larger chunks are slower and cost memory, smaller ones lose to the fixed cost of a parse (measured).
 CHUNK = 20_000
+# A column of a chunk has 32-bit offsets.
+CHUNK_BYTES = 256 << 20
 
 
 def check_format(name: str) -> str:
@@ -54,9 +56,20 @@ def decode(name: str, messages: Messages, options: DecodeOptions | None = None) 
     options = options or DecodeOptions()
     decoded = Decoded()
     with _without_cycle_collection():
-        for start in range(0, len(messages), CHUNK):
-            decoded.extend(read(messages.slice(start, start + CHUNK), options))
+        for start, stop in _chunks(messages):
+            decoded.extend(read(messages.slice(start, stop), options))
     return decoded
+
+
+def _chunks(messages: Messages) -> Iterator[tuple[int, int]]:
+    start = size = 0
+    for number, value in enumerate(messages.values):
+        size += len(value) if value else 0
+        if number - start >= CHUNK or (size > CHUNK_BYTES and number > start):
+            yield start, number
+            start, size = number, len(value) if value else 0
+    if start < len(messages):
+        yield start, len(messages)
 
 
 @contextmanager

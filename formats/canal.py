@@ -20,6 +20,7 @@ from penstock.formats.canal_message import (
     WITHOUT_ROWS,
     Envelope,
     Texts,
+    may_move,
     read_envelope,
     read_names,
     read_old,
@@ -190,11 +191,12 @@ def _read_records(
     messages: Messages,
     decoded: Decoded,
 ) -> Rows:
-    rows = Rows(rule, names)
+    rows, moves = Rows(rule, names), may_move(rule)
     for number, member in zip(numbers, members, strict=True):
         try:
             after = read_rows(member.data, decoded)
-            olds = read_old(member.old, decoded) if rows.needs_before and member.type == "UPDATE" else []
+            wanted = member.type == "UPDATE" and (rows.all_images or moves(member.old))
+            olds = read_old(member.old, decoded) if wanted else []
         except DecodeError as error:
             decoded.bad.append(bad_record(messages, number, error))
             continue

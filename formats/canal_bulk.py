@@ -6,7 +6,6 @@ bytes name a watched column. It is parsed by records, because only they tell a n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,7 +14,7 @@ import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from penstock.errors import DecodeError
-from penstock.formats.canal_message import OPERATIONS, Envelope, Texts, read_old
+from penstock.formats.canal_message import OPERATIONS, Envelope, Texts, read_old, watched_names
 from penstock.formats.canal_values import Convert
 from penstock.formats.change import (
     DELETE,
@@ -167,14 +166,12 @@ def _read_befores(
 
 
 def _mentioning(olds: Sequence[bytes], rule: ImageRule) -> Int64s:
-    """The numbers of those `old` whose bytes may name a watched column. An escape could spell any name."""
-    if not rule.watch or not olds:
-        return np.empty(0, np.int64)
-    if not all(name.isascii() for name in rule.watch):
-        return np.arange(len(olds))
+    """The numbers of those `old` that `may_move`, found in all of them at once."""
+    pattern = watched_names(rule)
+    if pattern is None or not olds:
+        return np.arange(len(olds)) if rule.watch else np.empty(0, np.int64)
     text = b"\n".join(olds) + b"\n"
-    names = "|".join(re.escape(name) for name in sorted(rule.watch))
-    hits = [match.start() for match in re.finditer(rf'"(?:{names})"'.encode(), text, re.IGNORECASE)]
+    hits = [match.start() for match in pattern.finditer(text)]
     # Where nothing is escaped, which is usual, one search says so; text values with escapes are read in vain.
     at = text.find(b"\\")
     while at >= 0:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from penstock.formats.change import DELETE, INSERT, UPDATE_AFTER, Decoded
+from penstock.formats.change import DELETE, INSERT, UPDATE_AFTER, Decoded, ImageRule
 from penstock.formats.envelope import NULL, UNREADABLE, read_json
 from penstock.formats.texts import exact, text_of
 
@@ -73,6 +75,22 @@ def read_old(old: msgspec.Raw, decoded: Decoded) -> list[Texts | None]:
         return read_json(
             bytes(old), lambda raw: [None if row is None else _as_texts(row) for row in _old_values(raw)], decoded
         )
+
+
+def may_move(rule: ImageRule) -> Callable[[bytes], bool]:
+    """Whether an `old` can name a watched column, by its bytes alone; only then it is read without before images."""
+    pattern = watched_names(rule)
+    if pattern is None:
+        return lambda old: bool(rule.watch)
+    return lambda old: pattern.search(old) is not None or b"\\" in bytes(old)
+
+
+def watched_names(rule: ImageRule) -> re.Pattern[bytes] | None:
+    """Finds the watched names in JSON without escapes; an escape could spell any name. None where this cannot tell."""
+    if not rule.watch or not all(name.isascii() for name in rule.watch):
+        return None
+    names = "|".join(re.escape(name) for name in sorted(rule.watch))
+    return re.compile(rf'"(?:{names})"'.encode(), re.IGNORECASE)
 
 
 def _as_texts(row: dict[str, Any]) -> Texts:

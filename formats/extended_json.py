@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from penstock.formats.texts import MAX_EXPONENT, Number
+from penstock.formats.texts import MAX_EXPONENT, Number, java_double
 
 _UUID_SUBTYPES = {"3", "03", "4", "04"}
 _MARKS = {"$minKey": "BsonMinKey", "$maxKey": "BsonMaxKey"}
@@ -74,10 +74,7 @@ def double(digits: str) -> Number | str:
         return "NaN"
     if math.isinf(number):
         return "Infinity" if number > 0 else "-Infinity"
-    if number == 0 or 1e-3 <= abs(number) < 1e7:
-        return Number(repr(number) if "e" not in repr(number) else format(Decimal(repr(number)), "f"))
-    mantissa, _, exponent = f"{Decimal(repr(number)).normalize():E}".partition("E")
-    return Number(f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}")
+    return Number(java_double(number))
 
 
 def decimal(digits: str) -> Number | str:

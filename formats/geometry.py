@@ -6,6 +6,8 @@ import math
 import struct
 from collections.abc import Callable
 
+from penstock.formats.texts import java_double
+
 _NAMES = {
     1: "Point",
     2: "LineString",
@@ -89,4 +91,4 @@ class _Wkb:
 def _number(value: float) -> str:
     if not math.isfinite(value):
         raise ValueError("a coordinate is not finite")
-    return str(int(value)) if value.is_integer() else repr(value)
+    return str(int(value)) if value.is_integer() else java_double(value)

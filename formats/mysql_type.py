@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+_CHARSET = re.compile(r"\s(?:CHARACTER SET|CHARSET|COLLATE)\b.*")
 _OPTIONS_APART = re.compile(r"'\s*,\s*'")
 
 
@@ -32,7 +33,7 @@ def parse_mysql_type(text: str) -> MysqlType:
 
 
 def _name(before: str, after: str) -> str:
-    return " ".join(f"{before} {after}".upper().split())
+    return _CHARSET.sub("", " ".join(f"{before} {after}".upper().split()))
 
 
 def _options(inside: str) -> tuple[str, ...]:

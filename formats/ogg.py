@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -71,11 +72,17 @@ def event_times(texts: list[str | None], zone: str) -> Int64s:
     try:
         local = column.cast(pa.timestamp("us"))
     except pa.ArrowInvalid:
-        shaped = pc.match_substring_regex(column, r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?$")
-        local = pc.if_else(shaped, column, pa.scalar(None, pa.string())).cast(pa.timestamp("us"))
+        local = pa.array([_local(text) for text in texts], pa.timestamp("us"))
     moments = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="earliest")
     millis = pc.divide(moments.cast(pa.int64()), 1000)
     return np.asarray(pc.fill_null(millis, fill_value=-1)).astype(np.int64)
+
+
+def _local(text: str | None) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text or "").replace(tzinfo=None)
+    except ValueError:
+        return None
 
 
 def _take(envelope: Envelope, number: int, time: int, name: tuple[str | None, str | None], tables: TextTables) -> None:

@@ -62,10 +62,6 @@ class Rows:
                 self.put(at, time, UPDATE_BEFORE, before, number)
             self.put(at, time, UPDATE_AFTER, after, number)
 
-    @property
-    def needs_before(self) -> bool:
-        return self.all_images or bool(self.watch)
-
     def moves(self, before: Row, after: Row) -> bool:
         watched = self.watched
         if watched is None:

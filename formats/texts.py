@@ -37,6 +37,14 @@ def plain_digits(text: str) -> str:
     return format(Decimal(text), "f")
 
 
+def java_double(number: float) -> str:
+    """A finite number as Java prints it: 3.14, 0.0, 1.0E10."""
+    if number == 0 or 1e-3 <= abs(number) < 1e7:
+        return repr(number)
+    mantissa, _, exponent = f"{Decimal(repr(number)).normalize():E}".partition("E")
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"
+
+
 def text_of(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.table.commit.committer import Committer
+from penstock.table.commit.compacting import compact_table
 from penstock.table.commit.overwriting import OverwriteWriter, drop_partitions
 from penstock.table.commit.table_writer import TableWriter
 from penstock.table.layout import Layout
@@ -175,6 +176,9 @@ class Table:
         options: Mapping[str, str] | None = None,
     ) -> OverwriteWriter:
         return OverwriteWriter.open_on(self._store, partition, commit_user, options)
+
+    def compact(self, full: bool = True, partitions: Sequence[Mapping[str, object]] | None = None) -> list[Snapshot]:
+        return compact_table(self._store, full=full, partitions=partitions)
 
     def truncate(self) -> None:
         with self.overwrite(partition={}) as writer:

@@ -14,13 +14,11 @@ from penstock.pipelines.run.blobs import NO_TABLE, unpacked
 from penstock.pipelines.run.reports import RangeReport
 from penstock.pipelines.run.tables import Warehouse
 from penstock.table.layout import Layout
-from penstock.table.lsm.merge.spec import MergeSpec
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.schema.options import Options
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.write.bucket_writer import BucketWriter
-from penstock.table.write.opening import BucketFiles
-from penstock.table.write.state import TableState, check_total
+from penstock.table.write.state import TableState
 
 COLUMNS = "table string, body binary"
 SCHEMA = pa.schema([("table", pa.string()), ("body", pa.binary())])
@@ -107,10 +105,7 @@ class TableWriting:
         options = Options(layout.schema.options)
         self._budget = options.size("write-buffer-size", 256 << 20)
         state = self._state.bucket(partition, bucket)
-        check_total(layout, state, self.name)
-        merge = MergeSpec.of(layout.schema) if layout.has_keys else None
-        keeps_input = options.text("changelog-producer", "none").strip().lower() == "input"
-        return BucketWriter(merge, BucketFiles(self._store, layout, partition, bucket), state, keeps_input)
+        return BucketWriter.opened(self._store, layout, partition, bucket, state)
 
 
 @dataclass(frozen=True, slots=True)

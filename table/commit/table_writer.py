@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -19,9 +20,12 @@ from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.write.assigner import Assigner
 from penstock.table.write.bucket_writer import BucketWriter
+from penstock.table.write.full_compaction import FullCompaction
 from penstock.table.write.opening import BucketFiles
 from penstock.table.write.rows import Kinds, RowRules
-from penstock.table.write.state import BucketState, TableState, check_total
+from penstock.table.write.state import BucketState, TableState
+
+log = logging.getLogger(__name__)
 
 
 class TableWriter:
@@ -39,6 +43,7 @@ class TableWriter:
         self._state = TableState(store, store.snapshots.latest())
         self._buckets: dict[Bucket, BucketWriter] = {}
         self._assigner = Assigner.of(store, self.layout, self._state)
+        self._full_compaction = FullCompaction.of(store, self.layout)
         self._held = 0
 
     @classmethod
@@ -92,25 +97,20 @@ class TableWriter:
         writer = self._buckets.get(place)
         if writer is None:
             state = self._bucket_state(*place)
-            check_total(self.layout, state, self.store.name)
-            files = BucketFiles(self.store, self.layout, *place)
-            writer = self._buckets[place] = BucketWriter(self._rules.merge, files, state, self._keeps_input)
+            writer = self._buckets[place] = BucketWriter.opened(self.store, self.layout, *place, state)
         return writer
 
     def _bucket_state(self, partition: bytes, bucket: int) -> BucketState:
         return self._state.bucket(partition, bucket)
 
-    @property
-    def _keeps_input(self) -> bool:
-        return self._options.text("changelog-producer", "none").strip().lower() == "input"
-
-    def prepare(self) -> list[CommitMessage]:
+    def prepare(self, identifier: int | None = None) -> list[CommitMessage]:
         """Everything into files, and what a committer needs to know of them."""
-        messages = [writer.prepare() for writer in self._buckets.values()]
+        due = self._full_compaction.buckets(self._state, identifier, set(self._buckets))
+        for place in due:
+            self._bucket(place)
+        messages = [writer.prepare(full=place in due) for place, writer in self._buckets.items()]
         self._held = 0
-        if self._assigner is not None:
-            messages = self._assigner.with_index(messages)
-        return messages
+        return messages if self._assigner is None else self._assigner.with_index(messages)
 
     def commit(
         self,
@@ -124,7 +124,7 @@ class TableWriter:
         """
         if identifier is not None and identifier < 0:
             raise ConfigError(f"{identifier} cannot identify a commit", hint="identifiers rise from 0")
-        messages = self.prepare()
+        messages = self.prepare(identifier)
         number = BATCH_IDENTIFIER if identifier is None else identifier
         committer = Committer(self.store, self.user)
         if committer.committed(number) is not None:
@@ -136,6 +136,9 @@ class TableWriter:
             # Refused, so nothing landed. After a storage error that is not sure, and the files stay.
             self._discard(messages)
             raise
+        if done.lost_compaction is not None:
+            log.warning("compaction lost table=%s reason=%s", self.store.name, done.lost_compaction.message)
+            self._discard([only_compaction(message) for message in messages])
         self._go_on(done)
         return list(done.snapshots)
 
@@ -162,6 +165,12 @@ class TableWriter:
         self._held = 0
 
     def _discard(self, messages: Sequence[CommitMessage]) -> None:
+        """Delete the files that messages speak of, none of which was committed."""
         for message in messages:
             BucketFiles(self.store, self.layout, message.partition, message.bucket).delete(message)
         self._buckets.clear()
+
+
+def only_compaction(message: CommitMessage) -> CommitMessage:
+    """The half that may be lost."""
+    return replace(message, new_files=(), deleted_files=(), changelog_files=(), index_changes=())

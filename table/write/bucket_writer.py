@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.table.files.writing import RollingWriter
+from penstock.table.layout import BucketMode, Layout
 from penstock.table.lsm.merge.rows import merge_buffer, sort_buffer
 from penstock.table.lsm.merge.spec import KIND, SEQUENCE, MergeSpec
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.store import TableStore
+from penstock.table.schema.options import Options
+from penstock.table.write.compacting import BucketCompactor
 from penstock.table.write.opening import BucketFiles
 from penstock.table.write.rows import Kinds
-from penstock.table.write.state import BucketState
+from penstock.table.write.state import BucketState, check_total
 
 
 @dataclass(slots=True)
 class BucketWriter:
-    """Holds the rows since the last flush. Dies half way: its files are orphans, the table has not changed."""
+    """Holds the rows since the last flush. Dies half way: its files are orphans, the table has not changed.
+
+    `keeps_input`: every row goes to a changelog as it came. `compacts`: the bucket is compacted with each commit.
+    """
 
     merge: MergeSpec | None
     files: BucketFiles
     state: BucketState
     keeps_input: bool = False
+    compacts: bool = True
     _next_sequence: int = field(init=False)
     _batches: list[tuple[pa.RecordBatch, Kinds]] = field(default_factory=list)
     _held: int = 0
@@ -33,6 +41,22 @@ class BucketWriter:
 
     def __post_init__(self) -> None:
         self._next_sequence = self.state.next_sequence
+
+    @classmethod
+    def opened(
+        cls, store: TableStore, layout: Layout, partition: bytes, bucket: int, state: BucketState
+    ) -> BucketWriter:
+        """By the table's options. ConfigError when its partition was written with another number of buckets."""
+        check_total(layout, state, store.name)
+        options = Options(layout.schema.options)
+        in_place = layout.mode not in {BucketMode.UNAWARE, BucketMode.POSTPONE}
+        return cls(
+            MergeSpec.of(layout.schema) if layout.has_keys else None,
+            BucketFiles(store, layout, partition, bucket),
+            state,
+            keeps_input=options.text("changelog-producer", "none").strip().lower() == "input",
+            compacts=in_place and not options.boolean("write-only", default=False),
+        )
 
     @property
     def held_bytes(self) -> int:
@@ -77,10 +101,23 @@ class BucketWriter:
             writer.abort()
             raise
 
-    def prepare(self) -> CommitMessage:
-        """What was made since the last call, to be committed. The writer goes on from there."""
+    def prepare(self, *, full: bool = False) -> CommitMessage:
+        """What was made since the last call, to be committed, and with `full` all of the bucket in one run.
+
+        The writer goes on from there, once it is told the new state of the bucket.
+        """
         self.flush()
-        return self.unwritten()
+        message = self.unwritten()
+        if not self.compacts:
+            return message
+        rewritten = BucketCompactor(self.files, self.state).due(message.new_files, full=full)
+        return replace(
+            message,
+            compact_before=rewritten.before,
+            compact_after=rewritten.after,
+            compact_changelog=rewritten.changelog,
+            compact_index_changes=rewritten.index,
+        )
 
     def unwritten(self) -> CommitMessage:
         """The files made since the last call; rows that are still held are not among them."""

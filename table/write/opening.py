@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from penstock.table.files.writing import FileNames, RollingWriter
 from penstock.table.layout import Layout
 from penstock.table.meta.data_file import DataFile, FileSource
-from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.entries import CommitMessage, FileKind, IndexEntry
 from penstock.table.meta.store import TableStore
 
 
@@ -31,6 +31,10 @@ class BucketFiles:
     def path(self, file: DataFile) -> str:
         return self.layout.path_of(self.store.paths, self.partition, self.bucket)(file)
 
+    def index_path(self, entry: IndexEntry) -> str:
+        folder = self.layout.partition_dir(self.partition)
+        return entry.external_path or self.store.paths.index_file(entry.name, folder, self.bucket)
+
     def open(
         self,
         *,
@@ -53,12 +57,11 @@ class BucketFiles:
 
     def delete(self, message: CommitMessage) -> None:
         """Remove the files a message speaks of, none of which was committed. An upgraded file was there before."""
-        before = {file.name for file in message.compact_before}
+        stays = {file.name for file in message.compact_before} - {file.name for file in message.new_files}
         made = (*message.new_files, *message.changelog_files, *message.compact_after, *message.compact_changelog)
         for file in made:
-            if file.name not in before or file in message.new_files:
+            if file.name not in stays:
                 self.store.storage.delete(self.path(file))
         for entry in (*message.index_changes, *message.compact_index_changes):
-            self.store.storage.delete(
-                self.store.paths.index_file(entry.name, self.layout.partition_dir(self.partition), self.bucket)
-            )
+            if entry.kind is FileKind.ADD:
+                self.store.storage.delete(self.index_path(entry))

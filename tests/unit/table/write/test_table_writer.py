@@ -63,7 +63,7 @@ def test_leaving_without_a_commit_leaves_no_file(tmp_path: Path) -> None:
 
 
 def test_a_small_buffer_makes_more_files_and_the_same_rows(tmp_path: Path) -> None:
-    table = new_table(tmp_path, options={"write-buffer-size": "1 b", "bucket": "1"})
+    table = new_table(tmp_path, options={"write-buffer-size": "1 b", "bucket": "1", "write-only": "true"})
     with table.writer() as writer:
         for number in range(5):
             writer.write(rows(table, (1, f"v{number}", None), (number + 10, "x", None)))
@@ -232,3 +232,74 @@ def test_the_same_seed_writes_the_same_bytes(tmp_path: Path) -> None:
 
 def test_conflict_is_an_error_of_its_own_kind() -> None:
     assert issubclass(ForeignWriter, CommitConflict)
+
+
+def test_runs_are_compacted_as_they_come(tmp_path: Path) -> None:
+    table = new_table(tmp_path, options={"bucket": "1"})
+    with table.writer(commit_user="etl") as writer:
+        for number in range(12):
+            writer.write(rows(table, (1, f"v{number}", None), (number + 10, "x", None)))
+            writer.commit(identifier=number)
+    assert content(table)[0] == (1, "v11", None)
+    assert len(content(table)) == 13
+    assert CommitKind.COMPACT in {snapshot.commit_kind for snapshot in table.snapshots}
+    assert table.scan().plan().files <= 6
+
+
+def test_a_full_compaction_leaves_one_run(tmp_path: Path) -> None:
+    table = new_table(tmp_path, options={"bucket": "1", "write-only": "true"})
+    with table.writer(commit_user="etl") as writer:
+        for number in range(3):
+            writer.write(rows(table, (1, f"v{number}", None), (number + 10, "x", None)))
+            writer.commit(identifier=number)
+    assert table.compact()[0].commit_kind is CommitKind.COMPACT
+    plan = table.scan().plan()
+    assert (plan.files, plan.splits[0].raw) == (1, True)
+    assert content(table)[0] == (1, "v2", None)
+
+
+def test_lookup_changelogs_tell_before_and_after(tmp_path: Path) -> None:
+    table = new_table(tmp_path, options={"bucket": "1", "changelog-producer": "lookup"})
+    with table.writer(commit_user="etl") as writer:
+        writer.write(rows(table, (1, "a", None), (2, "b", None)))
+        writer.commit(identifier=1)
+        writer.write(rows(table, (1, "c", None), (2, None, None), (9, None, None)), kinds=["+U", "-D", "-D"])
+        writer.commit(identifier=2)
+    changes = [(row["rowkind"], row["id"], row["name"]) for row in table.changes(2, 4).to_pylist()]
+    assert changes == [("-U", 1, "a"), ("+U", 1, "c"), ("-D", 2, "b")]
+
+
+def test_deletion_vectors_hide_rows_without_a_merge(tmp_path: Path) -> None:
+    table = new_table(tmp_path, options={"bucket": "1", "deletion-vectors.enabled": "true"})
+    with table.writer(commit_user="etl") as writer:
+        writer.write(rows(table, *((number, "a", None) for number in range(100))))
+        writer.commit(identifier=1)
+        writer.write(rows(table, (5, "b", None), (6, None, None)), kinds=["+U", "-D"])
+        writer.commit(identifier=2)
+    assert all(split.raw for split in table.scan().plan().splits)
+    assert len(content(table)) == 99
+    assert (5, "b", None) in content(table)
+
+
+def test_full_compaction_changelogs_come_every_so_many_commits(tmp_path: Path) -> None:
+    options = {"bucket": "1", "changelog-producer": "full-compaction", "full-compaction.delta-commits": "2"}
+    table = new_table(tmp_path, options=options)
+    with table.writer(commit_user="etl") as writer:
+        for number in range(1, 5):
+            writer.write(rows(table, (1, f"v{number}", None)))
+            writer.commit(identifier=number)
+    told = [change.rows.to_pylist() for change in table.follow(from_snapshot=1, until=table.snapshots[-1].id)]
+    assert [[(row["rowkind"], row["name"]) for row in one] for one in told] == [
+        [("+I", "v2")],
+        [("-U", "v2"), ("+U", "v4")],
+    ]
+
+
+def test_append_buckets_keep_their_order_through_compaction(tmp_path: Path) -> None:
+    table = new_table(tmp_path, keys=(), options={"bucket": "1", "bucket-key": "id"})
+    with table.writer(commit_user="etl") as writer:
+        for number in range(6):
+            writer.write(rows(table, (1, f"v{number}", None)))
+            writer.commit(identifier=number)
+    assert table.scan().to_arrow()["name"].to_pylist() == [f"v{number}" for number in range(6)]
+    assert table.scan().plan().files < 6

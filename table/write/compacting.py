@@ -1,0 +1,190 @@
+"""Compacting one bucket: what to pick from its live files, and the commit message that tells what came of it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.table.files.deletion_vectors import decode_vectors, encode_vectors
+from penstock.table.files.reading import FileReader
+from penstock.table.lsm.append_picking import AppendPolicy, pick_bucket, pick_window
+from penstock.table.lsm.compaction import BucketFiles as BucketView
+from penstock.table.lsm.compaction import Compacted, compact
+from penstock.table.lsm.lookup import Lookup
+from penstock.table.lsm.lookup_store import LookupStore
+from penstock.table.lsm.picking import Pick, Policy, must_wait, pick, pick_all
+from penstock.table.lsm.runs import Levels
+from penstock.table.lsm.units import CompactionSpec
+from penstock.table.meta.data_file import DataFile, FileSource
+from penstock.table.meta.entries import DELETION_VECTORS, FileKind, IndexEntry
+from penstock.table.schema.options import Options
+from penstock.table.write.opening import BucketFiles
+from penstock.table.write.state import BucketState
+
+Vectors = Mapping[str, npt.NDArray[np.int64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What compactions of one bucket did together: the COMPACT half of a commit message."""
+
+    before: tuple[DataFile, ...] = ()
+    after: tuple[DataFile, ...] = ()
+    changelog: tuple[DataFile, ...] = ()
+    index: tuple[IndexEntry, ...] = ()
+
+
+@dataclass
+class BucketCompactor:
+    """Compacts the bucket of `files` as its table's options say.
+
+    Keeps nothing between calls but rows for lookups, in a folder that all processes of a user on this machine share.
+    """
+
+    files: BucketFiles
+    state: BucketState
+    _lookup_folder: Path = field(
+        default_factory=lambda: Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}" / "lookup"
+    )
+
+    def due(self, new_files: Sequence[DataFile], *, full: bool = False) -> Rewritten:
+        """What is to be done after `new_files` joined the bucket; empty when nothing is due."""
+        if not self.files.layout.has_keys:
+            return self._append((*self.state.files, *new_files), full=full)
+        live = [*self.state.files, *new_files]
+        vectors = self._vectors()
+        done: list[Compacted] = []
+        while (chosen := self._chosen(live, vectors, full=full)) is not None:
+            result = compact(self._spec, self._view(live, vectors), chosen)
+            done.append(result)
+            live = _after(live, result)
+            vectors = vectors if result.vectors is None else result.vectors
+            if full or not must_wait(self._policy, self._levels(live)):
+                break
+        return self._together(done)
+
+    def _chosen(self, live: Sequence[DataFile], vectors: Vectors, *, full: bool) -> Pick | None:
+        levels = self._levels(live)
+        return pick_all(levels, vectors) if full else pick(self._policy, levels)
+
+    @cached_property
+    def _spec(self) -> CompactionSpec:
+        return CompactionSpec.of(self.files.layout.schema)
+
+    @cached_property
+    def _policy(self) -> Policy:
+        needs_lookup = self._spec.looks_up or self._spec.vectors
+        return Policy.of(self.files.layout.schema.options, needs_lookup=needs_lookup)
+
+    def _levels(self, live: Sequence[DataFile]) -> Levels:
+        return Levels.of(live, self._policy.num_levels)
+
+    def _view(self, live: Sequence[DataFile], vectors: Vectors) -> BucketView:
+        reader = self._reader()
+        return BucketView(
+            levels=self._levels(live),
+            reader=reader,
+            open_data=lambda level: self.files.open(level=level, source=FileSource.COMPACT),
+            open_changelog=lambda level: self.files.open(changelog=True, level=level),
+            vectors=vectors,
+            lookup=Lookup(self._spec.merge, reader, self._lookup_store(), self._variant) if self._looks_up else None,
+        )
+
+    @property
+    def _looks_up(self) -> bool:
+        return self._spec.looks_up or self._spec.vectors
+
+    @property
+    def _variant(self) -> str:
+        return str(self.files.layout.schema.id)
+
+    def _lookup_store(self) -> LookupStore:
+        most = Options(self.files.layout.schema.options).size("lookup.cache-max-disk-size", None)
+        return LookupStore(self._lookup_folder, most)
+
+    def _reader(self) -> FileReader:
+        keyed = self.files.layout.has_keys
+        store = self.files.store
+        return FileReader(
+            store.storage,
+            self.files.path,
+            store.schemas.get,
+            self.files.layout.schema.fields,
+            with_sequence=keyed,
+            with_kind=keyed,
+            facts={"table": store.name, "bucket": self.files.bucket},
+        )
+
+    def _vectors(self) -> Vectors:
+        found: dict[str, npt.NDArray[np.int64]] = {}
+        for entry in self.state.index:
+            if entry.index_type == DELETION_VECTORS:
+                path = self.files.index_path(entry)
+                data = self.files.store.storage.read(path)
+                found.update(decode_vectors(data, entry.vector_ranges or (), path))
+        return found
+
+    def _together(self, done: Sequence[Compacted]) -> Rewritten:
+        """Several compactions as one: a file that one made and the next took away was never there."""
+        before: dict[tuple[str, int], DataFile] = {}
+        after: dict[tuple[str, int], DataFile] = {}
+        for result in done:
+            for file in result.before:
+                if after.pop((file.name, file.level), None) is None:
+                    before[file.name, file.level] = file
+            after.update({(file.name, file.level): file for file in result.after})
+        changelog = tuple(file for result in done for file in result.changelog)
+        vectors = next((result.vectors for result in reversed(done) if result.vectors is not None), None)
+        index = () if vectors is None else tuple(self._index_changes(vectors))
+        return Rewritten(tuple(before.values()), tuple(after.values()), changelog, index)
+
+    def _index_changes(self, vectors: Vectors) -> list[IndexEntry]:
+        """One index file holds all vectors of a bucket and takes the place of the one before."""
+        if not vectors:
+            return [
+                IndexEntry(
+                    FileKind.DELETE, old.partition, old.bucket, old.index_type, old.name, old.size, old.row_count
+                )
+                for old in self.state.index
+                if old.index_type == DELETION_VECTORS
+            ]
+        options = Options(self.files.layout.schema.options)
+        data, ranges = encode_vectors(vectors, bitmap64=options.boolean("deletion-vectors.bitmap64", default=False))
+        name = f"index-{self.files.store.ambient.new_uuid()}-0"
+        place = (self.files.partition, self.files.bucket)
+        entry = IndexEntry(FileKind.ADD, *place, DELETION_VECTORS, name, len(data), len(ranges), ranges)
+        self.files.store.storage.write(self.files.index_path(entry), data)
+        return [entry]
+
+    def _append(self, live: Sequence[DataFile], *, full: bool) -> Rewritten:
+        """Small files of an append bucket put together; rows keep their order and their numbers."""
+        policy = AppendPolicy.of(self.files.layout.schema.options)
+        live = sorted(live, key=lambda file: file.min_sequence)
+        chosen = pick_bucket(policy, live) if full else pick_window(policy, live)
+        if not chosen:
+            return Rewritten()
+        writer = self.files.open(source=FileSource.COMPACT, first_sequence=chosen[0].min_sequence)
+        reader = self._reader()
+        done = False
+        try:
+            for file in chosen:
+                for batch in reader.read(file):
+                    writer.write(batch)
+            after = writer.finish()
+            done = True
+        finally:
+            if not done:
+                writer.abort()
+        return Rewritten(tuple(chosen), tuple(after))
+
+
+def _after(live: Sequence[DataFile], result: Compacted) -> list[DataFile]:
+    gone = {(file.name, file.level) for file in result.before}
+    return [file for file in live if (file.name, file.level) not in gone] + list(result.after)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.table.files.avro_schema import has_text_keys
 from penstock.table.values.arrow_types import to_arrow
-from penstock.table.values.internal import entry_types
+from penstock.table.values.internal import entry_types, unscaled
 from penstock.table.values.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType
 
 _DECIMAL_BYTES = 16
@@ -53,7 +53,7 @@ def _counted(type_: AtomicType) -> pa.DataType:
 def _unscaled(value: Any, scale: int) -> bytes | None:
     if value is None:
         return None
-    number = int(value.scaleb(scale))
+    number = unscaled(value, scale)
     return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
 
 

@@ -21,12 +21,19 @@ OPERATORS = (*_MAY_HOLD, "is null", "is not null")
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What statistics say of one column in some rows; None where they are silent. NaN is in no bounds."""
+    """What statistics say of one column in some rows; None where they are silent.
+
+    NaN is in no bounds; as a bound, which Java makes it in ORC, it says nothing.
+    """
 
     low: Any
     high: Any
     nulls: int | None
     rows: int
+
+    @property
+    def silent(self) -> bool:
+        return any(end is None or end != end for end in (self.low, self.high))  # noqa: PLR0124
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +56,7 @@ class Condition:
             return bounds.nulls is None or bounds.nulls > 0
         if bounds.nulls is not None and bounds.nulls >= bounds.rows:
             return False
-        if self.operator == "is not null" or bounds.low is None or bounds.high is None:
+        if self.operator == "is not null" or bounds.silent:
             return True
         try:
             return _MAY_HOLD[self.operator](bounds.low, bounds.high, self.operands)

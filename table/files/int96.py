@@ -16,17 +16,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import TableCorrupt
-from penstock.table.files.errors import TimestampOutOfRange
+from penstock.table.files.moments import moments
 from penstock.table.files.relayout import map_leaves
 from penstock.table.files.thrift import I32, Struct, ThriftReader, struct_bytes
-from penstock.table.values.buffers import validity
 
 RAW = pa.binary(12)
 _MAGIC = b"PAR1"
 _INT96, _FIXED_BYTES, _WIDTH = 3, 7, 12
 _EPOCH_DAY = 2440588
-_DAY = 86_400
-_UNIT_NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_DAY_SECONDS = 86_400
 
 
 def has_int96(metadata: Any, names: Sequence[str]) -> bool:
@@ -66,27 +64,6 @@ def decode_moments(array: pa.Array, target: pa.DataType, column: str) -> pa.Arra
 
 
 def _moments(leaf: pa.Array, type_: pa.DataType, column: str) -> pa.Array:
-    held, data = leaf.buffers()
-    raw = np.frombuffer(data, [("nanos", "<i8"), ("day", "<i4")], len(leaf), leaf.offset * _WIDTH)
-    days, nanos = raw["day"].astype(np.int64) - _EPOCH_DAY, raw["nanos"]
-    present = validity(leaf)
-    if present is not None:
-        days, nanos = np.where(present, days, 0), np.where(present, nanos, 0)
-    unit = _UNIT_NANOS[type_.unit]
-    if unit == 1:
-        _refuse_out_of_range(days * _DAY + nanos // 10**9, column)
-    values = np.zeros(leaf.offset + len(leaf), np.int64)
-    values[leaf.offset :] = days * (_DAY * 10**9 // unit) + nanos // unit
-    return pa.Array.from_buffers(type_, len(leaf), [held, pa.py_buffer(values)], leaf.null_count, leaf.offset)
-
-
-_LAST_SECOND = 2**63 // 10**9
-
-
-def _refuse_out_of_range(seconds: np.ndarray[Any, np.dtype[np.int64]], column: str) -> None:
-    if len(seconds) and (seconds.max() >= _LAST_SECOND or seconds.min() < -_LAST_SECOND):
-        raise TimestampOutOfRange(
-            "a TIMESTAMP of nanoseconds lies outside 1677-09-21 to 2262-04-11, which Arrow cannot hold",
-            column=column,
-            hint="change the column's type to TIMESTAMP(6): its last three digits are then cut off",
-        )
+    raw = np.frombuffer(leaf.buffers()[1], [("nanos", "<i8"), ("day", "<i4")], len(leaf), leaf.offset * _WIDTH)
+    days = raw["day"].astype(np.int64) - _EPOCH_DAY
+    return moments(leaf, days * _DAY_SECONDS, raw["nanos"], type_, column)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import PenstockError, TableCorrupt
-from penstock.table.files import avro, parquet
+from penstock.table.files import avro, orc, parquet
 from penstock.table.files.columns import SEQUENCE_NUMBER, VALUE_KIND, has_nanoseconds
 from penstock.table.files.conditions import Condition
 from penstock.table.files.errors import FormatUnknown
@@ -32,7 +32,7 @@ class _Read(Protocol):
     ) -> Iterator[tuple[int, pa.RecordBatch]]: ...
 
 
-_READERS: Mapping[str, _Read] = {"parquet": parquet.read, "avro": avro.read}
+_READERS: Mapping[str, _Read] = {"parquet": parquet.read, "orc": orc.read, "avro": avro.read}
 
 
 @dataclass(frozen=True, slots=True)

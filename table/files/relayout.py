@@ -18,22 +18,30 @@ def relayout(array: pa.Array, target: pa.DataType) -> pa.Array:
     return array if array.type.equals(target) else map_leaves(array, target, _leaf)
 
 
-def map_leaves(array: pa.Array, target: pa.DataType, leaf: Callable[[pa.Array, pa.DataType], pa.Array]) -> pa.Array:
-    """`array` rebuilt as `target`, with `leaf(values, type)` for what is not nested."""
+def map_leaves(array: pa.Array, target: pa.DataType, leaf: Callable[..., pa.Array], *beside: pa.Array) -> pa.Array:
+    """`array` rebuilt as `target`, with `leaf(values, type, *values beside)` for what is not nested.
+
+    Arrays `beside` have the shape of `array`, and are walked along.
+    """
     source = array.type
     if pa.types.is_dictionary(source):
-        return map_leaves(array.dictionary_decode(), target, leaf)
+        return map_leaves(array.dictionary_decode(), target, leaf, *beside)
     if pa.types.is_map(target) and pa.types.is_map(source):
         key, value = target.key_field, target.item_field
-        members = [map_leaves(array.keys, key.type, leaf), map_leaves(array.items, value.type, leaf)]
-        return nested(array, target, pa.StructArray.from_arrays(members, fields=[key, value]))
+        keys = map_leaves(array.keys, key.type, leaf, *(one.keys for one in beside))
+        values = map_leaves(array.items, value.type, leaf, *(one.items for one in beside))
+        return nested(array, target, pa.StructArray.from_arrays([keys, values], fields=[key, value]))
     if pa.types.is_list(target) and pa.types.is_list(source):
-        return nested(array, target, map_leaves(array.values, target.value_type, leaf))
+        child = map_leaves(array.values, target.value_type, leaf, *(one.values for one in beside))
+        return nested(array, target, child)
     if pa.types.is_struct(target) and pa.types.is_struct(source):
         fields = [target.field(place) for place in range(target.num_fields)]
-        members = [map_leaves(array.field(place), field.type, leaf) for place, field in enumerate(fields)]
+        members = [
+            map_leaves(array.field(place), field.type, leaf, *(one.field(place) for one in beside))
+            for place, field in enumerate(fields)
+        ]
         return pa.StructArray.from_arrays(members, fields=fields, mask=array.is_null() if array.null_count else None)
-    return leaf(array, target)
+    return leaf(array, target, *beside)
 
 
 def nested(array: pa.Array, target: pa.DataType, child: pa.Array) -> pa.Array:

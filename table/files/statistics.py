@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError
 from penstock.table.files.columns import has_nanoseconds
 from penstock.table.files.encoding import per_level
+from penstock.table.files.moments import UNIT_NANOS
 from penstock.table.meta.data_file import EMPTY_STATS, ColumnStats
 from penstock.table.schema.options import Options
 from penstock.table.values.binary_row import encode_row
@@ -25,7 +26,6 @@ from penstock.table.values.types import AtomicType, DataType, Field
 
 _UNORDERED = ("BINARY", "VARBINARY", "VARIANT")  # Java keeps no bounds of these
 _FLOATS = ("FLOAT", "DOUBLE")
-_UNIT_NANOS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ def _internal(scalar: pa.Scalar, type_: DataType) -> object:
         return None
     match type_:
         case AtomicType("TIMESTAMP" | "TIMESTAMP_LTZ"):
-            return scalar.value * _UNIT_NANOS[scalar.type.unit]
+            return scalar.value * UNIT_NANOS[scalar.type.unit]
         case AtomicType("DATE" | "TIME"):
             return scalar.value
     return scalar.as_py()
@@ -208,7 +208,7 @@ def _converter(type_: AtomicType) -> Callable[[Any], Any]:
         case "DECIMAL":
             return lambda raw: scaled(_integer(raw), type_.scale)
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
-            return lambda raw: raw * _UNIT_NANOS["ms" if type_.precision <= 3 else "us"]
+            return lambda raw: raw * UNIT_NANOS["ms" if type_.precision <= 3 else "us"]
     return lambda raw: raw
 
 

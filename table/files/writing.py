@@ -11,15 +11,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.table.files.avro import AvroWriter
-from penstock.table.files.columns import SEQUENCE_NUMBER, VALUE_KIND, file_fields
+from penstock.table.files.columns import SEQUENCE_NUMBER, VALUE_KIND, file_fields, row_fields
 from penstock.table.files.encoding import Encoding, encoding_of
+from penstock.table.files.orc import OrcWriter
 from penstock.table.files.parquet import ParquetWriter
+from penstock.table.files.relayout import relayout
 from penstock.table.files.statistics import FileStatistics, stats_modes
 from penstock.table.meta.data_file import EMPTY_ROW, DataFile, FileSource
 from penstock.table.meta.wall_clock import wall_millis
 from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.storage.base import Storage
+from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.binary_row import encode_row
 from penstock.table.values.buffers import fixed_values
 from penstock.table.values.internal import internal_values
@@ -41,6 +44,7 @@ class FormatWriter(Protocol):
 
 _WRITERS: dict[str, Callable[[Any, Sequence[Field], Encoding, pa.Table], FormatWriter]] = {
     "parquet": ParquetWriter,
+    "orc": OrcWriter,
     "avro": AvroWriter,
 }
 
@@ -95,6 +99,7 @@ class RollingWriter:
         self._prefix = options.text(f"{kind}-file.prefix", f"{kind}-")
         self._target = default if target_size is None else target_size
         self._sequence = first_sequence
+        self._rows = pa.schema([pa.field(field.name, to_arrow(field.type)) for field in row_fields(schema)])
         self._held: list[pa.RecordBatch] = []
         self._held_rows = self._held_bytes = 0
         self._open: _OpenFile | None = None
@@ -104,9 +109,10 @@ class RollingWriter:
     def write(self, rows: pa.RecordBatch | pa.Table) -> None:
         for batch in [rows] if isinstance(rows, pa.RecordBatch) else rows.to_batches():
             if batch.num_rows:
-                self._held.append(batch)
-                self._held_rows += batch.num_rows
-                self._held_bytes += batch.nbytes
+                held = self._public(batch)
+                self._held.append(held)
+                self._held_rows += held.num_rows
+                self._held_bytes += held.nbytes
         # A tail of less than a tenth stays with the group before it.
         while self._held_rows >= (size := self._group_rows()) + size // 10:
             self._write_group(size)
@@ -126,6 +132,10 @@ class RollingWriter:
         for path in self._made:
             self._storage.delete(path)
         self._made.clear()
+
+    def _public(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [relayout(batch.column(field.name), field.type) for field in self._rows]
+        return pa.RecordBatch.from_arrays(columns, schema=self._rows)
 
     def _group_rows(self) -> int:
         """Rows of a group, fewer where rows are long or files are to be small."""

@@ -68,8 +68,6 @@ def test_damaged_vectors_are_refused(data: bytes, place: VectorRange, said: str)
 )
 def test_vectors_of_java_leave_just_the_rows_that_java_reads(name: str) -> None:
     golden = GoldenFiles(Case(name))
-    if any(file.format != "parquet" for file, _ in golden.live_files()):
-        pytest.skip("ORC is not read yet")
     vectors: dict[str, Any] = {}
     for told in golden.case.expected["index_files"]:
         ranges = [VectorRange(*one) for one in told["deletion_vectors"]]

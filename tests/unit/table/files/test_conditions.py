@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from penstock.table.files.conditions import Bounds, Condition, all_may_hold
+
+TENS = Bounds(10, 20, 0, 5)
+
+
+@pytest.mark.parametrize(
+    ("operator", "operands", "may_hold"),
+    [
+        ("=", (10,), True),
+        ("=", (21,), False),
+        ("!=", (10,), True),
+        ("<", (10,), False),
+        ("<", (11,), True),
+        ("<=", (10,), True),
+        (">", (20,), False),
+        (">=", (20,), True),
+        (">=", (21,), False),
+        ("in", (1, 15), True),
+        ("in", (1, 25), False),
+        ("in", (), False),
+        ("is null", (), False),
+        ("is not null", (), True),
+    ],
+)
+def test_bounds_refuse_what_no_value_between_them_satisfies(
+    operator: str, operands: tuple[object, ...], may_hold: bool
+) -> None:
+    assert Condition("c", operator, operands).may_hold(TENS) is may_hold
+
+
+@pytest.mark.parametrize("operator", ["=", "<", "in"])
+@pytest.mark.parametrize(
+    "bounds", [Bounds(None, None, None, 5), Bounds(math.nan, math.nan, 0, 5), Bounds("a", "b", 0, 5)]
+)
+def test_bounds_that_say_nothing_refuse_nothing(operator: str, bounds: Bounds) -> None:
+    assert Condition("c", operator, (1,)).may_hold(bounds)
+
+
+def test_one_value_is_all_that_differs_from_nothing_else() -> None:
+    assert not Condition("c", "!=", (3,)).may_hold(Bounds(3, 3, 0, 9))
+
+
+def test_nulls_alone_satisfy_only_is_null() -> None:
+    nulls = Bounds(None, None, 5, 5)
+
+    assert Condition("c", "is null").may_hold(nulls)
+    assert not Condition("c", "is not null").may_hold(nulls)
+    assert not Condition("c", "!=", (1,)).may_hold(nulls)
+
+
+def test_all_conditions_must_be_possible_and_unknown_columns_rule_nothing_out() -> None:
+    conditions = [Condition("a", ">", (5,)), Condition("b", "=", (1,))]
+
+    assert all_may_hold(conditions, {"a": TENS})
+    assert not all_may_hold(conditions, {"a": TENS, "b": TENS})
+
+
+def test_an_unknown_operator_is_refused() -> None:
+    with pytest.raises(ValueError, match="like"):
+        Condition("c", "like", ("x",))

@@ -25,14 +25,15 @@ def open_storage(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
 
     Credentials are Paimon's options (`s3.access-key`, `fs.s3a.access.key`, ...), obstore's own names after
     `object-store.`, or what the environment holds; an option's value may be a reference such as `${S3_SECRET}`.
+    `local.sync` = false leaves local files to the system's own time: a power cut may take commits with it.
     """
     match = _URL.fullmatch(url)
     if match is None:  # a plain path, or one with a drive letter
-        return LocalStorage(), str(Path(url).expanduser().absolute())
+        return _local(options), str(Path(url).expanduser().absolute())
     scheme, host, path = match["scheme"].lower(), match["host"] or "", (match["path"] or "/").rstrip("/") or "/"
     match scheme:
         case "file":
-            return LocalStorage(), path
+            return _local(options), path
         case "s3" | "s3a" | "s3n":
             return _in_bucket("s3", host, path, s3_config(host, options), url)
         case "gs":
@@ -45,6 +46,13 @@ def open_storage(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
 
             return HdfsStorage(f"{scheme}://{host}", hdfs_config(options)), path
     raise ConfigError(f"no store is known for {scheme}://", path=url, hint=f"known are {_KNOWN}")
+
+
+def _local(options: Mapping[str, str]) -> LocalStorage:
+    sync = options.get("local.sync", "true").lower()
+    if sync not in {"true", "false"}:
+        raise ConfigError(f"local.sync is true or false, not {sync!r}")
+    return LocalStorage(sync=sync == "true")
 
 
 def _in_bucket(kind: str, bucket: str, path: str, config: dict[str, str], url: str) -> tuple[Storage, str]:

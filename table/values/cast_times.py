@@ -79,10 +79,25 @@ def toward_zero(values: Ints, divisor: int) -> npt.NDArray[np.int64]:
 
 def wall_clock(array: pa.Array, zone: str) -> pa.Array:
     """What clocks in `zone` show at these instants."""
+    if zone == "UTC":  # needs no time zone database, which slim images lack
+        return array.view(pa.timestamp(array.type.unit))
     return pc.local_timestamp(array.cast(pa.timestamp(array.type.unit, zone)))
 
 
 def instants(array: pa.Array, zone: str) -> pa.Array:
-    """When clocks in `zone` show these times: the earlier of two; a time that a clock skips is when it skips."""
-    known = pc.assume_timezone(array, zone, ambiguous="earliest", nonexistent="latest")
-    return known.cast(pa.timestamp(array.type.unit, "UTC"))
+    """When clocks in `zone` show these times: the earlier of two; a time that clocks skip is as far past the skip."""
+    unit = array.type.unit
+    if zone == "UTC":
+        return array.view(pa.timestamp(unit, "UTC"))
+    known = pc.assume_timezone(array, zone, ambiguous="earliest", nonexistent="latest").cast(pa.timestamp(unit, "UTC"))
+    shown = wall_clock(known, zone)
+    if shown.equals(array):
+        return known
+    # `known` is the end of the skip. One unit earlier clocks ran as before it: from there the time is counted on.
+    before = _shifted(known, -1)
+    skipped = pc.subtract(array, wall_clock(before, zone))
+    return pc.if_else(pc.not_equal(shown, array), pc.add(before, skipped), known)
+
+
+def _shifted(array: pa.Array, by: int) -> pa.Array:
+    return array_like(np.asarray(fixed_values(array, np.int64), np.int64) + by, array, array.type)

@@ -19,6 +19,7 @@ DEFAULT_NAME = "__DEFAULT_PARTITION__"
 _ESCAPED = re.compile(r"""[\x01-\x1f\x7f"#%'*/:=?\\{}\[\]^]""")
 _BILLION = 1_000_000_000
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - the clock of no zone
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # the years 1 to 9999, as far as Python's dates go
 
 
 def partition_path(
@@ -49,9 +50,14 @@ def legacy_text(value: object, type_: DataType) -> str | None:
     return value_text(value, type_)
 
 
-def _iso_text(nanos: int) -> str:
+def _moment(nanos: int) -> tuple[dt.datetime, int]:
+    """The second, and nanoseconds inside it."""
     seconds, rest = divmod(nanos, _BILLION)
-    moment = _EPOCH + dt.timedelta(seconds=seconds)
+    return _EPOCH + dt.timedelta(seconds=seconds), rest
+
+
+def _iso_text(nanos: int) -> str:
+    moment, rest = _moment(nanos)
     if not rest:
         return moment.isoformat(timespec="seconds" if moment.second else "minutes")
     digits = f"{rest:09d}"
@@ -62,17 +68,23 @@ def _iso_text(nanos: int) -> str:
 
 def value_text(value: object, type_: DataType, zone: str = "UTC") -> str | None:
     """One internal value as Java's cast to STRING writes it; None for null."""
-    match value:
-        case None | str():
+    match value, type_:
+        case ((None | str()), _):
             return value
-        case bool():
+        case bool(), _:
             return "true" if value else "false"
-        case int() if isinstance(type_, AtomicType) and type_.root.endswith("INT"):
+        case int(), AtomicType("TINYINT" | "SMALLINT" | "INT" | "BIGINT"):
             return str(value)
-        case Decimal():
+        case Decimal(), _:
             return format(value, "f")
-        case float() if isinstance(type_, AtomicType) and type_.root == "DOUBLE":
+        case float(), AtomicType("DOUBLE"):
             return float_text(Decimal(repr(value)))
+        case int(), AtomicType("DATE") if _FIRST_DAY <= value <= _LAST_DAY:
+            return (_EPOCH.date() + dt.timedelta(days=value)).isoformat()
+        case int(), AtomicType("TIMESTAMP"):
+            moment, rest = _moment(value)
+            fraction = f".{rest:09d}"[: type_.precision + 1] if type_.precision else ""
+            return moment.isoformat(" ", "seconds") + fraction
     return cast("str | None", to_text(from_internal([value], type_), type_, zone)[0].as_py())
 
 

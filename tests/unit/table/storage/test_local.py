@@ -70,6 +70,12 @@ def test_local_paths_and_urls(url: str, path: str) -> None:
     assert open_storage(url, {}) == (LocalStorage(), path)
 
 
+def test_sync_is_an_option() -> None:
+    assert open_storage("/x", {"local.sync": "false"})[0] == LocalStorage(sync=False)
+    with pytest.raises(ConfigError, match="true or false"):
+        open_storage("/x", {"local.sync": "no"})
+
+
 def test_a_relative_path_starts_here() -> None:
     assert open_storage("wh", {})[1] == str(Path("wh").absolute())
 

@@ -11,16 +11,39 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from penstock.table.values.types import AtomicType, DataType, parse_type
+from penstock.table.values.internal import entry_types
+from penstock.table.values.types import (
+    ArrayType,
+    AtomicType,
+    DataType,
+    MapType,
+    MultisetType,
+    RowType,
+    parse_type,
+)
 
-VECTORS = json.loads((Path(__file__).resolve().parents[3] / "data" / "bucket_vectors.json").read_text(encoding="utf-8"))
+DATA = Path(__file__).resolve().parents[3] / "data"
+VECTORS = json.loads((DATA / "bucket_vectors.json").read_text(encoding="utf-8"))
+NESTED = json.loads((DATA / "nested_rows.json").read_text(encoding="utf-8"))
 _EPOCH = dt.datetime(1970, 1, 1)
 
 
-def internal(value: Any, type_: AtomicType) -> object:
-    """The internal value of a text in bucket_vectors.json."""
-    if value is None:
-        return None
+def internal(value: Any, type_: Any) -> object:
+    """The internal value of what the recorded vectors hold."""
+    match type_:
+        case _ if value is None:
+            return None
+        case ArrayType(element):
+            return [internal(item, element) for item in value]
+        case MapType() | MultisetType():
+            key, item = entry_types(type_)
+            return [(internal(pair[0], key), internal(pair[1], item)) for pair in value]
+        case RowType(fields):
+            return tuple(internal(value[field.name], field.type) for field in fields)
+    return _atomic(value, type_)
+
+
+def _atomic(value: Any, type_: AtomicType) -> object:
     match type_.root:
         case "FLOAT" | "DOUBLE":
             return float(value)

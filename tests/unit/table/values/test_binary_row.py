@@ -14,7 +14,7 @@ from penstock.errors import TableCorrupt
 from penstock.table.values.binary_row import decode_row, encode_row, encode_rows
 from penstock.table.values.internal import from_internal, internal_values
 from penstock.table.values.types import parse_type
-from tests.unit.table.values.samples import ATOMIC_TYPES, VECTORS, same, values_of, vector_rows
+from tests.unit.table.values.samples import ATOMIC_TYPES, NESTED, VECTORS, same, values_of, vector_rows
 
 MILLIS = 1_000_000
 FIVE = ["STRING", "INT", "TIMESTAMP(6)", "BOOLEAN", "DECIMAL(10, 2)"]
@@ -52,7 +52,7 @@ JAVA_ROWS: list[tuple[list[Any], tuple[object, ...], str]] = [
         "030000000200000001000000000000000300000000000000",
     ),
 ]
-NESTED = [
+NESTED_VALUES = [
     ({"type": "ARRAY", "element": "STRING"}, ["a", None, "longer than seven", ""]),
     ({"type": "ARRAY", "element": "TINYINT"}, list(range(-20, 20))),
     ({"type": "ARRAY", "element": "DECIMAL(20, 2)"}, [Decimal("1.00"), None]),
@@ -100,7 +100,7 @@ def in_arrow_range(row: list[Any], types: list[Any]) -> bool:
     return all(v is None or t.root != "TIMESTAMP" or t.precision < 7 or abs(v) < 2**63 for v, t in pairs)
 
 
-@pytest.mark.parametrize(("text", "value"), NESTED, ids=str)
+@pytest.mark.parametrize(("text", "value"), NESTED_VALUES, ids=str)
 def test_nested_values_come_back(text: object, value: object) -> None:
     types = [parse_type("INT"), parse_type(text), parse_type("STRING")]
     rows = [(1, value, "a tail behind"), (None, None, None), (2, value, "b")]
@@ -109,6 +109,20 @@ def test_nested_values_come_back(text: object, value: object) -> None:
     columns = [from_internal(list(column), type_) for column, type_ in zip(zip(*rows, strict=True), types, strict=True)]
     encoded = encode_rows(columns, types)
     assert [encoded[i] for i in range(3)] == [encode_row(row, types)[4:] for row in rows]
+
+
+@pytest.mark.parametrize("group", NESTED, ids=lambda g: str(g["types"][1])[:60])
+def test_recorded_nested_rows_come_out_both_ways_and_go_back(group: dict[str, Any]) -> None:
+    types, rows = vector_rows(group)
+    expected = [vector["row_hex"] for vector in group["vectors"]]
+    encoded = encode_rows(
+        [from_internal(list(column), type_) for column, type_ in zip(zip(*rows, strict=True), types, strict=True)],
+        types,
+    )
+    for i, (row, text) in enumerate(zip(rows, expected, strict=True)):
+        assert encode_row(row, types)[4:].hex() == text
+        assert encoded[i].hex() == text
+        assert decode_row(encode_row(row, types), types) == tuple(row)
 
 
 TABLES = st.lists(ATOMIC_TYPES, min_size=1, max_size=5).flatmap(

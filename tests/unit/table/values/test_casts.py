@@ -164,6 +164,20 @@ def test_local_time_depends_on_the_session_zone() -> None:
     assert internal_values(cast_array(there, ltz, parse_type("DATE"), "Asia/Shanghai"), parse_type("DATE")) == [0]
 
 
+def test_times_that_clocks_show_twice_or_never_are_read_as_java_reads_them() -> None:
+    wall, ltz, zone = parse_type("TIMESTAMP(0)"), parse_type("TIMESTAMP(0) WITH LOCAL TIME ZONE"), "Europe/Berlin"
+    # Clocks skip 02:00 to 03:00 on 31 March, and show 02:00 to 03:00 twice on 27 October.
+    texts = ["2024-03-31 01:59:59", "2024-03-31 02:30:00", None, "2024-03-31 03:00:00", "2024-10-27 02:30:00"]
+    column = cast_array(pa.array(texts), STRING, wall)
+    assert cast_array(cast_array(column, wall, ltz, zone), ltz, STRING).to_pylist() == [
+        "2024-03-31 00:59:59",
+        "2024-03-31 01:30:00",
+        None,
+        "2024-03-31 01:00:00",
+        "2024-10-27 00:30:00",
+    ]
+
+
 def test_a_cast_never_looks_at_what_lies_under_a_null() -> None:
     hidden = pa.Array.from_buffers(pa.string(), 2, [pa.py_buffer(b"\x01"), *pa.array(["12", "abc"]).buffers()[1:]])
     assert cast_array(hidden, STRING, BIGINT).to_pylist() == [12, None]

@@ -8,7 +8,9 @@ from decimal import Decimal
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.table.values.partition_text import partition_path, partition_values, row_text
+from penstock.table.values.internal import from_internal
+from penstock.table.values.partition_text import partition_path, partition_values, row_text, value_text
+from penstock.table.values.texts import to_text
 from penstock.table.values.types import Field, parse_type
 
 BLINK = 1_715_000_000 * 10**9
@@ -69,6 +71,12 @@ def test_row_text_is_how_system_tables_show_partitions_and_keys() -> None:
     assert row_text([19849, None, 0.5], types) == "{2024-05-06, null, 0.5}"
     assert row_text([1], [parse_type("INT")], "[]") == "[1]"
     assert row_text([], []) == "{}"
+
+
+def test_one_value_reads_as_its_column_does() -> None:
+    for text, value in [("DATE", -800_000), ("DATE", -719_162), ("TIMESTAMP(4)", BLINK + 120_000_000), ("TIME(2)", 1)]:
+        type_ = parse_type(text)
+        assert value_text(value, type_) == to_text(from_internal([value], type_), type_)[0].as_py()
 
 
 def test_a_partition_is_named_by_texts_or_values() -> None:

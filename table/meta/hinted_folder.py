@@ -32,7 +32,11 @@ class HintedFolder:
         hint = self._hint("LATEST")
         if hint is not None and not self.exists(hint + 1) and self.exists(hint):
             return hint
-        return self._listed(max)
+        newest = self._listed(max)
+        # A listing may be behind what was written just now.
+        while newest is not None and self.exists(newest + 1):
+            newest += 1
+        return newest
 
     def earliest(self) -> int | None:
         hint = self._hint("EARLIEST")

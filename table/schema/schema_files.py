@@ -67,8 +67,12 @@ class SchemaFiles:
 
     def __init__(self, storage: Storage, table_path: str, branch: str | None = None) -> None:
         self._storage = storage
+        self._table = table_path
         self._folder = f"{branch_folder(table_path, branch)}/schema"
         self._known: dict[int, TableSchema] = {}
+
+    def on_branch(self, branch: str | None) -> SchemaFiles:
+        return SchemaFiles(self._storage, self._table, branch)
 
     def path(self, schema_id: int) -> str:
         return f"{self._folder}/schema-{schema_id}"
@@ -79,7 +83,13 @@ class SchemaFiles:
     def latest(self) -> TableSchema | None:
         """The newest version as of now, None when there is no table."""
         ids = self.ids()
-        return self.get(ids[-1]) if ids else None
+        if not ids:
+            return None
+        newest = ids[-1]
+        # A listing may be behind what was written just now.
+        while self._storage.exists(self.path(newest + 1)):
+            newest += 1
+        return self.get(newest)
 
     def get(self, schema_id: int) -> TableSchema:
         """TableCorrupt when the version is not there: a file or a snapshot named it."""
@@ -92,6 +102,10 @@ class SchemaFiles:
                 raise TableCorrupt(f"schema {schema_id} is missing", file=path) from reason
             known = self._known[schema_id] = parse_schema(data, path)
         return known
+
+    def forget(self) -> None:
+        """Versions have been put in place of others, as by a fast-forward: read them anew."""
+        self._known.clear()
 
     def create(self, schema: TableSchema) -> bool:
         """Put the version in place; False, and nothing done, when another writer has taken its id."""

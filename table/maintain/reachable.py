@@ -1,0 +1,209 @@
+"""What snapshots, tags, branches and long-lived changelogs hold: the files that may not go."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from penstock.errors import TableCorrupt
+from penstock.table.meta.branches import branch_names
+from penstock.table.meta.entries import FileKind, IndexEntry, ManifestEntry, ManifestFile
+from penstock.table.meta.live import (
+    base_manifests,
+    changelog_entries,
+    changelog_manifests,
+    delta_entries,
+    delta_manifests,
+    index_entries,
+    live_entries,
+    manifest_entries,
+)
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.meta.tag_files import TagFiles
+
+
+@dataclass(slots=True)
+class Held:
+    """Files outside the buckets by their names; of manifests also a snapshot that leads to each."""
+
+    lists: set[str] = field(default_factory=set)  # manifest lists and index manifests
+    manifests: dict[str, tuple[ManifestFile, Snapshot]] = field(default_factory=dict)
+    indexes: dict[str, IndexEntry] = field(default_factory=dict)
+    statistics: set[str] = field(default_factory=set)
+
+    def add_state(self, store: TableStore, snapshot: Snapshot) -> None:
+        """All that reading the snapshot's rows needs, but for the data files."""
+        self.add_lists(snapshot.base_manifest_list, base_manifests(store, snapshot), snapshot)
+        self.add_lists(snapshot.delta_manifest_list, delta_manifests(store, snapshot), snapshot)
+        self.add_index(store, snapshot)
+
+    def add_index(self, store: TableStore, snapshot: Snapshot) -> None:
+        if snapshot.index_manifest is not None:
+            self.lists.add(snapshot.index_manifest)
+            self.indexes.update({entry.name: entry for entry in index_entries(store, snapshot)})
+        if snapshot.statistics is not None:
+            self.statistics.add(snapshot.statistics)
+
+    def add_changelog(self, store: TableStore, snapshot: Snapshot) -> None:
+        if snapshot.changelog_manifest_list is not None:
+            self.add_lists(snapshot.changelog_manifest_list, changelog_manifests(store, snapshot), snapshot)
+
+    def add_long_lived(self, store: TableStore, snapshot: Snapshot) -> None:
+        """What readers need of a changelog that outlived its snapshot: its own list, or else the delta.
+
+        The base stays with the delta, so that what both share is given up once, with the changelog.
+        """
+        if snapshot.changelog_manifest_list is not None:
+            self.add_changelog(store, snapshot)
+        elif stands_on_delta(store, snapshot):
+            self.add_what_is_left(store, snapshot)
+
+    def add_what_is_left(self, store: TableStore, snapshot: Snapshot) -> None:
+        """The lists that are still there of a snapshot that is not."""
+        for name, read in (
+            (snapshot.base_manifest_list, base_manifests),
+            (snapshot.delta_manifest_list, delta_manifests),
+            (snapshot.changelog_manifest_list, changelog_manifests),
+        ):
+            if name is not None and store.storage.exists(store.paths.manifest(name)):
+                self.add_lists(name, read(store, snapshot), snapshot)
+
+    def add_lists(self, name: str, manifests: Iterable[ManifestFile], snapshot: Snapshot) -> None:
+        self.lists.add(name)
+        self.manifests.update({manifest.name: (manifest, snapshot) for manifest in manifests})
+
+    def add(self, other: Held) -> None:
+        self.lists |= other.lists
+        self.manifests |= other.manifests
+        self.indexes |= other.indexes
+        self.statistics |= other.statistics
+
+    def without(self, other: Held) -> Held:
+        return Held(
+            self.lists - other.lists,
+            {name: found for name, found in self.manifests.items() if name not in other.manifests},
+            {name: entry for name, entry in self.indexes.items() if name not in other.indexes},
+            self.statistics - other.statistics,
+        )
+
+    def entries(self, store: TableStore) -> Iterator[ManifestEntry]:
+        """Of every manifest, each read once."""
+        for manifest, snapshot in self.manifests.values():
+            yield from manifest_entries(store, manifest, snapshot)
+
+
+def tagged(store: TableStore) -> list[Snapshot]:
+    """The tagged snapshots, older first."""
+    return [tag.snapshot for tag in TagFiles(store.storage, store.paths.root, store.paths.branch).all()]
+
+
+def nearest_before(tags: Iterable[Snapshot], snapshot_id: int) -> Snapshot | None:
+    """The newest of the tags, older first, that is older than the snapshot."""
+    return next((tag for tag in reversed(list(tags)) if tag.id < snapshot_id), None)
+
+
+def lines(store: TableStore) -> list[TableStore]:
+    """The main branch and all others. A branch folder without a schema is one that comes or goes: it holds nothing."""
+    names = [name for name in branch_names(store) if store.schemas.on_branch(name).ids()]
+    # Manifests lie together, so what was read of one on any line serves them all.
+    return [replace(store.on_branch(name), cache=store.cache) for name in (None, *names)]
+
+
+def other_lines(store: TableStore) -> list[TableStore]:
+    return [line for line in lines(store) if line.paths.branch_root != store.paths.branch_root]
+
+
+def snapshots_of(store: TableStore) -> Iterator[Snapshot]:
+    """Every snapshot there is, older first; one that expires meanwhile is passed over."""
+    found = (store.snapshots.find(snapshot_id) for snapshot_id in store.snapshots.ids())
+    return (snapshot for snapshot in found if snapshot is not None)
+
+
+def changelogs_of(store: TableStore) -> Iterator[Snapshot]:
+    found = (store.snapshots.find_changelog(number) for number in store.snapshots.changelogs.numbers())
+    return (snapshot for snapshot in found if snapshot is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """All that a line holds: its files outside the buckets, and one entry for each of its data and changelog files."""
+
+    held: Held
+    files: dict[tuple[bytes, int, str], ManifestEntry]
+
+
+def holdings_of(store: TableStore) -> Holdings:
+    """What snapshots, tags and long-lived changelogs of a line hold. A file that a snapshot has taken away is held by
+    older ones only. Reads each manifest once; begins again when snapshots expire under its hands.
+    """
+    while True:
+        ids = store.snapshots.ids()
+        try:
+            return _holdings_of(store)
+        except TableCorrupt:
+            if store.snapshots.ids()[:1] == ids[:1]:
+                raise
+
+
+def _holdings_of(store: TableStore) -> Holdings:
+    holdings, snapshots, tags = Holdings(Held(), {}), list(snapshots_of(store)), tagged(store)
+    for root in (*snapshots, *tags):
+        holdings.held.add_state(store, root)
+    for root in (*snapshots[:1], *tags):
+        _add_files(holdings, live_entries(store, root))
+    for snapshot in snapshots:
+        holdings.held.add_changelog(store, snapshot)
+        _add_files(holdings, (*delta_entries(store, snapshot), *changelog_entries(store, snapshot)))
+    for changelog in changelogs_of(store):
+        left = Held()
+        left.add_long_lived(store, changelog)
+        holdings.held.add(left)
+        _add_files(holdings, _changes_of(store, changelog, left))
+    return holdings
+
+
+def _changes_of(store: TableStore, changelog: Snapshot, left: Held) -> list[ManifestEntry]:
+    if changelog.changelog_manifest_list is not None:
+        return changelog_entries(store, changelog)
+    return delta_entries(store, changelog) if changelog.delta_manifest_list in left.lists else []
+
+
+def _add_files(holdings: Holdings, entries: Iterable[ManifestEntry]) -> None:
+    for entry in entries:
+        if entry.kind is FileKind.ADD:
+            holdings.files[entry.partition, entry.bucket, entry.file.name] = entry
+
+
+def held_by_changelogs(store: TableStore) -> Held:
+    """The deltas that long-lived changelogs stand on, where they do; others share no manifest with a snapshot."""
+    first = store.snapshots.find_changelog(store.snapshots.changelogs.earliest() or 0)
+    held = Held()
+    if first is not None and stands_on_delta(store, first):
+        for changelog in changelogs_of(store):
+            held.add_long_lived(store, changelog)
+    return held
+
+
+def stands_on_delta(store: TableStore, snapshot: Snapshot) -> bool:
+    """Whether the table had no changelog producer then: readers take the files of the delta for the changes."""
+    options = store.schemas.get(snapshot.schema_id).options
+    return snapshot.changelog_manifest_list is None and options.get("changelog-producer", "none").lower() == "none"
+
+
+def live_among(store: TableStore, snapshot: Snapshot, files: Collection[ManifestEntry]) -> set[str]:
+    """The names of those data files that the snapshot's rows lie in."""
+    names = {entry.file.name for entry in files}
+    buckets = {(entry.partition, entry.bucket) for entry in files}
+    return {entry.file.name for entry in live_entries(store, snapshot, buckets=buckets)} & names
+
+
+def taken_away(store: TableStore, snapshot: Snapshot) -> list[ManifestEntry]:
+    """The files that are no more from this snapshot on. An upgrade, which adds the file again, takes nothing away."""
+    entries = delta_entries(store, snapshot)
+    added = {(entry.partition, entry.bucket, entry.file.name) for entry in entries if entry.kind is FileKind.ADD}
+    return [
+        entry
+        for entry in entries
+        if entry.kind is FileKind.DELETE and (entry.partition, entry.bucket, entry.file.name) not in added
+    ]

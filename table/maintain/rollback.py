@@ -1,0 +1,45 @@
+"""Going back to an older snapshot (table-format 13.5)."""
+
+from __future__ import annotations
+
+from penstock.table.maintain.tags import tag_files
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot_json import snapshot_json
+from penstock.table.meta.store import TableStore
+
+
+def rollback_to(store: TableStore, target: int | str) -> Snapshot:
+    """Make a snapshot, given by its id or by a tag, the newest again: what came after it is gone, tags included.
+
+    The data files of what is gone become orphans. Dies half way: readers see the target already; call it again. No one
+    may write meanwhile, and what remembers snapshots by id has to forget them: the ids are given anew.
+    """
+    snapshot = tag_files(store).get(target).snapshot if isinstance(target, str) else store.snapshots.get(target)
+    folder = store.snapshots.folder
+    if not store.snapshots.exists(snapshot.id):
+        # Only its tag is left of it. The hints lead to it past the later ones, which go next.
+        store.storage.create(folder.path(snapshot.id), snapshot_json(snapshot))
+        folder.write_earliest(snapshot.id)
+    folder.write_latest(snapshot.id)
+    for later in reversed([number for number in folder.numbers() if number > snapshot.id]):
+        store.storage.delete(folder.path(later))
+    _roll_changelogs_back(store, snapshot.id)
+    for tag in tag_files(store).all():
+        if tag.snapshot.id > snapshot.id:
+            tag_files(store).delete(tag.name)
+    return snapshot
+
+
+def _roll_changelogs_back(store: TableStore, snapshot_id: int) -> None:
+    folder = store.snapshots.changelogs
+    numbers = folder.numbers()
+    later = [number for number in numbers if number > snapshot_id]
+    if not later:
+        return
+    left = [number for number in numbers if number <= snapshot_id]
+    if left:
+        folder.write_latest(left[-1])
+    else:
+        folder.delete_hints()
+    for number in reversed(later):
+        store.storage.delete(folder.path(number))

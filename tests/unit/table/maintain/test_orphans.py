@@ -1,0 +1,60 @@
+"""Orphans: Java leaves none but after a rollback, and no live file is ever one."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.table.maintain.orphans import DAY, find_orphans, remove_orphans
+from tests.golden.cases import case_names
+from tests.unit.table.maintain.tables import LATE, ROOT, check_whole, files, golden, orphans
+
+# A rollback leaves the files of what it takes back.
+WITH_ORPHANS = {"rollback_consumers"}
+
+
+@pytest.mark.parametrize("case", case_names())
+def test_golden_tables_hold_exactly_their_files(case: str) -> None:
+    store = golden(case)
+    check_whole(store)
+    assert bool(orphans(store)) == (case in WITH_ORPHANS)
+
+
+def test_removing_orphans_leaves_the_table_whole() -> None:
+    store = golden("rollback_consumers")
+    before, lost = files(store), orphans(store)
+    assert remove_orphans(store, older_than=LATE).deleted == len(lost) > 0
+    assert files(store) == before - {path.removeprefix(f"{ROOT}/") for path in lost}
+    check_whole(store)
+    assert orphans(store) == set()
+
+
+def test_foreign_files_in_the_tables_folders_are_found() -> None:
+    store = golden("part_two_keys")
+    folder = next(path for path in files(store) if "bucket-0" in path).rpartition("/")[0]
+    lost = [f"{folder}/data-lost-0.parquet", "manifest/manifest-lost-0", "index/index-lost-0", "statistics/stat-lost"]
+    temporary = ["snapshot/.snapshot-9.aa.tmp", "schema/.schema-9.aa.tmp"]
+    kept = ["snapshot/LATEST.note", "README", "docs/a=b.txt", "schema/schema-0.bak"]
+    for name in (*lost, *temporary, *kept):
+        store.storage.write(f"{ROOT}/{name}", b"x")
+    assert orphans(store) == {f"{ROOT}/{name}" for name in (*lost, *temporary)}
+
+
+def test_what_is_young_may_belong_to_a_commit_under_way() -> None:
+    store = golden("append_unaware")
+    store.storage.write(f"{ROOT}/manifest/manifest-new-0", b"x")
+    written = store.storage.disk.clock()  # type: ignore[attr-defined]
+    assert find_orphans(store, older_than=written - DAY) == []
+    assert [orphan.path for orphan in find_orphans(store)] == [f"{ROOT}/manifest/manifest-new-0"]  # years later
+
+
+def test_branches_hold_files_that_main_has_forgotten() -> None:
+    store = golden("branches")
+    for number in store.snapshots.ids():
+        store.storage.delete(store.paths.snapshot(number))
+    store.storage.delete(store.paths.tag("base"))
+    lost = orphans(store)
+    branch = store.on_branch("dev")
+    check_whole(branch)
+    remove_orphans(store, older_than=LATE)
+    assert lost
+    check_whole(branch)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from penstock.formats.change import SourceField, SourceSchema
 from penstock.ingest.mysql.types import MySqlType
 
 
@@ -39,3 +40,9 @@ class TableDefinition:
         """By name as MySQL compares it: without regard to case."""
         wanted = name.lower()
         return next((column for column in self.columns if column.name.lower() == wanted), None)
+
+
+def schema_of(definition: TableDefinition) -> SourceSchema:
+    """The source schema that rows of this table have, from the snapshot and from the log alike."""
+    fields = tuple(SourceField(column.name, str(column.type), column.comment) for column in definition.columns)
+    return SourceSchema("mysql", definition.database, definition.table, fields, definition.primary_key)

@@ -8,12 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, cast
 
+import numpy as np
 import pymysql
 from pymysql.constants import CR
 
 from penstock.ingest.mysql.bytesview import SPARE
 
 if TYPE_CHECKING:
+    from penstock.ingest.mysql.bytesview import Int64s
     from penstock.ingest.mysql.connection import Connection
 
 HEADER = 4
@@ -43,8 +45,8 @@ class Packets:
     """Whole packets: where the payloads in `raw` start and end; spare bytes follow the last."""
 
     raw: bytearray
-    starts: list[int]
-    ends: list[int]
+    starts: Int64s
+    ends: Int64s
 
 
 def command(connection: Connection, number: int, body: bytes) -> None:
@@ -71,19 +73,24 @@ class PacketStream:
         # A buffer of its own for every block: arrays may still look into the one before.
         self._raw = bytearray(max(_CHUNK, 2 * len(rest)) + SPARE)
         self._raw[: len(rest)] = rest
-        self._filled, self._at = len(rest), 0
-        self._block = Packets(self._raw, [], [])
-        self._at = _split(self._block, 0, self._filled)
+        self._starts: list[int] = []
+        self._joined_ends: dict[int, int] = {}
+        self._filled = len(rest)
+        self._at = _split(self._raw, 0, self._filled, self._starts, self._joined_ends)
 
     @property
     def size(self) -> int:
         return self._at
 
     @property
-    def last(self) -> memoryview | None:
-        """The last whole packet's payload; to be let go before the next `fill`."""
-        block = self._block
-        return memoryview(self._raw)[block.starts[-1] : block.ends[-1]] if block.starts else None
+    def count(self) -> int:
+        return len(self._starts)
+
+    def payload(self, place: int) -> memoryview:
+        """The payload of one packet, -1 the last; to be let go before the next `fill`."""
+        place %= len(self._starts)
+        after = self._starts[place + 1] - HEADER if place + 1 < len(self._starts) else self._at
+        return memoryview(self._raw)[self._starts[place] : self._joined_ends.get(place, after)]
 
     def fill(self) -> None:
         """Wait for some bytes more. A connection that ends here was lost."""
@@ -95,32 +102,41 @@ class PacketStream:
         if not got:
             raise pymysql.OperationalError(CR.CR_SERVER_LOST, "the server closed the connection")
         self._filled += got
-        self._at = _split(self._block, self._at, self._filled)
+        self._at = _split(raw, self._at, self._filled, self._starts, self._joined_ends)
 
     def take(self) -> Packets:
-        block, rest = self._block, self._raw[self._at : self._filled]
-        self._start_over(rest)
-        return block
+        starts = np.array(self._starts, np.int64)
+        ends = np.append(starts[1:] - HEADER, self._at) if len(starts) else starts
+        for place, end in self._joined_ends.items():
+            ends[place] = end
+        taken = Packets(self._raw, starts, ends)
+        self._start_over(self._raw[self._at : self._filled])
+        return taken
 
 
-def _split(block: Packets, at: int, filled: int) -> int:
-    raw, starts, ends = block.raw, block.starts, block.ends
-    while at + HEADER <= filled:
-        length = raw[at] | raw[at + 1] << 8 | raw[at + 2] << 16
-        end = at + HEADER + length
-        if end > filled:
-            break
+def _split(raw: bytearray, at: int, filled: int, starts: list[int], joined_ends: dict[int, int]) -> int:
+    """Note where payloads start from the header at `at` on, and give where the next header is expected.
+
+    A quarter of the cost of a short row is spent here: the third byte is looked at first, because it is nearly always
+    zero, and where a payload ends follows from where the next one starts.
+    """
+    note, last = starts.append, filled - HEADER
+    while at <= last:
+        long = raw[at + 2]
+        length = raw[at] | raw[at + 1] << 8 | long << 16 if long else raw[at] | raw[at + 1] << 8
         if length == FULL_PACKET:
             joined = _joined(raw, at, filled)
             if joined is None:
-                break
-            starts.append(at + HEADER)
-            ends.append(joined[0])
+                return at
+            joined_ends[len(starts)] = joined[0]
+            note(at + HEADER)
             at = joined[1]
             continue
-        starts.append(at + HEADER)
-        ends.append(end)
-        at = end
+        if at + HEADER + length > filled:
+            return at
+        at += HEADER
+        note(at)
+        at += length
     return at
 
 

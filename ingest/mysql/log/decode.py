@@ -42,9 +42,9 @@ class Decoder:
         self._grouping = Grouping(options)
         self._last_pos, self._rows_at_last_pos = -1, 0
 
-    def remember_map(self, body: bytes) -> None:
+    def remember_map(self, body: bytes, *, mariadb: bool) -> None:
         """Take note of the body of a TABLE_MAP that stands before the first segment."""
-        self._grouping.remember(body)
+        self._grouping.remember(body, mariadb=mariadb)
 
     def decode(self, segment: Segment) -> list[ChangeBatch]:
         """The changes of plain events; compressed ones are to be unpacked before."""

@@ -135,9 +135,7 @@ def _segments(connection: Connection, request: DumpRequest) -> Iterator[Segment]
     stream, cutter = PacketStream(connection), SegmentCutter(request)
     while not cutter.done:
         stream.fill()
-        last = stream.last
-        over = last is not None and cutter.is_over(last)
-        del last
+        over = stream.count > 0 and cutter.is_over(bytes(stream.payload(-1)[:1024]))
         if over or stream.size >= request.block_bytes:
             yield from cutter.cut(stream.take())
 
@@ -152,7 +150,7 @@ class SegmentCutter:
         self._format = Format("", has_checksum=False)
         self.done = False
 
-    def is_over(self, last: memoryview) -> bool:
+    def is_over(self, last: bytes) -> bool:
         """Whether this payload ends the answer or lies at or behind the wanted end."""
         if last[0] != 0:
             return True
@@ -163,8 +161,7 @@ class SegmentCutter:
         return (next_pos - until) % (1 << 32) < 1 << 31
 
     def cut(self, packets: Packets) -> Iterator[Segment]:
-        start = np.array(packets.starts, np.int64)
-        end = np.array(packets.ends, np.int64)
+        start, end = packets.starts, packets.ends
         status = np.frombuffer(packets.raw, np.uint8)[start]
         events = int(np.flatnonzero(status)[0]) if status.any() else len(status)
         start, end = start[:events] + 1, end[:events]
@@ -192,7 +189,7 @@ class SegmentCutter:
         refuse_unknown(self._file, pos, kind, headers.ignorable[real])
         has_checksum = self._format.has_checksum
         end = start + size - (CHECKSUM if has_checksum else 0)
-        segment = Segment(self._file, raw, start, end, pos, kind, headers.seconds[real])
+        segment = Segment(self._file, raw, start, end, pos, kind, headers.seconds[real], self._format.is_mariadb)
         until = self._request.until
         if until is not None and pos[-1] + size[-1] >= until:
             self.done = True

@@ -97,4 +97,4 @@ def _next_segment(file: BinaryIO, name: str, pos: int, block_bytes: int, format_
     headers = read_headers(raw, start)
     refuse_unknown(name, start + pos, headers.kind, headers.ignorable)
     end = start + headers.size - (CHECKSUM if format_.has_checksum else 0)
-    return Segment(name, raw, start, end, start + pos, headers.kind, headers.seconds)
+    return Segment(name, raw, start, end, start + pos, headers.kind, headers.seconds, format_.is_mariadb)

@@ -66,9 +66,9 @@ class Grouping:
         self._by_map: dict[bytes, _Table] = {}
         self._by_id: dict[bytes, _Table] = {}
 
-    def remember(self, body: bytes) -> None:
+    def remember(self, body: bytes, *, mariadb: bool) -> None:
         """Take note of the body of a TABLE_MAP that stands before the first segment."""
-        self._by_id[body[:_TABLE_ID]] = self._table(body)
+        self._by_id[body[:_TABLE_ID]] = self._table(body, mariadb=mariadb)
 
     def groups(self, segment: Segment) -> list[Group]:
         chosen = np.flatnonzero(_MAPS_AND_ROWS[segment.kind])
@@ -80,7 +80,7 @@ class Grouping:
         for event, kind, start, end in zip(*(values.tolist() for values in places), strict=True):
             if kind == events.TABLE_MAP:
                 body = bytes(raw[start:end])
-                table = by_map.get(body) or self._table(body)
+                table = by_map.get(body) or self._table(body, mariadb=segment.mariadb)
                 by_id[body[:_TABLE_ID]] = table
                 if table.wanted and self._tracked:
                     self._complete(table, segment, event)
@@ -98,8 +98,8 @@ class Grouping:
             group.start.append(rows)
         return list(touched.values())
 
-    def _table(self, body: bytes) -> _Table:
-        mapped = parse_table_map(body[_TABLE_ID:])
+    def _table(self, body: bytes, *, mariadb: bool) -> _Table:
+        mapped = parse_table_map(body[_TABLE_ID:], mariadb=mariadb)
         table = _Table(mapped, self._options.choice.takes(mapped.database, mapped.table))
         self._by_map[body] = table
         return table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,6 +54,7 @@ class Segment:
     pos: Int64s
     kind: Bytes
     seconds: Int64s
+    mariadb: bool = False
 
     def __len__(self) -> int:
         return len(self.start)
@@ -64,8 +65,13 @@ class Segment:
 
     def chosen(self, keep: Int64s | Bools) -> Segment:
         """The same buffer, these events only."""
-        return Segment(
-            self.file, self.raw, self.start[keep], self.end[keep], self.pos[keep], self.kind[keep], self.seconds[keep]
+        return replace(
+            self,
+            start=self.start[keep],
+            end=self.end[keep],
+            pos=self.pos[keep],
+            kind=self.kind[keep],
+            seconds=self.seconds[keep],
         )
 
     def body(self, event: int) -> bytes:
@@ -145,6 +151,10 @@ class Format:
 
     server_version: str
     has_checksum: bool
+
+    @property
+    def is_mariadb(self) -> bool:
+        return "mariadb" in self.server_version.lower()
 
 
 def parse_format(body: bytes) -> Format:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from penstock.formats.change import SourceField, SourceSchema
 from penstock.ingest.mysql.charsets import BINARY_COLLATION, CHARSETS, charset_named, charset_of_collation
-from penstock.ingest.mysql.definition import Column, TableDefinition
+from penstock.ingest.mysql.definition import Column, TableDefinition, schema_of
 from penstock.ingest.mysql.errors import SchemaHistoryMismatch
 from penstock.ingest.mysql.log import table_map as kinds
 from penstock.ingest.mysql.log.lanes import Layout
@@ -17,6 +16,7 @@ from penstock.ingest.mysql.values.decimals import packed_size
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from penstock.formats.change import SourceSchema
     from penstock.ingest.mysql.charsets import Charset
     from penstock.ingest.mysql.log.table_map import MappedColumn, TableMap
 
@@ -95,9 +95,7 @@ class Shape:
 
     @property
     def schema(self) -> SourceSchema:
-        definition = self.definition
-        fields = tuple(SourceField(column.name, str(column.type), column.comment) for column in definition.columns)
-        return SourceSchema("mysql", definition.database, definition.table, fields, definition.primary_key)
+        return schema_of(self.definition)
 
     def present(self, bitmap: bytes) -> list[int]:
         """The columns that images with this bitmap hold."""

@@ -13,7 +13,8 @@ BLOB_COMPRESSED, VARCHAR_COMPRESSED = 140, 141
 VECTOR, JSON, NEWDECIMAL, ENUM, SET = 242, 245, 246, 247, 248
 TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, BLOB, VAR_STRING, STRING, GEOMETRY = 249, 250, 251, 252, 253, 254, 255
 
-NUMERIC = frozenset({TINY, SHORT, LONG, FLOAT, DOUBLE, LONGLONG, INT24, NEWDECIMAL})
+# YEAR has a sign bit too (asked of both servers).
+NUMERIC = frozenset({TINY, SHORT, LONG, FLOAT, DOUBLE, LONGLONG, INT24, NEWDECIMAL, YEAR})
 _CHARACTER = frozenset(
     {VARCHAR, VARCHAR_COMPRESSED, STRING, VAR_STRING, BLOB, BLOB_COMPRESSED, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB}
 )
@@ -91,8 +92,8 @@ class Reader:
         return len(self.raw) - self.at
 
 
-def parse_table_map(raw: bytes) -> TableMap:
-    """The map of an event body from behind the table id on (what a table's decoder is known by)."""
+def parse_table_map(raw: bytes, *, mariadb: bool = False) -> TableMap:
+    """The map of an event body from behind the table id on."""
     reader = Reader(raw)
     reader.take(2)  # flags
     database, table = _name(reader), _name(reader)
@@ -104,7 +105,7 @@ def parse_table_map(raw: bytes) -> TableMap:
     while reader.rest:
         kind = reader.number(1)
         extras[kind] = reader.text()
-    return TableMap(database, table, _columns(shapes, nullable, extras), _primary_key(extras))
+    return TableMap(database, table, _columns(shapes, nullable, extras, mariadb=mariadb), _primary_key(extras))
 
 
 def _name(reader: Reader) -> str:
@@ -146,13 +147,14 @@ def _two_byte_shape(kind: int, first: int, second: int) -> tuple[int, int, int]:
 
 
 def _columns(
-    shapes: list[tuple[int, int, int]], nullable: list[bool], extras: dict[int, bytes]
+    shapes: list[tuple[int, int, int]], nullable: list[bool], extras: dict[int, bytes], *, mariadb: bool
 ) -> tuple[MappedColumn, ...]:
     kinds = [kind for kind, _, _ in shapes]
     unsigned = _signs(kinds, extras.get(1))
     names = _names(extras.get(4))
-    collations = _collations(kinds, _CHARACTER, extras.get(2), extras.get(3))
-    # MySQL counts ENUM and SET apart; MariaDB too.
+    # MariaDB gives geometry a collation like any blob, MySQL does not. ENUM and SET are counted apart by both.
+    character = _CHARACTER | {GEOMETRY} if mariadb else _CHARACTER
+    collations = _collations(kinds, character, extras.get(2), extras.get(3))
     collations |= _collations(kinds, frozenset({ENUM, SET}), extras.get(10), extras.get(11))
     labels = _labels(kinds, collations, extras)
     geometries = dict(zip(_places(kinds, {GEOMETRY}), _numbers(extras.get(7)), strict=False))

@@ -36,6 +36,7 @@ class _Rebuilt:
     """Events copied one after another into a buffer of their own."""
 
     file: str
+    mariadb: bool
     raw: bytearray = field(default_factory=bytearray)
     start: list[int] = field(default_factory=list)
     end: list[int] = field(default_factory=list)
@@ -56,7 +57,7 @@ class _Rebuilt:
         start, end, pos, seconds = (
             np.array(values, np.int64) for values in (self.start, self.end, self.pos, self.seconds)
         )
-        return Segment(self.file, self.raw, start, end, pos, np.array(self.kind, np.uint8), seconds)
+        return Segment(self.file, self.raw, start, end, pos, np.array(self.kind, np.uint8), seconds, self.mariadb)
 
 
 def unpacked(segment: Segment, block_bytes: int) -> Iterator[Segment]:
@@ -68,12 +69,12 @@ def unpacked(segment: Segment, block_bytes: int) -> Iterator[Segment]:
     if not _IS_COMPRESSED[segment.kind].any():
         yield segment
         return
-    rebuilt = _Rebuilt(segment.file)
+    rebuilt = _Rebuilt(segment.file, segment.mariadb)
     for place in range(len(segment)):
         for event, kind in _opened(segment, place):
             if len(rebuilt.raw) + len(event) > block_bytes and rebuilt.raw:
                 yield rebuilt.segment()
-                rebuilt = _Rebuilt(segment.file)
+                rebuilt = _Rebuilt(segment.file, segment.mariadb)
             rebuilt.add(event, kind, int(segment.pos[place]), int(segment.seconds[place]))
     yield rebuilt.segment()
 

@@ -44,11 +44,11 @@ def decimals(data: Bytes, start: Int64s, null: Bools, precision: int, scale: int
     groups = list(_group_values(packed, precision, scale))
     if precision > MAX_PRECISION:
         return _plain_texts(groups, negative, null, precision, scale)
-    return fixed(pa.decimal128(precision, scale), _as_128_bits(groups, negative), null)
+    return fixed(pa.decimal128(precision, scale), as_128_bits(groups, negative), null)
 
 
 def _group_values(packed: Bytes, precision: int, scale: int) -> Iterator[tuple[int, Int64s]]:
-    # The matrix is read as one buffer; the spare bytes keep the last cell's read inside it.
+    # The matrix is read as one buffer; spare bytes keep the last cell's read inside it.
     flat = np.concatenate([packed.reshape(-1), np.zeros(8, np.uint8)])
     at = np.arange(len(packed), dtype=np.int64) * packed.shape[1]
     for digits in _groups(precision, scale):
@@ -57,7 +57,7 @@ def _group_values(packed: Bytes, precision: int, scale: int) -> Iterator[tuple[i
             at = at + size
 
 
-def _as_128_bits(groups: list[tuple[int, Int64s]], negative: Bools) -> UInt64s:
+def as_128_bits(groups: list[tuple[int, Int64s]], negative: Bools) -> UInt64s:
     """Two's complement, low half first. Up to 18 digits one half does; beyond, four limbs of 32 bits carry."""
     if sum(digits for digits, _ in groups) <= 18:
         value = np.zeros(len(negative), np.int64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import uuid
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def addresses(matrix: Bytes, null: Bools, base: str) -> pa.Array:
-    convert = {"uuid": _uuid, "inet4": _inet, "inet6": _inet}[base]
+    convert = {"uuid": _uuid, "inet4": _inet4, "inet6": _inet6}[base]
     return by_distinct(same_width(matrix, null), convert, pa.string())
 
 
@@ -24,5 +23,19 @@ def _uuid(raw: bytes) -> str:
     return str(uuid.UUID(bytes=raw))
 
 
-def _inet(raw: bytes) -> str:
-    return str(ipaddress.ip_address(raw))
+def _inet4(raw: bytes) -> str:
+    return ".".join(map(str, raw))
+
+
+def _inet6(raw: bytes) -> str:
+    """As the server prints it: the first longest run of zero words is shortened, were it a single word."""
+    words = [int.from_bytes(raw[place : place + 2], "big") for place in range(0, 16, 2)]
+    runs = [next((n for n, word in enumerate(words[place:]) if word), 8 - place) for place in range(8)]
+    longest = max(runs)
+    if not longest:
+        return ":".join(f"{word:x}" for word in words)
+    first = runs.index(longest)
+    if first == 0 and (longest == 6 or (longest == 5 and words[5] == 0xFFFF)):
+        return "::" + ("ffff:" if longest == 5 else "") + _inet4(raw[12:])
+    before, after = words[:first], words[first + longest :]
+    return ":".join(f"{word:x}" for word in before) + "::" + ":".join(f"{word:x}" for word in after)

@@ -1,0 +1,280 @@
+"""Cutting a table into chunks by its key, a few at a time: a table of any size is planned while it is being read."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from penstock.errors import ConfigError
+from penstock.ingest.mysql.catalog import definitions, unique_keys
+from penstock.ingest.mysql.checks import quoted
+from penstock.ingest.mysql.connection import ask
+from penstock.ingest.mysql.errors import NoUsableKey
+from penstock.ingest.mysql.types import INTEGER_BYTES, NETWORK_BYTES, TEMPORAL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.ingest.mysql.catalog import TableFacts
+    from penstock.ingest.mysql.connection import Connection, Row
+    from penstock.ingest.mysql.definition import TableDefinition
+    from penstock.ingest.mysql.types import MySqlType
+
+Literals = tuple[str, ...]
+
+# Floats compare unequal to their own text; ENUM, SET and BIT sort by number but compare with texts.
+_CHUNKABLE = frozenset(
+    {*INTEGER_BYTES, *TEMPORAL, *NETWORK_BYTES, "decimal", "year", "char", "varchar", "binary", "varbinary"}
+)
+_PLAIN_LITERALS = frozenset({*INTEGER_BYTES, "decimal", "year"})
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkOptions:
+    """Chunks end at `rows` rows or about `bytes`; even cuts are made where the key is neither sparse nor crowded."""
+
+    rows: int = 50_000
+    bytes: int = 64 << 20
+    even_from: float = 0.05
+    even_to: float = 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The rows with key in (lower, upper]; None is no bound. Bounds are SQL literals, one a key column.
+
+    The last chunk of a table ends at the greatest key there was when it was planned: what is inserted behind it later
+    comes through the log, and `is_last` tells that those keys count as this chunk's.
+    """
+
+    database: str
+    table: str
+    number: int
+    key: tuple[str, ...] = ()
+    lower: Literals | None = None
+    upper: Literals | None = None
+    is_last: bool = False
+
+    @property
+    def condition(self) -> str:
+        """The WHERE of the chunk; comparisons are spelled out, because row constructors do not use the index."""
+        parts = []
+        if self.lower is not None:
+            parts.append(_compared(self.key, self.lower, ">", ">"))
+        if self.upper is not None:
+            parts.append(_compared(self.key, self.upper, "<", "<="))
+        return " AND ".join(parts) or "TRUE"
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkCursor:
+    """Where the cutting of one table stands; a few literals, whatever the table's size.
+
+    `step` is the key distance of even cuts, or the rows of walked ones. `done` once the last chunk was given.
+    """
+
+    database: str
+    table: str
+    key: tuple[str, ...]
+    way: Literal["even", "walk", "whole"]
+    step: int
+    number: int = 0
+    lower: Literals | None = None
+    limit: Literals | None = None
+    estimate: int = 0
+    done: bool = False
+
+    def to_json(self) -> dict[str, object]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, object]) -> ChunkCursor:
+        try:
+            known = {name: tuple(part) if isinstance(part, list) else part for name, part in value.items()}
+            return cls(**known)  # type: ignore[arg-type]
+        except TypeError as error:
+            raise ConfigError("this is no chunk cursor", value=dict(value)) from error
+
+
+def start_chunks(connection: Connection, table: TableFacts, options: ChunkOptions) -> ChunkCursor:
+    """The cursor before the first chunk. Without a usable key the whole table is one chunk."""
+    definition = definitions(connection, [table.name]).get(table.name)
+    if definition is None:
+        raise ConfigError("the table is not there", table=".".join(table.name))
+    key = _chunk_key(definition, unique_keys(connection, table.name))
+    rows = options.rows
+    if table.bytes_a_row:
+        rows = max(1, min(rows, options.bytes // table.bytes_a_row))
+    if not key:
+        return ChunkCursor(table.database, table.table, (), "whole", 0, estimate=1)
+    step = _even_step(connection, definition, key, max(table.rows, 1), rows, options)
+    way: Literal["even", "walk"] = "walk" if step is None else "even"
+    return ChunkCursor(table.database, table.table, key, way, step or rows, estimate=max(1, -(-table.rows // rows)))
+
+
+def _chunk_key(definition: TableDefinition, keys: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The longest head of the best key whose columns can be compared with literals."""
+    for key in keys:
+        head: list[str] = []
+        for name in key:
+            column = definition.column(name)
+            if column is None or column.type.base not in _CHUNKABLE:
+                break
+            head.append(name)
+        if head:
+            return tuple(head)
+    return ()
+
+
+def require_key(cursor: ChunkCursor, *, rows: int, options: ChunkOptions) -> None:
+    """Refuse to read a large table without key in one piece: that is the locked mode's work."""
+    if cursor.way == "whole" and rows > options.rows:
+        raise NoUsableKey(
+            "the table has no key to cut it by",
+            table=f"{cursor.database}.{cursor.table}",
+            rows=rows,
+            hint="ALTER TABLE ... ADD PRIMARY KEY, or read it with snapshot-mode: locked",
+        )
+
+
+def _even_step(
+    connection: Connection,
+    definition: TableDefinition,
+    key: tuple[str, ...],
+    table_rows: int,
+    chunk_rows: int,
+    options: ChunkOptions,
+) -> int | None:
+    """The key distance of chunks of about `chunk_rows`, where an integer key is spread evenly enough."""
+    column = definition.column(key[0])
+    if len(key) != 1 or column is None or column.type.base not in INTEGER_BYTES:
+        return None
+    least, greatest = _extremes(connection, definition.database, definition.table, key[0])
+    if least is None or greatest is None:
+        return None
+    distance = (greatest - least + 1) / table_rows
+    if not options.even_from <= distance <= options.even_to:
+        return None
+    return max(1, int(chunk_rows * max(distance, 1.0)))
+
+
+def _extremes(connection: Connection, database: str, table: str, key: str) -> tuple[int | None, int | None]:
+    name = quoted(key)
+    row = ask(connection, f"SELECT MIN({name}), MAX({name}) FROM {quoted(database)}.{quoted(table)}")[0]
+    return row[0], row[1]
+
+
+def next_chunks(connection: Connection, cursor: ChunkCursor, count: int) -> tuple[list[Chunk], ChunkCursor]:
+    """Up to `count` further chunks, and the cursor behind them.
+
+    Note the log's position before the call: what is inserted after that position comes through the log, whatever
+    chunks were cut. Called again with the same cursor the chunks may differ, and are as good.
+    """
+    if cursor.done:
+        return [], cursor
+    match cursor.way:
+        case "whole":
+            chunk = Chunk(cursor.database, cursor.table, cursor.number, is_last=True)
+            return [chunk], replace(cursor, number=cursor.number + 1, done=True)
+        case "even":
+            return _even_chunks(connection, cursor, count)
+    return _walked_chunks(connection, cursor, count)
+
+
+def _even_chunks(connection: Connection, cursor: ChunkCursor, count: int) -> tuple[list[Chunk], ChunkCursor]:
+    least, greatest = _extremes(connection, cursor.database, cursor.table, cursor.key[0])
+    if least is None or greatest is None:
+        return _last(cursor, cursor.lower)
+    chunks: list[Chunk] = []
+    low = int(cursor.lower[0]) if cursor.lower else least - 1
+    while len(chunks) < count:
+        high = low + cursor.step
+        if high >= greatest:
+            rest, end = _last(cursor, (str(max(greatest, low)),))
+            return [*chunks, *rest], end
+        chunks.append(_chunk(cursor, (str(high),)))
+        cursor, low = replace(cursor, number=cursor.number + 1, lower=(str(high),)), high
+    return chunks, cursor
+
+
+def _walked_chunks(connection: Connection, cursor: ChunkCursor, count: int) -> tuple[list[Chunk], ChunkCursor]:
+    definition = definitions(connection, [(cursor.database, cursor.table)]).get((cursor.database, cursor.table))
+    if definition is None:
+        return _last(cursor, cursor.lower)
+    kinds = [column.type for name in cursor.key if (column := definition.column(name)) is not None]
+    if len(kinds) != len(cursor.key):
+        # The key was changed under way: what is left is read in one piece.
+        return _last(cursor, None)
+    chunks: list[Chunk] = []
+    while len(chunks) < count:
+        bound = _bound(connection, cursor, kinds, cursor.step)
+        if bound is None:
+            rest, end = _last(cursor, _bound(connection, cursor, kinds, None) or cursor.lower)
+            return [*chunks, *rest], end
+        chunks.append(_chunk(cursor, bound))
+        cursor = replace(cursor, number=cursor.number + 1, lower=bound)
+    return chunks, cursor
+
+
+def _chunk(cursor: ChunkCursor, upper: Literals | None, *, is_last: bool = False) -> Chunk:
+    return Chunk(cursor.database, cursor.table, cursor.number, cursor.key, cursor.lower, upper, is_last)
+
+
+def _last(cursor: ChunkCursor, upper: Literals | None) -> tuple[list[Chunk], ChunkCursor]:
+    return [_chunk(cursor, upper, is_last=True)], replace(cursor, number=cursor.number + 1, done=True)
+
+
+def _bound(
+    connection: Connection, cursor: ChunkCursor, kinds: Sequence[MySqlType], rows: int | None
+) -> Literals | None:
+    """The key of the row `rows` behind the lower bound, or of the last row of all; None where there is no such row."""
+    names = [quoted(name) for name in cursor.key]
+    table = f"{quoted(cursor.database)}.{quoted(cursor.table)}"
+    where = f" WHERE {_compared(cursor.key, cursor.lower, '>', '>')}" if cursor.lower else ""
+    direction = " DESC" if rows is None else ""
+    order = ", ".join(name + direction for name in names)
+    behind = f"SELECT {', '.join(names)} FROM {table}{where} ORDER BY {order}"
+    if len(names) == 1 and rows is not None:
+        # Half the cost of an OFFSET, measured: 2.5 to 5 ms against 10 to 12 for 8,096 rows.
+        text = _literal_text(f"MAX({names[0]})", kinds[0])
+        found = ask(connection, f"SELECT {text} FROM ({behind} LIMIT {rows}) x HAVING COUNT(*) = {rows}")
+    else:
+        texts = ", ".join(_literal_text(name, kind) for name, kind in zip(names, kinds, strict=True))
+        found = ask(connection, f"SELECT {texts} FROM ({behind} LIMIT {(rows or 1) - 1}, 1) x")
+    return _literals(found[0], kinds) if found else None
+
+
+def _literal_text(name: str, kind: MySqlType) -> str:
+    if kind.base in {"char", "varchar"}:
+        return f"HEX(CONVERT({name} USING utf8mb4))"
+    if kind.base in {"binary", "varbinary"}:
+        return f"HEX({name})"
+    return f"CAST({name} AS CHAR)"
+
+
+def _literals(row: Row, kinds: Sequence[MySqlType]) -> Literals:
+    return tuple(_literal(str(value), kind) for value, kind in zip(row, kinds, strict=True))
+
+
+def _literal(text: str, kind: MySqlType) -> str:
+    if kind.base in {"char", "varchar"}:
+        return f"_utf8mb4 X'{text}'"
+    if kind.base in {"binary", "varbinary"}:
+        return f"X'{text}'"
+    return text if kind.base in _PLAIN_LITERALS else f"'{text}'"
+
+
+def _compared(key: tuple[str, ...], bound: Literals, strictly: str, last: str) -> str:
+    """`(a > 1 OR (a = 1 AND b > 2))` and the like: the index serves this, and does not serve `(a, b) > (1, 2)`.
+
+    The first column's bound stands before it once more, so that every optimizer sees the range.
+    """
+    names = [quoted(name) for name in key]
+    if len(names) == 1:
+        return f"{names[0]} {last} {bound[0]}"
+    terms = []
+    for place, name in enumerate(names):
+        equal = [f"{names[before]} = {bound[before]}" for before in range(place)]
+        sign = last if place == len(names) - 1 else strictly
+        terms.append("(" + " AND ".join([*equal, f"{name} {sign} {bound[place]}"]) + ")")
+    return f"{names[0]} {strictly}= {bound[0]} AND ({' OR '.join(terms)})"

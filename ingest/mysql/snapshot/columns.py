@@ -1,0 +1,172 @@
+"""Text cells to Arrow, a whole column at a time; the same values that the log's cells become."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.ingest.mysql.bytesview import gathered
+from penstock.ingest.mysql.charsets import CHARSETS
+from penstock.ingest.mysql.snapshot.numbers import magnitudes, signs
+from penstock.ingest.mysql.types import BYTES, GEOMETRIES, INTEGER_BYTES
+from penstock.ingest.mysql.values import labels, strings, temporal
+from penstock.ingest.mysql.values.arrays import fixed, slices
+from penstock.ingest.mysql.values.decimals import MAX_PRECISION, as_128_bits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.ingest.mysql.bytesview import Bools, Bytes, Int64s
+    from penstock.ingest.mysql.types import MySqlType
+    from penstock.ingest.mysql.values.rules import Cells
+
+_EASY_PRECISION = 18  # digits that 64 bits hold
+_ARROW_INTEGERS = {1: "int8", 2: "int16", 3: "int32", 4: "int32", 8: "int64"}
+
+
+def column_of(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+    """The column of the text cells at these places."""
+    if null.any():
+        start, length = np.where(null, 0, start), np.where(null, 0, length)
+    kind = cells.column.type
+    if kind.base in INTEGER_BYTES:
+        name = ("u" if kind.unsigned else "") + _ARROW_INTEGERS[INTEGER_BYTES[kind.base]]
+        return fixed(pa.type_for_alias(name), _whole_numbers(data, start, length).astype(name), null)
+    if kind.base in BYTES:
+        return slices(pa.binary(), data, start, length, null)
+    if kind.base in GEOMETRIES:
+        return strings.geometries(slices(pa.binary(), data, start, length, null), cells)
+    build = _BUILDERS.get(kind.base, _texts)
+    return build(data, start, length, null, cells)
+
+
+def _texts(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+    return strings.decoded(slices(pa.binary(), data, start, length, null), CHARSETS["utf8mb4"], cells)
+
+
+def _doubles(data: Bytes, start: Int64s, length: Int64s, null: Bools, _cells: Cells) -> pa.Array:
+    return slices(pa.string(), data, start, length, null).cast(pa.float64())
+
+
+def _floats(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+    # Selected as doubles: a FLOAT's own text has six digits only.
+    return _doubles(data, start, length, null, cells).cast(pa.float32(), safe=False)
+
+
+def _whole_numbers(data: Bytes, start: Int64s, length: Int64s) -> Int64s:
+    """Signed 64 bits; an unsigned number beyond them wraps and is itself again as unsigned."""
+    negative, start, length = signs(data, start, length)
+    values = magnitudes(data, start, length).view(np.int64)
+    return np.where(negative, -values, values)
+
+
+def _decimals(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+    precision, scale = cells.column.type.size or 10, cells.column.type.scale or 0
+    if precision > _EASY_PRECISION:
+        text = slices(pa.string(), data, start, length, null)
+        return text if precision > MAX_PRECISION else text.cast(pa.decimal128(precision, scale))
+    negative, start, length = signs(data, start, length)
+    point = scale + 1 if scale else 0
+    whole = np.maximum(length - point, 0)
+    parts = [(precision - scale, magnitudes(data, start, whole).view(np.int64))]
+    if scale:
+        digits = np.minimum(length, scale)
+        parts.append((scale, magnitudes(data, start + length - digits, digits).view(np.int64)))
+    return fixed(pa.decimal128(precision, scale), as_128_bits(parts, negative), null)
+
+
+def _years(data: Bytes, start: Int64s, length: Int64s, null: Bools, _cells: Cells) -> pa.Array:
+    return fixed(pa.int32(), _whole_numbers(data, start, length).astype(np.int32), null)
+
+
+def _number(digits: Bytes, first: int, last: int) -> Int64s:
+    number: Int64s = digits[:, first].astype(np.int64)
+    for place in range(first + 1, last):
+        number = number * 10 + digits[:, place]
+    return number
+
+
+def _digits(data: Bytes, start: Int64s, width: int) -> Bytes:
+    return gathered(data, start, width) - np.uint8(ord("0"))
+
+
+def _fraction(digits: Bytes, first: int, count: int) -> Int64s:
+    if not count:
+        return np.zeros(len(digits), np.int64)
+    micros: Int64s = _number(digits, first, first + count) * 10 ** (6 - count)
+    return micros
+
+
+def _dates(data: Bytes, start: Int64s, _length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+    digits = _digits(data, start, 10)
+    parts = temporal.Parts.of_dates(_number(digits, 0, 4), _number(digits, 5, 7), _number(digits, 8, 10))
+    return temporal.dates(parts, null, cells)
+
+
+def _datetimes(data: Bytes, start: Int64s, _length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+    count = cells.column.type.size or 0
+    digits = _digits(data, start, 20 + count if count else 19)
+    parts = temporal.Parts(
+        _number(digits, 0, 4),
+        _number(digits, 5, 7),
+        _number(digits, 8, 10),
+        _number(digits, 11, 13),
+        _number(digits, 14, 16),
+        _number(digits, 17, 19),
+        _fraction(digits, 20, count),
+    )
+    return temporal.datetimes(parts, null, cells)
+
+
+def _times(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+    """`[-]HHH:MM:SS[.f]`: what follows the hours has a fixed width, so it is read from the end."""
+    count = cells.column.type.size or 0
+    tail = 6 + (count + 1 if count else 0)
+    negative = (data[start] == ord("-")) & ~null
+    hours_at = start + negative
+    tail_at = np.where(null, 0, start + length - tail)
+    hour_digits = tail_at - hours_at
+    hours = np.zeros(len(start), np.int64)
+    for place in range(3):
+        inside = (hour_digits > place) & ~null
+        digit = data[np.where(inside, hours_at + place, 0)].astype(np.int64) - ord("0")
+        hours = np.where(inside, hours * 10 + digit, hours)
+    digits = _digits(data, tail_at, tail)
+    seconds = hours * 3600 + _number(digits, 1, 3) * 60 + _number(digits, 4, 6)
+    micros = np.where(null, 0, seconds * 1_000_000 + _fraction(digits, 7, count))
+    return temporal.times(micros, negative, null, cells)
+
+
+def _sets(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+    return labels.split_members(_texts(data, start, length, null, cells))
+
+
+def _bits(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+    return labels.bits(data, start, length, null, cells.column.type.size or 1)
+
+
+def _vectors(data: Bytes, start: Int64s, length: Int64s, null: Bools, _cells: Cells) -> pa.Array:
+    return strings.vectors(slices(pa.binary(), data, start, length, null))
+
+
+_BUILDERS: dict[str, Callable[[Bytes, Int64s, Int64s, Bools, Cells], pa.Array]] = {
+    "float": _floats,
+    "double": _doubles,
+    "decimal": _decimals,
+    "year": _years,
+    "date": _dates,
+    "datetime": _datetimes,
+    "timestamp": _datetimes,
+    "time": _times,
+    "set": _sets,
+    "bit": _bits,
+    "vector": _vectors,
+}
+
+
+def expression(name: str, kind: MySqlType) -> str:
+    """What to select so that the cell loses nothing on its way through text."""
+    # Times one and not plus zero, which would take the sign of a zero away.
+    return f"{name} * 1e0" if kind.base in {"float", "double"} else name

@@ -1,0 +1,105 @@
+"""Chunks of a table to change batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pymysql
+
+from penstock.formats.change import INSERT, ChangeBatch
+from penstock.ingest.mysql.catalog import definitions
+from penstock.ingest.mysql.checks import quoted
+from penstock.ingest.mysql.connection import connect, refused
+from penstock.ingest.mysql.definition import schema_of
+from penstock.ingest.mysql.errors import ConnectionLost
+from penstock.ingest.mysql.snapshot.columns import column_of, expression
+from penstock.ingest.mysql.snapshot.rows import select
+from penstock.ingest.mysql.values.rules import Cells, ValueRules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.ingest.mysql.connection import Connection, ServerAddress
+    from penstock.ingest.mysql.definition import TableDefinition
+    from penstock.ingest.mysql.snapshot.chunks import Chunk
+    from penstock.ingest.mysql.snapshot.rows import RowBlock
+
+BLOCK_BYTES = 8 << 20
+_NO_SUCH_COLUMN, _NO_SUCH_TABLE = 1054, 1146
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotOptions:
+    rules: ValueRules = field(default_factory=ValueRules)
+    block_bytes: int = BLOCK_BYTES
+
+
+def read_chunk(
+    server: ServerAddress, chunk: Chunk, options: SnapshotOptions, oddities: Counter[str] | None = None
+) -> Iterator[ChangeBatch]:
+    """The chunk's rows as they are now, as insertions, over a connection of its own.
+
+    The columns are those the table has now, in one statement's view. A table that was dropped in the meantime gives
+    nothing: the log tells of it. Called again it reads again: perhaps newer rows. Holds one block.
+    """
+    connection = connect(server)
+    try:
+        yield from chunk_batches(connection, chunk, options, oddities)
+    except pymysql.MySQLError as error:
+        raise refused(error, server) from error
+    except OSError as error:
+        raise ConnectionLost("the MySQL server went away", retryable=True, chunk=chunk, said=str(error)) from error
+    finally:
+        connection.close()
+
+
+def chunk_batches(
+    connection: Connection, chunk: Chunk, options: SnapshotOptions, oddities: Counter[str] | None = None
+) -> Iterator[ChangeBatch]:
+    """The same on a connection at hand, within whatever transaction it is in."""
+    counts: Counter[str] = Counter() if oddities is None else oddities
+    for attempt in range(3):
+        name = (chunk.database, chunk.table)
+        definition = definitions(connection, [name]).get(name)
+        if definition is None:
+            return
+        started = False
+        try:
+            row = 0
+            for block in select(connection, _statement(definition, chunk), options.block_bytes):
+                started = True
+                if len(block):
+                    yield _batch(block, definition, row, options.rules, counts)
+                    row += len(block)
+            return
+        except pymysql.MySQLError as error:
+            # Altered or dropped between the look at its columns and the statement: look again.
+            if started or attempt == 2 or error.args[0] not in {_NO_SUCH_COLUMN, _NO_SUCH_TABLE}:
+                raise
+
+
+def _statement(definition: TableDefinition, chunk: Chunk) -> str:
+    columns = ", ".join(expression(quoted(column.name), column.type) for column in definition.columns)
+    return f"SELECT {columns} FROM {quoted(chunk.database)}.{quoted(chunk.table)} WHERE {chunk.condition}"
+
+
+def _batch(
+    block: RowBlock, definition: TableDefinition, first_row: int, rules: ValueRules, counts: Counter[str]
+) -> ChangeBatch:
+    arrays = []
+    for column, (start, length, null) in zip(definition.columns, block.cells(), strict=True):
+        cells = Cells(column, definition.qualified, rules, counts)
+        arrays.append(column_of(block.data, start, length, null, cells))
+    count = len(block)
+    return ChangeBatch(
+        schema_of(definition),
+        pa.RecordBatch.from_arrays(arrays, names=[column.name for column in definition.columns]),
+        np.full(count, INSERT, np.uint8),
+        np.arange(first_row, first_row + count, dtype=np.int64),
+        np.zeros(count, np.int32),
+        np.full(count, -1, np.int64),
+    )

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.table.lsm.changelog import INSERT, diff, lowest_rows, row_levels
+from penstock.table.lsm.changelog import diff, lowest_rows, row_levels
 from penstock.table.lsm.frontier import Step
 from penstock.table.lsm.lookup import Hits, Lookup, Vectors
 from penstock.table.lsm.merge.groups import Flags, Groups, Ints, concat_parts, group_rows, kinds_of, whole
 from penstock.table.lsm.merge.incoming import kept_rows
 from penstock.table.lsm.merge.rows import first_rows, merge_groups
-from penstock.table.lsm.merge.spec import KIND, Engine
+from penstock.table.lsm.merge.spec import Engine
 from penstock.table.lsm.runs import Levels
 from penstock.table.lsm.units import CompactionSpec
 
@@ -97,12 +97,9 @@ class Comparison:
             stays[hits.probes] = False
         chosen = first_rows(groups, np.ones(len(groups.starts), np.bool_))
         rows = groups.rows.take(pa.array(chosen[stays]))
-        if self.spec.changelog.producer != "lookup":
-            return Compared(rows)
-        new = groups.rows.take(pa.array(chosen[stays & fresh]))
-        at = new.column_names.index(KIND)
-        inserts = pa.array(np.full(len(new), INSERT, np.int8))
-        return Compared(rows, new.set_column(at, new.schema.field(at), inserts))
+        # A first row enters the changelog as it came, also as +U.
+        new = groups.rows.take(pa.array(chosen[stays & fresh])) if self.spec.changelog.producer == "lookup" else None
+        return Compared(rows, new)
 
     def _look_up(self, groups: Groups, wanted: Flags, *, with_rows: bool) -> Hits | None:
         """The rows of the wanted keys in the levels above; probes are numbers of groups."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from penstock.table.files.encoding import encoding_of
 from penstock.table.lsm.changelog import ChangelogSpec
 from penstock.table.lsm.merge.spec import Engine, MergeSpec
-from penstock.table.lsm.picking import Pick
+from penstock.table.lsm.picking import Pick, Policy
 from penstock.table.lsm.runs import KeyedFile, Levels, Run, Section, sections
 from penstock.table.meta.data_file import DataFile
 from penstock.table.schema.options import Options
@@ -42,6 +42,11 @@ class CompactionSpec:
     def looks_up(self) -> bool:
         """Whether level-0 rows meet the rows of upper levels as soon as they are compacted."""
         return not self.full_changelog and (self.merge.lookup or self.merge.engine is Engine.FIRST_ROW)
+
+    @property
+    def policy(self) -> Policy:
+        needs_lookup = self.merge.lookup or self.merge.engine is Engine.FIRST_ROW
+        return Policy.of(self.options, needs_lookup=needs_lookup)
 
     @property
     def full_changelog(self) -> bool:

@@ -11,11 +11,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.table.lsm.merge.spec import KIND, SEQUENCE, MergeSpec
 from penstock.table.values.buffers import fixed_values
 from penstock.table.values.ordering import Keys, sort_keys
 from penstock.table.values.sorting import stable_order
+from penstock.table.values.types import AtomicType
 
 Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
@@ -77,12 +79,22 @@ def _in_sequence(spec: MergeSpec, rows: pa.Table, order: Ints, starts: Ints) -> 
             several = several[np.lexsort((numbers, group))]
     if spec.sequence_fields:
         subset = rows.select(list(spec.sequence_fields)).take(several)
-        types = [spec.type_of(name) for name in spec.sequence_fields]
-        values = sort_keys(subset.columns, types, [spec.descending] * len(types))
+        values = _user_sequence(spec, subset)
         several = several[_stable_in_groups(values, group)]
     order = order.copy()
     order[places] = several
     return order
+
+
+def _user_sequence(spec: MergeSpec, rows: pa.Table) -> Keys:
+    """Nulls lose, whichever way values are ordered."""
+    types = [spec.type_of(name) for name in rows.column_names]
+    if not spec.descending:
+        return sort_keys(rows.columns, types)
+    present = [pc.is_valid(column).cast(pa.int8()) for column in rows.columns]
+    pairs = [part for pair in zip(present, rows.columns, strict=True) for part in pair]
+    both = [part for type_ in types for part in (AtomicType("TINYINT"), type_)]
+    return sort_keys(pairs, both, [False, True] * len(types))
 
 
 def _stable_in_groups(values: Keys, group: Ints) -> Ints:

@@ -41,7 +41,7 @@ class MergeSpec:
     keys: tuple[str, ...]  # trimmed primary key
     fields: tuple[Field, ...]  # all columns of the table
     sequence_fields: tuple[str, ...] = ()
-    descending: bool = False  # the smallest user sequence wins
+    descending: bool = False  # the smallest user sequence wins; in Java 1.3.1 not within one flush
     groups: tuple[SequenceGroup, ...] = ()
     aggregates: dict[str, Aggregate] = field(default_factory=dict)  # columns that are neither key nor sequence
     remove_on_delete: bool = False

@@ -87,7 +87,10 @@ def decimal_product(inputs: Inputs, values: pa.Array) -> pa.Array:
         for row in range(start, end):
             if valid[row] and (inputs.adds[row] or inputs.retracts[row]):
                 value = values[row].as_py()
-                result = value if result is None else _step(result, value, inputs.retracts[row], type_)
+                if result is not None:
+                    result = _step(result, value, inputs.retracts[row], type_)
+                elif inputs.adds[row]:
+                    result = value
         results.append(result)
     return pa.array(results, type_)
 

@@ -65,7 +65,7 @@ def product(inputs: Inputs) -> pa.Array:
     for key in np.flatnonzero(inputs.any_of(taken_back)):
         rows = np.arange(starts[key], inputs.work.ends[key])
         products[key] = _divided(numbers, rows, counted, taken_back, inputs.name)
-    return pa.array(products, values.type, mask=~inputs.any_of(counted | taken_back))
+    return pa.array(products, values.type, mask=~inputs.any_of(counted))
 
 
 def _divided(numbers: Numbers, rows: Ints, counted: Flags, taken_back: Flags, column: str) -> Any:
@@ -75,13 +75,13 @@ def _divided(numbers: Numbers, rows: Ints, counted: Flags, taken_back: Flags, co
         if not (counted[row] or taken_back[row]):
             continue
         if result is None:
-            result = numbers[row]
+            result = numbers[row] if counted[row] else None  # nothing to take back from
         elif counted[row]:
             with np.errstate(over="ignore"):
                 result = result * numbers[row]
         else:
             result = _quotient(result, numbers[row], column)
-    return result
+    return 0 if result is None else result
 
 
 def _quotient(dividend: Any, divisor: Any, column: str) -> Any:

@@ -210,7 +210,7 @@ class State:
                 return old if value is None else -value if old is None else old - value
             case "product":
                 if old is None or value is None:
-                    return value if old is None else old
+                    return old
                 return _java_division(old, value)
             case "last_value":
                 return None

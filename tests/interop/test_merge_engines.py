@@ -1,0 +1,255 @@
+"""Random rows through every merge engine, here and in Java: files, reads, compactions, changelogs are the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock.table.files.deletion_vectors import decode_vectors
+from penstock.table.files.reading import FileReader
+from penstock.table.layout import Layout
+from penstock.table.lsm.compaction import BucketFiles, Compacted, compact
+from penstock.table.lsm.lookup import Lookup
+from penstock.table.lsm.picking import Pick, pick, pick_all
+from penstock.table.lsm.runs import Levels
+from penstock.table.lsm.units import CompactionSpec
+from penstock.table.meta.data_file import DataFile
+from penstock.table.meta.entries import DELETION_VECTORS
+from penstock.table.meta.live import changelog_entries, index_entries, live_entries
+from penstock.table.meta.snapshot import CommitKind, Snapshot
+from tests.golden.relations import canonical_of, difference, relation_of
+from tests.interop.oracle.client import Oracle
+from tests.unit.table.lsm.engine_tables import TABLES, random_row
+from tests.unit.table.lsm.memory_bucket import MemoryFiles, MemoryWriter
+from tests.unit.table.lsm.tables import rows_table, spec_of
+
+KINDS = ("+I", "-U", "+U", "-D")
+KEYS = range(30)
+COMPACTIONS = 11
+UNORDERED = frozenset({"set", "keyed"})  # Java keeps these in hash tables
+
+
+def random_commits(name: str, count: int = 5) -> Iterator[tuple[pa.Table, list[int]]]:
+    columns, options, kinds = TABLES[name]
+    random, spec = Random(name), spec_of(columns, options)
+    for _ in range(count):
+        keys = [random.choice(KEYS) for _ in range(random.randint(1, 50))]
+        if spec.descending:
+            # Java 1.3.1 forgets the order within one flush; we do not.
+            keys = list(dict.fromkeys(keys))
+        rows = [{**random_row(random, columns), "k": key} for key in keys]
+        drawn = [random.choice(kinds) for _ in rows]
+        table = rows_table(spec, [(0, kind, row) for kind, row in zip(drawn, rows, strict=True)])
+        yield table.drop_columns(["_SEQUENCE_NUMBER", "_VALUE_KIND"]), drawn
+
+
+def told(rows: pa.Table, kinds: list[int], columns: dict[str, Any]) -> list[list[Any]]:
+    """As the oracle takes them."""
+    return [[KINDS[kind], *row] for kind, row in zip(kinds, relation_of(rows, columns).rows, strict=True)]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_files_and_reads_of_random_commits_are_javas(oracle: Oracle, name: str, tmp_path: Path) -> None:
+    columns, options, _ = TABLES[name]
+    options = {**options, "bucket": "1", "write-only": "true"}
+    java, ours = (
+        oracle.create(tmp_path, f"db.{who}", list(columns.items()), primary_keys=["k"], options=options)
+        for who in ("java", "ours")
+    )
+    for number, (rows, kinds) in enumerate(random_commits(name), 1):
+        oracle.write(java, told(rows, kinds, columns))
+        with penstock.open_table(str(ours)).writer(commit_user="test") as writer:
+            writer.write(rows, kinds=[KINDS[kind] for kind in kinds])
+            writer.commit(identifier=number)
+        assert file_rows(ours, columns) == file_rows(java, columns), f"commit {number}"
+        expected = replace(oracle.read(java), unordered=UNORDERED)
+        assert difference(expected, penstock.open_table(str(java)).scan().to_arrow()) is None, f"commit {number}"
+        assert difference(expected, oracle.read(ours)) is None, f"commit {number}"
+
+
+class Bucket:
+    """The one bucket of a table on disk."""
+
+    def __init__(self, path: Path) -> None:
+        self.store = penstock.open_table(str(path)).store
+        self.schema = self.store.schema()
+        self.layout = Layout.of(self.schema)
+        self.reader = FileReader(
+            self.store.storage,
+            self.layout.path_of(self.store.paths, bytes(12), 0),
+            self.store.schemas.get,
+            self.schema.fields,
+            with_sequence=True,
+            with_kind=True,
+        )
+
+    def files(self, snapshot: Snapshot) -> list[DataFile]:
+        return [entry.file for entry in live_entries(self.store, snapshot)]
+
+    def rows(self, file: DataFile) -> pa.Table:
+        return pa.Table.from_batches(self.reader.read(file))
+
+
+def file_rows(path: Path, columns: dict[str, Any]) -> Counter[Any]:
+    bucket = Bucket(path)
+    latest = bucket.store.snapshots.latest()
+    assert latest is not None
+    return Counter(
+        row for file in bucket.files(latest) for row in canonical_rows(bucket.rows(file), columns, file.level)
+    )
+
+
+def canonical_rows(table: pa.Table, columns: dict[str, Any], level: int) -> Iterator[Any]:
+    types = {"_SEQUENCE_NUMBER": "BIGINT", "_VALUE_KIND": "TINYINT", **columns}
+    rows = relation_of(table, types)
+    canonicals = [canonical_of(types[name], unordered=name in UNORDERED) for name in rows.columns]
+    for row in rows.rows:
+        yield (level, *(canonical(value) for canonical, value in zip(canonicals, row, strict=True)))
+
+
+LOOKUP = {"changelog-producer": "lookup"}
+FULL = {"changelog-producer": "full-compaction"}
+VECTORS = {"deletion-vectors.enabled": "true"}
+EQUAL_ROWS = {"changelog-producer.row-deduplicate": "true"}
+# Table of above, more options. Deletes that come before any row of their key make Java's lookup merge show rows of
+# negative sums and the like, as ours does.
+COMPACTED: dict[str, tuple[str, dict[str, str]]] = {
+    "deduplicate": ("deduplicate", {}),
+    "by sequence": ("two sequence fields", {}),
+    "partial update": ("partial update", {}),
+    "sequence groups": ("sequence groups", {}),
+    "aggregation": ("aggregation", {}),
+    "aggregation takes back": ("aggregation takes back", {}),
+    "aggregation removes": ("aggregation removes", {}),
+    "full changelog": ("deduplicate", FULL),
+    "full changelog without equal rows": ("deduplicate", {**FULL, **EQUAL_ROWS}),
+    "full changelog of partial update": ("partial update removes", FULL),
+    "full changelog of aggregation": ("aggregation takes back", FULL),
+    "lookup": ("deduplicate", LOOKUP),
+    "lookup without equal rows": ("deduplicate", {**LOOKUP, **EQUAL_ROWS}),
+    "lookup by sequence": ("one sequence field", LOOKUP),
+    "lookup of partial update": ("partial update", LOOKUP),
+    "lookup of partial update that removes": ("partial update removes", LOOKUP),
+    "lookup of sequence groups": ("sequence groups", LOOKUP),
+    "lookup of groups that remove": ("groups remove", LOOKUP),
+    "lookup of aggregation": ("aggregation takes back", LOOKUP),
+    "vectors": ("deduplicate", VECTORS),
+    "vectors by sequence": ("one sequence field", VECTORS),
+    "vectors and lookup": ("deduplicate", {**VECTORS, **LOOKUP}),
+    "vectors of partial update": ("partial update", VECTORS),
+    "vectors of aggregation": ("aggregation", {**VECTORS, **LOOKUP}),
+    "first row": ("first row", {}),
+    "first row with changelog": ("first row", LOOKUP),
+}
+
+
+@pytest.mark.parametrize("name", COMPACTED)
+def test_compactions_of_javas_files_give_what_javas_compactions_give(oracle: Oracle, name: str, tmp_path: Path) -> None:
+    table, more = COMPACTED[name]
+    columns, options, _ = TABLES[table]
+    options = {**options, **more, "bucket": "1", "num-sorted-run.compaction-trigger": "3"}
+    path = oracle.create(tmp_path, "db.t", list(columns.items()), primary_keys=["k"], options=options)
+    bucket = CompactedBucket(path, columns)
+    for number, (rows, kinds) in enumerate(random_commits(table, COMPACTIONS)):
+        full = number % 6 == 5
+        oracle.write(path, told(rows, kinds, columns), compact="full" if full else "auto")
+        bucket.compare(f"commit {number}", full=full)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What lies in the bucket, and what its changelog says; rows that vectors delete are marked."""
+
+    rows: Counter[Any]
+    changelog: Counter[Any]
+
+
+class CompactedBucket(Bucket):
+    def __init__(self, path: Path, columns: dict[str, Any]) -> None:
+        super().__init__(path)
+        self.columns = columns
+        self.spec = CompactionSpec.of(self.schema)
+        self.memory = MemoryFiles(self.spec)
+
+    def compare(self, what: str, *, full: bool) -> None:
+        """What Java's last commit compacted, compacted again here."""
+        latest = self.store.snapshots.latest()
+        assert latest is not None
+        before = latest
+        if latest.commit_kind is CommitKind.COMPACT:
+            before = self.store.snapshots.get(latest.id - 1)
+        levels = Levels.of(self.files(before), self.spec.policy.num_levels)
+        vectors = self.vectors(before)
+        picked = pick_all(levels, vectors) if full else pick(self.spec.policy, levels)
+        assert (picked is None) == (latest is before), f"{what}: Java compacted otherwise"
+        if picked is None:
+            return
+        done = compact(self.spec, self.bucket_files(levels, vectors), self.as_java_picked(levels, picked, latest))
+        java = [(file, self.rows(file)) for file in self.files(latest)]
+        changes = [(file, self.rows(file)) for file in (entry.file for entry in changelog_entries(self.store, latest))]
+        theirs = self.shape(java, self.vectors(latest), changes)
+        ours = self.our_shape(levels, vectors, done)
+        assert ours.rows - theirs.rows == theirs.rows - ours.rows, f"{what}: rows"
+        assert ours.changelog == theirs.changelog, f"{what}: changelog"
+
+    def as_java_picked(self, levels: Levels, picked: Pick, latest: Snapshot) -> Pick:
+        """The oracle lets Java pick a second time when the first compaction is done: then more files are gone."""
+        after = {(file.name, file.level) for file in self.files(latest)}
+        gone = tuple(file for file in levels.all_files if (file.name, file.level) not in after)
+        known = {(file.name, file.level) for file in levels.all_files}
+        new = [level for name, level in after if (name, level) not in known]
+        level = max(new, default=picked.level)
+        assert {file.name for file in picked.files} <= {file.name for file in gone} or level == picked.level
+        return Pick(gone, level)
+
+    def bucket_files(self, levels: Levels, vectors: dict[str, np.ndarray[Any, Any]]) -> BucketFiles:
+        names = iter(range(1_000))
+        return BucketFiles(
+            levels=levels,
+            reader=self.reader,
+            open_data=lambda level: MemoryWriter(self.memory, level, "data", names, 10_000),
+            open_changelog=lambda level: MemoryWriter(self.memory, level, "changelog", names, 10_000),
+            vectors=vectors,
+            lookup=Lookup(self.spec.merge, self.reader),
+        )
+
+    def vectors(self, snapshot: Snapshot) -> dict[str, np.ndarray[Any, Any]]:
+        found: dict[str, np.ndarray[Any, Any]] = {}
+        for entry in index_entries(self.store, snapshot):
+            if entry.index_type == DELETION_VECTORS and entry.vector_ranges:
+                path = self.store.paths.index_file(entry.name, "", 0)
+                found |= decode_vectors(self.store.storage.read(path), entry.vector_ranges, path)
+        return found
+
+    def our_shape(self, levels: Levels, vectors: dict[str, np.ndarray[Any, Any]], done: Compacted) -> Shape:
+        gone = {(file.name, file.level) for file in done.before}
+        stays = [file for file in levels.all_files if (file.name, file.level) not in gone]
+        files = [(file, self._table(file)) for file in (*stays, *done.after)]
+        after = vectors if done.vectors is None else dict(done.vectors)
+        return self.shape(files, after, [(file, self._table(file)) for file in done.changelog])
+
+    def _table(self, file: DataFile) -> pa.Table:
+        return self.memory.tables.get(file.name) or self.rows(file)
+
+    def shape(
+        self,
+        files: list[tuple[DataFile, pa.Table]],
+        vectors: dict[str, np.ndarray[Any, Any]],
+        changelog: list[tuple[DataFile, pa.Table]],
+    ) -> Shape:
+        rows: Counter[Any] = Counter()
+        for file, table in files:
+            deleted = set(vectors.get(file.name, np.zeros(0, np.int64)).tolist())
+            for place, row in enumerate(canonical_rows(table, self.columns, file.level)):
+                rows[*row, place in deleted] += 1
+        changes = Counter(row for _, table in changelog for row in canonical_rows(table, self.columns, 0))
+        return Shape(rows, changes)

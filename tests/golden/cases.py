@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.golden.relations import Change, Relation
+from tests.golden.relations import Change, Relation, unordered_columns
 
 HERE = Path(__file__).resolve().parent
 ARCHIVE = HERE / "tables.tar.xz"
@@ -66,12 +66,7 @@ class Case:
         self.name = name
         self.table = unpacked() / name / "table"
         self.expected: dict[str, Any] = json.loads((unpacked() / name / "expected.json").read_text(encoding="utf-8"))
-        functions = {
-            key.split(".")[1]: value
-            for key, value in self.expected["options"].items()
-            if key.startswith("fields.") and key.endswith(".aggregate-function")
-        }
-        self._unordered = frozenset(name for name, how in functions.items() if how in {"collect", "nested_update"})
+        self._unordered = unordered_columns(self.expected["options"])
 
     def __repr__(self) -> str:
         return f"<golden table {self.name}: {self.expected['about']}>"

@@ -55,6 +55,11 @@ class Change:
     rows: Relation
 
 
+def unordered_columns(options: Mapping[str, str]) -> frozenset[str]:
+    functions = {key: value for key, value in options.items() if key.endswith(".aggregate-function")}
+    return frozenset(key.split(".")[1] for key, value in functions.items() if value in {"collect", "nested_update"})
+
+
 def relation_of(table: pa.Table, types: Mapping[str, Type], *, kind_column: str | None = None) -> Relation:
     """An Arrow table in the encoding; `types` gives the Paimon type of each column by name."""
     kinds = table.column(kind_column).to_pylist() if kind_column else None

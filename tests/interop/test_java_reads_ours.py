@@ -1,0 +1,84 @@
+"""What ours writes Java reads; and the two may take turns on one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.table.handle import Table
+from penstock.table.meta.store import TableStore
+from penstock.table.storage.local import LocalStorage
+from tests.golden.cases import Case, case_names
+from tests.golden.relations import difference
+from tests.interop.oracle.client import Oracle
+from tests.invariants import check_invariants
+from tests.simulation.story import Story
+from tests.simulation.tellers import Javas, NotTold, Ours, create_ours
+
+Chosen = Callable[[int], bool]
+TURNS: dict[str, Chosen] = {
+    "ours alone": lambda _: True,
+    "ours first": lambda place: place % 2 == 0,
+    "Java first": lambda place: place % 2 == 1,
+}
+# Not steps of a writer: what tells of a table, or of its readers.
+BYSTANDERS = {"analyze", "consumer"}
+
+
+# Java keeps a comparator for columns of some types and forgets which way it sorts: this table needs a JVM of its own.
+ALONE = "merge_seq_desc"
+
+
+@pytest.fixture
+def judge(request: pytest.FixtureRequest, name: str, tmp_path: Path) -> Iterator[Oracle]:
+    if name != ALONE:
+        yield request.getfixturevalue("oracle")
+        return
+    with Oracle.started(tmp_path / "oracle.log") as fresh:
+        yield fresh
+
+
+def gap(story: Story) -> str | None:
+    """What ours cannot write yet."""
+    options = story.options
+    if any(kind == "VARIANT" for _, kind in story.columns):
+        return "VARIANT from JSON"
+    if options.get("bucket") == "-1" and not set(story.partition_keys) <= set(
+        story.primary_keys or story.partition_keys
+    ):
+        return "keys that move between partitions"
+    if find_spec("penstock.table.files.orc") is None and any("orc" in value for value in options.values()):
+        return "ORC"
+    hidden = options.get("deletion-vectors.enabled") == "true" or options.get("merge-engine") == "first-row"
+    return "compact" if hidden and not hasattr(Table, "compact") else None
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("name", [name for name in case_names() if not name.startswith("py_")])
+@pytest.mark.parametrize("turns", TURNS)
+def test_golden_story_told_by_ours_ends_in_the_rows_java_has(
+    judge: Oracle, tmp_path: Path, name: str, turns: str
+) -> None:
+    case, path, storage = Case(name), tmp_path / "golden.db" / name, LocalStorage(sync=False)
+    story = Story.of_case(case)
+    if (missing := gap(story)) is not None:
+        pytest.xfail(f"notimpl: {missing}")
+    create_ours(story, storage, str(path))
+    ours = Ours(lambda branch: TableStore.open(storage, str(path), branch))
+    java = Javas(judge, path)
+    for place, step in enumerate(story.steps):
+        if step["op"] in BYSTANDERS:
+            continue
+        identifier = None if "user" in step or "overwrite" in step else place
+        try:
+            (ours if TURNS[turns](place) else java).tell(step, identifier)
+        except NotTold as step_unknown:
+            pytest.xfail(f"notimpl: {step_unknown}")
+    table = penstock.open_table(str(path))
+    wrong = difference(case.latest, judge.read(path)) or difference(case.latest, table.scan().to_arrow())
+    assert wrong is None, wrong
+    check_invariants(table, oracle=judge)

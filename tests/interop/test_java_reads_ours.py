@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,8 @@ TURNS: dict[str, Chosen] = {
 BYSTANDERS = {"analyze", "consumer"}
 
 
-# Java keeps a comparator for columns of some types and forgets which way it sorts: this table needs a JVM of its own.
+# Java keeps a comparator for columns of some types and forgets which way it sorts: this table needs a JVM of its own, and
+# even there Java's compaction sorts what ours wrote by the comparator of its own write buffer, the wrong way round.
 ALONE = "merge_seq_desc"
 
 
@@ -57,9 +59,15 @@ def gap(story: Story) -> str | None:
     return "compact" if hidden and not hasattr(Table, "compact") else None
 
 
+def told() -> list[Any]:
+    names = [name for name in case_names() if not name.startswith("py_")]
+    never = [pytest.mark.never("Java sorts the wrong way"), pytest.mark.xfail(strict=True)]
+    turns = [(name, turn) for turn in TURNS for name in names]
+    return [pytest.param(*turn, marks=never if turn == (ALONE, "ours first") else ()) for turn in turns]
+
+
 @pytest.mark.java
-@pytest.mark.parametrize("name", [name for name in case_names() if not name.startswith("py_")])
-@pytest.mark.parametrize("turns", TURNS)
+@pytest.mark.parametrize(("name", "turns"), told())
 def test_golden_story_told_by_ours_ends_in_the_rows_java_has(
     judge: Oracle, tmp_path: Path, name: str, turns: str
 ) -> None:

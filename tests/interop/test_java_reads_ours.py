@@ -30,8 +30,8 @@ TURNS: dict[str, Chosen] = {
 BYSTANDERS = {"analyze", "consumer"}
 
 
-# Java keeps a comparator for columns of some types and forgets which way it sorts: this table needs a JVM of its own, and
-# even there Java's compaction sorts what ours wrote by the comparator of its own write buffer, the wrong way round.
+# Java keeps a comparator for columns of some types and forgets which way it sorts. This table needs a JVM of its own,
+# and even there its compaction sorts what ours wrote by the comparator of its write buffer, the wrong way round.
 ALONE = "merge_seq_desc"
 
 

@@ -9,6 +9,10 @@ from typing import Any
 import penstock
 from penstock.table.catalog import check_usable, create_table_at
 from penstock.table.handle import Table
+from penstock.table.maintain.branches import create_branch, fast_forward
+from penstock.table.maintain.expire import expire_snapshots
+from penstock.table.maintain.rollback import rollback_to
+from penstock.table.maintain.tags import create_tag, delete_tag
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.changes import SchemaChange, evolve
 from penstock.table.storage.ambient import Ambient
@@ -20,6 +24,7 @@ from tests.interop.oracle.client import Oracle
 from tests.simulation.story import Step, Story
 
 USER = "story"
+DAY = 86_400_000
 
 
 class NotTold(NotImplementedError):
@@ -89,22 +94,25 @@ class Ours:
         self.table().drop_partitions([partition])
 
     def _tag(self, name: str, snapshot: int | None = None, retain: str | None = None) -> None:
-        verb(self.table(), "create_tag")(name, snapshot, retain)
+        create_tag(self._open_store(None), name, snapshot, None if retain is None else int(retain[1:-1]) * DAY)
 
     def _delete_tag(self, name: str) -> None:
-        verb(self.table(), "delete_tag")(name)
+        delete_tag(self._open_store(None), name)
 
     def _branch(self, name: str, tag: str | None = None) -> None:
-        verb(self.table(), "create_branch")(name, tag)
+        create_branch(self._open_store(None), name, tag)
 
     def _fast_forward(self, name: str) -> None:
-        verb(self.table(), "fast_forward")(name)
+        fast_forward(self._open_store(None), name)
 
     def _rollback(self, snapshot: int) -> None:
-        verb(self.table(), "rollback_to")(snapshot)
+        rollback_to(self._open_store(None), snapshot)
 
     def _expire(self, retain: int, changelog_retain: int | None = None) -> None:
-        verb(self.table(), "expire_snapshots")(retain_max=retain, retain_min=retain, older_than_millis=None)
+        store = self._open_store(None)
+        expire_snapshots(
+            store, retain_max=retain, retain_min=retain, older_than=store.ambient.now_millis(), protect_users=0
+        )
 
 
 def verb(table: Table, name: str) -> Callable[..., Any]:

@@ -62,14 +62,24 @@ def decode(name: str, messages: Messages, options: DecodeOptions | None = None) 
 
 
 def _chunks(messages: Messages) -> Iterator[tuple[int, int]]:
-    start = size = 0
-    for number, value in enumerate(messages.values):
-        size += len(value) if value else 0
-        if number - start >= CHUNK or (size > CHUNK_BYTES and number > start):
+    for start in range(0, len(messages), CHUNK):
+        stop = min(start + CHUNK, len(messages))
+        sizes = list(map(len, filter(None, messages.values[start:stop])))
+        if sum(sizes) <= CHUNK_BYTES:
+            yield start, stop
+        else:
+            yield from _small_chunks(messages, start, stop)
+
+
+def _small_chunks(messages: Messages, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    size = 0
+    for number in range(start, stop):
+        length = len(messages.values[number] or b"")
+        if size + length > CHUNK_BYTES and number > start:
             yield start, number
-            start, size = number, len(value) if value else 0
-    if start < len(messages):
-        yield start, len(messages)
+            start, size = number, 0
+        size += length
+    yield start, stop
 
 
 @contextmanager

@@ -114,10 +114,11 @@ class Group:
 
     def finish(self, messages: Messages, decoded: Decoded) -> None:
         self.flush()
-        fields = tuple(SourceField(name, kind) for name, kind in self.declared.items())
-        fields += tuple(SourceField(name, "STRING") for name in self.rows.names() if name not in self.declared)
-        schema = SourceSchema("aliyun", *self.name, fields, self.keys)
-        self.rows.batch(schema, [_reader(field) for field in fields], messages, decoded)
+        declared = tuple(SourceField(name, kind) for name, kind in self.declared.items())
+        for part in self.rows.parts():
+            extra = tuple(SourceField(name, "STRING") for name in part.names() if name not in self.declared)
+            schema = SourceSchema("aliyun", *self.name, declared + extra, self.keys)
+            part.batch(schema, [_reader(field) for field in schema.fields], messages, decoded)
 
 
 def decode(messages: Messages, options: DecodeOptions) -> Decoded:

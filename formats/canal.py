@@ -40,7 +40,7 @@ from penstock.formats.change import (
 )
 from penstock.formats.envelope import NULL, UNREADABLE, missing, read_envelopes, unknown_operation
 from penstock.formats.faults import Faults
-from penstock.formats.rows import Read, Rows, bad_record
+from penstock.formats.rows import Read, Rows, bad_record, check_members
 from penstock.formats.texts import text_column
 
 # One call of Arrow's reader gets at most so much; its offsets are 32 bit.
@@ -118,6 +118,7 @@ def _declared(types: bytes, keys: bytes) -> tuple[tuple[SourceField, ...] | None
     declared, names = read_types(types), read_names(keys)
     if declared is None:
         return None, tuple(names or ())
+    check_members([declared])
     return tuple(SourceField(name, text) for name, text in declared.items()), tuple(names or ())
 
 
@@ -129,7 +130,7 @@ def _converters(fields: tuple[SourceField, ...]) -> tuple[Convert | None, ...]:
 def _decode_group(group: Group, messages: Messages, options: DecodeOptions, decoded: Decoded) -> None:
     try:
         fields, keys = _declared(bytes(group.types), bytes(group.keys))
-    except UNREADABLE as error:
+    except (*UNREADABLE, DecodeError) as error:
         wrong = DecodeError(f"mysqlType or pkNames cannot be read: {error}", reason=BAD_VALUE)
         decoded.bad += [bad_record(messages, number, wrong) for number in group.numbers]
         return
@@ -170,9 +171,10 @@ def _decode_undeclared(
     group: Group, keys: tuple[str, ...], rule: ImageRule, messages: Messages, decoded: Decoded
 ) -> None:
     rows = _read_records(group.members, group.numbers, None, rule, messages, decoded)
-    fields = tuple(SourceField(name) for name in rows.names())
-    schema = SourceSchema("text", group.database, group.table, fields, keys)
-    rows.batch(schema, [_reader(None)] * len(fields), messages, decoded)
+    for part in rows.parts():
+        fields = tuple(SourceField(name) for name in part.names())
+        schema = SourceSchema("text", group.database, group.table, fields, keys)
+        part.batch(schema, [_reader(None)] * len(fields), messages, decoded)
 
 
 def _reader(convert: Convert | None) -> Read:
@@ -197,20 +199,25 @@ def _read_records(
             after = read_rows(member.data, decoded)
             wanted = member.type == "UPDATE" and (rows.all_images or moves(member.old))
             olds = read_old(member.old, decoded) if wanted else []
+            images = list(_images(member.type, after, olds))
+            check_members([row for pair in images for row in pair if row is not None])
         except DecodeError as error:
             decoded.bad.append(bad_record(messages, number, error))
             continue
-        _add_rows(rows, number, member, after, olds)
+        for place, (before, row) in enumerate(images):
+            rows.change(number, member.time(), before, row, place)
     return rows
 
 
-def _add_rows(rows: Rows, number: int, member: Envelope, after: Sequence[Texts], olds: Sequence[Texts | None]) -> None:
-    time = member.time()
-    for place, row in enumerate(after):
-        if member.type == "UPDATE":
+def _images(
+    operation: str | None, rows: Sequence[Texts], olds: Sequence[Texts | None]
+) -> Iterator[tuple[Texts | None, Texts | None]]:
+    """Each row before and after the change."""
+    for place, row in enumerate(rows):
+        if operation == "UPDATE":
             old = olds[place] if place < len(olds) else None
-            rows.change(number, time, {**row, **(old or {})}, row, place)
-        elif member.type == "DELETE":
-            rows.change(number, time, row, None, place)
+            yield {**row, **(old or {})}, row
+        elif operation == "DELETE":
+            yield row, None
         else:
-            rows.change(number, time, None, row, place)
+            yield None, row

@@ -14,7 +14,7 @@ from penstock.errors import DecodeError
 from penstock.formats.change import Decoded, DecodeOptions, Messages, SourceField, SourceSchema, TableName
 from penstock.formats.connect import row_fields
 from penstock.formats.connect_values import reader
-from penstock.formats.debezium_rows import Row, skip_without_rows, take_rows, without_operation
+from penstock.formats.debezium_rows import WITHOUT_ROWS, Row, skip_without_rows, take_rows, without_operation
 from penstock.formats.envelope import NULL, UNREADABLE, missing, read_envelopes
 from penstock.formats.rows import Rows, bad_record
 from penstock.formats.texts import exact
@@ -115,7 +115,8 @@ def _take(envelope: Envelope, number: int, messages: Messages, groups: Groups, d
         members, status = _other_members(messages.values[number] or b"", envelope)
         decoded.skipped[without_operation(NAME, members, status)] += 1
         return
-    if skip_without_rows(payload.op, number, groups.name(payload), messages, decoded):
+    if payload.op in WITHOUT_ROWS:
+        skip_without_rows(payload.op, number, groups.name(payload), messages, decoded)
         return
     key = message_key(messages, number)
     keys = tuple(key) if key else tuple(payload.pk_names or ())
@@ -157,12 +158,15 @@ def _key_row(key: Mapping[str, msgspec.Raw] | None) -> Row | None:
 
 def _finish(group: Group, messages: Messages, decoded: Decoded) -> None:
     declared = row_fields(bytes(group.schema or NULL))
-    names = group.rows.names()
-    if declared is None:
-        fields = tuple(SourceField(name) for name in names)
-    else:
-        present = set(names)
-        fields = tuple(field for field in declared if field.name in present)
-        fields += tuple(SourceField(name) for name in names if name not in {field.name for field in declared})
-    schema = SourceSchema("text" if declared is None else "debezium", *group.name, fields, group.keys)
-    group.rows.batch(schema, [reader(field.name, field.type) for field in fields], messages, decoded)
+    for part in group.rows.parts():
+        names = part.names()
+        fields = tuple(SourceField(name) for name in names) if declared is None else _present(declared, names)
+        schema = SourceSchema("text" if declared is None else "debezium", *group.name, fields, group.keys)
+        part.batch(schema, [reader(field.name, field.type) for field in fields], messages, decoded)
+
+
+def _present(declared: tuple[SourceField, ...], names: list[str]) -> tuple[SourceField, ...]:
+    """The declared columns that any row has, in declared order, then members that are not declared."""
+    known = {field.name for field in declared}
+    fields = [field for field in declared if field.name in set(names)]
+    return (*fields, *(SourceField(name) for name in names if name not in known))

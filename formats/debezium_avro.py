@@ -21,7 +21,7 @@ from penstock.formats.avro_schema import (
 )
 from penstock.formats.change import BAD_VALUE, NOT_AVRO, Decoded, DecodeOptions, Messages, SourceSchema, TableName
 from penstock.formats.connect_values import reader
-from penstock.formats.debezium_rows import Row, skip_without_rows, take_rows, without_operation
+from penstock.formats.debezium_rows import WITHOUT_ROWS, Row, skip_without_rows, take_rows, without_operation
 from penstock.formats.envelope import TOMBSTONE
 from penstock.formats.registry import SchemaRegistry
 from penstock.formats.rows import Read, Rows, bad_record, each
@@ -124,7 +124,8 @@ def _take(value: bytes, number: int, messages: Messages, reading: Reading, decod
         return
     source = record.get("source")
     name = _name(source if isinstance(source, dict) else {}, reading.options)
-    if skip_without_rows(operation, number, name, messages, decoded):
+    if operation in WITHOUT_ROWS:
+        skip_without_rows(operation, number, name, messages, decoded)
         return
     key = _key(messages, number, reading)
     rows = reading.rows(schema, name, tuple(key or ()))

@@ -9,7 +9,7 @@ import msgspec
 from penstock.errors import DecodeError
 from penstock.formats.change import BAD_VALUE, MISSING_FIELD, Decoded, DecodeOptions, Messages
 from penstock.formats.debezium import message_key
-from penstock.formats.debezium_rows import Row, skip_without_rows, without_operation
+from penstock.formats.debezium_rows import WITHOUT_ROWS, Row, skip_without_rows, without_operation
 from penstock.formats.envelope import NULL, UNREADABLE, missing, read_envelopes, read_json, unknown_operation
 from penstock.formats.extended_json import plain_value
 from penstock.formats.rows import TextTables, bad_record
@@ -68,7 +68,8 @@ def _take(envelope: Envelope, number: int, messages: Messages, tables: TextTable
     if operation is None:
         decoded.skipped[without_operation(NAME, _member_names(messages.values[number] or b""), payload.status)] += 1
         return
-    if skip_without_rows(operation, number, (source.db, source.collection), messages, decoded):
+    if operation in WITHOUT_ROWS:
+        skip_without_rows(operation, number, (source.db, source.collection), messages, decoded)
         return
     if operation not in {"c", "r", "u", "d"}:
         raise unknown_operation(operation)

@@ -20,18 +20,18 @@ from penstock.formats.rows import Rows
 
 # What Debezium writes for a large PostgreSQL value that an update did not touch.
 UNAVAILABLE = "__debezium_unavailable_value"
+WITHOUT_ROWS = frozenset({"t", "m"})
 Row = dict[str, Any]
 KeyRow = Callable[[], Row | None]
 
 
-def skip_without_rows(operation: str, number: int, name: TableName, messages: Messages, decoded: Decoded) -> bool:
-    """Count a truncate or logical message; False for an operation with rows."""
+def skip_without_rows(operation: str, number: int, name: TableName, messages: Messages, decoded: Decoded) -> None:
+    """Count a truncate or logical message."""
     if operation == "m":
         decoded.skipped["message"] += 1
-    elif operation == "t":
-        decoded.skipped["truncate"] += 1
-        decoded.truncations.append(Truncation(int(messages.offsets[number]), *name))
-    return operation in {"m", "t"}
+        return
+    decoded.skipped["truncate"] += 1
+    decoded.truncations.append(Truncation(int(messages.offsets[number]), *name))
 
 
 def without_operation(format_name: str, members: Collection[str], status: object) -> str:

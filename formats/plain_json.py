@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
-from penstock.formats.change import Decoded, DecodeOptions, Messages
+from penstock.errors import DecodeError
+from penstock.formats.change import INSERT, Decoded, DecodeOptions, Messages
 from penstock.formats.envelope import read_envelopes
-from penstock.formats.rows import TextTables
+from penstock.formats.rows import TextTables, bad_record, check_members
 from penstock.formats.texts import exact
 
 Row = dict[str, Any]
@@ -24,7 +25,12 @@ def decode(messages: Messages, options: DecodeOptions) -> Decoded:
         if message is None:
             continue
         found = message if isinstance(message, list) else [message]
+        try:
+            check_members(found)
+        except DecodeError as error:
+            decoded.bad.append(bad_record(messages, number, error))
+            continue
         for place, row in enumerate(found):
-            rows.change(number, -1, None, row, place)
+            rows.put(number, -1, INSERT, row, place)
     tables.finish(messages, decoded)
     return decoded

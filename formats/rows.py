@@ -5,7 +5,7 @@ A format puts each change in with `Rows.change`; the rule of its table decides w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from penstock.errors import DecodeError
 from penstock.formats.change import (
+    BAD_VALUE,
     DELETE,
     INSERT,
     UPDATE_AFTER,
@@ -29,6 +30,10 @@ from penstock.formats.change import (
 from penstock.formats.faults import Faults
 from penstock.formats.texts import text_column
 
+# More columns than any database has; and the cells of one batch where rows have few members in common.
+MAX_MEMBERS = 10_000
+MAX_CELLS = 4_000_000
+AFTER_KINDS = frozenset({INSERT, UPDATE_AFTER})
 Row = Mapping[str, Any]
 Read = Callable[[Sequence[Any], Faults], pa.Array]
 
@@ -37,18 +42,23 @@ class Rows:
     """Rows of one source schema with the number of their message, in message order."""
 
     def __init__(self, rule: ImageRule, names: Iterable[str] | None = None) -> None:
+        self.rule = rule
         self.all_images = rule.before_images == "all"
         self.watch = {name.lower() for name in rule.watch}
         # Where the columns are declared, no other member counts.
         self.watched = None if names is None else [name for name in names if name.lower() in self.watch]
+        self._moving: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
         self.rows: list[Row] = []
-        self.kinds: list[int] = []
-        self.at: list[int] = []
-        self.sub: list[int] = []
-        self.times: list[int] = []
+        # Beside each row: message number, place in the message, kind, event time.
+        self.places: list[tuple[int, int, int, int]] = []
 
     def change(self, at: int, time: int, before: Row | None, after: Row | None, number: int = 0) -> None:
-        """A change of the message's row `number`: insert, update or delete by which of the images are there."""
+        """A change of the message's row `number`: insert, update or delete by which of the images are there.
+
+        DecodeError, with nothing taken, for a row of too many members.
+        """
+        if len(before or ()) > MAX_MEMBERS or len(after or ()) > MAX_MEMBERS:
+            check_members([before or {}, after or {}])
         if before is None or after is None:
             if after is not None:
                 self.put(at, time, INSERT, after, number)
@@ -63,17 +73,20 @@ class Rows:
             self.put(at, time, UPDATE_AFTER, after, number)
 
     def moves(self, before: Row, after: Row) -> bool:
-        watched = self.watched
-        if watched is None:
-            watched = [name for name in before.keys() | after.keys() if name.lower() in self.watch]
-        return any(before.get(name) != after.get(name) for name in watched)
+        return any(before.get(name) != after.get(name) for name in self._watched_of(before, after))
+
+    def _watched_of(self, before: Row, after: Row) -> Iterable[str]:
+        if self.watched is not None:
+            return self.watched
+        members = tuple(before), tuple(after)
+        if members not in self._moving:
+            both = before.keys() | after.keys()
+            self._moving[members] = [name for name in both if name.lower() in self.watch]
+        return self._moving[members]
 
     def put(self, at: int, time: int, kind: int, row: Row, number: int = 0) -> None:
         self.rows.append(row)
-        self.kinds.append(kind)
-        self.at.append(at)
-        self.sub.append(2 * number + (kind in {INSERT, UPDATE_AFTER}))
-        self.times.append(time)
+        self.places.append((at, 2 * number + (kind in AFTER_KINDS), kind, time))
 
     def names(self) -> list[str]:
         """Every member of any row, in order of first appearance."""
@@ -81,6 +94,27 @@ class Rows:
         for names in {tuple(row): None for row in self.rows}:
             seen.update(dict.fromkeys(names))
         return list(seen)
+
+    def parts(self) -> Iterator[Rows]:
+        """The rows in as many parts as keep each part's table of rows and members small; one, as a rule.
+
+        Rows that have few members in common would otherwise make a table of nothing but nulls.
+        """
+        if len(self.names()) * len(self.rows) <= MAX_CELLS:
+            yield self
+            return
+        start, seen = 0, dict[str, None]()
+        for end, row in enumerate(self.rows):
+            seen.update(dict.fromkeys(row))
+            if len(seen) * (end + 1 - start) > MAX_CELLS and end > start:
+                yield self._part(start, end)
+                start, seen = end, dict.fromkeys(row)
+        yield self._part(start, len(self.rows))
+
+    def _part(self, start: int, end: int) -> Rows:
+        part = Rows(self.rule)
+        part.rows, part.places = self.rows[start:end], self.places[start:end]
+        return part
 
     def values(self, names: Sequence[str]) -> list[Sequence[Any]]:
         """The values of each column, None where a row has no such member."""
@@ -95,17 +129,15 @@ class Rows:
         faults = Faults()
         values = self.values([field.name for field in schema.fields])
         columns = [read(column, faults) for read, column in zip(reads, values, strict=True)]
-        finish(
-            schema,
-            columns,
-            np.array(self.at, np.int64),
-            np.array(self.kinds, np.uint8),
-            np.array(self.sub, np.int32),
-            np.array(self.times, np.int64),
-            faults,
-            messages,
-            decoded,
-        )
+        at, sub, kinds, times = np.array(self.places, np.int64).reshape(-1, 4).T
+        finish(schema, columns, at, kinds.astype(np.uint8), sub.astype(np.int32), times, faults, messages, decoded)
+
+
+def check_members(rows: Iterable[Sized]) -> None:
+    """DecodeError for a row with more members than a table has columns, before any row of its message is taken."""
+    most = max(map(len, rows), default=0)
+    if most > MAX_MEMBERS:
+        raise DecodeError(f"{most} columns in one row, where at most {MAX_MEMBERS} are taken", reason=BAD_VALUE)
 
 
 class TextTables:
@@ -124,9 +156,10 @@ class TextTables:
 
     def finish(self, messages: Messages, decoded: Decoded) -> None:
         for (database, table, keys), rows in self.rows.items():
-            fields = tuple(SourceField(name) for name in rows.names())
-            schema = SourceSchema("text", database, table, fields, keys)
-            rows.batch(schema, [texts] * len(fields), messages, decoded)
+            for part in rows.parts():
+                fields = tuple(SourceField(name) for name in part.names())
+                schema = SourceSchema("text", database, table, fields, keys)
+                part.batch(schema, [texts] * len(fields), messages, decoded)
 
 
 def texts(values: Sequence[Any], _faults: Faults) -> pa.Array:

@@ -253,7 +253,7 @@ def canal_messages(draw: st.DrawFn) -> dict[str, Any]:
     return change(kind, data, old if kind == "UPDATE" else None, mysqlType=TYPES, table=draw(st.sampled_from("tu")))
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(canal_messages(), min_size=1, max_size=8),
     st.sampled_from(["all", "key-changes"]),
@@ -272,7 +272,7 @@ def test_bulk_and_record_path_give_the_same(
     assert bulk == records
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(st.data())
 def test_random_bytes_give_rows_or_bad_records(data: st.DataObject) -> None:
     seed = json.dumps(change("UPDATE", [{"id": "1", "v": "ü"}], [{"id": "2"}]), ensure_ascii=False).encode()

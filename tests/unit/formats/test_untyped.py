@@ -194,6 +194,23 @@ def test_nothing_gives_nothing(name: str) -> None:
     assert not decoded.batches
 
 
+@pytest.mark.parametrize("name", ["json", "maxwell-json", "ogg-json", "aws-dms-json", "canal-json"])
+def test_row_of_too_many_columns_is_a_bad_record(name: str) -> None:
+    row = {f"c{number}": 1 for number in range(10_001)}
+    shapes = {"json": row, "maxwell-json": maxwell("insert", row), "ogg-json": ogg("I", None, row)}
+    shapes |= {"aws-dms-json": dms("load", row), "canal-json": {"type": "INSERT", "data": [row]}}
+    (bad,) = read(name, shapes[name]).bad
+    assert bad.message == "10001 columns in one row, where at most 10000 are taken"
+
+
+def test_rows_with_few_members_in_common_make_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.formats.rows.MAX_CELLS", 100)
+    decoded = read("json", *[{f"c{number}": number, f"d{number}": None} for number in range(40)])
+    assert len(decoded.batches) > 3
+    assert max(len(batch) * batch.columns.num_columns for batch in decoded.batches) <= 100
+    assert [row[f"c{number}"] for number, (*_, row) in enumerate(placed(decoded))] == [str(n) for n in range(40)]
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),

@@ -1,0 +1,125 @@
+"""Maintenance: after ours Java reads and writes on, and an expiry of Java's leaves the same files as one of ours."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from penstock.table.maintain.branches import create_branch, fast_forward
+from penstock.table.maintain.expire import expire_snapshots
+from penstock.table.maintain.orphans import find_orphans
+from penstock.table.maintain.rollback import rollback_to
+from penstock.table.maintain.tags import create_tag, delete_tag
+from penstock.table.meta.store import TableStore
+from penstock.table.storage.local import LocalStorage
+from tests.golden.relations import Relation, difference
+from tests.interop.oracle.client import Oracle
+
+COLUMNS = [("k", "INT NOT NULL"), ("p", "STRING NOT NULL"), ("v", "STRING")]
+LATE = 1 << 60
+KINDS = {
+    "plain": {"bucket": "2"},
+    "lookup": {"bucket": "2", "changelog-producer": "lookup"},
+    "input": {"bucket": "1", "changelog-producer": "input"},
+    "deletion vectors": {"bucket": "2", "deletion-vectors.enabled": "true"},
+    "dynamic": {"bucket": "-1"},
+}
+
+
+@pytest.fixture(params=KINDS, ids=str)
+def table(oracle: Oracle, tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """Six commits by Java, compacted as they come, two partitions, tags on the second and the fourth snapshot."""
+    options = {**KINDS[request.param], "num-sorted-run.compaction-trigger": "3", "write-only": "false"}
+    keep = {"snapshot.num-retained.min": "1000", "snapshot.num-retained.max": "1000"}
+    keys = {"primary_keys": ["k", "p"], "partition_keys": ["p"]}
+    path = oracle.create(tmp_path, "shop.t", COLUMNS, options={**options, **keep}, **keys)
+    for turn in range(6):
+        rows = [("+I", key, "ab"[key % 2], f"{turn}-{key}") for key in range(turn, turn + 4)]
+        oracle.write(path, [*rows, ("-D", turn, "ab"[turn % 2], None)], user="u", identifier=turn + 1, compact="auto")
+    for snapshot in (2, 4):
+        oracle.tag(path, f"t{snapshot}", snapshot)
+    return path
+
+
+def opened(path: Path) -> TableStore:
+    return TableStore.open(LocalStorage(sync=False), str(path))
+
+
+def files(path: Path) -> set[str]:
+    found = (file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
+    return {name for name in found if not name.endswith(".crc")}
+
+
+def rows(oracle: Oracle, path: Path) -> tuple[Relation, Relation]:
+    return oracle.read(path), oracle.read(path, tag="t2")
+
+
+def same(one: Relation, other: Relation) -> bool:
+    return difference(one, other) is None
+
+
+def test_expiry_leaves_what_java_leaves(oracle: Oracle, table: Path) -> None:
+    javas = Path(shutil.copytree(table, table.with_name("javas")))
+    latest, tagged = rows(oracle, table)
+    expire_snapshots(opened(table), retain_max=3, retain_min=3, protect_users=0)
+    oracle.expire(javas, retain=3)
+    assert files(table) == files(javas)
+    assert same(oracle.read(table), latest)
+    assert same(oracle.read(table, tag="t2"), tagged)
+    assert find_orphans(opened(table), LATE) == []
+    oracle.write(table, [("+I", 99, "a", "new")], user="u", identifier=99, compact="full")
+    assert len(oracle.read(table).rows) == len(latest.rows) + 1
+    oracle.expire(table, retain=1)
+    assert find_orphans(opened(table), LATE) == []
+
+
+def test_tags_go_as_javas_go(oracle: Oracle, table: Path) -> None:
+    expire_snapshots(opened(table), retain_max=1, retain_min=1, protect_users=0)
+    javas = Path(shutil.copytree(table, table.with_name("javas")))
+    for name in ("t2", "t4"):
+        delete_tag(opened(table), name)
+        oracle.delete_tag(javas, name)
+        assert files(table) == files(javas)
+    assert same(oracle.read(table), oracle.read(javas))
+
+
+def test_tags_of_ours_are_tags_to_java(oracle: Oracle, table: Path) -> None:
+    create_tag(opened(table), "ours", 3, retain_millis=86_400_000)
+    assert oracle.info(table)["tags"]["ours"] == 3
+    assert same(oracle.read(table, tag="ours"), oracle.read(table, snapshot=3))
+    described = oracle.system(table, "tags").rows
+    assert next(row[-1] for row in described if row[0] == "ours") == "PT24H"
+
+
+@pytest.mark.parametrize("target", [4, "t4"])
+def test_java_goes_on_after_a_rollback(oracle: Oracle, table: Path, target: int | str) -> None:
+    wanted = oracle.read(table, snapshot=4)
+    rollback_to(opened(table), target)
+    assert same(oracle.read(table), wanted)
+    assert oracle.write(table, [("+I", 99, "a", "new")], user="v", identifier=1) in {5, 6}  # 6 where it compacts
+    assert len(oracle.read(table).rows) == len(wanted.rows) + 1
+
+
+def test_java_works_on_branches_of_ours(oracle: Oracle, table: Path) -> None:
+    tagged = oracle.read(table, tag="t2")
+    create_branch(opened(table), "dev", "t2")
+    assert same(oracle.read(table, branch="dev"), tagged)
+    oracle.write(table, [("+I", 99, "a", "new")], user="v", identifier=1, branch="dev")
+    fast_forward(opened(table), "dev")
+    assert len(oracle.read(table).rows) == len(tagged.rows) + 1
+    oracle.write(table, [("+I", 100, "a", "newer")], user="v", identifier=2)
+    assert len(oracle.read(table).rows) == len(tagged.rows) + 2
+
+
+def test_long_lived_changelogs_are_read_by_java(oracle: Oracle, tmp_path: Path) -> None:
+    keep = {"changelog.num-retained.min": "20", "changelog.num-retained.max": "50"}
+    options = {"bucket": "1", "changelog-producer": "input", **keep}
+    path = oracle.create(tmp_path, "shop.t", COLUMNS, primary_keys=["k"], options=options)
+    for turn in range(4):
+        oracle.write(path, [("+I", turn, "a", f"{turn}")], user="u", identifier=turn + 1)
+    before = [(part.snapshot, part.rows.rows) for part in oracle.stream(path, 1, 4)]
+    expire_snapshots(opened(path), retain_max=1, retain_min=1, protect_users=0)
+    assert opened(path).snapshots.ids() == [4]
+    assert [(part.snapshot, part.rows.rows) for part in oracle.stream(path, 1, 4)] == before

@@ -13,8 +13,17 @@ from penstock.table.commit.compacting import compact_table
 from penstock.table.commit.overwriting import OverwriteWriter, drop_partitions
 from penstock.table.commit.table_writer import TableWriter
 from penstock.table.layout import Layout
+from penstock.table.maintain.branches import create_branch, delete_branch, fast_forward
+from penstock.table.maintain.consumers import expire_consumers
+from penstock.table.maintain.expire import Expired, expire_snapshots
+from penstock.table.maintain.orphans import Orphan, find_orphans
+from penstock.table.maintain.retagging import rename_tag, replace_tag, tag_from_timestamp, tag_from_watermark
+from penstock.table.maintain.rollback import rollback_to
+from penstock.table.maintain.sweep import delete_all
+from penstock.table.maintain.tags import create_tag, delete_tag, expire_tags
 from penstock.table.meta.branches import branch_names
 from penstock.table.meta.consumer_files import ConsumerFiles
+from penstock.table.meta.errors import SnapshotMissing
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_files import TagFiles
@@ -190,3 +199,100 @@ class Table:
 
     def committer(self, commit_user: str) -> Committer:
         return Committer(self._store, commit_user)
+
+    # maintaining
+
+    def expire_snapshots(
+        self,
+        *,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than: int | datetime | None = None,
+        max_deletes: int | None = None,
+    ) -> Expired:
+        """One bounded round, by the table's options where nothing else is said."""
+        return expire_snapshots(
+            self._store,
+            retain_max=retain_max,
+            retain_min=retain_min,
+            older_than=_millis(older_than),
+            max_deletes=max_deletes,
+        )
+
+    def rollback_to(self, target: int | str | datetime) -> Snapshot:
+        """Back to a snapshot (its id), a tag (its name) or the last snapshot at a time; what came after it is gone."""
+        if isinstance(target, datetime):
+            found = self._store.snapshots.by_time(int(target.timestamp() * 1000))
+            if found is None:
+                raise SnapshotMissing(f"there is no snapshot as old as {target.isoformat()}", table=self.name)
+            target = found.id
+        return rollback_to(self._store, target)
+
+    def create_tag(
+        self,
+        name: str,
+        snapshot: int | None = None,
+        *,
+        timestamp: int | datetime | None = None,
+        watermark: int | None = None,
+        retain_millis: int | None = None,
+    ) -> None:
+        """Keep a snapshot by name: the latest, the one named, or the first at or after a time or a watermark."""
+        if watermark is not None:
+            tag_from_watermark(self._store, name, watermark, retain_millis)
+        elif (millis := _millis(timestamp)) is not None:
+            tag_from_timestamp(self._store, name, millis, retain_millis)
+        else:
+            create_tag(self._store, name, snapshot, retain_millis)
+
+    def replace_tag(self, name: str, snapshot: int | None = None, *, retain_millis: int | None = None) -> None:
+        replace_tag(self._store, name, snapshot, retain_millis)
+
+    def rename_tag(self, name: str, new_name: str) -> None:
+        rename_tag(self._store, name, new_name)
+
+    def delete_tag(self, name: str) -> None:
+        delete_tag(self._store, name)
+
+    def expire_tags(self) -> list[str]:
+        """Give up the tags whose time is over; gives their names."""
+        return expire_tags(self._store)
+
+    def create_branch(self, name: str, tag: str | None = None) -> Table:
+        """A branch from a tag, or an empty one; gives it opened."""
+        create_branch(self._store, name, tag)
+        return self.branch(name)
+
+    def delete_branch(self, name: str) -> None:
+        delete_branch(self._store, name)
+
+    def fast_forward(self, branch: str) -> None:
+        """Make the main branch what `branch` is."""
+        fast_forward(self._store, branch)
+
+    def reset_consumer(self, consumer_id: str, next_snapshot: int | None = None) -> None:
+        """Let a reader go on from `next_snapshot`; without one it is forgotten, and holds no snapshot any more."""
+        files = ConsumerFiles(self._store.storage, self._store.paths.root, self._store.paths.branch)
+        if next_snapshot is None:
+            files.delete(consumer_id)
+        else:
+            files.put(consumer_id, next_snapshot)
+
+    def expire_consumers(self, older_than: int | datetime | None = None) -> list[str]:
+        return expire_consumers(self._store, _millis(older_than))
+
+    def remove_orphan_files(self, *, dry_run: bool = False, older_than: int | datetime | None = None) -> list[Orphan]:
+        """The files nothing leads to, last written before `older_than` (a day ago); deleted unless `dry_run`."""
+        found = find_orphans(self._store, _millis(older_than))
+        if found and not dry_run:
+            delete_all(self._store, [orphan.path for orphan in found])
+        return found
+
+    @property
+    def statistics(self) -> pa.Table:
+        """What the newest ANALYZE found, as Paimon's system table shows it."""
+        return self.system("statistics")
+
+
+def _millis(moment: int | datetime | None) -> int | None:
+    return int(moment.timestamp() * 1000) if isinstance(moment, datetime) else moment

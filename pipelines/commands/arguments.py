@@ -39,6 +39,17 @@ def parse_with_file(command: str, flags: Sequence[Flag], words: Sequence[str], d
     return str(given.pop("file")), given
 
 
+def parse_with_word(
+    command: str, flags: Sequence[Flag], words: Sequence[str], description: str, word: str, what: str
+) -> tuple[str | None, Given]:
+    """The same with one word that is no flag, which may be left out."""
+    parser = _Parser(prog=f"penstock {command}", description=description, allow_abbrev=False)
+    parser.add_argument("word", metavar=word, nargs="?", help=what)
+    given = _parsed(parser, flags, words)
+    found = given.pop("word", None)
+    return (None if found is None else str(found)), given
+
+
 def _parsed(parser: argparse.ArgumentParser, flags: Sequence[Flag], words: Sequence[str]) -> Given:
     for flag in flags:
         if flag.kind == "bool":

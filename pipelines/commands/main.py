@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import json
 import sys
 from collections.abc import Sequence
 
 from penstock.errors import ConfigError, PenstockError
+from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
 
 # command -> (module, what it does). Modules load when their command is called: --help pays for none of them.
 COMMANDS = {
@@ -15,6 +17,7 @@ COMMANDS = {
     "demo": ("penstock.pipelines.commands.demo", "a small shop's changes through a pipeline, on this machine alone"),
     "kafka-sync-table": ("penstock.pipelines.commands.sync", "Kafka topics into one table"),
     "kafka-sync-database": ("penstock.pipelines.commands.sync", "Kafka topics into a table per source table"),
+    **TABLE_COMMANDS,
 }
 DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 
@@ -27,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PenstockError as error:
         if debug:
             raise
-        print(shown(error), file=sys.stderr)
+        print(as_json(error) if "--json" in words else shown(error), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return 130
@@ -87,6 +90,11 @@ def shown(error: PenstockError) -> str:
         facts["to repair"] = error.hint
     width = max(map(len, facts), default=0)
     return "\n".join([f"error: {error.message}", *(f"  {name:<{width}}  {text}" for name, text in facts.items())])
+
+
+def as_json(error: PenstockError) -> str:
+    facts = {name: str(value) for name, value in error.facts.items()}
+    return json.dumps({"error": type(error).__name__, "message": error.message, "facts": facts, "hint": error.hint})
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from penstock.table.values.types import (
     RowType,
     parse_atomic,
     parse_type,
+    type_text,
 )
 
 _CONSTRUCTED = re.compile(r"(ARRAY|MAP|MULTISET|ROW)\s*<(.*)>\s*(NOT\s+NULL|NULL)?", re.IGNORECASE | re.DOTALL)
@@ -48,6 +49,22 @@ def parse_type_text(text: str) -> DataType:
             return RowType(tuple(_member(member) for member in members), nullable)
     wanted = "MAP<STRING, INT>" if name == "MAP" else f"{name}<INT>"
     raise ConfigError(f"{text!r} is not a type", hint=f"write it as in {wanted}")
+
+
+def written(type_: DataType) -> str:
+    """The text a user would write for the type; `parse_type_text` reads it back."""
+    suffix = "" if type_.nullable else " NOT NULL"
+    match type_:
+        case ArrayType(element):
+            return f"ARRAY<{written(element)}>{suffix}"
+        case MultisetType(element):
+            return f"MULTISET<{written(element)}>{suffix}"
+        case MapType(key, value):
+            return f"MAP<{written(key)}, {written(value)}>{suffix}"
+        case RowType(fields):
+            members = ", ".join(f"`{field.name}` {written(field.type)}" for field in fields)
+            return f"ROW<{members}>{suffix}"
+    return type_text(type_)
 
 
 def _member(text: str) -> Field:

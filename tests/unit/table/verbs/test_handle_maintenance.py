@@ -10,6 +10,7 @@ import pytest
 from penstock.errors import ConfigError
 from penstock.table.handle import Table
 from penstock.table.meta.errors import SnapshotMissing, TagMissing
+from penstock.table.schema.type_text import parse_type_text, written
 from tests.invariants import check_invariants
 from tests.unit.table.tables import content, new_table, rows
 
@@ -101,3 +102,11 @@ def test_orphans_are_shown_before_they_are_deleted(tmp_path: Path) -> None:
     table.remove_orphan_files(older_than=late)
     assert not orphan.exists()
     check_invariants(table)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["DECIMAL(10, 2) NOT NULL", "STRING", "ARRAY<INT NOT NULL>", "MAP<STRING, ROW<`a` INT, `b c` BYTES>> NOT NULL"],
+)
+def test_a_type_is_written_as_it_is_read(text: str) -> None:
+    assert written(parse_type_text(text)) == text

@@ -1,0 +1,32 @@
+"""Commands on tables, by name: the module that answers, and what it does. Imports nothing: --help pays nothing."""
+
+from __future__ import annotations
+
+_LOOKING = "penstock.pipelines.commands.looking"
+_COMPACTING = "penstock.pipelines.commands.compacting"
+_REWRITING = "penstock.pipelines.commands.rewriting"
+_MAINTAINING = "penstock.pipelines.commands.maintaining"
+
+TABLE_COMMANDS = {
+    "tables": (_LOOKING, "the tables of a warehouse"),
+    "show": (_LOOKING, "a table: columns, options, snapshots, files"),
+    "compact": (_COMPACTING, "compact a table, or partitions of it"),
+    "compact-database": (_COMPACTING, "compact all tables of databases"),
+    "expire-snapshots": (_MAINTAINING, "let old snapshots go, and the files only they held: one bounded round"),
+    "create-tag": (_MAINTAINING, "keep a snapshot by name"),
+    "create-tag-from-timestamp": (_MAINTAINING, "keep the first snapshot made at or after a time"),
+    "create-tag-from-watermark": (_MAINTAINING, "keep the first snapshot whose watermark has come that far"),
+    "replace-tag": (_MAINTAINING, "put a tag onto another snapshot"),
+    "rename-tag": (_MAINTAINING, "give a tag another name"),
+    "delete-tag": (_MAINTAINING, "give tags up, and the files only they held"),
+    "expire-tags": (_MAINTAINING, "give up the tags whose time is over"),
+    "create-branch": (_MAINTAINING, "begin a branch, from a tag or empty"),
+    "delete-branch": (_MAINTAINING, "delete branches"),
+    "fast-forward": (_MAINTAINING, "make main what a branch is"),
+    "rollback-to": (_MAINTAINING, "go back to a snapshot or tag; what came after it is gone"),
+    "rollback-to-timestamp": (_MAINTAINING, "go back to the last snapshot at a time"),
+    "reset-consumer": (_MAINTAINING, "let a reader go on elsewhere, or forget it"),
+    "clear-consumers": (_MAINTAINING, "forget readers"),
+    "remove-orphan-files": (_MAINTAINING, "delete files that nothing leads to; look first with --dry-run"),
+    "drop-partition": (_MAINTAINING, "take away all rows of partitions"),
+}

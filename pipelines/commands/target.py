@@ -1,0 +1,102 @@
+"""Which table a command is about: the flags all table commands share, and the table they name."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError
+from penstock.pipelines.commands.arguments import Given
+from penstock.pipelines.spec.actions import Flag
+from penstock.pipelines.spec.pairs import pairs
+
+if TYPE_CHECKING:
+    from penstock.table.catalog import Catalog
+    from penstock.table.handle import Table
+
+JSON = Flag("json", "answer as JSON", "bool")
+WAREHOUSE = (
+    Flag("warehouse", "folder or URL of the warehouse; short for --catalog-conf warehouse=...", metavar="PATH"),
+    Flag("catalog-conf", "option of the catalog; repeat", "pairs", "K=V"),
+    JSON,
+)
+DATABASE = Flag("database", "database of the warehouse", metavar="NAME", required=True)
+ON_TABLE = (*WAREHOUSE, DATABASE, Flag("table", "table of the database", metavar="NAME", required=True))
+PARTITION = Flag("partition", "a partition, by all or some of its columns; repeat", "text", "K=V,K2=V2")
+NEEDED_PARTITION = Flag("partition", PARTITION.help, "text", PARTITION.metavar, required=True)
+
+
+def catalog_of(given: Given) -> Catalog:
+    from penstock.table.catalog import Catalog
+
+    options = pairs(given.get("catalog-conf", ()))
+    named = options.pop("warehouse", None)
+    warehouse = text(given, "warehouse") or named
+    if warehouse is None:
+        raise ConfigError("which warehouse?", hint="--warehouse PATH")
+    return Catalog(warehouse, options)
+
+
+def table_of(given: Given) -> Table:
+    """`--table orders`; `orders$branch_b` names a branch of it."""
+    from penstock.table.handle import Table
+
+    name = f"{needed(given, 'database')}.{needed(given, 'table')}"
+    table = catalog_of(given).table(name)
+    if not isinstance(table, Table):
+        raise ConfigError(f"{name} is a system table", hint="it can be read, not changed")
+    return table
+
+
+def text(given: Given, flag: str) -> str | None:
+    return given[flag][-1] if flag in given else None
+
+
+def needed(given: Given, flag: str) -> str:
+    found = text(given, flag)
+    if found is None:
+        raise ConfigError(f"--{flag} is needed")
+    return found
+
+
+def yes(given: Given, flag: str) -> bool:
+    return (text(given, flag) or "false").lower() == "true"
+
+
+def number(given: Given, flag: str) -> int | None:
+    found = text(given, flag)
+    if found is None:
+        return None
+    try:
+        return int(found)
+    except ValueError as reason:
+        raise ConfigError(f"--{flag} {found!r} is not a whole number") from reason
+
+
+def moment(given: Given, flag: str) -> datetime | None:
+    """`2026-01-31 12:00:00` in this machine's zone, or with an offset of its own; or epoch milliseconds."""
+    found = text(given, flag)
+    if found is None:
+        return None
+    try:
+        return datetime.fromtimestamp(int(found) / 1000).astimezone() if found.isdigit() else _zoned(found)
+    except ValueError as reason:
+        raise ConfigError(f"--{flag} {found!r} is not a time", hint="write it as 2026-01-31 12:00:00") from reason
+
+
+def _zoned(written: str) -> datetime:
+    return datetime.fromisoformat(written).astimezone()
+
+
+def millis(given: Given, flag: str) -> int | None:
+    """A span of time: `7 d`, `30 min`; Java's ISO form (`P7D`, `PT30M`) is not taken."""
+    from penstock.table.schema.options import parse_duration
+
+    found = text(given, flag)
+    return None if found is None else parse_duration(found)
+
+
+def partitions(given: Given) -> list[dict[str, object]]:
+    """Each `--partition k=v,k2=v2` as a mapping; several in one flag are parted by `;`."""
+    specs = [one for written in given.get("partition", ()) for one in written.split(";") if one.strip()]
+    return [dict(pairs(part for part in one.split(",") if part.strip())) for one in specs]

@@ -1,0 +1,199 @@
+"""Commands on tables: Paimon's names and flags, run on real tables."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.pipelines.commands.main import main
+from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
+from tests.invariants import check_invariants
+
+ROOT = Path(__file__).resolve().parents[3]
+COLUMNS = [("dt", "STRING NOT NULL"), ("id", "INT NOT NULL"), ("v", "STRING"), ("price", "DECIMAL(10, 2)")]
+
+
+class Shop:
+    """A warehouse with one table of three commits, and its command line."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.warehouse, self._capsys = str(folder), capsys
+        self.catalog = penstock.Catalog(self.warehouse)
+        self.catalog.create_database("shop")
+        self.make("orders")
+
+    def make(self, name: str, commits: int = 3) -> None:
+        made = self.catalog.create_table(
+            f"shop.{name}", COLUMNS, ["dt", "id"], ["dt"], {"bucket": "1", "write-only": "true"}, "what was ordered"
+        )
+        for number in range(1, commits + 1):
+            with made.writer(commit_user="etl") as writer:
+                writer.write(self.rows(number))
+                writer.commit(number)
+
+    @staticmethod
+    def rows(number: int) -> Any:
+        import pyarrow as pa
+
+        return pa.table({"dt": ["a", "b"], "id": [number, number], "v": [f"a{number}", f"b{number}"]})
+
+    @property
+    def orders(self) -> penstock.Table:
+        return self.catalog.table("shop.orders")
+
+    def run(self, command: str, *flags: str, table: str | None = "orders", expect: int = 0) -> str:
+        place = ["--warehouse", self.warehouse, "--database", "shop", *(["--table", table] if table else [])]
+        return self.words(command, *place, *flags, expect=expect)
+
+    def words(self, *words: str, expect: int = 0) -> str:
+        code = main(words)
+        said = self._capsys.readouterr()
+        assert code == expect, said.err
+        return said.out if expect == 0 else said.err
+
+    def json(self, command: str, *flags: str, table: str | None = "orders") -> Any:
+        return json.loads(self.run(command, *flags, "--json", table=table))
+
+    def values(self) -> list[str]:
+        return sorted(self.orders.scan(columns=["v"]).to_arrow()["v"].to_pylist())
+
+
+@pytest.fixture
+def shop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shop:
+    return Shop(tmp_path, capsys)
+
+
+@pytest.mark.parametrize("name", TABLE_COMMANDS)
+def test_every_command_tells_its_flags(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([name, "--help"])
+    assert left.value.code == 0
+    said = capsys.readouterr().out
+    assert f"usage: penstock {name}" in said
+    assert "--json" in said
+
+
+def test_snapshots_expire_as_the_flags_say(shop: Shop) -> None:
+    told = shop.json("expire_snapshots", "--retain_max=1", "--retain-min", "1", "--max-deletes=1")
+    assert told["snapshots"] == 1
+    assert shop.run("expire-snapshots", "--retain-max", "1").startswith("expired 1 snapshots")
+    assert [snapshot.id for snapshot in shop.orders.snapshots] == [3]
+    check_invariants(shop.orders)
+
+
+def test_tags_are_made_moved_renamed_and_deleted(shop: Shop) -> None:
+    assert shop.json("create-tag", "--tag-name", "t", "--snapshot", "2") == {"tag": "t", "snapshot": 2}
+    shop.run("create_tag", "--tag_name", "kept", "--time_retained", "7 d")
+    shop.run("create-tag-from-timestamp", "--tag", "first", "--timestamp", "0")
+    shop.run("replace-tag", "--tag-name", "t", "--snapshot", "1")
+    shop.run("rename-tag", "--tag-name", "t", "--target-tag-name", "u")
+    assert shop.orders.tags == {"u": 1, "kept": 3, "first": 1}
+    assert shop.json("expire-tags", "--older-than", "2100-01-01 00:00:00") == {"expired": ["kept"]}
+    assert "there is no tag 'nowhere'" in shop.run("delete-tag", "--tag-name", "u,nowhere", expect=2)
+    shop.run("delete-tag", "--tag-name", "u,first")
+    assert shop.orders.tags == {}
+    assert "watermark 5" in shop.run("create-tag-from-watermark", "--tag", "w", "--watermark", "5", expect=2)
+
+
+def test_a_table_rolls_back_to_a_snapshot_a_tag_or_a_time(shop: Shop) -> None:
+    shop.run("create-tag", "--tag-name", "second", "--snapshot", "2")
+    at = shop.orders.snapshots[0].time_millis
+    assert shop.json("rollback-to", "--version", "second") == {"snapshot": 2}
+    assert shop.values() == ["a1", "a2", "b1", "b2"]
+    assert shop.json("rollback-to-timestamp", "--timestamp", str(at)) == {"snapshot": 1}
+    assert "snapshot 9 does not exist" in shop.run("rollback-to", "--version", "9", expect=2)
+    check_invariants(shop.orders)
+
+
+def test_a_branch_begins_at_a_tag_and_comes_home(shop: Shop) -> None:
+    shop.run("create-tag", "--tag-name", "base", "--snapshot", "1")
+    shop.run("create-branch", "--branch-name", "dev", "--tag-name", "base")
+    assert not shop.json("create-branch", "--branch-name", "dev", "--ignore-if-exists")["created"]
+    shop.run("compact", table="orders$branch_dev")
+    assert shop.json("fast-forward", "--branch-name", "dev")["snapshot"] == 2
+    assert shop.values() == ["a1", "b1"]
+    shop.run("delete-branch", "--branch-name", "dev")
+    assert shop.orders.branches == []
+
+
+def test_consumers_are_put_back_and_forgotten(shop: Shop) -> None:
+    for name in ("one", "two"):
+        shop.run("reset-consumer", "--consumer-id", name, "--next-snapshot", "2")
+    assert shop.json("clear-consumers", "--excluding-consumers", "t.*") == {"cleared": ["one"]}
+    shop.run("reset-consumer", "--consumer-id", "two")
+    assert shop.orders.consumers == {}
+
+
+def test_orphans_of_all_tables_are_listed_before_they_go(shop: Shop) -> None:
+    shop.make("more")
+    lost = [Path(shop.warehouse) / "shop.db" / name / "dt=a/bucket-0/data-x-0.parquet" for name in ("orders", "more")]
+    for path in lost:
+        path.write_bytes(b"lost")
+    late = ["--older-than", "2100-01-01 00:00:00"]
+    assert shop.run("remove-orphan-files", table=None).startswith("0 orphan files")
+    told = shop.json("remove-orphan-files", *late, "--dry-run", table=None)
+    assert (told["files"], told["deleted"]) == (2, False)
+    assert shop.json("remove-orphan-files", *late)["files"] == 1
+    assert [path.exists() for path in lost] == [False, True]
+
+
+def test_partitions_are_dropped_by_name(shop: Shop) -> None:
+    shop.run("drop-partition", "--partition", "dt=a")
+    assert shop.values() == ["b1", "b2", "b3"]
+    assert "--partition is needed" in shop.run("drop-partition", expect=2)
+    assert "no partition column" in shop.run("drop-partition", "--partition", "x=1", expect=2)
+
+
+def test_one_partition_or_a_whole_database_is_compacted(shop: Shop) -> None:
+    shop.make("more")
+    assert shop.json("compact", "--partition", "dt=a") == {"snapshots": [4]}
+    levels = {
+        entry["level"]
+        for entry in json.loads(shop.words("show", f"{shop.warehouse}/shop.db/orders", "--json"))["levels"]
+    }
+    assert levels == {0, 5}
+    told = json.loads(
+        shop.words("compact-database", "--warehouse", shop.warehouse, "--including-tables", r"shop\..*", "--json")
+    )
+    assert told == {"tables": {"shop.more": [4], "shop.orders": [5]}}
+    assert shop.run("compact") == "nothing to compact\n"
+    assert "full or minor" in shop.run("compact", "--compact-strategy", "huge", expect=2)
+    check_invariants(shop.orders)
+
+
+def test_a_warehouse_shows_its_tables(shop: Shop) -> None:
+    told = shop.words("tables", shop.warehouse)
+    assert "shop.orders" in told
+    [table] = json.loads(shop.words("tables", "--warehouse", shop.warehouse, "--json"))["tables"]
+    assert (table["rows"], table["snapshot"], table["keys"]) == (6, 3, "dt, id")
+
+
+def test_a_table_shows_columns_options_snapshots_and_files(shop: Shop) -> None:
+    shop.run("create-tag", "--tag-name", "t")
+    told = shop.words("show", "shop.orders", "--warehouse", shop.warehouse)
+    for part in ("DECIMAL(10, 2)", "write-only", "what was ordered", "APPEND", "level", "tags"):
+        assert part in told
+    facts = json.loads(shop.words("show", "shop.orders", "--warehouse", shop.warehouse, "--json", "--snapshots", "2"))
+    assert [snapshot["snapshot"] for snapshot in facts["snapshots"]] == [2, 3]
+    assert facts["levels"][0]["files"] == 6
+    assert facts["tags"] == {"t": 3}
+
+
+def test_an_error_is_told_as_json_and_its_class_sets_the_exit_code(shop: Shop) -> None:
+    told = json.loads(shop.run("compact", "--json", table="nowhere", expect=2))
+    assert told["error"] == "TableMissing"
+    assert told["message"] == "there is no table"
+    (Path(shop.warehouse) / "shop.db/orders/snapshot/snapshot-3").write_text("{")
+    assert "error:" in shop.run("compact", expect=6)
+
+
+def test_the_command_runs_as_a_process(shop: Shop) -> None:
+    words = ["-m", "penstock.pipelines.commands.main", "show", "shop.orders", "--warehouse", shop.warehouse, "--json"]
+    done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["table"] == "shop.orders"

@@ -13,10 +13,11 @@ from penstock.table.meta.store import TableStore
 KeepManifest = Callable[[ManifestFile], bool]
 
 
-def _read(store: TableStore, name: str, snapshot: Snapshot) -> bytes:
+def _read(store: TableStore, name: str, snapshot: Snapshot, size: int | None = None) -> bytes:
+    """`size` is what the metadata says of it: a container cut between two blocks would pass for a shorter one."""
     path = store.paths.manifest(name)
     try:
-        return store.storage.read(path)
+        data = store.storage.read(path)
     except FileNotFoundError as reason:
         raise TableCorrupt(
             "a manifest is missing",
@@ -25,14 +26,27 @@ def _read(store: TableStore, name: str, snapshot: Snapshot) -> bytes:
             snapshot=snapshot.id,
             hint="the snapshot may have expired while it was read; read a newer one, or protect it by a tag",
         ) from reason
+    if size is not None and len(data) != size:
+        raise TableCorrupt(
+            f"a manifest has {len(data)} bytes and should have {size}",
+            table=store.name,
+            file=path,
+            snapshot=snapshot.id,
+        )
+    return data
+
+
+def _manifests(store: TableStore, name: str, snapshot: Snapshot, size: int | None) -> list[ManifestFile]:
+    data = _read(store, name, snapshot, size)
+    return read_manifest_list(data, store.paths.manifest(name), table=store.name, snapshot=snapshot.id)
 
 
 def base_manifests(store: TableStore, snapshot: Snapshot) -> list[ManifestFile]:
-    return read_manifest_list(_read(store, snapshot.base_manifest_list, snapshot), snapshot.base_manifest_list)
+    return _manifests(store, snapshot.base_manifest_list, snapshot, snapshot.base_manifest_list_size)
 
 
 def delta_manifests(store: TableStore, snapshot: Snapshot) -> list[ManifestFile]:
-    return read_manifest_list(_read(store, snapshot.delta_manifest_list, snapshot), snapshot.delta_manifest_list)
+    return _manifests(store, snapshot.delta_manifest_list, snapshot, snapshot.delta_manifest_list_size)
 
 
 def all_manifests(store: TableStore, snapshot: Snapshot) -> list[ManifestFile]:
@@ -41,13 +55,14 @@ def all_manifests(store: TableStore, snapshot: Snapshot) -> list[ManifestFile]:
 
 def changelog_manifests(store: TableStore, snapshot: Snapshot) -> list[ManifestFile]:
     name = snapshot.changelog_manifest_list
-    return read_manifest_list(_read(store, name, snapshot), name) if name else []
+    return _manifests(store, name, snapshot, snapshot.changelog_manifest_list_size) if name else []
 
 
 def manifest_entries(store: TableStore, manifest: ManifestFile, snapshot: Snapshot) -> list[ManifestEntry]:
     entries = store.cache.get(manifest.name)
     if entries is None:
-        entries = read_manifest(_read(store, manifest.name, snapshot), manifest.name)
+        data, path = _read(store, manifest.name, snapshot, manifest.size), store.paths.manifest(manifest.name)
+        entries = read_manifest(data, path, table=store.name, snapshot=snapshot.id)
         store.cache.put(manifest.name, entries)
     return entries
 
@@ -101,7 +116,10 @@ def changelog_entries(store: TableStore, snapshot: Snapshot) -> list[ManifestEnt
 
 def index_entries(store: TableStore, snapshot: Snapshot) -> list[IndexEntry]:
     name = snapshot.index_manifest
-    return read_index_manifest(_read(store, name, snapshot), name) if name else []
+    if not name:
+        return []
+    data = _read(store, name, snapshot)
+    return read_index_manifest(data, store.paths.manifest(name), table=store.name, snapshot=snapshot.id)
 
 
 def added_between(store: TableStore, base: int, latest: Snapshot) -> Iterator[tuple[str, int, ManifestEntry]]:

@@ -47,4 +47,7 @@ interop: prepare ## ours against Java Paimon and pypaimon, both ways
 chaos: prepare ## processes killed, networks cut
 	@$(PY) -m pytest -q tests/chaos
 
-.PHONY: help env lock format check prepare test interop chaos
+demo: env ## a small shop's changes through a pipeline into tables, on this machine alone
+	@PYTHONPATH=.build $(PY) -W ignore -m penstock.pipelines.commands.main demo
+
+.PHONY: demo help env lock format check prepare test interop chaos

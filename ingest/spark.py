@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import pickle
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -20,19 +21,16 @@ from penstock.ingest.carried import carrying
 from penstock.ingest.ranges import NO_LIMIT, Limit, Offsets
 
 FORMAT = "penstock-changes"
-STREAM = "stream"  # the option that holds the pickled stream
+COLUMNS, STREAM = "columns", "stream"  # the options: the schema as DDL, the pickled stream
 
 
 class RangeStream(Protocol):
     """What is read: pickled into the query once, asked in the planner, read from in tasks.
 
-    `read` yields batches of exactly the schema that `columns` names as Spark's DDL.
+    `read` yields batches of exactly the schema that the option `columns` names as Spark's DDL.
     """
 
     limit: Limit
-
-    @property
-    def columns(self) -> str: ...
 
     def initial_offsets(self) -> Offsets: ...
 
@@ -64,16 +62,22 @@ class ChangesDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        return _stream(self.options).columns
+        return str(self.options[COLUMNS])
 
     def streamReader(self, schema: Any) -> ChangesReader:  # noqa: N802
-        return ChangesReader(_stream(self.options))
+        return ChangesReader(str(self.options[STREAM]))
 
 
 class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, stream: RangeStream) -> None:
-        self._stream = stream
+    def __init__(self, packed_stream: str) -> None:
+        # Spark makes readers in processes that only ask for their class: the stream is unpacked when it is needed.
+        self._packed = packed_stream
         self._until: Offsets | None = None
+
+    @cached_property
+    def _stream(self) -> RangeStream:
+        stream: RangeStream = pickle.loads(base64.b64decode(self._packed))  # noqa: S301  our own text
+        return stream
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         with carrying():
@@ -102,8 +106,3 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         self._stream.close()
-
-
-def _stream(options: Any) -> RangeStream:
-    stream: RangeStream = pickle.loads(base64.b64decode(options[STREAM]))  # noqa: S301  our own text
-    return stream

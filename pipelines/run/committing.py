@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from penstock.pipelines.run.identity import BatchIdentity, check_checkpoint
-from penstock.pipelines.run.tables import Warehouse
+from penstock.pipelines.run.tables import Version, Warehouse
 from penstock.table.commit.committer import Committed, Committer
 from penstock.table.layout import Layout
 from penstock.table.meta.entries import CommitMessage
@@ -33,8 +33,8 @@ class Commits:
         identity: BatchIdentity,
         messages: Mapping[str, Sequence[CommitMessage]],
         watermarks: Mapping[str, int],
-    ) -> dict[str, int]:
-        """Make the batch visible, table by table; the schema version that each table has afterwards.
+    ) -> dict[str, Version]:
+        """Make the batch visible, table by table; the version that each table has afterwards.
 
         Called again for the same batch it commits only to the tables that lack it. Dies between two tables: the
         batch is replayed, and those that have it skip it. The first error is raised after all tables were tried.
@@ -48,18 +48,18 @@ class Commits:
 
     def _commit(
         self, store: TableStore, identity: BatchIdentity, messages: Sequence[CommitMessage], watermark: int | None
-    ) -> int:
+    ) -> Version:
         committer = Committer(store, identity.user)
         if identity.is_in(committer.committed(identity.number), store.name):
             log.info("event=batch_already_committed table=%s batch=%d", store.name, identity.number)
             discard(store, messages)
-            return store.schema().id
+            return Version.of(store)
         if store.name not in self._checked:
             check_checkpoint(store, identity, accept_replay=self.accept_replay)
             self._checked.add(store.name)
         done = committer.commit(messages, identity.number, watermark=watermark, properties=identity.properties)
         self._tell(store, identity, done)
-        return store.schema().id
+        return Version.of(store)
 
     def _tell(self, store: TableStore, identity: BatchIdentity, done: Committed) -> None:
         if done.lost_compaction is not None:

@@ -92,7 +92,7 @@ def _wrapped(home: Path) -> Path:
     """A Java home whose `java` leaves the missing module out of its arguments."""
     java = home / "bin" / "java"
     text = _WRAPPER.format(java=java, module=VECTOR_MODULE)
-    wrapped = _cache() / "java" / hashlib.sha256(text.encode()).hexdigest()[:12]
+    wrapped = cache_folder() / "java" / hashlib.sha256(text.encode()).hexdigest()[:12]
     script = wrapped / "bin" / "java"
     if not script.exists():
         script.parent.mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,8 @@ def _wrapped(home: Path) -> Path:
     return wrapped
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
+    """The user's own, or one in the temporary folder where that cannot be made."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
     try:
         root.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,8 @@ from penstock.errors import PenstockError
 from penstock.ingest.carried import recovered
 from penstock.ingest.decoding import ChangeSource
 from penstock.ingest.ranges import NO_LIMIT, Limit
-from penstock.ingest.spark import FORMAT, STREAM, ChangesDataSource, packed
+from penstock.ingest.spark import COLUMNS, FORMAT, STREAM, ChangesDataSource, packed
+from penstock.pipelines.run import blobs
 from penstock.pipelines.run.committing import Commits
 from penstock.pipelines.run.reading import BadPolicy, Reading
 from penstock.pipelines.run.shaping import Shaping
@@ -115,7 +116,8 @@ class Running:
 
     def _started(self, sink: Sink) -> StreamingQuery:
         self.session.dataSource.register(ChangesDataSource)
-        stream = self.session.readStream.format(FORMAT).option(STREAM, packed(sink.reading)).load()
+        options = {COLUMNS: blobs.COLUMNS, STREAM: packed(sink.reading)}
+        stream = self.session.readStream.format(FORMAT).options(**options).load()
         writer = stream.writeStream.queryName(self.job.name).option("checkpointLocation", self.job.checkpoint)
         return writer.trigger(**self._trigger()).foreachBatch(sink).start()
 

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import pickle
-import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import pyarrow as pa
 
-from penstock.errors import DecodeError
+from penstock.errors import DecodeError, PenstockError
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions
 from penstock.ingest.decoding import ChangeSource, Chunk
 from penstock.ingest.fetched import Fetched
 from penstock.ingest.ranges import NO_LIMIT, Limit, Offsets, Range, grouped
-from penstock.pipelines.run.blobs import COLUMNS, NO_TABLE, Blob, Window, as_batch, pieces
+from penstock.pipelines.run.blobs import NO_TABLE, Blob, Window, as_batch, pieces
 from penstock.pipelines.run.reports import BadRecords, RangeReport
+from penstock.pipelines.run.routing import Router
 from penstock.pipelines.run.shaping import Seen, Shaping
 from penstock.pipelines.run.tables import Versions, Warehouse, known_versions
-from penstock.table.layout import BucketMode, Layout
-from penstock.table.route import route
+from penstock.table.layout import Layout
 
 BadPolicy = Literal["fail", "skip", "dead-letter"]
 BLOBS_A_BATCH = 64  # rows of the fixed schema handed to Spark at a time
@@ -48,7 +47,6 @@ class Reading:
     writers: int
     limit: Limit = NO_LIMIT
     on_bad: BadPolicy = "fail"
-    columns: str = field(default=COLUMNS, init=False)
 
     def initial_offsets(self) -> Offsets:
         return self.source.initial_offsets()
@@ -72,7 +70,9 @@ class Reading:
             yield from RangeReader(self, share, range_, None if number else share.span).blobs(options)
 
     def _options(self, share: Share) -> DecodeOptions:
-        known = {table: self.warehouse.layout(table, version).schema for table, version in share.versions.items()}
+        known = {
+            table: self.warehouse.layout(table, version.schema).schema for table, version in share.versions.items()
+        }
         return self.shaping.decode_options(known)
 
     def close(self) -> None:
@@ -88,15 +88,27 @@ class RangeReader:
         self._report = RangeReport(range_, span)
         self._drifted: set[str] = set()
         self._position = 0
+        self._routers: dict[str, Router] = {}
 
     def blobs(self, options: DecodeOptions) -> Iterator[pa.RecordBatch]:
-        for chunk in self._reading.source.chunks(self._range, options):
-            self._take(chunk)
-            if self._window.is_full:
-                yield from self._flushed()
-        yield from self._flushed()
-        report = Blob(NO_TABLE, 0, b"", 0, self._range.number, 1, pickle.dumps(self._report))
-        yield as_batch(self._range.number, self._position, [report])
+        """Blobs, and the report last. An error that no second attempt would mend takes the place of the report, so that
+        Spark does not try four times."""
+        try:
+            for chunk in self._reading.source.chunks(self._range, options):
+                self._take(chunk)
+                if self._window.is_full:
+                    yield from self._flushed()
+            yield from self._flushed()
+        except PenstockError as error:
+            if error.retryable:
+                raise
+            yield self._told(error)
+        else:
+            yield self._told(self._report)
+
+    def _told(self, content: RangeReport | PenstockError) -> pa.RecordBatch:
+        blob = Blob(NO_TABLE, 0, b"", 0, self._range.number, 1, pickle.dumps(content))
+        return as_batch(self._range.number, self._position, [blob])
 
     def _take(self, chunk: Chunk) -> None:
         report, decoded = self._report, chunk.decoded
@@ -152,7 +164,7 @@ class RangeReader:
 
     def _layout(self, table: str) -> Layout | None:
         version = self._share.versions.get(table)
-        return None if version is None else self._reading.warehouse.layout(table, version)
+        return None if version is None else self._reading.warehouse.layout(table, version.schema)
 
     def _flushed(self) -> Iterator[pa.RecordBatch]:
         held: list[Blob] = []
@@ -173,20 +185,18 @@ class RangeReader:
 
     def _routed(self) -> Iterator[Blob]:
         for table, batch, kinds in self._window.drain():
-            layout = self._layout(table)
-            assert layout is not None, "rows are held of known tables only"
-            schema_id = layout.schema.id
-            for part in route(layout, batch):
+            router = self._router(table)
+            for part in router.parts(batch, self._range.number):
                 whole = len(part.rows) == batch.num_rows
                 rows = batch if whole else batch.take(pa.array(part.rows))
-                own_kinds = kinds if whole else kinds[part.rows]
-                for count, data in pieces(rows, own_kinds, table):
-                    writer = self._writer(table, layout, part.partition, part.bucket)
-                    yield Blob(table, schema_id, part.partition, part.bucket, writer, count, data)
+                for count, data in pieces(rows, kinds if whole else kinds[part.rows], table):
+                    schema_id = router.layout.schema.id
+                    yield Blob(table, schema_id, part.partition, part.bucket, part.writer, count, data)
 
-    def _writer(self, table: str, layout: Layout, partition: bytes, bucket: int) -> int:
-        """Neighbouring buckets go to neighbouring writers; tables of one bucket are spread by their names."""
-        salt = zlib.crc32(partition, zlib.crc32(table.encode()))
-        if layout.mode is BucketMode.UNAWARE:  # no key, no order to keep: any writer will do
-            salt += self._range.number
-        return (salt + bucket) % self._reading.writers
+    def _router(self, table: str) -> Router:
+        found = self._routers.get(table)
+        if found is None:
+            reading = self._reading
+            found = Router(reading.warehouse, table, self._share.versions[table], reading.writers)
+            self._routers[table] = found
+        return found

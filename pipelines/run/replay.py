@@ -20,7 +20,7 @@ from penstock.pipelines.run.committing import discard
 from penstock.pipelines.run.reading import Reading, Share
 from penstock.pipelines.run.reports import BatchReport, RangeReport
 from penstock.pipelines.run.shaping import Seen
-from penstock.pipelines.run.tables import Targets
+from penstock.pipelines.run.tables import Targets, Version
 from penstock.pipelines.run.writing import Written
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ class Replay:
             known = self.targets.versions.get(table)
             current = None if known is None else self.reading.warehouse.store(table).schema()
             schema = self.reading.shaping.evolved(table, current, found)
-            log.info("event=schema_evolved table=%s from=%s to=%d", table, known, schema.id)
-            versions[table] = schema.id
+            log.info("event=schema_evolved table=%s from=%s to=%d", table, current and current.id, schema.id)
+            versions[table] = Version(schema.id, known.snapshot if known else 0)
         self.targets.put(versions)
 
     def _rows(self, session: SparkSession, reports: list[RangeReport], only: frozenset[str]) -> DataFrame:

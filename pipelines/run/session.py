@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import penstock
 from penstock.errors import ConfigError
+from penstock.pipelines.run.class_archive import use_flags
 from penstock.pipelines.run.java import java_home
 
 if TYPE_CHECKING:
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
 PACKAGE_FOLDERS = ("ingest", "formats", "schema_evolution", "table", "pipelines")
 DAEMON = "penstock.pipelines.run.daemon"
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+LOG_FLAG = f"-Dlog4j2.configurationFile=file:{LOG_SETTINGS}"
 TASK_ATTEMPTS = 4
 
 # A JVM that moves blobs has no hot code of its own: the second compiler and code generation cost more than they give.
-_JVM_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+JVM_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -65,7 +67,7 @@ def open_session(
 
 def session_settings(master: str, settings: Mapping[str, str]) -> dict[str, str]:
     ours = dict(_SETTINGS)
-    ours["spark.driver.extraJavaOptions"] = f"{_JVM_FLAGS} -Dlog4j2.configurationFile=file:{LOG_SETTINGS}"
+    ours["spark.driver.extraJavaOptions"] = " ".join(filter(None, [JVM_FLAGS, use_flags(), LOG_FLAG]))
     if is_local(master):
         # Nobody else has to reach this driver; a host name that does not resolve must not stop it.
         ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}

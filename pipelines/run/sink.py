@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.pipelines.run.committing import Commits
+from penstock.pipelines.run.committing import Commits, discard
 from penstock.pipelines.run.identity import BatchIdentity
 from penstock.pipelines.run.reading import Reading
 from penstock.pipelines.run.replay import Replay
@@ -75,6 +75,11 @@ class Sink:
         rows = (
             batch.repartitionById(self.reading.writers, "writer")
             .sortWithinPartitions("table", "partition", "bucket", "range", "position")
-            .mapInArrow(write_task(self.reading.warehouse), COLUMNS)
+            .mapInArrow(write_task(self.reading.warehouse, self.targets.versions, self.reading.writers), COLUMNS)
         )
-        return Written.of(rows.toArrow())
+        written = Written.of(rows.toArrow())
+        if written.failures:
+            for table, messages in written.messages.items():
+                discard(self.reading.warehouse.store(table), messages)
+            raise written.failures[0]
+        return written

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from penstock.ingest.references import resolve
 from penstock.table.layout import Layout
@@ -23,9 +23,21 @@ from penstock.table.storage.ambient import Ambient
 from penstock.table.storage.base import Storage
 from penstock.table.storage.open import open_storage
 
-Versions: TypeAlias = dict[str, int]  # table -> schema id
-
 FILE = "tables.json"
+
+
+class Version(NamedTuple):
+    """What a batch stands on: ids of the schema and of the snapshot, 0 where there is no snapshot."""
+
+    schema: int
+    snapshot: int = 0
+
+    @classmethod
+    def of(cls, store: TableStore) -> Version:
+        return cls(store.schema().id, store.snapshots.latest_id() or 0)
+
+
+Versions: TypeAlias = dict[str, Version]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +106,9 @@ class Targets:
     def load(self, names: Iterable[str]) -> None:
         """Look up those of the tables that exist."""
 
-        def version(name: str) -> tuple[str, int] | None:
+        def version(name: str) -> tuple[str, Version] | None:
             try:
-                return name, self.warehouse.store(name).schema().id
+                return name, Version.of(self.warehouse.store(name))
             except TableMissing:
                 return None
 
@@ -104,7 +116,7 @@ class Targets:
             self.versions = dict(filter(None, pool.map(version, names)))
         self._save()
 
-    def put(self, versions: Mapping[str, int]) -> None:
+    def put(self, versions: Mapping[str, Version]) -> None:
         if any(self.versions.get(table) != version for table, version in versions.items()):
             self.versions.update(versions)
             self._save()
@@ -117,5 +129,5 @@ class Targets:
 
 def known_versions(folder: str) -> Versions:
     """What the driver wrote last; the planner's side."""
-    versions: Versions = json.loads((Path(folder) / FILE).read_text())
-    return versions
+    found = json.loads((Path(folder) / FILE).read_text())
+    return {table: Version(*version) for table, version in found.items()}

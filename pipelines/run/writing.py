@@ -3,34 +3,40 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.errors import PenstockError
 from penstock.ingest.carried import carrying
 from penstock.pipelines.run.blobs import NO_TABLE, unpacked
 from penstock.pipelines.run.reports import RangeReport
-from penstock.pipelines.run.tables import Warehouse
-from penstock.table.layout import Layout
+from penstock.pipelines.run.routing import UNASSIGNED, own_number, state_at
+from penstock.pipelines.run.tables import Version, Versions, Warehouse
+from penstock.table.layout import BucketMode
 from penstock.table.meta.entries import CommitMessage
+from penstock.table.route import key_hashes, slices
 from penstock.table.schema.options import Options
 from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.write.assigner import Assigner
 from penstock.table.write.bucket_writer import BucketWriter
-from penstock.table.write.state import TableState
 
 COLUMNS = "table string, body binary"
 SCHEMA = pa.schema([("table", pa.string()), ("body", pa.binary())])
 
 
-def write_task(warehouse: Warehouse) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def write_task(
+    warehouse: Warehouse, versions: Versions, writers: int
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function of `mapInArrow`: rows come sorted by table, partition, bucket, range, position."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)
         with carrying():
-            for table, body in Writing(warehouse).bodies(batches):
+            for table, content in Writing(warehouse, versions, writers).results(batches):
+                body = content if isinstance(content, bytes) else pickle.dumps(content)
                 yield pa.RecordBatch.from_arrays(
                     [pa.array([table], pa.string()), pa.array([body], pa.binary())], schema=SCHEMA
                 )
@@ -40,89 +46,125 @@ def write_task(warehouse: Warehouse) -> Callable[[Iterator[pa.RecordBatch]], Ite
 
 @dataclass(slots=True)
 class Writing:
-    """Goes through a task's blobs, one bucket open at a time. Dies half way: its files are orphans."""
+    """Goes through a task's blobs, holding one bucket at a time, or one partition where buckets are dynamic.
+
+    Dies half way: its files are orphans. An error that no second attempt would mend is handed on as a result, so that
+    Spark does not try four times.
+    """
 
     warehouse: Warehouse
+    versions: Versions
+    writers: int
     _table: TableWriting | None = None
 
-    def bodies(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, bytes]]:
-        for batch in batches:
-            tables, versions, partitions, buckets, blobs = (
-                batch.column(name) for name in ("table", "schema_id", "partition", "bucket", "blob")
-            )
-            for row in range(batch.num_rows):
-                table = tables[row].as_py()
-                if table == NO_TABLE:
-                    yield table, blobs[row].as_py()
-                    continue
-                yield from self._left(table, partitions[row].as_py(), buckets[row].as_py())
-                if self._table is None:
-                    self._table = TableWriting(self.warehouse, table)
-                place = (partitions[row].as_py(), buckets[row].as_py())
-                self._table.write(*place, versions[row].as_py(), blobs[row].as_buffer())
-        yield from self._left(None, b"", 0)
+    def results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, bytes | CommitMessage | PenstockError]]:
+        try:
+            for batch in batches:
+                yield from self._batch(batch)
+            yield from self._left(None, b"", 0)
+        except PenstockError as error:
+            if error.retryable:
+                raise
+            yield NO_TABLE, error
 
-    def _left(self, table: str | None, partition: bytes, bucket: int) -> Iterator[tuple[str, bytes]]:
-        """The message of the bucket that is done when the next blob is of another."""
+    def _batch(self, batch: pa.RecordBatch) -> Iterator[tuple[str, bytes | CommitMessage]]:
+        tables, partitions, buckets, writers, blobs = (
+            batch.column(name) for name in ("table", "partition", "bucket", "writer", "blob")
+        )
+        for row in range(batch.num_rows):
+            table = tables[row].as_py()
+            if table == NO_TABLE:
+                yield table, blobs[row].as_py()
+                continue
+            partition, bucket = partitions[row].as_py(), buckets[row].as_py()
+            yield from self._left(table, partition, bucket)
+            if self._table is None:
+                own = own_number(table, writers[row].as_py(), self.writers)
+                self._table = TableWriting(self.warehouse, table, self.versions[table], own, self.writers)
+            self._table.write(partition, bucket, blobs[row].as_buffer())
+
+    def _left(self, table: str | None, partition: bytes, bucket: int) -> Iterator[tuple[str, CommitMessage]]:
+        """The messages of the buckets that are done when the next blob is of another."""
         now = self._table
-        if now is None or (now.name, now.place) == (table, (partition, bucket)):
+        if now is None:
             return
-        message = now.finish()
-        if message is not None:
-            yield now.name, pickle.dumps(message)
+        if now.name != table or not now.goes_on(partition, bucket):
+            for message in now.finish():
+                yield now.name, message
         if now.name != table:
             self._table = None
 
 
 class TableWriting:
-    """One table's buckets in one task, at the snapshot that was newest when the task came to it."""
+    """One table's buckets in one task, at the version the batch stands on."""
 
-    def __init__(self, warehouse: Warehouse, name: str) -> None:
+    def __init__(self, warehouse: Warehouse, name: str, version: Version, own: int, writers: int) -> None:
         self.name = name
-        self.place: tuple[bytes, int] | None = None
-        self._warehouse = warehouse
         self._store = warehouse.store(name)
-        self._state = TableState(self._store, self._store.snapshots.latest())
-        self._writer: BucketWriter | None = None
-        self._layout: Layout | None = None
-        self._budget = 0
+        self._layout = warehouse.layout(name, version.schema)
+        self._arrow = arrow_schema(self._layout.schema.fields)
+        self._state = state_at(warehouse, name, version)
+        self._budget = Options(self._layout.schema.options).size("write-buffer-size", 256 << 20)
+        self._buckets: dict[int, BucketWriter] = {}
+        self._partition = b""
+        self._assigner: Assigner | None = None
+        if self._layout.mode is BucketMode.DYNAMIC:
+            self._assigner = Assigner(self._store, self._layout, self._state, own, writers)
 
-    def write(self, partition: bytes, bucket: int, version: int, data: pa.Buffer) -> None:
-        if self._writer is None or self._layout is None:
-            self._layout = self._warehouse.layout(self.name, version)
-            self._writer = self._opened(self._layout, partition, bucket)
-            self.place = (partition, bucket)
-        batch, kinds = unpacked(data, arrow_schema(self._layout.schema.fields))
-        self._writer.write(batch, kinds.astype(np.int8))
-        if self._writer.held_bytes > self._budget:
-            self._writer.flush()
+    def goes_on(self, partition: bytes, bucket: int) -> bool:
+        """Whether rows of this bucket join what is open."""
+        same = partition == self._partition
+        return not self._buckets or (same and (self._assigner is not None or bucket in self._buckets))
 
-    def finish(self) -> CommitMessage | None:
-        writer, self._writer, self.place = self._writer, None, None
-        return None if writer is None else writer.prepare()
+    def write(self, partition: bytes, bucket: int, data: pa.Buffer) -> None:
+        batch, kinds = unpacked(data, self._arrow)
+        self._partition = partition
+        numbers = kinds.astype(np.int8)
+        if bucket != UNASSIGNED or self._assigner is None:
+            self._bucket(bucket).write(batch, numbers)
+        else:
+            hashes = key_hashes(self._layout, batch, self._layout.schema.trimmed_primary_keys)
+            buckets = self._assigner.assign_partition(partition, hashes)
+            for part in slices([partition], np.zeros(len(hashes), np.int64), buckets):
+                self._bucket(part.bucket).write(batch.take(pa.array(part.rows)), numbers[part.rows])
+        self._stay_within_budget()
 
-    def _opened(self, layout: Layout, partition: bytes, bucket: int) -> BucketWriter:
-        options = Options(layout.schema.options)
-        self._budget = options.size("write-buffer-size", 256 << 20)
-        state = self._state.bucket(partition, bucket)
-        return BucketWriter.opened(self._store, layout, partition, bucket, state)
+    def finish(self) -> Sequence[CommitMessage]:
+        messages = [writer.prepare() for writer in self._buckets.values()]
+        self._buckets = {}
+        return messages if self._assigner is None else self._assigner.with_index(messages)
+
+    def _bucket(self, bucket: int) -> BucketWriter:
+        writer = self._buckets.get(bucket)
+        if writer is None:
+            state = self._state.bucket(self._partition, bucket)
+            writer = BucketWriter.opened(self._store, self._layout, self._partition, bucket, state)
+            self._buckets[bucket] = writer
+        return writer
+
+    def _stay_within_budget(self) -> None:
+        while sum(writer.held_bytes for writer in self._buckets.values()) > self._budget:
+            max(self._buckets.values(), key=lambda writer: writer.held_bytes).flush()
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a batch's tasks made: commit messages by table, and the reports of its ranges in order."""
+    """What a batch's tasks made: commit messages by table, the reports of its ranges in order, and what went wrong."""
 
     messages: dict[str, list[CommitMessage]] = field(default_factory=dict)
     reports: list[RangeReport] = field(default_factory=list)
+    failures: list[PenstockError] = field(default_factory=list)
 
     @classmethod
     def of(cls, rows: pa.Table) -> Written:
         written = cls()
         for table, body in zip(rows.column("table").to_pylist(), rows.column("body").to_pylist(), strict=True):
-            content = pickle.loads(body)  # noqa: S301  made by our own tasks
-            if table == NO_TABLE:
-                written.reports.append(content)
-            else:
-                written.messages.setdefault(table, []).append(content)
+            match pickle.loads(body):  # noqa: S301  made by our own tasks
+                case PenstockError() as failure:
+                    written.failures.append(failure)
+                case RangeReport() as report:
+                    written.reports.append(report)
+                case CommitMessage() as message:
+                    written.messages.setdefault(table, []).append(message)
         written.reports.sort(key=lambda report: report.range.number)
         return written

@@ -89,6 +89,10 @@ class Assigner:
             out[rows] = self.assign_partition(partition, hashes[rows])
         return out
 
+    def known(self, partition: bytes, hashes: Hashes) -> Buckets:
+        """The bucket of each hash that has one, -1 of the others. Opens nothing."""
+        return self._index(partition).lookup(hashes)
+
     def assign_partition(self, partition: bytes, hashes: Hashes) -> Buckets:
         index = self._index(partition)
         distinct, inverse = np.unique(hashes, return_inverse=True)

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.errors import PositionLost
 from penstock.ingest.carried import recovered
 from penstock.ingest.ranges import Limit, Offsets
-from penstock.ingest.spark import FORMAT, STREAM, ChangesDataSource, packed
+from penstock.ingest.spark import COLUMNS, FORMAT, STREAM, ChangesDataSource, packed
 
 pytestmark = pytest.mark.spark
 
@@ -27,8 +27,6 @@ class Numbers:
     total: int
     limit: Limit
     lost_at: int = -1
-
-    columns = "n bigint, payload binary"
 
     def initial_offsets(self) -> Offsets:
         return {"at": 0}
@@ -63,7 +61,8 @@ def run(spark: SparkSession, numbers: Numbers, checkpoint: Path) -> list[list[in
         batches.append(sorted(row.n for row in batch.select("n").collect()))
 
     spark.dataSource.register(ChangesDataSource)
-    stream = spark.readStream.format(FORMAT).option(STREAM, packed(numbers)).load()
+    options = {COLUMNS: "n bigint, payload binary", STREAM: packed(numbers)}
+    stream = spark.readStream.format(FORMAT).options(**options).load()
     query = (
         stream.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).foreachBatch(take)
     )

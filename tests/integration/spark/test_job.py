@@ -13,6 +13,7 @@ from penstock.errors import DecodeError, PenstockError
 from penstock.pipelines.run import build
 from penstock.pipelines.run.errors import CheckpointMismatch
 from penstock.pipelines.run.job import Running
+from penstock.pipelines.run.reports import BatchReport
 from penstock.pipelines.run.sink import OnBatch
 from penstock.pipelines.run.tables import Warehouse
 from penstock.pipelines.spec.reading import parsed
@@ -127,6 +128,42 @@ def test_a_bad_record_stops_the_job_and_names_its_place(shop: Shop) -> None:
     assert caught.value.facts["place"] == "1.json"
     shop.run(errors={"bad-record": "skip"})
     assert [row["id"] for row in shop.rows("orders")] == [1]
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_dynamic_buckets_keep_a_key_in_one_bucket_over_batches_and_writers(shop: Shop, partitioned: bool) -> None:
+    options = {"bucket": "-1", "dynamic-bucket.target-row-num": "5"}
+    sink = {"table-options": options} | (
+        {"partition-keys": ["q1"], "primary-keys": ["id", "q1"]} if partitioned else {}
+    )
+    for number in range(3):
+        changes = [{"id": key, "name": f"v{number}", "q1": key % 2} for key in range(10 * number, 10 * number + 20)]
+        put(shop.inbox, f"{number}.json", *(change("INSERT", "orders", one) for one in changes))
+        shop.run(sink=sink)
+    rows = shop.rows("orders")
+    assert [row["id"] for row in rows] == list(range(40))
+    assert {row["name"] for row in rows if row["id"] < 10} == {"v0"}
+    assert {row["name"] for row in rows if row["id"] >= 20} == {"v2"}
+    store = shop.table("orders").store
+    latest = store.snapshots.latest()
+    assert latest is not None
+    buckets = {(entry.partition, entry.bucket) for entry in live_entries(store, latest)}
+    assert len(buckets) >= 8
+
+
+def test_an_append_table_takes_what_is_new_and_counts_what_it_leaves_out(shop: Shop) -> None:
+    reports: list[BatchReport] = []
+    put(
+        shop.inbox,
+        "1.json",
+        change("INSERT", "orders", {"id": 1, "name": "a"}),
+        change("UPDATE", "orders", {"id": 1, "name": "b"}, old=[{"name": "a"}]),
+        change("DELETE", "orders", {"id": 1, "name": "b"}),
+    )
+    sink = {"sync-primary-keys-from-source-schema": "false", "table-options": {}}
+    shop.run(sink=sink, on_batch=lambda _, report: reports.append(report))
+    assert [row["name"] for row in shop.rows("orders")] == ["a", "b"]
+    assert sum(one.dropped["ods.orders"] for one in reports[0].ranges) == 1
 
 
 class Died(PenstockError):

@@ -1,0 +1,163 @@
+"""`penstock demo`: a day in a small shop, from recorded canal messages to tables, on this machine alone."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.pipelines.commands.arguments import parse
+from penstock.pipelines.spec.actions import Flag
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from penstock.table.handle import Table
+
+RECORDED = Path(__file__).resolve().parents[1] / "demo"
+FLAGS = (Flag("folder", "where to put the warehouse; kept afterwards (a new temporary folder)", metavar="PATH"),)
+TABLES = ("customers", "products", "orders")
+
+
+def command(name: str, words: list[str]) -> int:
+    given = parse(name, FLAGS, words, "Carry a day of a small shop into tables: no server, no network.")
+    folder = Path(given.get("folder", [tempfile.mkdtemp(prefix="penstock-demo-")])[-1]).absolute()
+    Demo(folder, time.monotonic()).run()
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    folder: Path
+    began: float
+
+    def run(self) -> None:
+        from penstock.pipelines.run.session import open_session
+
+        say("A shop's database writes down its changes; canal sends them on as JSON, a line each.")
+        self._recorded("morning")
+        say("penstock carries them into Paimon tables: one Spark job, tables made as they are met.")
+        session = open_session("demo", settings={"spark.log.level": "OFF"})
+        try:
+            self._carry(session)
+            self._afternoon(session)
+        finally:
+            session.stop()
+        self._look_back()
+        warehouse = self.folder / "warehouse"
+        say(f"That took {time.monotonic() - self.began:.0f} s. The tables stay; any Paimon reader opens them:")
+        print(f"  >>> penstock.Catalog({str(warehouse)!r}).table('shop.orders').scan().to_pandas()")
+
+    def _afternoon(self, session: SparkSession) -> None:
+        from penstock.table.values.types import type_json
+
+        say("At noon the shop changes a table while it sells:")
+        print("  ALTER TABLE orders ADD COLUMN coupon VARCHAR(20), MODIFY amount DECIMAL(12,2)")
+        before = self._table("orders").definition
+        self._recorded("afternoon", compressed=True)
+        self._carry(session)
+        after = self._table("orders").definition
+        types = {column.name: type_json(column.type) for column in before.fields}
+        for column in after.fields:
+            now = type_json(column.type)
+            if types.get(column.name) != now:
+                old = f"{types[column.name]} -> " if column.name in types else "new, "
+                print(f"  shop.orders  {column.name:<8} {old}{now}   schema {before.id} -> {after.id}")
+
+    def _look_back(self) -> None:
+        import pyarrow.compute as pc
+
+        orders = self._table("orders")
+        say("A query: what the orders of each status are worth.")
+        worth = orders.scan(columns=["status", "amount"]).to_arrow().group_by("status")
+        totals = worth.aggregate([("amount", "sum"), ("amount", "count")]).sort_by("status")
+        show(
+            ("status", "orders", "worth"),
+            zip(*(totals[name] for name in ("status", "amount_count", "amount_sum")), strict=True),
+        )
+        say("Time travel: the same three orders in the morning and now.")
+        wanted = pc.field("id").isin([1001, 1003, 1004])
+        columns = ["id", "quantity", "amount", "status"]
+        for label, snapshot in (("morning", 1), ("now", None)):
+            print(f"  {label}")
+            rows = orders.scan(columns=columns, where=wanted, snapshot=snapshot).to_arrow().sort_by("id")
+            show(rows.column_names, rows_of(rows))
+        say("The changelog: what the afternoon did to the orders, old and new.")
+        changes = orders.changes(1, orders.store.snapshots.latest_id() or 1)
+        shown = changes.select(["rowkind", "id", "quantity", "amount", "status", "coupon"])
+        show(shown.column_names, rows_of(shown))
+
+    def _recorded(self, part: str, *, compressed: bool = False) -> None:
+        """Put the messages where the job looks, whole: written aside, then moved."""
+        inbox = self.folder / "in"
+        inbox.mkdir(parents=True, exist_ok=True)
+        data = (RECORDED / f"{part}.json").read_bytes()
+        target = inbox / (f"{part}.json.gz" if compressed else f"{part}.json")
+        half = target.with_name(f".{target.name}")
+        half.write_bytes(gzip.compress(data) if compressed else data)
+        shutil.move(half, target)
+        print(f"  {target}   {len(data.splitlines())} messages")
+
+    def _carry(self, session: SparkSession) -> None:
+        from penstock.pipelines.run.build import job
+        from penstock.pipelines.run.job import Running
+        from penstock.pipelines.spec.reading import parsed
+
+        spec = parsed(
+            {
+                "pipeline": {"name": "demo", "until": "caught-up"},
+                "source": {"type": "files", "path": str(self.folder / "in"), "value.format": "canal-json"},
+                "sink": {
+                    "catalog": {"warehouse": str(self.folder / "warehouse")},
+                    "database": "shop",
+                    "table-options": {"bucket": "1", "changelog-producer": "input"},
+                },
+            }
+        )
+        began = time.monotonic()
+        Running(job(spec), session).run()
+        tables = {name: self._table(name) for name in TABLES}
+        facts = [
+            (name, table.scan().to_arrow().num_rows, table.store.snapshots.latest_id(), table.schema_id)
+            for name, table in tables.items()
+        ]
+        show(("table", "rows", "snapshot", "schema"), facts)
+        print(f"  committed after {time.monotonic() - began:.1f} s")
+
+    def _table(self, name: str) -> Table:
+        import penstock
+
+        return penstock.Catalog(str(self.folder / "warehouse")).table(f"shop.{name}")
+
+
+def say(text: str) -> None:
+    print(f"\n{text}")
+
+
+def rows_of(table: Any) -> Iterable[Sequence[Any]]:
+    return zip(*table.columns, strict=True)
+
+
+def show(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Columns under their names; numbers to the right."""
+    values = [[cell.as_py() if hasattr(cell, "as_py") else cell for cell in row] for row in rows]
+    texts = [["" if value is None else str(value) for value in row] for row in values]
+    widths = [max(len(name), *(len(row[place]) for row in texts)) for place, name in enumerate(names)]
+    right = [all(not isinstance(row[place], str) for row in values) for place in range(len(names))]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = (
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(cells, widths, right, strict=True)
+        )
+        return "  " + "  ".join(padded).rstrip()
+
+    print(line(list(names)))
+    print("  " + "  ".join("-" * width for width in widths))
+    for row in texts:
+        print(line(row))

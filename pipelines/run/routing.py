@@ -1,0 +1,86 @@
+"""Which bucket each row goes to, and which of the writing tasks that bucket belongs to in this batch."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.pipelines.run.tables import Version, Warehouse
+from penstock.table.layout import BucketMode
+from penstock.table.route import key_hashes, partitions_of, route, slices
+from penstock.table.write.assigner import Assigner
+from penstock.table.write.state import TableState
+
+UNASSIGNED = -1  # the bucket of a key that no bucket has yet; the writing task finds one
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows of one batch that go to one bucket, or new keys that go to one writer."""
+
+    partition: bytes
+    bucket: int
+    writer: int
+    rows: npt.NDArray[np.int64]
+
+
+class Router:
+    """Routes one table's rows at one version of it. Every task of a batch routes a key the same way."""
+
+    def __init__(self, warehouse: Warehouse, table: str, version: Version, writers: int) -> None:
+        self.layout = warehouse.layout(table, version.schema)
+        self._salt = zlib.crc32(table.encode())
+        self._writers = writers
+        self._known: Assigner | None = None
+        if self.layout.mode is BucketMode.DYNAMIC:
+            store = warehouse.store(table)
+            self._known = Assigner(store, self.layout, state_at(warehouse, table, version))
+
+    def parts(self, batch: pa.RecordBatch, shuffle: int) -> Iterator[Part]:
+        """`shuffle` spreads rows that any writer may take."""
+        if self._known is not None:
+            yield from self._dynamic(batch, self._known)
+            return
+        for part in route(self.layout, batch):
+            writer = self._writer(part.partition, part.bucket, shuffle)
+            yield Part(part.partition, part.bucket, writer, part.rows)
+
+    def _writer(self, partition: bytes, bucket: int, shuffle: int) -> int:
+        """Neighbouring buckets go to neighbouring writers; partitions and tables of one bucket are spread."""
+        salt = zlib.crc32(partition, self._salt)
+        if self.layout.mode is BucketMode.UNAWARE:  # no key, no order to keep
+            salt += shuffle
+        return (salt + bucket) % self._writers
+
+    def _dynamic(self, batch: pa.RecordBatch, known: Assigner) -> Iterator[Part]:
+        """A key with a bucket goes to that bucket's writer, a new one to the writer its hash names."""
+        hashes = key_hashes(self.layout, batch, self.layout.schema.trimmed_primary_keys)
+        partitions, places = partitions_of(self.layout, batch)
+        buckets = np.empty(batch.num_rows, np.int32)
+        for number, partition in enumerate(partitions):
+            rows = slice(None) if len(partitions) == 1 else places == number
+            buckets[rows] = known.known(partition, hashes[rows])
+        # New keys get numbers below zero, one for each writer, so that one pass cuts both kinds.
+        new = buckets < 0
+        buckets[new] = -1 - (np.mod(hashes[new].astype(np.int64) + self._salt, self._writers)).astype(np.int32)
+        for part in slices(partitions, places, buckets):
+            if part.bucket < 0:
+                yield Part(part.partition, UNASSIGNED, -1 - part.bucket, part.rows)
+            else:
+                yield Part(part.partition, part.bucket, (self._salt + part.bucket) % self._writers, part.rows)
+
+
+def own_number(table: str, writer: int, writers: int) -> int:
+    """Modulo `writers`, the numbers of the dynamic buckets that belong to a writing task."""
+    return (writer - zlib.crc32(table.encode())) % writers
+
+
+def state_at(warehouse: Warehouse, table: str, version: Version) -> TableState:
+    """The table as every task of the batch takes it, whatever others commit meanwhile."""
+    store = warehouse.store(table)
+    return TableState(store, store.snapshots.get(version.snapshot) if version.snapshot else None)

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import DecodeError
+from penstock.pipelines.run import blobs
+from penstock.pipelines.run.blobs import SCHEMA, Blob, Window, as_batch, pieces, unpacked
+
+ROWS = pa.schema([("id", pa.int64()), ("kind", pa.string())])
+
+
+def rows(*ids: int, width: int = 1) -> pa.RecordBatch:
+    return pa.record_batch([pa.array(ids, pa.int64()), pa.array(["x" * width] * len(ids))], schema=ROWS)
+
+
+def numbers(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def add(window: Window, table: str, ids: list[int], pos: list[int], sub: list[int]) -> None:
+    window.add(table, rows(*ids), np.zeros(len(ids), np.uint8), numbers(*pos), np.array(sub, np.int32))
+
+
+def test_rows_of_several_source_schemas_come_out_in_the_order_of_the_source() -> None:
+    window = Window()
+    add(window, "t", [1, 3, 5], [10, 30, 50], [0, 0, 0])
+    add(window, "t", [2, 4, 40], [20, 40, 40], [0, 0, 1])
+    ((_, batch, _),) = window.drain()
+    assert batch.column("id").to_pylist() == [1, 2, 3, 4, 40, 5]
+    assert list(window.drain()) == []
+
+
+def test_a_table_that_drifted_is_forgotten_and_makes_room() -> None:
+    window = Window(most_bytes=1)
+    add(window, "t", [1], [1], [0])
+    assert window.is_full
+    window.forget("t")
+    assert not window.is_full
+    assert list(window.drain()) == []
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=50), st.integers(1, 400))
+def test_a_blob_gives_back_its_rows_and_kinds(kinds: list[int], size: int) -> None:
+    batch = rows(*range(len(kinds)))
+    whole = blobs.BLOB_BYTES
+    blobs.BLOB_BYTES = size
+    try:
+        parts = list(pieces(batch, np.array(kinds, np.uint8), "t"))
+    finally:
+        blobs.BLOB_BYTES = whole
+    found = [unpacked(data, ROWS) for _, data in parts]
+    assert [count for count, _ in parts] == [part.num_rows for part, _ in found]
+    assert [one for part, _ in found for one in part.column("id").to_pylist()] == list(range(len(kinds)))
+    assert [int(kind) for _, part in found for kind in part] == kinds
+
+
+def test_a_row_that_is_too_large_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blobs, "LARGEST_ROW", 1000)
+    monkeypatch.setattr(blobs, "BLOB_BYTES", 500)
+    with pytest.raises(DecodeError) as caught:
+        list(pieces(rows(1, 2, width=2000), np.zeros(2, np.uint8), "ods.wide"))
+    assert caught.value.facts["table"] == "ods.wide"
+
+
+def test_blobs_of_a_range_are_numbered_on() -> None:
+    batch = as_batch(3, 7, [Blob("t", 0, b"", 1, 1, 5, b"x"), Blob("t", 0, b"", 2, 0, 5, b"y")])
+    assert batch.schema == SCHEMA
+    assert batch.column("range").to_pylist() == [3, 3]
+    assert batch.column("position").to_pylist() == [7, 8]

@@ -50,6 +50,8 @@ _ALIASES = {
     "long": "mediumtext",
     "geomcollection": "geometrycollection",
 }
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPES = {"n": "\n", "r": "\r", "0": "\0"}
 _PATTERN = re.compile(r"\s*(\w+)\s*(?:\(([^)]*)\))?(.*)", re.DOTALL)
 
 
@@ -121,11 +123,14 @@ def parse_type(text: str) -> MySqlType:
         return MySqlType(text.strip().lower())
     base, rest = match[1].lower(), match[3].lower()
     if base in {"enum", "set"}:
-        return normal_type(base, labels=split_labels(text[text.index("(") + 1 : text.rindex(")")]))
+        return normal_type(base, labels=split_labels(text[text.find("(") + 1 : text.rfind(")")]))
     sizes = tuple(int(part) for part in (match[2] or "").split(",") if part.strip().isdigit())
     return normal_type(base, sizes, unsigned="unsigned" in rest or "zerofill" in rest)
 
 
 def split_labels(text: str) -> tuple[str, ...]:
-    """The labels of `'a','it''s'`; the catalog doubles quotes and escapes nothing else."""
-    return tuple(label.replace("''", "'") for label in re.findall(r"'((?:[^']|'')*)'", text))
+    """The labels of `'a','it''s','back\\\\slash'` as the catalog prints them, whatever the SQL mode."""
+    return tuple(
+        _ESCAPED.sub(lambda escape: _ESCAPES.get(escape[1], escape[1]), label.replace("''", "'"))
+        for label in re.findall(r"'((?:[^']|'')*)'", text)
+    )

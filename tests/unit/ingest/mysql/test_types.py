@@ -45,5 +45,5 @@ def test_every_spelling_of_a_type_becomes_one(text: str, spelling: str) -> None:
 
 
 def test_labels_keep_their_quotes_commas_and_brackets() -> None:
-    kind = parse_type("enum('a','it''s','b,c)','(')")
-    assert kind == MySqlType("enum", labels=("a", "it's", "b,c)", "("))
+    kind = parse_type(r"enum('a','it''s','b,c)','(','\\','a\nb')")
+    assert kind == MySqlType("enum", labels=("a", "it's", "b,c)", "(", "\\", "a\nb"))

@@ -1,0 +1,212 @@
+"""The clauses of ALTER TABLE that change columns, key or rows; all others are passed over to their comma."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.ingest.mysql.ddl.words import NotUnderstood, ParsedColumn, Words, column_definition, parts, primary_key
+
+Name = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumn:
+    parsed: ParsedColumn
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeColumn:
+    """MODIFY and CHANGE: `old` becomes what is parsed, in its place unless a position is given."""
+
+    old: str
+    parsed: ParsedColumn
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetPrimaryKey:
+    """Empty where the key is dropped."""
+
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SetCharset:
+    """The table's default; with `convert` its columns' too. None is the database's."""
+
+    charset: str | None
+    convert: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SetComment:
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowsMoved:
+    """Rows come or go without being logged: partitions dropped, truncated, exchanged; tablespaces imported."""
+
+    what: str
+
+
+Change = AddColumn | ChangeColumn | RenameColumn | DropColumn | SetPrimaryKey | SetCharset | SetComment | RowsMoved
+_NOT_A_COLUMN = frozenset(
+    {
+        "INDEX",
+        "KEY",
+        "UNIQUE",
+        "FULLTEXT",
+        "SPATIAL",
+        "CONSTRAINT",
+        "PRIMARY",
+        "FOREIGN",
+        "CHECK",
+        "PERIOD",
+        "PARTITION",
+    }
+    | {"SYSTEM"}
+)
+
+
+def parse_changes(words: Words, table: Name, *, mariadb: bool) -> tuple[list[Change], Name | None]:
+    """The changes in the order written, and the new name if there is one."""
+    changes: list[Change] = []
+    renamed: Name | None = None
+    for part in parts(words.tokens):
+        clause = _Clause(words.part(part), mariadb=mariadb)
+        changes += clause.changes()
+        renamed = clause.new_name(table[0]) or renamed
+    return changes, renamed
+
+
+class _Clause:
+    def __init__(self, words: Words, *, mariadb: bool) -> None:
+        self.words = words
+        self.mariadb = mariadb
+
+    def changes(self) -> list[Change]:
+        words = self.words
+        match words.take_any("ADD", "MODIFY", "CHANGE", "DROP", "RENAME", "CONVERT"):
+            case "ADD":
+                return self.add()
+            case "MODIFY":
+                return self.modify()
+            case "CHANGE":
+                return self.change()
+            case "DROP":
+                return self.drop()
+            case "RENAME":
+                return self.rename()
+            case "CONVERT":
+                return self.convert()
+        return self.option()
+
+    def add(self) -> list[Change]:
+        words = self.words
+        if words.at("VECTOR") and len(words.tokens) > 2 and words.tokens[2].word in {"INDEX", "KEY"}:
+            return []
+        if words.at_any(_NOT_A_COLUMN):
+            key = primary_key(words)
+            return [SetPrimaryKey(key)] if key else []
+        words.take("COLUMN")
+        words.take("IF", "NOT", "EXISTS")
+        if not words.at("("):
+            return self.added(words)
+        found: list[Change] = []
+        for part in parts(words.brackets()):
+            inner = _Clause(words.part(part), mariadb=self.mariadb)
+            found += inner.add() if inner.words.at_any(_NOT_A_COLUMN) else inner.added(inner.words)
+        return found
+
+    def added(self, words: Words) -> list[Change]:
+        parsed = column_definition(words, mariadb=self.mariadb)
+        key: list[Change] = [SetPrimaryKey((parsed.column.name,))] if parsed.is_primary else []
+        return [AddColumn(parsed), *key]
+
+    def modify(self) -> list[Change]:
+        words = self.words
+        words.take("COLUMN")
+        if_exists = words.take("IF", "EXISTS")
+        old = words.tokens[words.place].text if not words.done else ""
+        return self.changed(old, if_exists=if_exists)
+
+    def change(self) -> list[Change]:
+        words = self.words
+        words.take("COLUMN")
+        if_exists = words.take("IF", "EXISTS")
+        return self.changed(words.name(), if_exists=if_exists)
+
+    def changed(self, old: str, *, if_exists: bool) -> list[Change]:
+        parsed = column_definition(self.words, mariadb=self.mariadb)
+        key: list[Change] = [SetPrimaryKey((parsed.column.name,))] if parsed.is_primary else []
+        return [ChangeColumn(old, parsed, if_exists), *key]
+
+    def drop(self) -> list[Change]:
+        words = self.words
+        if words.take("PRIMARY", "KEY"):
+            return [SetPrimaryKey(())]
+        if words.at("PARTITION"):
+            return [RowsMoved("DROP PARTITION")]
+        if words.at_any(_NOT_A_COLUMN) and len(words.tokens) > 2:
+            return []
+        words.take("COLUMN")
+        words.take("IF", "EXISTS")
+        return [DropColumn(words.name())]
+
+    def rename(self) -> list[Change]:
+        words = self.words
+        if not words.take("COLUMN"):
+            return []
+        words.take("IF", "EXISTS")
+        old = words.name()
+        if not words.take("TO"):
+            raise NotUnderstood("TO is expected")
+        return [RenameColumn(old, words.name())]
+
+    def new_name(self, database: str) -> Name | None:
+        """The table's new name, if that is what this clause gives."""
+        words = self.words.part(self.words.tokens)
+        if not words.take("RENAME") or words.at_any(frozenset({"COLUMN", "INDEX", "KEY"})):
+            return None
+        words.take_any("TO", "AS", "=")
+        return words.table_name(database)
+
+    def convert(self) -> list[Change]:
+        words = self.words
+        words.take("TO")
+        if not (words.take("CHARACTER", "SET") or words.take("CHARSET")):
+            return []
+        if words.take("DEFAULT"):
+            return [SetCharset(None, convert=True)]
+        return [SetCharset(words.next().text.lower(), convert=True)]
+
+    def option(self) -> list[Change]:
+        """Table options may follow one another without commas."""
+        words = self.words
+        found: list[Change] = []
+        if words.take_any("TRUNCATE", "EXCHANGE", "IMPORT", "DISCARD") and words.take_any("PARTITION", "TABLESPACE"):
+            return [RowsMoved(" ".join(token.word for token in words.tokens[:2]))]
+        while not words.done:
+            if words.take("CHARACTER", "SET") or words.take("CHARSET"):
+                words.take("=")
+                found.append(SetCharset(words.next().text.lower()))
+            elif words.take("COMMENT"):
+                words.take("=")
+                found.append(SetComment(words.next().text or None))
+            elif words.at("("):
+                words.brackets()
+            else:
+                words.next()
+        return found

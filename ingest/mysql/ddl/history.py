@@ -1,0 +1,205 @@
+"""Table definitions as they were at every place of the log.
+
+The driver keeps the history: definitions at the snapshot's position, then every DDL in log order. A task gets the part
+that covers its range. Where the log carries names (binlog_row_metadata FULL) the history only adds what the log leaves
+out; where it does not, the history is the truth, and a gap in it stops the reader.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError
+from penstock.ingest.mysql.ddl.statements import parse_ddl, subjects
+from penstock.ingest.mysql.ddl.tables import TableChange, Tables
+from penstock.ingest.mysql.definition import Column, TableDefinition
+from penstock.ingest.mysql.errors import DdlNotUnderstood
+from penstock.ingest.mysql.position import file_number
+from penstock.ingest.mysql.types import parse_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from penstock.ingest.mysql.connection import ServerFacts
+    from penstock.ingest.mysql.log.options import TableChoice
+    from penstock.ingest.mysql.log.query import Query
+    from penstock.ingest.mysql.position import LogPosition
+
+Name = tuple[str, str]
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A table's definition from a place of the log on; None where there is no table, or `unclear` says why not."""
+
+    name: Name
+    file: str
+    pos: int
+    definition: TableDefinition | None
+    unclear: str = ""
+
+    @property
+    def place(self) -> Place:
+        return file_number(self.file), self.pos
+
+    def to_json(self) -> dict[str, object]:
+        record: dict[str, object] = {"table": list(self.name), "file": self.file, "pos": self.pos}
+        if self.definition is not None:
+            record |= _definition_json(self.definition)
+        return record | ({"unclear": self.unclear} if self.unclear else {})
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, object]) -> Version:
+        match record:
+            case {"table": [str(database), str(table)], "file": str(file), "pos": int(pos)}:
+                unclear = str(record.get("unclear", ""))
+                return cls((database, table), file, pos, _definition_from(database, table, record), unclear)
+        raise ConfigError("this is no record of a schema history", record=dict(record))
+
+
+def _definition_json(definition: TableDefinition) -> dict[str, object]:
+    columns = [
+        [column.name, str(column.type), list(column.type.labels), column.nullable, column.charset, column.comment]
+        for column in definition.columns
+    ]
+    return {
+        "columns": columns,
+        "key": list(definition.primary_key),
+        "comment": definition.comment,
+        "charset": definition.default_charset,
+    }
+
+
+def _definition_from(database: str, table: str, record: Mapping[str, object]) -> TableDefinition | None:
+    match record:
+        case {"columns": list(columns), "key": list(key), "comment": comment, "charset": charset}:
+            return TableDefinition(
+                database,
+                table,
+                tuple(_column_from(column) for column in columns),
+                tuple(map(str, key)),
+                None if comment is None else str(comment),
+                None if charset is None else str(charset),
+            )
+    return None
+
+
+def _column_from(value: object) -> Column:
+    match value:
+        case [str(name), str(kind), list(labels), bool(nullable), charset, comment]:
+            parsed = replace(parse_type(kind), labels=tuple(map(str, labels)))
+            text = None if comment is None else str(comment)
+            return Column(name, parsed, nullable, None if charset is None else str(charset), text)
+    raise ConfigError("this is no column of a schema history", column=value)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPart:
+    """The versions that matter to one range, for a task. Without `names_in_log` an unclear version is an error."""
+
+    versions: Mapping[Name, tuple[Version, ...]]
+    names_in_log: bool
+
+    def definition_at(self, name: Name, file: str, pos: int) -> TableDefinition | None:
+        version = _version_at(self.versions.get(name, ()), (file_number(file), pos))
+        if version is None:
+            return None
+        if version.unclear and not self.names_in_log:
+            raise DdlNotUnderstood(
+                "a table was altered by a statement that could not be followed",
+                table=".".join(name),
+                file=version.file,
+                pos=version.pos,
+                reason=version.unclear,
+                hint="give the table's definition from there on (--table-definition), or read it again (--resnapshot);"
+                " with binlog_row_metadata = FULL the log needs no definitions",
+            )
+        return version.definition
+
+
+def _version_at(versions: tuple[Version, ...] | list[Version], place: Place) -> Version | None:
+    found = bisect_right(versions, place, key=lambda version: version.place)
+    return versions[found - 1] if found else None
+
+
+@dataclass(slots=True)
+class SchemaHistory:
+    """All versions of all tables. `unsaved` are the records to be stored before a batch that relies on them."""
+
+    mariadb: bool = False
+    lower_names: bool = False
+    tables: Tables = field(default_factory=Tables)
+    versions: dict[Name, list[Version]] = field(default_factory=dict)
+    unsaved: list[Version] = field(default_factory=list)
+
+    @classmethod
+    def of_server(cls, facts: ServerFacts, charsets: Mapping[str, str]) -> SchemaHistory:
+        """An empty history; `charsets` are the default character sets of the server's databases."""
+        return cls(facts.is_mariadb, facts.lower_case_names, Tables(charsets=charsets))
+
+    def start(self, definitions: Iterable[TableDefinition], at: LogPosition) -> None:
+        """Take these definitions for true from a position on."""
+        for definition in definitions:
+            self.tables.known[definition.name] = definition
+            self._note(Version(definition.name, at.file, at.pos, definition))
+
+    def restore(self, records: Iterable[Version]) -> None:
+        """Versions stored before, in the order in which they were stored."""
+        for version in records:
+            self._note(version)
+            if version.definition is not None:
+                self.tables.known[version.name] = version.definition
+            else:
+                self.tables.known.pop(version.name, None)
+        self.unsaved.clear()
+
+    def apply(self, query: Query, file: str, pos: int) -> list[TableChange]:
+        """Carry the definitions over the statement logged at this place.
+
+        A statement from before a table's newest version changes nothing of that table: reading the log twice is as
+        good as once, and a table that was added late is not altered by what lies before its start.
+        """
+        place = (file_number(file), pos)
+        changes: list[TableChange] = []
+        for statement in parse_ddl(query, mariadb=self.mariadb, lower_names=self.lower_names):
+            if not any(self._is_known_from(name, place) for name in subjects(statement)):
+                changes += self.tables.apply(statement)
+        for change in changes:
+            if change.kind in {"truncate", "rows-moved"}:
+                continue
+            if change.old_name is not None:
+                self._note(Version(change.old_name, file, pos, self.tables.known.get(change.old_name)))
+            unclear = change.detail if change.kind == "unclear" else ""
+            self._note(Version(change.name, file, pos, self.tables.known.get(change.name), unclear))
+        return changes
+
+    def _is_known_from(self, name: Name, place: Place) -> bool:
+        """Whether this place or a later one has given the table's definition already."""
+        versions = self.versions.get(name)
+        return versions is not None and versions[-1].place >= place
+
+    def _note(self, version: Version) -> None:
+        known = self.versions.setdefault(version.name, [])
+        if known and known[-1].place == version.place:
+            known[-1] = version
+        else:
+            known.append(version)
+        self.unsaved.append(version)
+
+    def definition_at(self, name: Name, file: str, pos: int) -> TableDefinition | None:
+        version = _version_at(self.versions.get(name, []), (file_number(file), pos))
+        return version.definition if version else None
+
+    def part(self, choice: TableChoice, start: LogPosition, end: LogPosition, *, names_in_log: bool) -> HistoryPart:
+        """What a task needs for the range [start, end)."""
+        first, last = (file_number(start.file), start.pos), (file_number(end.file), end.pos)
+        chosen: dict[Name, tuple[Version, ...]] = {}
+        for name, versions in self.versions.items():
+            if choice.takes(*name):
+                base = _version_at(versions, first)
+                inside = [version for version in versions if first < version.place < last]
+                chosen[name] = (*([base] if base else ()), *inside)
+        return HistoryPart({name: found for name, found in chosen.items() if found}, names_in_log)

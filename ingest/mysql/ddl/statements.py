@@ -1,0 +1,248 @@
+"""DDL statements as what they do to tables. What does not concern tables' columns or rows gives nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.ingest.mysql.ddl.alter import Change, parse_changes
+from penstock.ingest.mysql.ddl.tokens import tokens
+from penstock.ingest.mysql.ddl.words import NotUnderstood, ParsedColumn, Words, column_definition, parts, primary_key
+
+if TYPE_CHECKING:
+    from penstock.ingest.mysql.ddl.tokens import Token
+    from penstock.ingest.mysql.log.query import Query
+
+Name = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """`like` names another table's definition; `columns` is None where the text does not tell them."""
+
+    name: Name
+    columns: tuple[ParsedColumn, ...] | None
+    primary_key: tuple[str, ...] = ()
+    like: Name | None = None
+    charset: str | None = None
+    comment: str | None = None
+    keep_existing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropTables:
+    names: tuple[Name, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTables:
+    """Pairs in the order in which they take effect."""
+
+    pairs: tuple[tuple[Name, Name], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateTable:
+    name: Name
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTable:
+    name: Name
+    changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DropDatabase:
+    database: str
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseCharset:
+    database: str
+    charset: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """A statement about this table that could not be read: its definition has to be looked up anew."""
+
+    name: Name
+    reason: str
+
+
+Statement = (
+    CreateTable | DropTables | RenameTables | TruncateTable | AlterTable | DropDatabase | DatabaseCharset | Unclear
+)
+_KEYS = frozenset(
+    {"PRIMARY", "KEY", "INDEX", "UNIQUE", "FULLTEXT", "SPATIAL", "CONSTRAINT", "FOREIGN", "CHECK", "PERIOD", "VECTOR"}
+)
+
+
+def parse_ddl(query: Query, *, mariadb: bool, lower_names: bool = False) -> list[Statement]:
+    """What the statement does. Never fails: what it cannot read about a table says so."""
+    found = tokens(query.sql, ansi_quotes=query.ansi_quotes, backslashes=query.backslash_escapes)
+    words = Words(found, lower_names=lower_names)
+    if words.take("SET", "STATEMENT"):
+        while not words.done and not words.take("FOR"):
+            words.next()
+    reader = _Reader(words, query.database, mariadb=mariadb)
+    try:
+        return reader.statement()
+    except NotUnderstood as error:
+        return [Unclear(reader.subject, str(error))] if reader.subject else []
+
+
+class _Reader:
+    def __init__(self, words: Words, database: str, *, mariadb: bool) -> None:
+        self.words = words
+        self.database = database
+        self.mariadb = mariadb
+        self.subject: Name | None = None
+
+    def statement(self) -> list[Statement]:
+        words = self.words
+        match words.take_any("CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE"):
+            case "CREATE":
+                return self.create()
+            case "ALTER":
+                return self.alter()
+            case "DROP":
+                return self.drop()
+            case "RENAME":
+                return self.rename() if words.take_any("TABLE", "TABLES") else []
+            case "TRUNCATE":
+                words.take("TABLE")
+                return [TruncateTable(words.table_name(self.database))]
+        return []
+
+    def create(self) -> list[Statement]:
+        words = self.words
+        words.take("OR", "REPLACE")
+        if words.take_any("DATABASE", "SCHEMA"):
+            words.take("IF", "NOT", "EXISTS")
+            return self.database_charset(words.name())
+        if not words.take("TABLE"):
+            return []  # views, indexes, temporary tables, routines
+        keep_existing = words.take("IF", "NOT", "EXISTS")
+        self.subject = name = words.table_name(self.database)
+        if words.take("LIKE"):
+            return [CreateTable(name, None, like=words.table_name(self.database), keep_existing=keep_existing)]
+        if words.at("(", "LIKE"):
+            words.take("(", "LIKE")
+            return [CreateTable(name, None, like=words.table_name(self.database), keep_existing=keep_existing)]
+        body = words.brackets() if words.at("(") and not words.at("(", "SELECT") else None
+        charset, comment, selects = self.table_options()
+        columns, key = self.columns(body or [])
+        if selects or body is None:
+            # The rows' own columns stand in the SELECT; row-based logs never carry one.
+            return [CreateTable(name, None, keep_existing=keep_existing)]
+        return [CreateTable(name, columns, key, None, charset, comment, keep_existing)]
+
+    def table_options(self) -> tuple[str | None, str | None, bool]:
+        """Character set and comment behind the columns, and whether a SELECT follows."""
+        words, charset, comment = self.words, None, None
+        while not words.done:
+            if words.take("START", "TRANSACTION"):
+                break
+            if words.take_any("SELECT", "WITH", "VALUES") or words.at("(", "SELECT"):
+                return charset, comment, True
+            if words.take("CHARACTER", "SET") or words.take("CHARSET"):
+                words.take("=")
+                charset = words.next().text.lower()
+            elif words.take("COLLATE"):
+                words.take("=")
+                charset = charset or words.next().text.lower().partition("_")[0]
+            elif words.take("COMMENT"):
+                words.take("=")
+                comment = words.next().text or None
+            elif words.at("("):
+                words.brackets()
+            else:
+                words.next()
+        return charset, comment, False
+
+    def columns(self, body: list[Token]) -> tuple[tuple[ParsedColumn, ...], tuple[str, ...]]:
+        columns: list[ParsedColumn] = []
+        key: tuple[str, ...] = ()
+        for part in parts(body):
+            words = Words(part)
+            if words.at_any(_KEYS) and not (words.at("PERIOD") and len(part) > 1 and part[1].word != "FOR"):
+                key = primary_key(words) or key
+            elif part:
+                columns.append(column_definition(words, mariadb=self.mariadb))
+        inline = tuple(parsed.column.name for parsed in columns if parsed.is_primary)
+        return tuple(columns), key or inline
+
+    def alter(self) -> list[Statement]:
+        words = self.words
+        if words.take_any("DATABASE", "SCHEMA"):
+            has_name = not words.done and words.tokens[words.place].is_name
+            keyword = words.at_any(frozenset({"CHARACTER", "CHARSET", "DEFAULT", "COLLATE", "COMMENT", "READ"}))
+            return self.database_charset(words.name() if has_name and not keyword else self.database)
+        while words.take_any("ONLINE", "OFFLINE", "IGNORE"):
+            pass
+        if not words.take("TABLE"):
+            return []
+        words.take("IF", "EXISTS")
+        self.subject = name = words.table_name(self.database)
+        if words.take("WAIT"):
+            words.next()
+        words.take("NOWAIT")
+        rest = words.rest()
+        changes, renamed = parse_changes(rest, name, mariadb=self.mariadb)
+        found: list[Statement] = [AlterTable(name, tuple(changes))] if changes else []
+        return [*found, RenameTables(((name, renamed),))] if renamed else found
+
+    def drop(self) -> list[Statement]:
+        words = self.words
+        if words.take_any("DATABASE", "SCHEMA"):
+            words.take("IF", "EXISTS")
+            return [DropDatabase(words.name())]
+        if not words.take_any("TABLE", "TABLES"):
+            return []
+        words.take("IF", "EXISTS")
+        names = [words.table_name(self.database)]
+        while words.take(","):
+            names.append(words.table_name(self.database))
+        return [DropTables(tuple(names))]
+
+    def rename(self) -> list[Statement]:
+        words = self.words
+        words.take("IF", "EXISTS")
+        pairs = []
+        while not words.done:
+            old = words.table_name(self.database)
+            if words.take("WAIT"):
+                words.next()
+            words.take("NOWAIT")
+            if not words.take("TO"):
+                raise NotUnderstood("TO is expected")
+            pairs.append((old, words.table_name(self.database)))
+            if not words.take(","):
+                break
+        return [RenameTables(tuple(pairs))]
+
+    def database_charset(self, database: str) -> list[Statement]:
+        words = self.words
+        while not words.done:
+            if words.take("CHARACTER", "SET") or words.take("CHARSET"):
+                words.take("=")
+                return [DatabaseCharset(database, words.next().text.lower())]
+            if words.take("COLLATE"):
+                words.take("=")
+                return [DatabaseCharset(database, words.next().text.lower().partition("_")[0])]
+            words.next()
+        return []
+
+
+def subjects(statement: Statement) -> list[Name]:
+    """The tables that the statement names; a whole database's are not listed."""
+    match statement:
+        case DropTables(names):
+            return list(names)
+        case RenameTables(pairs):
+            return [name for pair in pairs for name in pair]
+        case DropDatabase() | DatabaseCharset():
+            return []
+    return [statement.name]

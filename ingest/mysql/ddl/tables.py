@@ -1,0 +1,234 @@
+"""Table definitions carried forward through DDL, statement by statement, as the server itself would."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from penstock.ingest.mysql.charsets import charset_named
+from penstock.ingest.mysql.ddl import alter
+from penstock.ingest.mysql.ddl import statements as ddl
+from penstock.ingest.mysql.ddl.words import in_charset
+from penstock.ingest.mysql.definition import Column, TableDefinition
+from penstock.ingest.mysql.types import TEXTS, MySqlType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from penstock.ingest.mysql.ddl.words import ParsedColumn
+
+Name = tuple[str, str]
+Kind = Literal["create", "alter", "rename", "swap", "drop", "truncate", "rows-moved", "unclear"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """What a statement did to one table. `definition` is the one from here on; None where it is gone or not known.
+
+    `rename`: `old_name` became `name`. `swap`: `name` now is another table, prepared under `old_name` (what online
+    schema change tools do). `rows-moved`: rows came or went unlogged, `detail` says how. `unclear`: the text was not
+    understood, `detail` says why; the definition has to be looked up.
+    """
+
+    kind: Kind
+    name: Name
+    definition: TableDefinition | None = None
+    old_name: Name | None = None
+    renamed_columns: tuple[tuple[str, str], ...] = ()
+    detail: str = ""
+
+
+class Tables:
+    """Definitions by name, as they are at one moment of the log."""
+
+    def __init__(self, known: Iterable[TableDefinition] = (), charsets: Mapping[str, str] | None = None) -> None:
+        """`charsets` are the databases' defaults."""
+        self.known: dict[Name, TableDefinition] = {table.name: table for table in known}
+        self.charsets = dict(charsets or {})
+
+    def apply(self, statement: ddl.Statement) -> list[TableChange]:
+        match statement:
+            case ddl.CreateTable():
+                return self._create(statement)
+            case ddl.AlterTable():
+                return self._alter(statement)
+            case ddl.RenameTables():
+                return self._rename(statement)
+            case ddl.DropTables(names):
+                return [self._drop(name) for name in names]
+            case ddl.TruncateTable(name):
+                return [TableChange("truncate", name, self.known.get(name))]
+            case ddl.DropDatabase(database):
+                gone = [name for name in self.known if name[0] == database]
+                self.charsets.pop(database, None)
+                return [self._drop(name) for name in gone]
+            case ddl.DatabaseCharset(database, charset):
+                self.charsets[database] = charset
+                return []
+            case ddl.Unclear(name, reason):
+                self.known.pop(name, None)
+                return [TableChange("unclear", name, detail=reason)]
+
+    def _create(self, statement: ddl.CreateTable) -> list[TableChange]:
+        name = statement.name
+        if statement.keep_existing and name in self.known:
+            return []
+        if statement.like is not None:
+            model = self.known.get(statement.like)
+            if model is None:
+                return self._lost(name, f"made like {'.'.join(statement.like)}, which is not known")
+            self.known[name] = replace(model, database=name[0], table=name[1])
+            return [TableChange("create", name, self.known[name])]
+        if statement.columns is None:
+            return self._lost(name, "its columns are not in the statement")
+        charset = statement.charset or self.charsets.get(name[0])
+        key = statement.primary_key
+        columns = tuple(_not_null(_in_table(parsed, charset), key) for parsed in statement.columns)
+        names = {column.name.lower(): column.name for column in columns}
+        key = tuple(names.get(part.lower(), part) for part in key)
+        self.known[name] = TableDefinition(name[0], name[1], columns, key, statement.comment, charset)
+        return [TableChange("create", name, self.known[name])]
+
+    def _lost(self, name: Name, reason: str) -> list[TableChange]:
+        self.known.pop(name, None)
+        return [TableChange("unclear", name, detail=reason)]
+
+    def _drop(self, name: Name) -> TableChange:
+        self.known.pop(name, None)
+        return TableChange("drop", name)
+
+    def _rename(self, statement: ddl.RenameTables) -> list[TableChange]:
+        before = set(self.known)
+        changes: list[TableChange] = []
+        for old, new in statement.pairs:
+            definition = self.known.pop(old, None)
+            self.known.pop(new, None)
+            if definition is not None:
+                definition = self.known[new] = replace(definition, database=new[0], table=new[1])
+            swapped = new in before and old != new
+            changes.append(TableChange("swap" if swapped else "rename", new, definition, old))
+        return changes
+
+    def _alter(self, statement: ddl.AlterTable) -> list[TableChange]:
+        table = self.known.get(statement.name)
+        moved = [
+            TableChange("rows-moved", statement.name, table, detail=change.what)
+            for change in statement.changes
+            if isinstance(change, alter.RowsMoved)
+        ]
+        if len(moved) == len(statement.changes):
+            return moved
+        if table is None:
+            return [*moved, TableChange("unclear", statement.name, detail="altered while its definition is not known")]
+        try:
+            altered = self._altered(table, statement.changes)
+        except KeyError as missing:
+            return [*moved, *self._lost(statement.name, f"it has no column {missing}")]
+        self.known[statement.name] = altered
+        renamed = tuple(_renamed(change) for change in statement.changes)
+        pairs = tuple(pair for pair in renamed if pair is not None)
+        return [*moved, TableChange("alter", statement.name, altered, renamed_columns=pairs)]
+
+    def _altered(self, table: TableDefinition, changes: Sequence[alter.Change]) -> TableDefinition:
+        charset, comment, key = table.default_charset, table.comment, _kept_key(table, changes)
+        for change in changes:
+            match change:
+                case alter.SetPrimaryKey(names):
+                    key = names
+                case alter.SetCharset(name):
+                    charset = name or self.charsets.get(table.database)
+                case alter.SetComment(text):
+                    comment = text
+        columns = _altered_columns(table, changes, charset)
+        spelled = {column.name.lower(): column.name for column in columns}
+        key = tuple(spelled.get(part.lower(), part) for part in key)
+        whole = tuple(_not_null(column, key) for column in columns)
+        return replace(table, columns=whole, primary_key=key, comment=comment, default_charset=charset)
+
+
+def _altered_columns(table: TableDefinition, changes: Sequence[alter.Change], charset: str | None) -> list[Column]:
+    """All clauses speak of the columns before the statement, positions of those after it, as in the server.
+
+    So two columns may swap their names in one statement, and AFTER may name a column added beside it.
+    """
+    known = {column.name.lower() for column in table.columns}
+    dropped = {change.name.lower() for change in changes if isinstance(change, alter.DropColumn)}
+    renamed = {change.old.lower(): change.new for change in changes if isinstance(change, alter.RenameColumn)}
+    changed = {change.old.lower(): change for change in changes if isinstance(change, alter.ChangeColumn)}
+    optional = {old for old, change in changed.items() if change.if_exists}
+    for name in (renamed.keys() | changed.keys()) - known - optional:
+        raise KeyError(name)
+    conversions = [change for change in changes if isinstance(change, alter.SetCharset) and change.convert]
+    columns: list[Column] = []
+    for column in table.columns:
+        name = column.name.lower()
+        if name in changed:
+            if changed[name].parsed.after is None:
+                columns.append(_in_table(changed[name].parsed, charset))
+        elif name not in dropped:
+            column = _converted(column, conversions[-1].charset or charset) if conversions else column
+            columns.append(replace(column, name=renamed.get(name, column.name)))
+    for change in changes:
+        match change:
+            case alter.AddColumn(parsed) if (
+                parsed.column.name.lower() not in known - dropped - renamed.keys() - changed.keys()
+            ):
+                _insert(columns, _in_table(parsed, charset), parsed.after)
+            case alter.ChangeColumn(old, parsed) if parsed.after is not None and old.lower() in known:
+                _insert(columns, _in_table(parsed, charset), parsed.after)
+    return columns
+
+
+def _kept_key(table: TableDefinition, changes: Iterable[alter.Change]) -> tuple[str, ...]:
+    """The key's columns under their new names, without those dropped."""
+    names = {part.lower(): part for part in table.primary_key}
+    for change in changes:
+        match change:
+            case alter.ChangeColumn(old, parsed) if old.lower() in names:
+                names[old.lower()] = parsed.column.name
+            case alter.RenameColumn(old, new) if old.lower() in names:
+                names[old.lower()] = new
+            case alter.DropColumn(name):
+                names.pop(name.lower(), None)
+    return tuple(names.values())
+
+
+def _in_table(parsed: ParsedColumn, charset: str | None) -> Column:
+    column = parsed.column
+    return column if column.charset is not None else in_charset(column, charset)
+
+
+def _not_null(column: Column, key: Iterable[str]) -> Column:
+    in_key = column.nullable and any(column.name.lower() == part.lower() for part in key)
+    return replace(column, nullable=False) if in_key else column
+
+
+def _insert(columns: list[Column], column: Column, after: str | None) -> None:
+    if after is None:
+        columns.append(column)
+        return
+    names = [other.name.lower() for other in columns]
+    if after and after.lower() not in names:
+        raise KeyError(after)
+    columns.insert(names.index(after.lower()) + 1 if after else 0, column)
+
+
+def _renamed(change: alter.Change) -> tuple[str, str] | None:
+    match change:
+        case alter.ChangeColumn(old, parsed) if old.lower() != parsed.column.name.lower():
+            return old, parsed.column.name
+        case alter.RenameColumn(old, new):
+            return old, new
+    return None
+
+
+def _converted(column: Column, charset: str | None) -> Column:
+    """CONVERT TO CHARACTER SET: a text type grows where its characters may need more bytes."""
+    if column.charset is None:
+        return column
+    changed = in_charset(column, charset)
+    old, new = charset_named(column.charset), charset_named(changed.charset or "")
+    grows = old is not None and new is not None and new.bytes_per_character > old.bytes_per_character
+    if grows and column.type.base in TEXTS[:-1]:
+        changed = replace(changed, type=MySqlType(TEXTS[TEXTS.index(column.type.base) + 1]))
+    return changed

@@ -1,0 +1,230 @@
+"""A cursor over words, and the pieces that many statements share: names, brackets, column definitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from penstock.ingest.mysql.charsets import charset_named
+from penstock.ingest.mysql.definition import Column
+from penstock.ingest.mysql.types import BLOBS, TEXTS, MySqlType, normal_type
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.ingest.mysql.ddl.tokens import Token
+
+_CHARACTER_BASES = frozenset({"char", "varchar", "enum", "set", *TEXTS})
+_MAX_VARCHAR = 65_535
+
+
+class NotUnderstood(Exception):
+    """The text says something this reader does not know; the table it is about becomes unsure."""
+
+
+class Words:
+    """The words of a statement or of a part of it; every `take` moves on, every `at` only looks."""
+
+    def __init__(self, tokens: Sequence[Token], *, lower_names: bool = False) -> None:
+        """With `lower_names` table names are lower-cased, as servers with lower_case_table_names do."""
+        self.tokens = tokens
+        self.place = 0
+        self._lower_names = lower_names
+
+    def rest(self) -> Words:
+        return self.part(self.tokens[self.place :])
+
+    def part(self, tokens: Sequence[Token]) -> Words:
+        """Some of the words, to be read the same way."""
+        return Words(tokens, lower_names=self._lower_names)
+
+    @property
+    def done(self) -> bool:
+        return self.place >= len(self.tokens)
+
+    def at(self, *words: str) -> bool:
+        """Whether these words come next."""
+        found = self.tokens[self.place : self.place + len(words)]
+        return len(found) == len(words) and all(token.word == word for token, word in zip(found, words, strict=True))
+
+    def at_any(self, words: frozenset[str]) -> bool:
+        return not self.done and self.tokens[self.place].word in words
+
+    def take(self, *words: str) -> bool:
+        """Pass over these words if they come next."""
+        found = self.at(*words)
+        self.place += len(words) if found else 0
+        return found
+
+    def take_any(self, *words: str) -> str:
+        """Pass over any one of these words; the word, or nothing."""
+        if not self.done and self.tokens[self.place].word in words:
+            self.place += 1
+            return self.tokens[self.place - 1].word
+        return ""
+
+    def next(self) -> Token:
+        if self.done:
+            raise NotUnderstood("the statement ends early")
+        self.place += 1
+        return self.tokens[self.place - 1]
+
+    def name(self) -> str:
+        token = self.next()
+        if not token.is_name:
+            raise NotUnderstood(f"{token.text!r} stands where a name is expected")
+        return token.text
+
+    def table_name(self, database: str) -> tuple[str, str]:
+        first = self.name()
+        name = (first, self.name()) if self.take(".") else (database, first)
+        return (name[0].lower(), name[1].lower()) if self._lower_names else name
+
+    def brackets(self) -> list[Token]:
+        """What stands between the bracket here and the one that closes it."""
+        if not self.take("("):
+            raise NotUnderstood("a bracket is expected")
+        start, depth = self.place, 1
+        while depth:
+            word = self.next().word
+            depth += (word == "(") - (word == ")")
+        return list(self.tokens[start : self.place - 1])
+
+    def skip_brackets(self) -> None:
+        if self.at("("):
+            self.brackets()
+
+
+def parts(tokens: Sequence[Token]) -> list[list[Token]]:
+    """The pieces between the commas that stand outside of brackets."""
+    found: list[list[Token]] = [[]]
+    depth = 0
+    for token in tokens:
+        depth += (token.word == "(") - (token.word == ")")
+        if token.word == "," and depth == 0:
+            found.append([])
+        else:
+            found[-1].append(token)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedColumn:
+    """A column definition; `after` is a column's name, '' for FIRST, None for no position given.
+
+    The column's character set is None where the text names none: it is the table's then, see `in_charset`.
+    """
+
+    column: Column
+    is_primary: bool = False
+    after: str | None = None
+
+
+def column_definition(words: Words, *, mariadb: bool) -> ParsedColumn:
+    """`name type attributes... [FIRST | AFTER other]`, to the end of the words."""
+    name = words.name()
+    kind, charset = _type(words, mariadb=mariadb)
+    nullable, comment, is_primary, after = True, None, False, None
+    while not words.done:
+        if words.take("CHARACTER", "SET") or words.take("CHARSET"):
+            words.take("=")
+            charset = words.next().text.lower()
+        elif words.take("COLLATE"):
+            words.take("=")
+            charset = _charset_of_collation_name(words.next().text) or charset
+        elif words.take("NOT", "NULL"):
+            nullable = False
+        elif words.take("PRIMARY"):
+            words.take("KEY")
+            is_primary, nullable = True, False
+        elif words.take("UNIQUE"):
+            words.take("KEY")
+        elif words.take("KEY"):
+            is_primary, nullable = True, False
+        elif words.take("COMMENT"):
+            comment = words.next().text or None
+        elif words.take("FIRST"):
+            after = ""
+        elif words.take("AFTER"):
+            after = words.name()
+        elif words.at("("):
+            words.brackets()
+        else:
+            words.next()
+    column = Column(name, kind, nullable, None, comment)
+    return ParsedColumn(in_charset(column, charset) if charset else column, is_primary, after)
+
+
+def _type(words: Words, *, mariadb: bool) -> tuple[MySqlType, str | None]:
+    """The type in the one spelling, and the character set if the type's own words name one."""
+    base, charset = _base(words)
+    inside = words.brackets() if words.at("(") else []
+    sizes = tuple(int(token.text) for token in inside if token.kind == "number" and token.text.isdigit())
+    labels = (
+        tuple(token.text.rstrip(" ") for token in inside if token.kind == "text") if base in {"enum", "set"} else ()
+    )
+    unsigned = False
+    while word := words.take_any("UNSIGNED", "SIGNED", "ZEROFILL", "BINARY", "ASCII", "UNICODE", "BYTE"):
+        unsigned |= word in {"UNSIGNED", "ZEROFILL"}
+        charset = {"ASCII": "latin1", "UNICODE": "ucs2", "BYTE": "binary"}.get(word, charset)
+    if base == "json" and mariadb:
+        return normal_type("longtext"), "utf8mb4"
+    if base in {"varchar", "nvarchar"} and sizes and sizes[0] > _MAX_VARCHAR:
+        return normal_type("text", sizes), charset
+    return normal_type(base, sizes, unsigned=unsigned, labels=labels), charset
+
+
+def _base(words: Words) -> tuple[str, str | None]:
+    token = words.next()
+    base = token.word.lower()
+    if not base or not base[0].isalpha():
+        raise NotUnderstood(f"{token.text!r} stands where a type is expected")
+    charset = None
+    if base == "national":
+        base, charset = words.next().word.lower(), "utf8mb3"
+    if base in {"nchar", "nvarchar"}:
+        charset = "utf8mb3"
+    if base == "double":
+        words.take("PRECISION")
+    elif base in {"char", "character", "nchar"}:
+        base = "varchar" if words.take_any("VARYING", "VARCHAR") else base
+    elif base == "long":
+        if words.take("VARBINARY"):
+            return "mediumblob", None
+        if words.take_any("CHAR", "CHARACTER"):
+            words.take("VARYING")
+        words.take("VARCHAR")
+        return "mediumtext", None
+    return base, charset
+
+
+def _charset_of_collation_name(collation: str) -> str | None:
+    name = collation.lower().partition("_")[0]
+    return name if charset_named(name) else None
+
+
+def in_charset(column: Column, charset: str | None) -> Column:
+    """A column of characters in this set (what is no set becomes utf8mb4); those in `binary` are bytes."""
+    if column.type.base not in _CHARACTER_BASES:
+        return column
+    known = charset_named(charset or "utf8mb4")
+    name = known.name if known else "utf8mb4"
+    if name == "binary" and column.type.base not in {"enum", "set"}:
+        return replace(column, type=_as_bytes(column.type), charset=None)
+    return replace(column, charset=name)
+
+
+def _as_bytes(kind: MySqlType) -> MySqlType:
+    base = {"char": "binary", "varchar": "varbinary", **dict(zip(TEXTS, BLOBS, strict=True))}[kind.base]
+    return MySqlType(base, kind.size)
+
+
+def primary_key(words: Words) -> tuple[str, ...]:
+    """The columns of `[CONSTRAINT [name]] PRIMARY KEY [name] [USING x] (a, b(10) DESC)`; nothing for other keys."""
+    if words.take("CONSTRAINT") and not words.at("PRIMARY"):
+        words.next()
+    if not words.take("PRIMARY", "KEY"):
+        return ()
+    while not words.done and not words.at("("):
+        words.next()
+    return tuple(part[0].text for part in parts(words.brackets()) if part)

@@ -1,0 +1,174 @@
+"""Logs without names, read with the history that their own DDL gives."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from penstock.ingest.mysql.ddl.history import SchemaHistory, Version
+from penstock.ingest.mysql.errors import DdlNotUnderstood, SchemaHistoryMismatch
+from penstock.ingest.mysql.log.files import file_segments
+from penstock.ingest.mysql.log.options import DecodeOptions, EveryTable
+from penstock.ingest.mysql.log.query import Query, parse_query
+from penstock.ingest.mysql.log.segment import QUERY
+from penstock.ingest.mysql.log.unpack import unpacked
+from penstock.ingest.mysql.position import LogPosition
+from tests.unit.ingest.mysql.logs import LOGS, batches, changes
+
+START, END = LogPosition("x.000001", 4), LogPosition("x.000001", 1 << 40)
+
+
+def history_of(log: str) -> SchemaHistory:
+    history = SchemaHistory(mariadb=log.startswith("mariadb"))
+    for segment in file_segments(LOGS / f"{log}.000001"):
+        for plain in unpacked(segment, 1 << 20):
+            for event in np.flatnonzero(plain.kind == QUERY):
+                history.apply(parse_query(plain.body(event)), plain.file, int(plain.pos[event]))
+    return history
+
+
+@pytest.mark.parametrize(("bare", "named"), [("mysql-minimal", "mysql-plain"), ("mariadb-nometa", "mariadb-plain")])
+def test_a_log_without_names_reads_as_the_one_with_names(bare: str, named: str) -> None:
+    part = history_of(bare).part(EveryTable(), START, END, names_in_log=False)
+    wanted = changes(batches(named, DecodeOptions()))
+    found = changes(batches(bare, DecodeOptions(definitions=pickle.loads(pickle.dumps(part)))))
+    assert found == wanted
+
+
+@pytest.mark.parametrize(("bare", "named"), [("mysql-minimal", "mysql-plain"), ("mariadb-nometa", "mariadb-plain")])
+def test_the_declared_types_are_the_same_with_and_without_names(bare: str, named: str) -> None:
+    schemas = []
+    for log in (bare, named):
+        part = history_of(log).part(EveryTable(), START, END, names_in_log=log == named)
+        schemas.append([batch.schema for batch in batches(log, DecodeOptions(definitions=part))])
+    for mine, theirs in zip(*schemas, strict=True):
+        assert [(f.name, f.type, f.comment) for f in mine.fields] == [
+            (f.name, f.type, f.comment) for f in theirs.fields
+        ]
+        assert mine.primary_keys == theirs.primary_keys
+
+
+def test_tinyint_1_is_told_by_the_history_alone() -> None:
+    part = history_of("mysql-plain").part(EveryTable(), START, END, names_in_log=True)
+    for definitions, kind in ((part, "tinyint(1)"), (None, "tinyint")):
+        options = DecodeOptions(definitions=definitions) if definitions else DecodeOptions()
+        batch = next(batch for batch in batches("mysql-plain", options) if batch.schema.table == "all_types")
+        assert {field.name: field.type for field in batch.schema.fields}["c_bool"] == kind
+
+
+def test_history_goes_through_json_and_is_whole_again() -> None:
+    history = history_of("mysql-minimal")
+    records = [Version.from_json(json.loads(json.dumps(version.to_json()))) for version in history.unsaved]
+    again = SchemaHistory()
+    again.restore(records)
+    assert again.versions == history.versions
+    assert again.tables.known == history.tables.known
+    assert again.unsaved == []
+
+
+def ddl(history: SchemaHistory, sql: str, pos: int) -> list:
+    return history.apply(Query(sql, "d", ansi_quotes=False, backslash_escapes=True), "x.000001", pos)
+
+
+def test_a_definition_holds_from_behind_its_statement_on() -> None:
+    history = SchemaHistory()
+    ddl(history, "CREATE TABLE t (a INT)", 100)
+    ddl(history, "ALTER TABLE t ADD b INT", 200)
+    assert history.definition_at(("d", "t"), "x.000001", 99) is None
+    assert [c.name for c in history.definition_at(("d", "t"), "x.000001", 150).columns] == ["a"]
+    assert [c.name for c in history.definition_at(("d", "t"), "x.000001", 201).columns] == ["a", "b"]
+    part = history.part(EveryTable(), LogPosition("x.000001", 150), LogPosition("x.000001", 180), names_in_log=False)
+    assert len(part.versions["d", "t"]) == 1
+
+
+def test_reading_a_statement_twice_changes_nothing() -> None:
+    history = SchemaHistory()
+    ddl(history, "CREATE TABLE t (a INT)", 100)
+    for _ in range(2):
+        ddl(history, "ALTER TABLE t ADD b INT", 200)
+    assert len(history.versions["d", "t"]) == 2
+
+
+def test_an_online_schema_change_is_a_swap_with_the_ghost_s_definition() -> None:
+    history = SchemaHistory()
+    ddl(history, "CREATE TABLE t (a INT PRIMARY KEY)", 100)
+    ddl(history, "CREATE TABLE `_t_gho` LIKE t", 110)
+    ddl(history, "ALTER TABLE `_t_gho` ADD b INT", 120)
+    found = ddl(history, "RENAME TABLE t TO `_t_del`, `_t_gho` TO t", 130)
+    assert [(change.kind, change.name[1], change.old_name[1]) for change in found] == [
+        ("rename", "_t_del", "t"),
+        ("swap", "t", "_t_gho"),
+    ]
+    assert [c.name for c in history.definition_at(("d", "t"), "x.000001", 131).columns] == ["a", "b"]
+    assert history.definition_at(("d", "_t_gho"), "x.000001", 131) is None
+
+
+def test_what_is_not_understood_stops_only_logs_without_names() -> None:
+    history = SchemaHistory()
+    ddl(history, "CREATE TABLE t (a INT)", 100)
+    found = ddl(history, "ALTER TABLE t MODIFY missing INT", 200)
+    assert found[0].kind == "unclear"
+    named, bare = (history.part(EveryTable(), START, END, names_in_log=names) for names in (True, False))
+    assert named.definition_at(("d", "t"), "x.000001", 300) is None
+    with pytest.raises(DdlNotUnderstood, match="missing"):
+        bare.definition_at(("d", "t"), "x.000001", 300)
+
+
+def test_a_definition_that_contradicts_the_log_stops_it() -> None:
+    history = history_of("mysql-minimal")
+    ddl(history, "ALTER TABLE rec.no_key ADD wrong INT FIRST", 1)
+    table = history.tables.known["d" if ("d", "no_key") in history.tables.known else "rec", "no_key"]
+    again = SchemaHistory()
+    again.start([*history.tables.known.values(), table], START)
+    options = DecodeOptions(definitions=again.part(EveryTable(), START, END, names_in_log=False))
+    with pytest.raises(SchemaHistoryMismatch):
+        batches("mysql-minimal", options)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE VIEW v AS SELECT 1",
+        "GRANT ALL ON *.* TO x",
+        "CREATE TEMPORARY TABLE t (a INT)",
+        "ANALYZE TABLE t",
+        "",
+        "/* only a comment */",
+        "CREATE TABLE",
+        "ALTER TABLE",
+        "DROP",
+        "RENAME TABLE t",
+        "ALTER TABLE t",
+        "CREATE TABLE t (",
+        "ALTER TABLE t ADD (",
+        "\x00\xff`'\"",
+    ],
+)
+def test_no_text_makes_it_fail(sql: str) -> None:
+    history = SchemaHistory()
+    ddl(history, "CREATE TABLE t (a INT)", 100)
+    ddl(history, sql, 200)
+
+
+@pytest.mark.parametrize(
+    ("sql", "kinds"),
+    [
+        ("TRUNCATE t", ["truncate"]),
+        ("DROP TABLE t, u", ["drop", "drop"]),
+        ("ALTER TABLE t DROP PARTITION p0", ["rows-moved"]),
+        ("ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE u", ["rows-moved"]),
+        ("DROP DATABASE d", ["drop"]),
+        ("ALTER TABLE t ADD INDEX (a), RENAME TO u", ["rename"]),
+        ("SET STATEMENT max_statement_time=1 FOR ALTER TABLE t ADD b INT", ["alter"]),
+        ("ALTER TABLE t PARTITION BY HASH(a) PARTITIONS 4", []),
+        ("CREATE TABLE u (a INT) START TRANSACTION", ["create"]),
+        ("CREATE TABLE u AS SELECT 1", ["unclear"]),
+    ],
+)
+def test_what_a_statement_does_to_tables(sql: str, kinds: list[str]) -> None:
+    history = SchemaHistory()
+    ddl(history, "CREATE TABLE t (a INT)", 100)
+    assert [change.kind for change in ddl(history, sql, 200)] == kinds

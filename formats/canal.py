@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import DecodeError
@@ -45,6 +46,7 @@ from penstock.formats.texts import text_column
 
 # One call of Arrow's reader gets at most so much; its offsets are 32 bit.
 SPAN_BYTES = 64 << 20
+SPAN_CELLS = 16 << 20
 # What a row has about, to see that a group of few messages is large because each has many rows.
 ROW_BYTES = 300
 
@@ -139,7 +141,8 @@ def _decode_group(group: Group, messages: Messages, options: DecodeOptions, deco
         _decode_undeclared(group, keys, rule, messages, decoded)
         return
     schema = SourceSchema("mysql", group.database, group.table, fields, keys)
-    for start, stop in _spans(group.members):
+    _refuse_hollow(group, len(fields), messages, decoded)
+    for start, stop in _spans(group.members, len(fields)):
         members, numbers = group.members[start:stop], group.numbers[start:stop]
         if fields and _is_large(members, options.bulk_rows):
             try:
@@ -156,15 +159,41 @@ def _is_large(members: Sequence[Envelope], bulk_rows: int) -> bool:
     return len(members) >= bulk_rows or sum(len(member.data) for member in members) >= bulk_rows * ROW_BYTES
 
 
-def _spans(members: Sequence[Envelope]) -> Iterator[tuple[int, int]]:
-    """Consecutive members of at most SPAN_BYTES together; a larger one goes alone."""
-    ends = np.cumsum([len(member.data) for member in members])
+def _spans(members: Sequence[Envelope], width: int) -> Iterator[tuple[int, int]]:
+    """Consecutive members of at most SPAN_BYTES, or SPAN_CELLS of `width` columns; a larger one goes alone."""
+    sizes = np.array([len(member.data) for member in members])
+    if _may_overflow(members, width):
+        sizes = np.maximum(sizes, _cells(members, width) * (SPAN_BYTES // SPAN_CELLS))
+    ends = np.cumsum(sizes)
     start = 0
     while start < len(ends):
         done = int(ends[start - 1]) if start else 0
         stop = max(int(np.searchsorted(ends, done + SPAN_BYTES, side="right")), start + 1)
         yield start, stop
         start = stop
+
+
+def _may_overflow(members: Sequence[Envelope], width: int) -> bool:
+    # An empty row, `{},`, takes three bytes.
+    return width * sum(len(member.data) for member in members) // 3 > SPAN_CELLS
+
+
+def _cells(members: Sequence[Envelope], width: int) -> npt.NDArray[np.int64]:
+    """At most so many cells has each member's table."""
+    return np.array([bytes(member.data).count(b"{") * width for member in members], np.int64)
+
+
+def _refuse_hollow(group: Group, width: int, messages: Messages, decoded: Decoded) -> None:
+    """Rows that have next to nothing of very many declared columns would take memory without end."""
+    if not _may_overflow(group.members, width):
+        return
+    sizes = np.array([len(member.data) for member in group.members])
+    cells = _cells(group.members, width)
+    hollow = set(np.flatnonzero((cells > SPAN_CELLS) & (cells > sizes)).tolist())
+    error = DecodeError(f"the rows of the record hold next to nothing of {width} columns", reason=BAD_VALUE)
+    decoded.bad += [bad_record(messages, group.numbers[place], error) for place in sorted(hollow)]
+    group.numbers = [number for place, number in enumerate(group.numbers) if place not in hollow]
+    group.members = [member for place, member in enumerate(group.members) if place not in hollow]
 
 
 def _decode_undeclared(

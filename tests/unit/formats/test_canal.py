@@ -238,6 +238,25 @@ def test_odd_json_in_rows_reads_as_text(bulk_rows: int) -> None:
     assert decoded.repaired == 1
 
 
+@PATHS
+def test_rows_without_content_of_many_columns_are_refused(bulk_rows: int) -> None:
+    types = {f"column {number}": "int" for number in range(9000)}
+    hollow = change("INSERT", [{}] * 5000, mysqlType=types)
+    good = change("INSERT", [{"column 0": "1"}], mysqlType=types)
+    decoded = read("canal-json", good, hollow, good, bulk_rows=bulk_rows)
+    (bad,) = decoded.bad
+    assert (bad.pos, bad.message) == (1, "the rows of the record hold next to nothing of 9000 columns")
+    assert [batch.pos.tolist() for batch in decoded.batches] == [[0, 2]]
+
+
+@PATHS
+def test_large_groups_go_in_spans(bulk_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.formats.canal.SPAN_BYTES", 130)
+    inserts = [change("INSERT", [{"id": str(number), "v": "x" * 30}]) for number in range(6)]
+    decoded = read("canal-json", *inserts, bulk_rows=bulk_rows)
+    assert [batch.pos.tolist() for batch in decoded.batches] == [[0, 1], [2, 3], [4, 5]]
+
+
 TEXT = st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"]), max_size=6), st.just("1"))
 ROW = st.fixed_dictionaries({}, optional={"id": TEXT, "v": TEXT, "e": st.sampled_from(["1", "2", "x"]), "new": TEXT})
 ODD = st.sampled_from([1, 2.5, True, [], {"a": 1}, None])

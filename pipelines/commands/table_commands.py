@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _LOOKING = "penstock.pipelines.commands.looking"
+_QUERYING = "penstock.pipelines.commands.querying"
 _COMPACTING = "penstock.pipelines.commands.compacting"
 _REWRITING = "penstock.pipelines.commands.rewriting"
 _MAINTAINING = "penstock.pipelines.commands.maintaining"
@@ -10,6 +11,7 @@ _MAINTAINING = "penstock.pipelines.commands.maintaining"
 TABLE_COMMANDS = {
     "tables": (_LOOKING, "the tables of a warehouse"),
     "show": (_LOOKING, "a table: columns, options, snapshots, files"),
+    "sql": (_QUERYING, "rows of the warehouse by SQL, the past and system tables too"),
     "compact": (_COMPACTING, "compact a table, or partitions of it"),
     "compact-database": (_COMPACTING, "compact all tables of databases"),
     "expire-snapshots": (_MAINTAINING, "let old snapshots go, and the files only they held: one bounded round"),
@@ -28,5 +30,9 @@ TABLE_COMMANDS = {
     "reset-consumer": (_MAINTAINING, "let a reader go on elsewhere, or forget it"),
     "clear-consumers": (_MAINTAINING, "forget readers"),
     "remove-orphan-files": (_MAINTAINING, "delete files that nothing leads to; look first with --dry-run"),
+    "delete": (_REWRITING, "delete the rows a condition holds for"),
+    "merge-into": (_REWRITING, "update, insert and delete rows by those of another table"),
+    "rescale": (_REWRITING, "write a table or partition anew with another number of buckets"),
+    "clone": (_REWRITING, "make tables again elsewhere, with the rows they have now"),
     "drop-partition": (_MAINTAINING, "take away all rows of partitions"),
 }

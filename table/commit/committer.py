@@ -93,13 +93,17 @@ class Committer:
         identifier: int = BATCH_IDENTIFIER,
         *,
         properties: Mapping[str, str] | None = None,
+        base: Snapshot | None = None,
     ) -> Committed:
-        """Put the new files in place of everything in the partitions that `covers` names, as one OVERWRITE."""
+        """Put the new files in place of everything in the partitions that `covers` names, as one OVERWRITE.
+
+        With `base` the new files stand for the rows of that snapshot: CommitConflict when there are later ones.
+        """
         if self.committed(identifier) is not None:
             return Committed()
         identity = Identity(self.user, identifier, None, properties or {})
         append, compact = append_half(messages), compact_half(messages)
-        check = self._overwrite_check(append, covers)
+        check = self._overwrite_check(append, covers, base)
         snapshots = [land(self.store, identity, self.retries, check)]
         if not compact.is_empty:
             snapshots.append(land(self.store, identity, self.retries, self._rewrite_check(compact)))
@@ -151,8 +155,10 @@ class Committer:
             check_levels(live, changes.entries, ordered_key, self.store.name)
         return changes
 
-    def _overwrite_check(self, append: Changes, covers: Covers) -> Callable[..., Changes]:
+    def _overwrite_check(self, append: Changes, covers: Covers, base: Snapshot | None) -> Callable[..., Changes]:
         def check(latest: Snapshot | None, first: bool) -> Changes:
+            if base is not None and latest is not None:
+                self._check_unchanged(covers, base, latest)
             live = live_entries(self.store, latest) if latest else []
             gone = [_deleted(entry) for entry in live if covers(entry.partition)]
             old_index = index_entries(self.store, latest) if latest else []
@@ -160,6 +166,16 @@ class Committer:
             return Changes(CommitKind.OVERWRITE, gone + append.entries, [], dropped + append.index)
 
         return check
+
+    def _check_unchanged(self, covers: Covers, base: Snapshot, latest: Snapshot) -> None:
+        for user, snapshot, entry in added_between(self.store, base.id, latest):
+            if covers(entry.partition):
+                raise CommitConflict(
+                    f"{user!r} changed a partition that is being rewritten",
+                    table=self.store.name,
+                    snapshot=snapshot,
+                    hint="do it again while no other job writes there",
+                )
 
 
 def _starts(messages: Sequence[CommitMessage]) -> dict[tuple[bytes, int], tuple[int, int]]:

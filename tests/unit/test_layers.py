@@ -28,6 +28,8 @@ TABLE_FLOORS = [
     {"commit"},
     {"maintain"},
     {"catalog", "system", "handle"},
+    {"sql"},
+    {"cloning", "merging"},
 ]
 PIPELINE_FLOORS = [{"spec"}, {"run"}, {"observe"}, {"commands"}]
 SPARK_ROOMS = {"pipelines", "ingest/spark.py"}

@@ -185,6 +185,62 @@ def test_a_table_shows_columns_options_snapshots_and_files(shop: Shop) -> None:
     assert facts["tags"] == {"t": 3}
 
 
+def test_rows_are_deleted_by_a_condition(shop: Shop) -> None:
+    assert shop.json("delete", "--where", "`id` = 2 and dt = 'a'") == {"snapshots": [4]}
+    assert shop.values() == ["a1", "a3", "b1", "b2", "b3"]
+    assert shop.run("delete", "--where", "id = 77") == "no row matches\n"
+    assert "not understood" in shop.run("delete", "--where", "nowhere = 1", expect=2)
+
+
+def test_tables_are_merged_by_paimons_flags(shop: Shop) -> None:
+    shop.make("news", commits=4)
+    flags = [
+        *("--target_as", "T", "--source_sql", "CREATE TEMPORARY VIEW S AS SELECT * FROM news WHERE dt = 'a'"),
+        *("--source_table", "S", "--on", "T.dt = S.dt AND T.id = S.id"),
+        *("--merge_actions", "matched-upsert,matched-delete,not-matched-insert,not-matched-by-source-delete"),
+        *("--matched_upsert_condition", "S.id = 1", "--matched_upsert_set", "v = S.v || ', new'"),
+        *("--matched_delete_condition", "S.id = 2", "--not_matched_insert_values", "*"),
+        *("--not_matched_by_source_delete_condition", "T.id < 3"),
+    ]
+    assert shop.json("merge-into", *flags) == {"snapshots": [4]}
+    assert shop.values() == ["a1, new", "a3", "a4", "b3"]
+    check_invariants(shop.orders)
+    wrong = [*flags[:9], "matched-explode"]
+    assert "is no merge action" in shop.run("merge-into", *wrong, expect=2)
+
+
+def test_a_partition_is_rescaled(shop: Shop) -> None:
+    assert shop.json("rescale", "--bucket-num", "3", "--partition", "dt=a") == {"snapshots": [4]}
+    assert shop.values() == ["a1", "a2", "a3", "b1", "b2", "b3"]
+    assert "name the one partition" in shop.run("rescale", "--bucket-num", "3", expect=2)
+
+
+def test_a_table_and_a_whole_warehouse_are_cloned(shop: Shop, tmp_path: Path) -> None:
+    to = ["--target-warehouse", str(tmp_path / "copy")]
+    shop.run("clone", *to, "--target-table", "some", "--where", "dt = 'a'", "--target-table-conf", "bucket=2")
+    copy = penstock.Catalog(str(tmp_path / "copy"))
+    assert copy.table("shop.some").scan().to_arrow().num_rows == 3
+    assert copy.table("shop.some").options["bucket"] == "2"
+    told = json.loads(shop.words("clone", "--warehouse", shop.warehouse, *to, "--json"))
+    assert told["tables"] == {"shop.orders": "shop.orders"}
+    assert "exists already" in shop.words("clone", "--warehouse", shop.warehouse, *to, expect=2)
+    shop.words("clone", "--warehouse", shop.warehouse, *to, "--clone-if-exists", "--meta-only")
+
+
+def test_sql_answers_as_text_and_as_json(shop: Shop) -> None:
+    where = ["--warehouse", shop.warehouse]
+    query = "select v, price from shop.orders for version as of 2 where id > 1 order by v"
+    assert json.loads(shop.words("sql", query, *where, "--json")) == {
+        "columns": ["v", "price"],
+        "rows": [["a2", None], ["b2", None]],
+    }
+    told = shop.words("sql", "select id, v from orders order by v", *where, "--database", "shop", "--limit", "2")
+    assert told.splitlines() == ["id  v", "--  --", " 1  a1", " 2  a2", "... 4 more rows; --limit 0 shows all"]
+    told = shop.words("sql", 'select snapshot_id from shop."orders$snapshots"', *where)
+    assert told.split() == ["snapshot_id", "-----------", "1", "2", "3"]
+    assert "not understood" in shop.words("sql", "select", *where, expect=2)
+
+
 def test_an_error_is_told_as_json_and_its_class_sets_the_exit_code(shop: Shop) -> None:
     told = json.loads(shop.run("compact", "--json", table="nowhere", expect=2))
     assert told["error"] == "TableMissing"

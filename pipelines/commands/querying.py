@@ -1,0 +1,35 @@
+"""`penstock sql`: a local look at the tables of a warehouse."""
+
+from __future__ import annotations
+
+from penstock.errors import ConfigError
+from penstock.pipelines.commands.arguments import parse_with_word
+from penstock.pipelines.commands.printing import answer, print_rows
+from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
+from penstock.pipelines.commands.target import WAREHOUSE, catalog_of, number, text
+from penstock.pipelines.spec.actions import Flag
+
+_FLAGS = (
+    *WAREHOUSE,
+    Flag("database", "where tables without a database are looked for", metavar="NAME"),
+    Flag("limit", "rows that are shown at most (100; 0 for all, as with --json)", metavar="N"),
+)
+
+
+def command(name: str, words: list[str]) -> int:
+    sql, given = parse_with_word(name, _FLAGS, words, TABLE_COMMANDS[name][1], "QUERY", "one SQL statement")
+    if sql is None:
+        raise ConfigError("what is the query?", hint='penstock sql "select * from db.t" --warehouse PATH')
+    from penstock.table.sql.session import Session
+
+    with Session(catalog_of(given), text(given, "database")) as session:
+        rows = session.query(sql)
+    if "json" in given:
+        return answer(given, {"columns": rows.column_names, "rows": [[*row.values()] for row in rows.to_pylist()]})
+    limit = number(given, "limit")
+    limit = 100 if limit is None else limit
+    shown = rows.slice(0, limit) if limit else rows
+    print_rows(shown.column_names, zip(*(column.to_pylist() for column in shown.columns), strict=True))
+    if shown.num_rows < rows.num_rows:
+        print(f"... {rows.num_rows - shown.num_rows} more rows; --limit 0 shows all")
+    return 0

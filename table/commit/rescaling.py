@@ -1,0 +1,67 @@
+"""Rewriting partitions with another number of buckets (table-format 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.errors import CommitConflict, ConfigError
+from penstock.table.commit.committer import Committer
+from penstock.table.commit.overwriting import OverwriteWriter, PartitionSpec
+from penstock.table.layout import BucketMode, Layout
+from penstock.table.meta.live import live_entries
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.read.plan import invisible_level_0
+from penstock.table.read.scan import Scan
+from penstock.table.write.opening import BucketFiles
+
+
+def rescale(
+    store: TableStore,
+    buckets: int | None = None,
+    partition: Mapping[str, object] | None = None,
+    user: str | None = None,
+) -> list[Snapshot]:
+    """Write the rows of a partition, or of the table, anew into `buckets` buckets (the table's option).
+
+    One OVERWRITE; CommitConflict, and nothing changed, when another job wrote there meanwhile. The option itself is not
+    altered: writers are refused until it says the same number. Dies half way: the files made so far are orphans.
+    """
+    layout = Layout.of(store.schema())
+    if layout.mode not in {BucketMode.FIXED, BucketMode.POSTPONE}:
+        raise ConfigError(f"bucket mode {layout.mode} has no number of buckets to change", table=store.name)
+    wanted = layout.bucket_count if buckets is None else buckets
+    if wanted < 1:
+        raise ConfigError(f"{wanted} is no number of buckets", table=store.name, hint="--bucket-num 4")
+    base = store.snapshots.latest()
+    if base is None:
+        return []
+    user = user or store.ambient.new_uuid()
+    spec = PartitionSpec.of(layout, partition or {})
+    _check_visible(store, layout, base, spec)
+    with OverwriteWriter.open_on(store, partition or {}, user, {"bucket": str(wanted)}) as writer:
+        scan = Scan.of(store, snapshot=base.id)
+        for split in scan.plan().splits:
+            if spec.covers(split.partition):
+                for batch in scan.read(split):
+                    writer.write(batch)
+        messages = writer.prepare()
+        try:
+            return list(Committer(store, user).overwrite(messages, spec.covers, base=base).snapshots)
+        except CommitConflict:
+            for message in messages:
+                BucketFiles(store, layout, message.partition, message.bucket).delete(message)
+            raise
+
+
+def _check_visible(store: TableStore, layout: Layout, base: Snapshot, spec: PartitionSpec) -> None:
+    """Rows that no scan shows yet would be lost."""
+    hidden = invisible_level_0(layout)
+    for entry in live_entries(store, base):
+        if spec.covers(entry.partition) and (entry.bucket < 0 or (hidden and entry.file.level == 0)):
+            raise ConfigError(
+                "some rows wait for a compaction before they can be read",
+                table=store.name,
+                file=entry.file.name,
+                hint="compact the table first, then rescale it",
+            )

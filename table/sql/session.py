@@ -1,0 +1,122 @@
+"""SQL over the tables of a warehouse, by DuckDB: a local look, not an engine. Rows stand in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.table.catalog import Catalog, parse_name
+from penstock.table.sql.text import Mention, duck_text, has_alias, mentions, quoted, tokens_of
+from penstock.table.values.optional import duckdb_module
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from penstock.table.sql.text import Token
+
+
+class Session:
+    """Names of the warehouse's tables stand for their newest rows as of their first mention; views made stay."""
+
+    def __init__(self, catalog: Catalog, database: str | None = None) -> None:
+        """`database` is where names without one are looked for."""
+        self._catalog, self._database = catalog, database
+        self._duckdb = duckdb_module()
+        self._connection = self._duckdb.connect()
+        self._connection.execute("SET TimeZone = 'UTC'")
+        self._known: set[tuple[str, str]] = set()
+        self._tables: dict[str, frozenset[str]] = {}
+        self._travels = 0
+        if database is not None:
+            self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(database)}; USE {quoted(database)}")
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def query(self, sql: str) -> pa.Table:
+        """The rows of one statement. ConfigError with DuckDB's own words when it does not understand it."""
+        prepared = self.prepared(sql)
+        try:
+            return self._connection.sql(prepared).to_arrow_table()
+        except self._duckdb.Error as reason:
+            raise _refused(sql, reason) from reason
+
+    def run(self, sql: str) -> None:
+        """A statement for its effect inside this session: a view, a temporary table."""
+        prepared = self.prepared(sql)
+        try:
+            self._connection.execute(prepared)
+        except self._duckdb.Error as reason:
+            raise _refused(sql, reason) from reason
+
+    def batches(self, sql: str) -> Any:
+        """The rows of a statement as a RecordBatchReader."""
+        prepared = self.prepared(sql)
+        try:
+            return self._connection.sql(prepared).to_arrow_reader(65536)
+        except self._duckdb.Error as reason:
+            raise _refused(sql, reason) from reason
+
+    def register(self, name: str, rows: pa.Table) -> None:
+        self._connection.register(name, rows)
+
+    def prepared(self, sql: str) -> str:
+        """The statement in DuckDB's words, every table it mentions being known by then."""
+        tokens = tokens_of(sql.strip().rstrip(";"))
+        parts: list[str] = []
+        done = 0
+        for mention in mentions(tokens):
+            place = self._place(mention.names)
+            if place is None:
+                continue
+            parts.append(duck_text(tokens[done : mention.start]))
+            parts.append(self._named(place, mention, tokens))
+            done = mention.end
+        return "".join(parts) + duck_text(tokens[done:])
+
+    def _place(self, names: Sequence[str]) -> tuple[str, str] | None:
+        """(database, table) when there is such a table; the table's name with all its `$` parts."""
+        if len(names) == 1 and self._database is not None:
+            database, table = self._database, names[0]
+        elif len(names) == 2:
+            database, table = names
+        else:
+            return None
+        if database not in self._tables:
+            known = database in self._catalog.databases()
+            self._tables[database] = frozenset(self._catalog.tables(database) if known else ())
+        return (database, table) if parse_name(table)[0] in self._tables[database] else None
+
+    def _named(self, place: tuple[str, str], mention: Mention, tokens: Sequence[Token]) -> str:
+        if mention.options:
+            self._travels += 1
+            name = f"travel_{self._travels}"
+            self._connection.register(name, self._rows(place, mention.options))
+            return name if has_alias(tokens, mention.end) else f"{name} AS {quoted(place[1])}"
+        if place not in self._known:
+            self._know(place)
+        written = ".".join(map(quoted, place))
+        return written if has_alias(tokens, mention.end) else f"{written} AS {quoted(place[1])}"
+
+    def _know(self, place: tuple[str, str]) -> None:
+        database, table = place
+        raw = f"rows of {database}.{table}"
+        self._connection.register(raw, self._rows(place, {}))
+        self._connection.execute(
+            f"CREATE SCHEMA IF NOT EXISTS {quoted(database)};"
+            f"CREATE VIEW {quoted(database)}.{quoted(table)} AS SELECT * FROM {quoted(raw)}"
+        )
+        self._known.add(place)
+
+    def _rows(self, place: tuple[str, str], options: Mapping[str, str]) -> pa.Table:
+        table = self._catalog.table(".".join(place))
+        return table.scan(options=dict(options) or None).to_arrow()
+
+
+def _refused(sql: str, reason: Exception) -> ConfigError:
+    return ConfigError(f"the SQL is not understood: {reason}", sql=" ".join(sql.split()))

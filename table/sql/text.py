@@ -1,0 +1,144 @@
+"""SQL as users of Paimon write it, made into what DuckDB reads: backquoted names, time travel, hints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from penstock.errors import ConfigError
+
+_TOKEN = re.compile(
+    r"""(?P<hint>/\*\+.*?\*/)|(?P<blank>\s+|--[^\n]*|/\*.*?\*/)|(?P<string>'(?:[^']|'')*')|(?P<quoted>"(?:[^"]|"")*"|`[^`]+`)
+    |(?P<word>[^\W\d][\w$]*)|(?P<number>\d+)|(?P<sign>.)""",
+    re.DOTALL | re.VERBOSE,
+)
+_BEFORE_TABLE = {"from", "join", "using", "table", "describe", "summarize", ","}
+_POINTS = {"version": "scan.version", "system_version": "scan.version", "timestamp": "", "system_time": ""}
+_NO_ALIAS = {
+    *("where", "join", "left", "right", "full", "inner", "cross", "natural", "on", "using", "group", "order"),
+    *("having", "limit", "union", "except", "intersect", "qualify", "window", "offset", "semi", "anti", "asof"),
+    *("positional", "lateral", "tablesample", "set", "when"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    kind: str
+    text: str
+
+    @property
+    def name(self) -> str | None:
+        """Of a word or a quoted name."""
+        if self.kind == "word":
+            return self.text
+        return self.text[1:-1].replace('""', '"') if self.kind == "quoted" else None
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A chain of names where a table may stand, tokens `start` up to `end`, and what is said of it there."""
+
+    names: tuple[str, ...]
+    start: int
+    end: int
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def tokens_of(sql: str) -> list[Token]:
+    return [Token(match.lastgroup or "sign", match[0]) for match in _TOKEN.finditer(sql)]
+
+
+def duck_text(tokens: Sequence[Token]) -> str:
+    return "".join(quoted(token.text[1:-1]) if token.text.startswith("`") else token.text for token in tokens)
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def mentions(tokens: Sequence[Token]) -> Iterator[Mention]:
+    """Where tables may be named; a column after a comma may look the same, so what exists decides."""
+    before, place = "", 0
+    while place < len(tokens):
+        token = tokens[place]
+        if token.kind in {"blank", "hint"}:
+            place += 1
+        elif token.name is not None and before in _BEFORE_TABLE:
+            names, end = _chain(tokens, place)
+            options, past = _said_of(tokens, end)
+            yield Mention(names, place, past, options)
+            before, place = "", past
+        else:
+            before = token.text.lower()
+            place += 1
+
+
+def _chain(tokens: Sequence[Token], place: int) -> tuple[tuple[str, ...], int]:
+    names = [tokens[place].name or ""]
+    end = place + 1
+    while end + 1 < len(tokens) and tokens[end].text == "." and (following := tokens[end + 1].name) is not None:
+        names.append(following)
+        end += 2
+    return tuple(names), end
+
+
+def _said_of(tokens: Sequence[Token], end: int) -> tuple[dict[str, str], int]:
+    """`/*+ OPTIONS('k'='v') */` and `FOR VERSION AS OF 3` after a name, and where they end."""
+    options: dict[str, str] = {}
+    while (place := _solid(tokens, end)) < len(tokens):
+        words = [token.text for token in tokens[place:] if token.kind != "blank"][:5]
+        lower = [word.lower() for word in words]
+        if tokens[place].kind == "hint":
+            options |= _hinted(tokens[place].text)
+            end = place + 1
+        elif len(words) == 5 and lower[0] == "for" and lower[1] in _POINTS and lower[2:4] == ["as", "of"]:
+            options |= _point(lower[1], words[4])
+            end = _past(tokens, place, 5)
+        elif len(words) >= 4 and lower[0] in {"version", "timestamp"} and lower[1:3] == ["as", "of"]:
+            options |= _point(lower[0], words[3])
+            end = _past(tokens, place, 4)
+        else:
+            break
+    return options, end
+
+
+def _solid(tokens: Sequence[Token], place: int) -> int:
+    while place < len(tokens) and tokens[place].kind == "blank":
+        place += 1
+    return place
+
+
+def _past(tokens: Sequence[Token], place: int, count: int) -> int:
+    for _ in range(count):
+        place = _solid(tokens, place) + 1
+    return place
+
+
+def _hinted(hint: str) -> dict[str, str]:
+    if re.match(r"/\*\+\s*options\s*\(", hint, re.IGNORECASE) is None:
+        return {}
+    return dict(re.findall(r"'([^']*)'\s*=\s*'([^']*)'", hint))
+
+
+def _point(what: str, told: str) -> dict[str, str]:
+    text = told[1:-1] if told.startswith("'") else told
+    if _POINTS[what]:
+        return {_POINTS[what]: text}
+    if told.startswith("'"):
+        return {"scan.timestamp": text}
+    if not text.isdigit():
+        raise ConfigError(f"{text!r} is not a point in time", hint="write it as '2026-01-31 12:00:00'")
+    # Spark counts seconds where a timestamp is a number.
+    return {"scan.timestamp-millis": str(int(text) * 1000)}
+
+
+def has_alias(tokens: Sequence[Token], end: int) -> bool:
+    place = _solid(tokens, end)
+    if place >= len(tokens) or tokens[place].name is None:
+        return False
+    return tokens[place].kind == "quoted" or tokens[place].text.lower() not in _NO_ALIAS

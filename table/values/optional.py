@@ -1,0 +1,15 @@
+"""Libraries that only some verbs need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.errors import ConfigError
+
+
+def duckdb_module() -> Any:
+    try:
+        import duckdb
+    except ImportError as reason:
+        raise ConfigError("duckdb is not installed", hint="pip install 'penstock[sql]'") from reason
+    return duckdb

@@ -1,0 +1,104 @@
+"""Tables that our verbs changed, as Java Paimon reads and goes on writing them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.table.cloning import clone_table
+from penstock.table.handle import Table
+from penstock.table.merging import Clause, merge_into
+from tests.golden.relations import difference
+from tests.interop.oracle.client import Oracle
+from tests.invariants import check_invariants
+
+COLUMNS = [("dt", "STRING NOT NULL"), ("id", "INT NOT NULL"), ("v", "STRING")]
+ROWS = [("+I", dt, number, f"{dt}{number}") for dt in ("a", "b") for number in range(20)]
+
+
+def made(oracle: Oracle, warehouse: Path, *, keys: bool = True, **options: str) -> Table:
+    path = oracle.create(
+        warehouse,
+        "shop.t",
+        COLUMNS,
+        primary_keys=["dt", "id"] if keys else [],
+        partition_keys=["dt"],
+        options={"bucket": "2" if keys else "-1", **{key.replace("__", "-"): value for key, value in options.items()}},
+    )
+    oracle.write(path, ROWS[:25])
+    oracle.write(path, ROWS[25:])
+    return penstock.Catalog(str(warehouse)).table("shop.t")
+
+
+def assert_java_reads(table: Table, oracle: Oracle, rows: int) -> None:
+    java = oracle.read(Path(table.path))
+    ours = table.scan().to_arrow()
+    assert difference(java, ours) is None
+    assert ours.num_rows == rows
+
+
+def goes_on(table: Table, oracle: Oracle, rows: int) -> None:
+    """Java writes and compacts what we left."""
+    oracle.write(Path(table.path), [("+I", "a", 100, "java")], compact="full")
+    assert_java_reads(table, oracle, rows + 1)
+    check_invariants(table, oracle=oracle)
+
+
+def test_java_reads_rows_deleted_by_key(oracle: Oracle, tmp_path: Path) -> None:
+    table = made(oracle, tmp_path)
+    table.delete("id % 4 = 0")
+    assert_java_reads(table, oracle, 30)
+    goes_on(table, oracle, 30)
+
+
+@pytest.mark.parametrize("vectors", ["false", "true"])
+def test_java_reads_rows_deleted_without_keys(oracle: Oracle, tmp_path: Path, vectors: str) -> None:
+    table = made(oracle, tmp_path, keys=False, **{"deletion-vectors.enabled": vectors})
+    table.delete("id % 4 = 0")
+    assert_java_reads(table, oracle, 30)
+    table.delete("id % 4 = 1 and dt = 'a'")
+    assert_java_reads(table, oracle, 25)
+    oracle.write(Path(table.path), [("+I", "a", 100, "java")])
+    assert_java_reads(table, oracle, 26)
+    check_invariants(table, oracle=oracle)
+
+
+def test_java_reads_and_writes_a_rescaled_table(oracle: Oracle, tmp_path: Path) -> None:
+    table = made(oracle, tmp_path)
+    oracle.alter(Path(table.path), [{"kind": "set", "key": "bucket", "value": "3"}])
+    for dt in ("a", "b"):
+        table.refresh().rescale(partition={"dt": dt})
+    assert_java_reads(table, oracle, 40)
+    goes_on(table, oracle, 40)
+
+
+def test_java_reads_a_merged_table(oracle: Oracle, tmp_path: Path) -> None:
+    table = made(oracle, tmp_path)
+    catalog = penstock.Catalog(str(tmp_path))
+    clauses = [
+        Clause("matched-upsert", "v = 'new'", "s.id < 5"),
+        Clause("matched-delete", condition="s.id > 15"),
+        Clause("not-matched-insert", "s.dt, s.id, s.v"),
+    ]
+    view = "CREATE TEMP VIEW s AS SELECT dt, id, v FROM t WHERE dt = 'b' UNION ALL SELECT 'c', 1, 'first'"
+    merge_into(catalog, "shop.t", "s", "t.dt = s.dt AND t.id = s.id", clauses, source_sql=[view])
+    assert_java_reads(table, oracle, 37)
+    goes_on(table, oracle, 37)
+
+
+def test_java_reads_a_clone(oracle: Oracle, tmp_path: Path) -> None:
+    table = made(oracle, tmp_path)
+    clone = clone_table(table, penstock.Catalog(str(tmp_path / "copy")), "shop.copy", where="dt = 'a'")
+    assert_java_reads(clone, oracle, 20)
+    goes_on(clone, oracle, 20)
+
+
+def test_java_reads_tables_whose_tags_moved(oracle: Oracle, tmp_path: Path) -> None:
+    table = made(oracle, tmp_path)
+    table.create_tag("t", 1, retain_millis=86_400_000)
+    table.replace_tag("t", 2)
+    table.rename_tag("t", "u")
+    assert difference(oracle.read(Path(table.path), tag="u"), table.scan(tag="u").to_arrow()) is None
+    assert table.tags == {"u": 2}

@@ -1,0 +1,286 @@
+"""Deleting by condition, other bucket numbers, clones, merges, SQL: what they change, and when they give way."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import penstock
+from penstock.errors import CommitConflict, ConfigError
+from penstock.table.cloning import clone_table
+from penstock.table.commit import deleting
+from penstock.table.merging import Clause, merge_into
+from penstock.table.meta.snapshot import CommitKind
+from penstock.table.sql.session import Session
+from tests.invariants import check_invariants
+from tests.unit.table.tables import content, new_table, rows
+
+COLUMNS = [("id", "INT NOT NULL"), ("v", "STRING"), ("price", "DECIMAL(10, 2)")]
+
+
+def add(table: penstock.Table, *values: tuple[object, ...]) -> None:
+    with table.writer() as writer:
+        writer.write(rows(table, *values))
+        writer.commit()
+
+
+def append_table(folder: Path, vectors: str = "false") -> penstock.Table:
+    table = new_table(folder, keys=(), options={"bucket": "-1", "deletion-vectors.enabled": vectors})
+    add(table, (1, "a", None), (2, "b", None), (3, "c", None))
+    add(table, (4, "d", None), (2, "again", Decimal("2.50")))
+    return table
+
+
+@pytest.mark.parametrize("where", [pc.field("id") == 2, "`id` = 2", "id in (2, 7) and name is not null"])
+def test_rows_are_deleted_by_an_expression_or_by_sql(tmp_path: Path, where: pc.Expression | str) -> None:
+    table = new_table(tmp_path)
+    add(table, (1, "a", None), (2, "b", Decimal("1.25")), (3, "c", None))
+    assert len(table.delete(where)) == 1
+    assert content(table) == [(1, "a", None), (3, "c", None)]
+    assert table.delete(where) == []
+    check_invariants(table)
+
+
+def test_null_conditions_delete_nothing(tmp_path: Path) -> None:
+    table = append_table(tmp_path)
+    assert len(table.delete(pc.field("amount") > Decimal("2.00"))) == 1
+    assert len(content(table)) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "refusal"),
+    [
+        ({"merge-engine": "first-row"}, "does not support batch delete"),
+        ({"merge-engine": "partial-update"}, "does not support batch delete"),
+        ({"ignore-delete": "true"}, "ignores -D"),
+    ],
+)
+def test_a_table_that_would_not_heed_deletes_refuses(tmp_path: Path, options: dict[str, str], refusal: str) -> None:
+    table = new_table(tmp_path, options=options)
+    with pytest.raises(ConfigError, match=refusal):
+        table.delete("id = 1")
+
+
+def test_partial_updates_delete_where_the_table_says_so(tmp_path: Path) -> None:
+    table = new_table(
+        tmp_path, options={"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"}
+    )
+    add(table, (1, "a", None), (2, "b", None))
+    table.delete("id = 1")
+    assert content(table) == [(2, "b", None)]
+
+
+@pytest.mark.parametrize("vectors", ["false", "true"])
+def test_without_keys_files_are_rewritten_or_marked(tmp_path: Path, vectors: str) -> None:
+    table = append_table(tmp_path, vectors)
+    before = {file["file_path"] for file in table.system("files").to_pylist()}
+    [snapshot] = table.delete("id = 2")
+    assert snapshot.commit_kind is CommitKind.OVERWRITE
+    assert content(table) == [(1, "a", None), (3, "c", None), (4, "d", None)]
+    after = {file["file_path"] for file in table.system("files").to_pylist()}
+    assert (before == after) == (vectors == "true")
+    table.delete(pc.field("id") == 4)
+    table.delete("id = 3")
+    assert content(table) == [(1, "a", None)]
+    assert content(table.refresh()) == [(1, "a", None)]
+    check_invariants(table)
+
+
+@pytest.mark.parametrize("vectors", ["false", "true"])
+def test_a_delete_begins_anew_when_another_rewrote_its_files(
+    tmp_path: Path, vectors: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = append_table(tmp_path, vectors)
+    real, other = deleting.land, [True]
+
+    def land(*given: object) -> object:
+        if other.pop() if other else False:
+            table.delete("id = 1")
+        return real(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(deleting, "land", land)
+    table.delete("id = 2")
+    assert content(table) == [(3, "c", None), (4, "d", None)]
+    assert table.remove_orphan_files(dry_run=True, older_than=1 << 60) == []
+    check_invariants(table)
+
+
+def test_a_table_is_rescaled_and_then_written_with_the_new_number(tmp_path: Path) -> None:
+    catalog = penstock.Catalog(str(tmp_path))
+    catalog.create_database("shop")
+    table = catalog.create_table("shop.t", COLUMNS, ["id"], options={"bucket": "1"})
+    add(table, *((number, f"v{number}", None) for number in range(50)))
+    before = content(table)
+    catalog.alter_table("shop.t", [penstock.SetOption("bucket", "4")])
+    table = catalog.table("shop.t")
+    with pytest.raises(ConfigError, match="new bucket num 4"):
+        add(table, (50, "x", None))
+    [snapshot, *_] = table.rescale()
+    assert snapshot.commit_kind is CommitKind.OVERWRITE
+    assert content(table) == before
+    assert {file["bucket"] for file in table.system("files").to_pylist()} == {0, 1, 2, 3}
+    add(table, (50, "x", None))
+    check_invariants(table)
+
+
+def test_one_partition_is_rescaled_alone(tmp_path: Path) -> None:
+    columns = [("dt", "STRING NOT NULL"), ("id", "INT NOT NULL"), ("v", "INT")]
+    table = new_table(tmp_path, columns, keys=("dt", "id"), partitions=("dt",), options={"bucket": "1"})
+    add(table, *((dt, number, number) for dt in ("a", "b") for number in range(20)))
+    before = content(table)
+    table.rescale(2, {"dt": "a"})
+    assert content(table) == before
+    places = {(file["partition"], file["bucket"]) for file in table.system("files").to_pylist()}
+    assert places == {("{a}", 0), ("{a}", 1), ("{b}", 0)}
+    check_invariants(table)
+
+
+def test_a_rescale_gives_way_to_rows_that_came_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from penstock.table.commit.overwriting import OverwriteWriter
+
+    table = new_table(tmp_path, options={"bucket": "1", "write-only": "true"})
+    add(table, (1, "a", None))
+    prepare = OverwriteWriter.prepare
+
+    def late(self: OverwriteWriter, identifier: int | None = None) -> object:
+        add(table, (2, "late", None))
+        return prepare(self, identifier)
+
+    monkeypatch.setattr(OverwriteWriter, "prepare", late)
+    with pytest.raises(CommitConflict, match="being rewritten"):
+        table.rescale(2)
+    assert content(table) == [(1, "a", None), (2, "late", None)]
+    assert table.remove_orphan_files(dry_run=True, older_than=1 << 60) == []
+
+
+def test_a_rescale_refuses_rows_no_scan_shows_yet(tmp_path: Path) -> None:
+    table = new_table(tmp_path, options={"merge-engine": "first-row", "write-only": "true"})
+    add(table, (1, "a", None))
+    with pytest.raises(ConfigError, match="wait for a compaction"):
+        table.rescale(4)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> penstock.Catalog:
+    catalog = penstock.Catalog(str(tmp_path))
+    catalog.create_database("shop")
+    t = catalog.create_table("shop.t", COLUMNS, ["id"], options={"bucket": "1"}, comment="things")
+    add(t, (1, "one", Decimal("1.00")), (2, "two", None), (3, "three", None))
+    s = catalog.create_table("shop.s", COLUMNS, ["id"], options={"bucket": "1"})
+    add(s, (2, "zwei", Decimal("2.00")), (3, "drei", None), (4, "vier", None))
+    return catalog
+
+
+def test_a_clone_has_columns_options_and_rows_and_no_history(shop: penstock.Catalog, tmp_path: Path) -> None:
+    elsewhere = penstock.Catalog(str(tmp_path / "elsewhere"))
+    clone = clone_table(shop.table("shop.t"), elsewhere, "copies.t", where="id < 3", options={"bucket": "2"})
+    assert (clone.schema, clone.primary_keys, clone.comment) == (shop.table("shop.t").schema, ["id"], "things")
+    assert clone.options["bucket"] == "2"
+    assert [row[0] for row in content(clone)] == [1, 2]
+    assert len(clone.snapshots) == 1
+    with pytest.raises(ConfigError, match="exists already"):
+        clone_table(shop.table("shop.t"), elsewhere, "copies.t")
+    clone_table(shop.table("shop.t"), elsewhere, "copies.t", into_existing=True)
+    assert content(clone) == content(shop.table("shop.t"))
+
+
+def test_a_merge_updates_inserts_and_deletes_in_one_commit(shop: penstock.Catalog) -> None:
+    clauses = [
+        Clause("matched-upsert", "v = concat(s.v, '!'), price = s.price", "s.id = 2"),
+        Clause("matched-delete", condition="s.id = 3"),
+        Clause("not-matched-insert", "s.id, upper(s.v), 9.5"),
+        Clause("not-matched-by-source-upsert", "v = 'alone'"),
+    ]
+    assert len(merge_into(shop, "shop.t", "s", "t.id = s.id", clauses)) == 1
+    assert content(shop.table("shop.t")) == [
+        (1, "alone", Decimal("1.00")),
+        (2, "zwei!", Decimal("2.00")),
+        (4, "VIER", Decimal("9.50")),
+    ]
+    check_invariants(shop.table("shop.t"))
+
+
+def test_a_merge_takes_arrow_rows_views_aliases_and_stars(shop: penstock.Catalog) -> None:
+    given = pa.table(
+        {"id": pa.array([2, 9], pa.int32()), "v": ["b", "n"], "price": pa.array([None, None], pa.float64())}
+    )
+    merge_into(
+        shop,
+        "shop.t",
+        "seen",
+        "T.id = seen.id",
+        [Clause("matched-upsert", "*"), Clause("not-matched-insert", "*")],
+        target_as="T",
+        source_sql=["CREATE TEMPORARY VIEW seen AS SELECT * FROM given WHERE id > 0"],
+        source_rows={"given": given},
+    )
+    assert [row[:2] for row in content(shop.table("shop.t"))] == [(1, "one"), (2, "b"), (3, "three"), (9, "n")]
+
+
+def test_a_merge_that_changes_nothing_makes_no_snapshot(shop: penstock.Catalog) -> None:
+    assert (
+        merge_into(shop, "shop.t", "shop.s", "shop.t.id = s.id", [Clause("matched-delete", condition="s.id = 9")]) == []
+    )
+    assert len(shop.table("shop.t").snapshots) == 1
+
+
+@pytest.mark.parametrize(
+    ("clauses", "refusal"),
+    [
+        ([Clause("matched-upsert", "id = 3")], "cannot be changed"),
+        ([Clause("matched-upsert", "nowhere = 3")], "sets no column"),
+        ([Clause("not-matched-insert", "s.id")], "1 values are inserted into 3 columns"),
+        ([Clause("not-matched-by-source-upsert", "*")], "no source row"),
+        ([Clause("matched-upsert", "*"), Clause("matched-delete", condition="true")], "a condition each"),
+        ([Clause("not-matched-insert", "s.id, t.v, 1")], "not understood"),
+        ([], "what should the merge do"),
+    ],
+)
+def test_a_merge_that_makes_no_sense_is_refused(shop: penstock.Catalog, clauses: list[Clause], refusal: str) -> None:
+    with pytest.raises(ConfigError, match=refusal):
+        merge_into(shop, "shop.t", "s", "t.id = s.id", clauses)
+
+
+def test_two_source_rows_for_one_target_row_are_refused(shop: penstock.Catalog) -> None:
+    with pytest.raises(ConfigError, match="several source rows"):
+        merge_into(shop, "shop.t", "s", "t.id <= s.id", [Clause("matched-upsert", "v = s.v")])
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("select v from shop.t where id = 2", ["two"]),
+        ("select v from t where id = 1", ["one"]),
+        ("select a.v from t a join shop.s as b on a.id = b.id order by a.id", ["two", "three"]),
+        ("select t.v from t join s on t.id = s.id where s.price = 2", ["two"]),
+        ("select v from `shop`.`t` where v = '`t`' or id = 3", ["three"]),
+        ("select v from (select * from shop.t), (select 1) where id = 1", ["one"]),
+        ("with x as (select v from shop.s) select max(v) as v from x", ["zwei"]),
+        ("select commit_kind as v from shop.t$snapshots", ["APPEND", "APPEND"]),
+        ('select tag_name as v from "t$tags"', ["first"]),
+        ("select v from t for version as of 1 where id = 5", []),
+        ("select t.v from t for version as of 'first' where t.id = 2", ["two"]),
+        ("select v from shop.t version as of 2 as x where x.id = 5", ["five"]),
+        ("select v from t /*+ OPTIONS('scan.snapshot-id'='1') */ where id >= 3", ["three"]),
+        (
+            "select n.v from t n left join t /*+ OPTIONS('scan.tag-name'='first') */ o using (id) where o.id is null",
+            ["five"],
+        ),
+        ("select count(*)::varchar as v from t timestamp as of '2100-01-01 00:00:00'", ["4"]),
+    ],
+)
+def test_sql_reads_tables_system_tables_and_the_past(shop: penstock.Catalog, sql: str, expected: list[str]) -> None:
+    table = shop.table("shop.t")
+    table.create_tag("first")
+    add(table, (5, "five", None))
+    with Session(shop, "shop") as session:
+        assert session.query(sql)["v"].to_pylist() == expected
+
+
+def test_sql_that_is_wrong_is_told_in_duckdbs_words(shop: penstock.Catalog) -> None:
+    with Session(shop) as session, pytest.raises(ConfigError, match="nowhere"):
+        session.query("select * from shop.nowhere")

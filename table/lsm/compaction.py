@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError
 from penstock.table.lsm.comparing import Compared, Comparison
-from penstock.table.lsm.frontier import SortedRun, Step, steps
+from penstock.table.lsm.frontier import SortedRun, Step, batch_rows, steps
 from penstock.table.lsm.lookup import Hits, Lookup, RowReader, Vectors
 from penstock.table.lsm.merge.groups import kinds_of
 from penstock.table.lsm.merge.rows import merge_rows
@@ -122,7 +122,8 @@ class _Compaction:
         """The merged rows of a unit; what was compared on the way is noted."""
         spec, spill = self._spec.merge, self._bucket.spill_folder
         for section in unit.sections:
-            runs = [SortedRun(run.level, self._read(run)) for run in section.runs]
+            rows = batch_rows(len(section.runs))
+            runs = [SortedRun(run.level, self._read(run, rows)) for run in section.runs]
             for step in steps(spec, runs, spill_folder=spill):
                 if unit.compare:
                     compared = self._comparison.step(step)
@@ -136,9 +137,9 @@ class _Compaction:
             self._spec.merge, step.parts, drop_deletes=self._drops, levels=step.levels, repeats=step.repeats
         )
 
-    def _read(self, run: Run) -> Iterator[pa.RecordBatch]:
+    def _read(self, run: Run, rows: int) -> Iterator[pa.RecordBatch]:
         for file in run.data_files:
-            yield from self._bucket.reader.read(file, vector=self._bucket.vectors.get(file.name))
+            yield from self._bucket.reader.read(file, vector=self._bucket.vectors.get(file.name), batch_rows=rows)
 
     def _note(self, compared: Compared) -> None:
         if compared.changes is not None and len(compared.changes):

@@ -47,7 +47,7 @@ class Comparison:
 
     def _grouped(self, step: Step) -> tuple[Groups, Ints]:
         """The rows of the step key by key, and the level of each row."""
-        rows, levels = concat_parts(step.parts), row_levels(step.parts, step.levels)
+        rows, levels = concat_parts(self.spec.merge, step.parts), row_levels(step.parts, step.levels)
         kept = kept_rows(self.spec.merge, kinds_of(rows)) if self.spec.merge.ignore_delete else None
         if kept is not None:
             rows, levels = rows.filter(pa.array(kept)), levels[kept]
@@ -72,7 +72,7 @@ class Comparison:
         groups, levels = self._grouped(step)
         hits = self._look_up(groups, lowest_rows(groups, levels) < 0, with_rows=self._needs_old_rows)
         if hits is not None and hits.rows is not None and len(hits.rows):
-            rows = concat_parts([hits.rows.select(groups.rows.column_names), groups.rows])
+            rows = concat_parts(spec, [hits.rows.select(groups.rows.column_names), groups.rows])
             levels = np.append(np.full(len(hits.rows), self.levels.max_level), levels)
             groups = group_rows(spec, rows)
         merged = merge_groups(spec, groups, bypass=False, levels=levels).table()

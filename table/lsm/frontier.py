@@ -23,6 +23,7 @@ from penstock.table.values.types import AtomicType
 
 # An open file costs about 10 MB of decoder state: beyond these many runs, level 0 is merged in two rounds.
 MAX_OPEN_RUNS = 50
+_BATCH_ROWS, _MANY_RUNS, _SMALL_BATCH_ROWS = 16_384, 30, 4_096
 _TEXTS = frozenset({"CHAR", "VARCHAR", "BINARY", "VARBINARY"})
 
 
@@ -42,6 +43,11 @@ class Step:
     parts: tuple[pa.Table, ...]
     levels: tuple[int, ...]
     repeats: bool = False
+
+
+def batch_rows(runs: int) -> int:
+    """How many rows a batch of each of so many runs should have: memory grows with both."""
+    return _BATCH_ROWS if runs <= _MANY_RUNS else _SMALL_BATCH_ROWS
 
 
 def merge_runs(
@@ -137,7 +143,7 @@ def _spill(spec: MergeSpec, runs: Sequence[SortedRun], path: str) -> SortedRun:
     """Several runs as one, unmerged: the rows of a key side by side and in one batch, older first."""
     writer = None
     for step in _steps(spec, runs):
-        rows = concat_parts(step.parts)
+        rows = concat_parts(spec, step.parts)
         ordered = rows.take(group_rows(replace(spec, sequence_fields=()), rows).order).combine_chunks()
         writer = writer or pa.ipc.new_file(path, ordered.schema)
         for batch in ordered.to_batches():

@@ -36,6 +36,7 @@ class RowReader(Protocol):
         conditions: Sequence[Condition] = ...,
         vector: np.ndarray[Any, Any] | None = ...,
         positions: bool = ...,
+        batch_rows: int = ...,
     ) -> Iterator[pa.RecordBatch]: ...
 
 

@@ -28,7 +28,7 @@ def visible_rows(spec: MergeSpec, runs: Sequence[SortedRun]) -> Iterator[pa.Tabl
             yield from _adds([step.parts[0]])
             continue
         slim = [part.select(_deciding(spec, part)) for part in step.parts]
-        groups = group_rows(spec, concat_parts(slim))
+        groups = group_rows(spec, concat_parts(spec, slim))
         winners = groups.order[groups.ends - 1]
         mask = np.zeros(len(groups.order), np.bool_)
         mask[winners[(groups.kinds[winners] & 1) == 0]] = True

@@ -9,9 +9,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import datasketches
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyroaring import BitMap
 
 import penstock
 from penstock.table.files.deletion_vectors import decode_vectors
@@ -31,6 +33,7 @@ from tests.interop.oracle.client import Oracle
 from tests.unit.table.lsm.engine_tables import TABLES, random_row
 from tests.unit.table.lsm.memory_bucket import MemoryFiles, MemoryWriter
 from tests.unit.table.lsm.tables import rows_table, spec_of
+from tests.unit.table.lsm.test_roaring64 import bitmap_of, numbers_in
 
 KINDS = ("+I", "-U", "+U", "-D")
 KEYS = range(30)
@@ -253,3 +256,54 @@ class CompactedBucket(Bucket):
                 rows[*row, place in deleted] += 1
         changes = Counter(row for _, table in changelog for row in canonical_rows(table, self.columns, 0))
         return Shape(rows, changes)
+
+
+def test_sketches_that_are_united_here_are_read_in_java(oracle: Oracle, tmp_path: Path) -> None:
+    options = {"merge-engine": "aggregation", "bucket": "1", "write-only": "true"}
+    options |= {"fields.hll.aggregate-function": "hll_sketch", "fields.theta.aggregate-function": "theta_sketch"}
+    columns = [("k", "INT NOT NULL"), ("hll", "BYTES"), ("theta", "BYTES")]
+    path = oracle.create(tmp_path, "db.t", columns, primary_keys=["k"], options=options)
+    written = []
+    for start in (0, 40, 3000):
+        hll, theta = datasketches.hll_sketch(12), datasketches.update_theta_sketch(12)
+        for number in range(start, start + start + 50):
+            hll.update(number)
+            theta.update(number)
+        written.append((hll.serialize_compact(), theta.compact().serialize()))
+    for hll_bytes, theta_bytes in written[:2]:
+        oracle.write(path, [("+I", 1, hll_bytes.hex(), theta_bytes.hex())])
+    assert estimates(path) == estimates_of(oracle.read(path).rows[0])
+    [ours] = penstock.open_table(str(path)).scan().to_arrow().to_pylist()
+    again = oracle.create(tmp_path, "db.again", columns, primary_keys=["k"], options=options)
+    oracle.write(again, [("+I", 1, ours["hll"].hex(), ours["theta"].hex())])
+    oracle.write(again, [("+I", 1, *(part.hex() for part in written[2]))])
+    assert estimates(again) == estimates_of(oracle.read(again).rows[0])
+
+
+def estimates(path: Path) -> tuple[float, float]:
+    [row] = penstock.open_table(str(path)).scan().to_arrow().to_pylist()
+    return estimates_of([1, row["hll"].hex(), row["theta"].hex()])
+
+
+def estimates_of(row: list[Any]) -> tuple[float, float]:
+    hll, theta = (bytes.fromhex(cell) for cell in row[1:])
+    read = datasketches.hll_sketch.deserialize(hll), datasketches.compact_theta_sketch.deserialize(theta)
+    return read[0].get_estimate(), read[1].get_estimate()
+
+
+def test_roaring_bitmaps_unite_as_in_java(oracle: Oracle, tmp_path: Path) -> None:
+    options = {"merge-engine": "aggregation", "bucket": "1", "write-only": "true"}
+    options |= {"fields.narrow.aggregate-function": "rbm32", "fields.wide.aggregate-function": "rbm64"}
+    columns = [("k", "INT NOT NULL"), ("narrow", "BYTES"), ("wide", "BYTES")]
+    path = oracle.create(tmp_path, "db.t", columns, primary_keys=["k"], options=options)
+    random, numbers = Random(1), list[int]()
+    for _ in range(4):
+        drawn = [random.randrange(2 ** random.choice([4, 20, 40, 63])) for _ in range(200)]
+        drawn += range(start := random.randrange(2**33), start + random.randrange(6000))
+        numbers += drawn
+        narrow = BitMap(number % 2**32 for number in drawn).serialize()
+        oracle.write(path, [("+I", 1, narrow.hex(), bitmap_of(drawn).hex())])
+    [[_, narrow_of_java, wide_of_java]] = oracle.read(path).rows
+    [ours] = penstock.open_table(str(path)).scan().to_arrow().to_pylist()
+    assert ours["narrow"].hex() == narrow_of_java
+    assert numbers_in(ours["wide"]) == numbers_in(bytes.fromhex(wide_of_java)) == sorted(set(numbers))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from penstock.table.lsm.merge.aggregates.bitmaps import union32, union64
+from penstock.table.lsm.merge.aggregates.bitmaps import unions
 from penstock.table.lsm.merge.aggregates.lists import collect, listagg, merge_map, nested_update
 from penstock.table.lsm.merge.aggregates.numbers import every, product, some, total
 from penstock.table.lsm.merge.aggregates.picks import (
@@ -106,6 +106,8 @@ _MERGES: dict[str, Callable[[Inputs], Result]] = {
     "collect": collect,
     "merge_map": merge_map,
     "nested_update": nested_update,
-    "rbm32": union32,
-    "rbm64": union64,
+    "rbm32": unions,
+    "rbm64": unions,
+    "hll_sketch": unions,
+    "theta_sketch": unions,
 }

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.table.lsm.merge.spec import KIND, SEQUENCE, MergeSpec
+from penstock.table.lsm.merge.spec import KIND, SEQUENCE, Engine, MergeSpec
 from penstock.table.values.buffers import fixed_values
 from penstock.table.values.ordering import Keys, sort_keys
 from penstock.table.values.sorting import stable_order
@@ -22,6 +22,9 @@ from penstock.table.values.types import AtomicType
 Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 Kinds: TypeAlias = np.ndarray[Any, np.dtype[np.int8]]
+
+# Engines that take column by column are a third faster on one chunk than on five; beyond, the copy would not be small.
+COMBINED_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,7 @@ class Work:
     rows: Ints  # row number of each position
     kinds: Kinds
     starts: Ints
+    counts: Ints
     keys: Ints
 
     @classmethod
@@ -119,8 +123,9 @@ class Work:
         """The rows of the groups that are chosen."""
         counts = groups.counts
         rows = groups.order if chosen.all() else groups.order[np.repeat(chosen, counts)]
-        starts = np.append(0, np.cumsum(counts[chosen]))[:-1]
-        return cls(groups.rows, rows, groups.kinds[rows], starts, np.flatnonzero(chosen))
+        counts = counts[chosen]
+        starts = np.append(0, np.cumsum(counts))[:-1]
+        return cls(groups.rows, rows, groups.kinds[rows], starts, counts, np.flatnonzero(chosen))
 
     @property
     def size(self) -> int:
@@ -136,7 +141,7 @@ class Work:
 
     def per_row(self, per_key: Any) -> Any:
         """Spread one value a key over the key's rows."""
-        return np.repeat(per_key, np.diff(self.starts, append=self.size))
+        return np.repeat(per_key, self.counts)
 
     def last(self, mask: Flags) -> Ints:
         """Position of the last row of each key where the mask holds, -1 where it holds nowhere."""
@@ -168,14 +173,26 @@ def dense_ranks(keys: Keys) -> Ints:
 
 
 def valid_rows(column: pa.ChunkedArray | pa.Array) -> Flags:
-    return np.asarray(fixed_values(whole(pa.chunked_array(column.is_valid())), np.uint8)).view(np.bool_)
+    """Straight from the validity bitmaps: rows are asked for it column by column."""
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    parts = [_validity(chunk) for chunk in chunks if len(chunk)]
+    return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.bool_), *parts])
+
+
+def _validity(array: pa.Array) -> Flags:
+    bitmap = array.buffers()[0] if array.null_count else None
+    if bitmap is None:
+        return np.full(len(array), array.null_count == 0)
+    first, skipped = divmod(array.offset, 8)
+    packed = np.frombuffer(bitmap, np.uint8, (skipped + len(array) + 7) // 8, first)
+    return np.unpackbits(packed, count=skipped + len(array), bitorder="little")[skipped:].view(np.bool_)
 
 
 def sequence_numbers(rows: pa.Table) -> Ints:
     return np.asarray(fixed_values(whole(rows.column(SEQUENCE)), np.int64), np.int64)
 
 
-def concat_parts(parts: Sequence[pa.Table]) -> pa.Table:
+def concat_parts(spec: MergeSpec, parts: Sequence[pa.Table]) -> pa.Table:
     """One table, kinds filled in where some parts have them and some hold +I only; numbers only where all have them."""
     names = {name for part in parts for name in part.column_names}
     numbered = all(SEQUENCE in part.column_names for part in parts)
@@ -183,7 +200,9 @@ def concat_parts(parts: Sequence[pa.Table]) -> pa.Table:
     if KIND in names:
         wanted.insert(1 if numbered else 0, KIND)
         parts = [part if KIND in part.column_names else _with_adds(part) for part in parts]
-    return pa.concat_tables([part.select(wanted) for part in parts], promote_options="none")
+    rows = pa.concat_tables([part.select(wanted) for part in parts])
+    by_column = spec.engine in {Engine.PARTIAL_UPDATE, Engine.AGGREGATION}
+    return rows.combine_chunks() if by_column and len(rows) <= COMBINED_ROWS else rows
 
 
 def _with_adds(part: pa.Table) -> pa.Table:

@@ -63,7 +63,7 @@ def merge_parts(
     repeats: bool = False,
 ) -> Outcome:
     """As `merge_rows`, but the rows are not fetched yet, and -D rows stand for keys that are gone."""
-    rows = concat_parts(parts)
+    rows = concat_parts(spec, parts)
     row_levels = None
     if spec.lookup and levels is not None:
         row_levels = np.repeat(np.asarray(levels, np.int64), [len(part) for part in parts])

@@ -1,4 +1,4 @@
-"""rbm32 and rbm64: unions of serialised roaring bitmaps, one key after the other."""
+"""Unions of sets that one value holds whole: roaring bitmaps and sketches, one key after the other."""
 
 from __future__ import annotations
 
@@ -6,33 +6,31 @@ from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
-from pyroaring import BitMap, BitMap64
+from pyroaring import BitMap
 
 from penstock.errors import TableCorrupt
+from penstock.table.lsm.merge.aggregates import roaring64
+from penstock.table.lsm.merge.aggregates.sketches import unite_hll, unite_theta
 from penstock.table.lsm.merge.inputs import Inputs
 
 
-def union32(inputs: Inputs) -> pa.Array:
-    return _unions(inputs, _union32)
-
-
-def union64(inputs: Inputs) -> pa.Array:
-    return _unions(inputs, _union64)
-
-
-def _unions(inputs: Inputs, union: Callable[[list[bytes]], bytes]) -> pa.Array:
+def unions(inputs: Inputs) -> pa.Array:
+    """A value alone stays byte for byte what it is."""
+    union = _UNIONS[inputs.aggregate.function]
     counted, values = inputs.valid_adds(), inputs.values()
     results: list[bytes | None] = []
     for start, end in zip(inputs.work.starts.tolist(), inputs.work.ends.tolist(), strict=True):
-        bitmaps = [values[row].as_py() for row in np.flatnonzero(counted[start:end]) + start]
+        sets = [values[row].as_py() for row in np.flatnonzero(counted[start:end]) + start]
         try:
-            results.append(union(bitmaps) if len(bitmaps) > 1 else next(iter(bitmaps), None))
+            results.append(union(sets) if len(sets) > 1 else next(iter(sets), None))
         except ValueError as reason:
-            raise TableCorrupt("a value is no serialised roaring bitmap", column=inputs.name) from reason
+            raise TableCorrupt(
+                f"a value is nothing that {inputs.aggregate.function} reads: {reason}", column=inputs.name
+            ) from reason
     return pa.array(results, values.type)
 
 
-def _union32(bitmaps: list[bytes]) -> bytes:
+def _unite_bitmaps(bitmaps: list[bytes]) -> bytes:
     union = BitMap()
     for bitmap in bitmaps:
         union |= BitMap.deserialize(bitmap)
@@ -40,9 +38,9 @@ def _union32(bitmaps: list[bytes]) -> bytes:
     return bytes(union.serialize())
 
 
-def _union64(bitmaps: list[bytes]) -> bytes:
-    union = BitMap64()
-    for bitmap in bitmaps:
-        union |= BitMap64.deserialize(bitmap)
-    union.run_optimize()
-    return bytes(union.serialize())
+_UNIONS: dict[str, Callable[[list[bytes]], bytes]] = {
+    "rbm32": _unite_bitmaps,
+    "rbm64": roaring64.union,
+    "hll_sketch": unite_hll,
+    "theta_sketch": unite_theta,
+}

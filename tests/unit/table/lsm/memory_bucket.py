@@ -44,6 +44,7 @@ class MemoryFiles:
         conditions: Sequence[Condition] = (),
         vector: np.ndarray[Any, Any] | None = None,
         positions: bool = False,
+        batch_rows: int = 16,
     ) -> Iterator[pa.RecordBatch]:
         self.reads.append(file.name)
         table = self.tables[file.name]
@@ -53,7 +54,7 @@ class MemoryFiles:
             kept = np.ones(len(table), np.bool_)
             kept[vector] = False
             table = table.filter(pa.array(kept))
-        yield from table.combine_chunks().to_batches(max_chunksize=self.batch_rows)
+        yield from table.combine_chunks().to_batches(max_chunksize=min(batch_rows, self.batch_rows))
 
 
 class MemoryWriter:

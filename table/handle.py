@@ -19,6 +19,7 @@ from penstock.table.maintain.branches import create_branch, delete_branch, fast_
 from penstock.table.maintain.consumers import expire_consumers
 from penstock.table.maintain.expire import Expired, expire_snapshots
 from penstock.table.maintain.orphans import Orphan, find_orphans
+from penstock.table.maintain.partitions import expire_partitions
 from penstock.table.maintain.retagging import rename_tag, replace_tag, tag_from_timestamp, tag_from_watermark
 from penstock.table.maintain.rollback import rollback_to
 from penstock.table.maintain.sweep import delete_all
@@ -290,6 +291,10 @@ class Table:
 
     def expire_consumers(self, older_than: int | datetime | None = None) -> list[str]:
         return expire_consumers(self._store, _millis(older_than))
+
+    def expire_partitions(self, options: Mapping[str, str] | None = None) -> list[dict[str, object]]:
+        """Drop the partitions older than `partition.expiration-time`; gives their values."""
+        return expire_partitions(self._store, options)
 
     def remove_orphan_files(self, *, dry_run: bool = False, older_than: int | datetime | None = None) -> list[Orphan]:
         """The files nothing leads to, last written before `older_than` (a day ago); deleted unless `dry_run`."""

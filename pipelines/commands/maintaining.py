@@ -196,6 +196,21 @@ def drop_partition(given: Given) -> int:
     return answer(given, {"partitions": specs, "snapshots": taken}, f"dropped by snapshot {', '.join(map(str, taken))}")
 
 
+def expire_partitions(given: Given) -> int:
+    """Flags stand for the table's options of these names, where they are given."""
+    options = {option: given[flag][-1] for flag, option in _EXPIRY.items() if flag in given}
+    gone = table_of(given).expire_partitions(options)
+    return answer(given, {"partitions": gone}, f"dropped {len(gone)} partitions")
+
+
+_EXPIRY = {
+    "expiration-time": "partition.expiration-time",
+    "timestamp-formatter": "partition.timestamp-formatter",
+    "timestamp-pattern": "partition.timestamp-pattern",
+    "expire-strategy": "partition.expiration-strategy",
+}
+
+
 def _tag(*more: Flag, flag: str = "tag-name") -> tuple[Flag, ...]:
     return (*ON_TABLE, Flag(flag, "name of the tag", metavar="NAME", required=True), *more)
 
@@ -279,6 +294,16 @@ ACTIONS = {
             Flag("older-than", f"only files older than (1 day ago): {_OLDER}", metavar="TIME"),
             Flag("dry-run", "only list them (false)", "bool"),
             Flag("parallelism", "accepted, no effect", metavar="N"),
+        ),
+    ),
+    "expire-partitions": Action(
+        expire_partitions,
+        (
+            *ON_TABLE,
+            Flag("expiration-time", "how long partitions stay: 30 d (the table's option)", metavar="TIME"),
+            Flag("timestamp-formatter", "how their time is written: yyyyMMdd", metavar="PATTERN"),
+            Flag("timestamp-pattern", "how columns make the time: '$dt $hour:00:00'", metavar="PATTERN"),
+            Flag("expire-strategy", "values-time or update-time (values-time)", metavar="NAME"),
         ),
     ),
     "drop-partition": Action(drop_partition, (*ON_TABLE, NEEDED_PARTITION)),

@@ -29,6 +29,7 @@ TABLE_COMMANDS = {
     "rollback-to-timestamp": (_MAINTAINING, "go back to the last snapshot at a time"),
     "reset-consumer": (_MAINTAINING, "let a reader go on elsewhere, or forget it"),
     "clear-consumers": (_MAINTAINING, "forget readers"),
+    "expire-partitions": (_MAINTAINING, "drop the partitions that have had their time"),
     "remove-orphan-files": (_MAINTAINING, "delete files that nothing leads to; look first with --dry-run"),
     "delete": (_REWRITING, "delete the rows a condition holds for"),
     "merge-into": (_REWRITING, "update, insert and delete rows by those of another table"),

@@ -150,6 +150,15 @@ def test_partitions_are_dropped_by_name(shop: Shop) -> None:
     assert "no partition column" in shop.run("drop-partition", "--partition", "x=1", expect=2)
 
 
+def test_partitions_expire_by_update_time(shop: Shop) -> None:
+    flags = ["--expire_strategy", "update-time", "--expiration_time"]
+    assert shop.json("expire-partitions", *flags, "1 d") == {"partitions": []}
+    assert "how long" in shop.run("expire-partitions", expect=2)
+    told = shop.json("expire-partitions", *flags, "0 ms")
+    assert told == {"partitions": [{"dt": "a"}, {"dt": "b"}]}
+    assert shop.values() == []
+
+
 def test_one_partition_or_a_whole_database_is_compacted(shop: Shop) -> None:
     shop.make("more")
     assert shop.json("compact", "--partition", "dt=a") == {"snapshots": [4]}

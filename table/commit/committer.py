@@ -15,7 +15,7 @@ from penstock.table.commit.conflicts import (
     check_levels,
 )
 from penstock.table.layout import Layout
-from penstock.table.meta.entries import CommitMessage, FileKind, IndexEntry, ManifestEntry
+from penstock.table.meta.entries import Bucket, CommitMessage, FileKind, IndexEntry, ManifestEntry
 from penstock.table.meta.live import added_between, index_entries, live_entries
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
@@ -81,7 +81,9 @@ class Committer:
         if compact.is_empty:
             return Committed(tuple(snapshots))
         try:
-            snapshots.append(land(self.store, identity, self.retries, self._rewrite_check(compact)))
+            read_at = min((message.base_snapshot for message in messages), default=0)
+            check = self._vectors_check(compact, read_at)
+            snapshots.append(land(self.store, identity, self.retries, check))
         except CommitConflict as lost:
             return Committed(tuple(snapshots), lost)
         return Committed(tuple(snapshots))
@@ -142,6 +144,24 @@ class Committer:
 
         return check
 
+    def _vectors_check(self, changes: Changes, read_at: int) -> Callable[..., Changes]:
+        """In a table without keys rows are marked as deleted beside its compactions: a compaction that has not seen
+        the newest marks of its buckets would bring rows back.
+        """
+        base = self.store.snapshots.find(read_at)
+        rewritten = {(entry.partition, entry.bucket) for entry in changes.entries}
+
+        def check(latest: Snapshot | None, first: bool) -> Changes:
+            if not self._has_keys and _marks(self.store, base, rewritten) != _marks(self.store, latest, rewritten):
+                raise CommitConflict("rows were deleted while they were compacted", table=self.store.name)
+            return self._checked_rewrite(changes, latest)
+
+        return check
+
+    @property
+    def _has_keys(self) -> bool:
+        return bool(self.store.schema().primary_keys)
+
     def _checked_rewrite(self, changes: Changes, latest: Snapshot | None) -> Changes:
         layout = Layout.of(self.store.schema())
         live = live_entries(self.store, latest, partitions=changes.partitions) if latest else []
@@ -176,6 +196,13 @@ class Committer:
                     snapshot=snapshot,
                     hint="do it again while no other job writes there",
                 )
+
+
+def _marks(store: TableStore, snapshot: Snapshot | None, buckets: set[Bucket]) -> set[str]:
+    """The index files of these buckets."""
+    if snapshot is None:
+        return set()
+    return {entry.name for entry in index_entries(store, snapshot) if (entry.partition, entry.bucket) in buckets}
 
 
 def _starts(messages: Sequence[CommitMessage]) -> dict[tuple[bytes, int], tuple[int, int]]:

@@ -164,10 +164,11 @@ class BucketCompactor:
         return [entry]
 
     def _append(self, live: Sequence[DataFile], *, full: bool) -> Rewritten:
-        """Small files of an append bucket put together; rows keep their order and their numbers."""
+        """Small files of an append bucket put together; rows keep their order and their numbers, deleted ones go."""
         policy = AppendPolicy.of(self.files.layout.schema.options)
+        vectors = self._vectors()
         live = sorted(live, key=lambda file: file.min_sequence)
-        chosen = pick_bucket(policy, live) if full else pick_window(policy, live)
+        chosen = pick_bucket(policy, live, vectors) if full else pick_window(policy, live)
         if not chosen:
             return Rewritten()
         writer = self.files.open(source=FileSource.COMPACT, first_sequence=chosen[0].min_sequence)
@@ -175,14 +176,17 @@ class BucketCompactor:
         done = False
         try:
             for file in chosen:
-                for batch in reader.read(file):
+                for batch in reader.read(file, vector=vectors.get(file.name)):
                     writer.write(batch)
             after = writer.finish()
             done = True
         finally:
             if not done:
                 writer.abort()
-        return Rewritten(tuple(chosen), tuple(after))
+        names = {file.name for file in chosen}
+        left = {name: vector for name, vector in vectors.items() if name not in names}
+        index = self._index_changes(left) if len(left) < len(vectors) else ()
+        return Rewritten(tuple(chosen), tuple(after), index=tuple(index))
 
 
 def _after(live: Sequence[DataFile], result: Compacted) -> list[DataFile]:

@@ -16,6 +16,7 @@ from penstock.table.commit import deleting
 from penstock.table.merging import Clause, merge_into
 from penstock.table.meta.snapshot import CommitKind
 from penstock.table.sql.session import Session
+from penstock.table.write.compacting import BucketCompactor
 from tests.invariants import check_invariants
 from tests.unit.table.tables import content, new_table, rows
 
@@ -105,6 +106,35 @@ def test_a_delete_begins_anew_when_another_rewrote_its_files(
     monkeypatch.setattr(deleting, "land", land)
     table.delete("id = 2")
     assert content(table) == [(3, "c", None), (4, "d", None)]
+    assert table.remove_orphan_files(dry_run=True, older_than=1 << 60) == []
+    check_invariants(table)
+
+
+def test_a_compaction_leaves_marked_rows_out_and_drops_the_marks(tmp_path: Path) -> None:
+    table = append_table(tmp_path, "true")
+    add(table, (5, "e", None))
+    table.delete("id = 2")
+    assert table.system("table_indexes").num_rows == 1
+    assert table.compact(full=True)
+    assert content(table) == [(1, "a", None), (3, "c", None), (4, "d", None), (5, "e", None)]
+    assert table.system("table_indexes").num_rows == 0
+    check_invariants(table)
+
+
+def test_a_compaction_that_did_not_see_a_delete_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = append_table(tmp_path, "true")
+    add(table, (5, "e", None))
+    real, late = BucketCompactor.due, [True]
+
+    def due(self: BucketCompactor, *given: object, **named: object) -> object:
+        result = real(self, *given, **named)  # type: ignore[arg-type]
+        if late.pop() if late else False:
+            table.delete("id = 2")
+        return result
+
+    monkeypatch.setattr(BucketCompactor, "due", due)
+    table.compact(full=True)
+    assert content(table) == [(1, "a", None), (3, "c", None), (4, "d", None), (5, "e", None)]
     assert table.remove_orphan_files(dry_run=True, older_than=1 << 60) == []
     check_invariants(table)
 

@@ -54,6 +54,8 @@ def _not_null(type_: DataType, name: str) -> Any:
         case MapType(key, value):
             return _map(key, value, name)
         case MultisetType(element):
+            if not has_text_keys(element):  # Java cannot read it, nor write it
+                raise _refused("no MULTISET of anything but text", name, "make it a MAP to INT")
             return _map(element, _COUNT, name)
         case RowType(fields):
             return record_schema(fields, name)
@@ -69,17 +71,18 @@ def _atom(type_: AtomicType, name: str) -> Any:
             return {"type": "int", "logicalType": "time-millis"}
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
             if type_.precision > 6:
-                raise FormatUnknown(
-                    f"Avro holds no timestamps of {type_.precision} digits",
-                    column=name.removeprefix(f"{_ROOT}_"),
-                    hint="write the table as Parquet or ORC, or give the column at most 6 digits",
-                )
+                raise _refused(f"no timestamps of {type_.precision} digits", name, "give it at most 6 digits")
             unit = "millis" if type_.precision <= 3 else "micros"
             return {"type": "long", "logicalType": f"{_TIMESTAMPS[type_.root]}-{unit}"}
         case "VARIANT":
             members = [{"name": "value", "type": "bytes"}, {"name": "metadata", "type": "bytes"}]
             return {"type": "record", "name": name, "fields": members}
     return _PLAIN[type_.root]
+
+
+def _refused(what: str, name: str, otherwise: str) -> FormatUnknown:
+    column = name.removeprefix(f"{_ROOT}_")
+    return FormatUnknown(f"Avro holds {what}", column=column, hint=f"write the table as Parquet, or {otherwise}")
 
 
 def has_text_keys(key: DataType) -> bool:

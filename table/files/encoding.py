@@ -21,10 +21,7 @@ _CODEC_OPTIONS = {"parquet": "parquet.compression", "orc": "orc.compress", "avro
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """`dictionary` None: decided for each column by its values. Sizes are bytes, None the library's own.
-
-    ORC writes a stripe at a time, so `stripe_bytes` is how far a file may grow beyond its target.
-    """
+    """`dictionary` None: decided for each column by its values. Sizes are bytes, None the library's own."""
 
     format: str = "parquet"
     codec: str = "zstd"
@@ -32,7 +29,6 @@ class Encoding:
     dictionary: bool | None = None
     page_bytes: int | None = None
     dictionary_bytes: int | None = None
-    stripe_bytes: int = 16 << 20
     codec_in_name: bool = False
 
     @property
@@ -61,9 +57,6 @@ def encoding_of(options: Mapping[str, str], level: int = 0, *, changelog: bool =
         else None,
         page_bytes=known.size("parquet.page.size", None),
         dictionary_bytes=known.size("parquet.dictionary.page.size", None),
-        stripe_bytes=known.size(
-            "orc.stripe.size", max(min(16 << 20, known.size("target-file-size", 128 << 20) // 4), 1 << 16)
-        ),
         codec_in_name=known.boolean("file.suffix.include.compression", default=False),
     )
 

@@ -2,58 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow import orc
 
+from penstock.table.files.chars import char_lengths, pad_chars, trim_chars
 from penstock.table.files.columns import stored_rows, stored_schema
 from penstock.table.files.conditions import Condition
 from penstock.table.files.encoding import Encoding
-from penstock.table.files.moments import Ints, moments
-from penstock.table.files.orc_tail import EPOCH_2015, OrcTail
+from penstock.table.files.orc_assembly import OrcAssembly
+from penstock.table.files.orc_early import as_nanoseconds, as_seconds, has_early_fractions, with_unit
+from penstock.table.files.orc_tail import OrcTail
+from penstock.table.files.orc_timestamps import WriterClock, with_nanoseconds, with_seconds
 from penstock.table.files.relayout import map_leaves, nested, relayout
 from penstock.table.values.arrow_types import to_arrow
-from penstock.table.values.buffers import fixed_values
 from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
 
 _BLOCK_BYTES = 256 << 10  # as Java's
-_UTC = ("", "GMT", "UTC", "Etc/UTC", "Z")
+_ONE_STRIPE = 1 << 40
+
+_Convert = Callable[[pa.Array, Field, pa.DataType], pa.Array]
 
 
 class OrcWriter:
-    """One file. liborc ends a stripe when it is full."""
+    """One file. Every `write` is a stripe."""
 
     def __init__(self, stream: Any, fields: Sequence[Field], encoding: Encoding, sample: pa.Table) -> None:
         self._fields, self._stored = tuple(fields), stored_schema(tuple(fields), "orc")
-        self._writer = orc.ORCWriter(
-            stream,
-            compression="uncompressed" if encoding.codec == "none" else encoding.codec,
-            compression_block_size=_BLOCK_BYTES,
-            stripe_size=encoding.stripe_bytes,
-        )
+        self._codec = "uncompressed" if encoding.codec == "none" else encoding.codec
+        self._assembly = OrcAssembly(stream, char_lengths(self._fields))
 
     def write(self, rows: pa.Table) -> None:
-        stored = stored_rows(rows, self._fields, self._stored)
-        columns = [_safe_to_write(column) for column in stored.columns]
-        self._writer.write(pa.Table.from_arrays(columns, schema=stored.schema))
+        table = stored_rows(rows, self._fields, self._stored)
+        pairs = zip(table.columns, self._fields, strict=True)
+        columns = [_safe_to_write(column, field) for column, field in pairs]
+        if not any(has_early_fractions(column) for column in columns):
+            self._assembly.add(self._file(columns, self._stored), None)
+            return
+        seconds, nanos = (_in_unit(self._stored, unit) for unit in ("s", "ns"))
+        whole = [as_seconds(column, to.type, to.name) for column, to in zip(columns, seconds, strict=True)]
+        fractions = [as_nanoseconds(column, to.type) for column, to in zip(columns, nanos, strict=True)]
+        self._assembly.add(self._file(whole, seconds), self._file(fractions, nanos))
+
+    def _file(self, columns: Sequence[pa.ChunkedArray], schema: pa.Schema) -> pa.Buffer:
+        out = pa.BufferOutputStream()
+        with orc.ORCWriter(
+            out, compression=self._codec, compression_block_size=_BLOCK_BYTES, stripe_size=_ONE_STRIPE
+        ) as writer:
+            writer.write(pa.Table.from_arrays(columns, schema=schema))
+        return out.getvalue()
 
     def close(self) -> None:
-        self._writer.close()
+        self._assembly.close()
 
 
-def _safe_to_write(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _in_unit(schema: pa.Schema, unit: str) -> pa.Schema:
+    return pa.schema([field.with_type(with_unit(field.type, unit)) for field in schema])
+
+
+def _safe_to_write(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
     """Arrow's ORC writer loses members of a ROW in slices, and where something stands behind a null."""
+    chunks = [pad_chars(chunk, field.type) for chunk in column.chunks]
     if not pa.types.is_nested(column.type):
-        return column
-    whole = pa.chunked_array([_null_all_through(chunk) for chunk in column.chunks], column.type)
+        return pa.chunked_array(chunks, column.type)
+    whole = pa.chunked_array([_null_all_through(chunk) for chunk in chunks], column.type)
     return whole.take(pa.array(np.arange(len(whole))))  # a copy: no offsets are left
 
 
@@ -113,65 +130,39 @@ def _scan(source: Any, names: set[str], batch_rows: int) -> Iterator[pa.RecordBa
 def _timed_batches(
     tail: OrcTail, fields: Sequence[Field], timed: set[str], batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    seconds = _scan(pa.PythonFile(tail.with_seconds()), {field.name for field in fields}, batch_rows)
-    nanos = _scan(pa.PythonFile(tail.with_nanoseconds()), timed, batch_rows)
-    stripes = iter(tail.stripes)
-    left, zone = 0, ""
+    seconds = _scan(pa.PythonFile(with_seconds(tail)), {field.name for field in fields}, batch_rows)
+    nanos = _scan(pa.PythonFile(with_nanoseconds(tail)), timed, batch_rows)
+    is_java = tail.footer.integer(9) == 0
+    stripes = zip(tail.stripes, tail.stripe_footers, strict=True)
+    left, clock = 0, WriterClock("", is_java=is_java)
     for batch, finer in zip(seconds, nanos, strict=True):
         if left == 0:
-            left, zone = next(stripes)
-        yield _public(batch, fields, partial(_with_moments, finer, _Clock(zone, from_java=tail.from_java)))
+            stripe, footer = next(stripes)
+            left, clock = stripe.integer(5), WriterClock(footer.text(3), is_java=is_java)
+        yield _public(batch, fields, partial(_with_moments, finer, clock))
         left -= batch.num_rows
 
 
-class _Clock:
-    """What the numbers of one stripe mean. TIMESTAMPs are told by the clock on the writer's wall, since its 2015.
-
-    Java writes TIMESTAMP WITH LOCAL TIME ZONE by that clock too, though it tells ORC that it does not.
-    """
-
-    def __init__(self, zone: str, *, from_java: bool) -> None:
-        self._zone = None if zone in _UTC else zone
-        self._from_java = from_java
-
-    def wall_seconds(self, since_2015: Ints, nanos: Ints, *, instant: bool) -> Ints:
-        if self._zone is None or (instant and not self._from_java):
-            return _unrounded(since_2015 + EPOCH_2015, nanos)
-        start = EPOCH_2015 if instant else int(datetime(2015, 1, 1, tzinfo=ZoneInfo(self._zone)).timestamp())
-        true = _unrounded(since_2015 + start, nanos)
-        zoned = pa.Array.from_buffers(pa.timestamp("s", self._zone), len(true), [None, pa.py_buffer(true)])
-        return _integers(pc.local_timestamp(zoned))
-
-
-def _unrounded(seconds: Ints, nanos: Ints) -> Ints:
-    """ORC rounds seconds toward 1970, and tells by the nanoseconds that it did."""
-    return seconds - ((seconds < 0) & (nanos > 999_999))
-
-
-def _integers(array: pa.Array) -> Ints:
-    return fixed_values(array, np.int64).view(np.int64)
-
-
 def _with_moments(
-    finer: pa.RecordBatch, clock: _Clock, column: pa.Array, field: Field, target: pa.DataType
+    finer: pa.RecordBatch, clock: WriterClock, column: pa.Array, field: Field, target: pa.DataType
 ) -> pa.Array:
     if field.name not in finer.schema.names:
         return relayout(column, target)
 
     def leaf(seconds: pa.Array, type_: pa.DataType, nanos: pa.Array) -> pa.Array:
-        if not pa.types.is_timestamp(type_):
-            return relayout(seconds, type_)
-        fraction = _integers(nanos) - EPOCH_2015 * 10**9
-        whole = clock.wall_seconds(_integers(seconds), fraction, instant=type_.tz is not None)
-        return moments(seconds, whole, fraction, type_, field.name)
+        if pa.types.is_timestamp(type_):
+            return clock.moments(seconds, nanos, type_, field.name)
+        return relayout(seconds, type_)
 
     return map_leaves(column, target, leaf, finer.column(field.name))
 
 
-def _public(batch: pa.RecordBatch, fields: Sequence[Field], convert: Any) -> pa.RecordBatch:
+def _public(batch: pa.RecordBatch, fields: Sequence[Field], convert: _Convert) -> pa.RecordBatch:
     columns = []
     for field in fields:
         place, type_ = batch.schema.get_field_index(field.name), to_arrow(field.type)
-        column = pa.nulls(batch.num_rows, type_) if place < 0 else convert(batch.column(place), field, type_)
-        columns.append(column)
+        if place < 0:
+            columns.append(pa.nulls(batch.num_rows, type_))
+        else:
+            columns.append(trim_chars(convert(batch.column(place), field, type_), field.type))
     return pa.RecordBatch.from_arrays(columns, [field.name for field in fields]) if columns else batch.select([])

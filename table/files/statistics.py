@@ -26,6 +26,7 @@ from penstock.table.values.types import AtomicType, DataType, Field
 
 _UNORDERED = ("BINARY", "VARBINARY", "VARIANT")  # Java keeps no bounds of these
 _FLOATS = ("FLOAT", "DOUBLE")
+_GREGORIAN = -12_219_292_800 * 10**9  # 1582-10-15
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +155,20 @@ def _has_bounds(type_: DataType, file_format: str) -> bool:
     if not isinstance(type_, AtomicType) or type_.root in _UNORDERED:
         return False
     return file_format != "parquet" or not has_nanoseconds(type_)
+
+
+def bounds_of_what_is_read(low: Any, high: Any, type_: DataType, file_format: str) -> tuple[Any, Any]:
+    """Bounds that a manifest tells, as far as they enclose what a reader gets; None where they do not.
+
+    Java's of ORC files are odd: NaN where the first value is one, CHARs filled up with blanks that no reader sees,
+    and timestamps before 1582 by another calendar than the values.
+    """
+    if file_format != "orc" or low is None or not isinstance(type_, AtomicType):
+        return low, high
+    if type_.root == "CHAR":
+        return low.rstrip(" "), high
+    unsound = low != low if type_.root in _FLOATS else _is_timestamp(type_) and low < _GREGORIAN  # noqa: PLR0124
+    return (None, None) if unsound else (low, high)
 
 
 def greatest_prefix(text: str, length: int) -> str | None:

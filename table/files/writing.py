@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.table.files.avro import AvroWriter
+from penstock.table.files.chars import trim_chars
 from penstock.table.files.columns import SEQUENCE_NUMBER, VALUE_KIND, file_fields, row_fields
 from penstock.table.files.encoding import Encoding, encoding_of
 from penstock.table.files.orc import OrcWriter
@@ -135,6 +136,9 @@ class RollingWriter:
 
     def _public(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = [relayout(batch.column(field.name), field.type) for field in self._rows]
+        if self._encoding.format == "orc":
+            fields = row_fields(self._schema)
+            columns = [trim_chars(column, field.type) for column, field in zip(columns, fields, strict=True)]
         return pa.RecordBatch.from_arrays(columns, schema=self._rows)
 
     def _group_rows(self) -> int:

@@ -5,6 +5,8 @@ import math
 import pytest
 
 from penstock.table.files.conditions import Bounds, Condition, all_may_hold
+from penstock.table.files.statistics import bounds_of_what_is_read
+from penstock.table.values.types import parse_atomic
 
 TENS = Bounds(10, 20, 0, 5)
 
@@ -64,3 +66,21 @@ def test_all_conditions_must_be_possible_and_unknown_columns_rule_nothing_out() 
 def test_an_unknown_operator_is_refused() -> None:
     with pytest.raises(ValueError, match="like"):
         Condition("c", "like", ("x",))
+
+
+@pytest.mark.parametrize(
+    ("kind", "low", "high", "bounds"),
+    [
+        ("DOUBLE", math.nan, math.nan, (None, None)),
+        ("DOUBLE", 1.0, 2.0, (1.0, 2.0)),
+        ("CHAR(4)", "ab  ", "cd  ", ("ab", "cd  ")),
+        ("TIMESTAMP(3)", -62 * 10**18, 5, (None, None)),
+        ("TIMESTAMP(3)", -5, 5, (-5, 5)),
+        ("INT", None, None, (None, None)),
+    ],
+)
+def test_bounds_of_javas_orc_files_are_trusted_as_far_as_they_go(
+    kind: str, low: object, high: object, bounds: tuple[object, object]
+) -> None:
+    assert bounds_of_what_is_read(low, high, parse_atomic(kind), "orc") == bounds
+    assert bounds_of_what_is_read("ab  ", "b", parse_atomic("CHAR(4)"), "parquet") == ("ab  ", "b")

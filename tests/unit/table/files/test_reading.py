@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -234,3 +235,24 @@ def test_after_the_column_became_microseconds_the_same_file_is_read_whole() -> N
     table = int96_shelf(year_7000=True).read(wanted)
 
     assert table.column("t").cast(pa.int64()).to_pylist() == [0, 158_751_360_000_000_000]
+
+
+def test_what_java_wrote_to_orc_by_the_clock_on_its_wall_is_read_as_what_it_was() -> None:
+    path = Path(__file__).with_name("java_in_shanghai.orc")  # written by Java Paimon 1.3.1 in that zone
+    store = MemoryStore({"f.orc": path.read_bytes()})
+    kinds = ("INT NOT NULL", "TIMESTAMP(3)", "TIMESTAMP(3) WITH LOCAL TIME ZONE", "TIMESTAMP(6) WITH LOCAL TIME ZONE")
+    names = ("id", "t", "z", "z2")
+    fields = tuple(
+        Field(place, name, parse_atomic(kind)) for place, (name, kind) in enumerate(zip(names, kinds, strict=True))
+    )
+    schema = TableSchema(0, fields, 3)
+    reader = FileReader(store, lambda file: file.name, lambda _: schema, fields)
+
+    table = pa.Table.from_batches(reader.read(data_file("f.orc", store.size("f.orc"))))
+
+    # China had summer time in 1940 and 1988.
+    assert [[str(row[name])[:26] for name in names[1:]] for row in table.to_pylist()] == [
+        ["2024-05-06 07:08:09.123000", "2024-05-06 07:08:09.123000", "1950-01-01 00:00:00.000001"],
+        ["1985-07-06 07:08:09.123000", "1988-07-06 07:08:09.123000", "1988-07-06 07:08:09.123000"],
+        ["1940-07-06 07:08:09.123000", "1940-07-06 07:08:09.123000", "1988-07-06 07:08:09.123000"],
+    ]

@@ -1,0 +1,206 @@
+"""Merging, compacting and looking up, per CPU second: `python benchmarks/compaction.py [rows of the large run]`.
+
+A bucket of a large run on the top level and five small ones on level 0: 15 columns, a tenth of the small ones deletes.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.table.files.reading import FileReader
+from penstock.table.files.writing import FileNames, RollingWriter
+from penstock.table.lsm.compaction import BucketFiles, compact
+from penstock.table.lsm.frontier import SortedRun, merge_runs
+from penstock.table.lsm.lookup import Lookup
+from penstock.table.lsm.lookup_store import LookupStore
+from penstock.table.lsm.picking import Pick
+from penstock.table.lsm.runs import Levels
+from penstock.table.lsm.units import CompactionSpec
+from penstock.table.meta.data_file import DataFile, FileSource
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.storage.local import LocalStorage
+from penstock.table.values.types import Field, parse_type
+
+TYPES = ("BIGINT", "STRING", "DOUBLE", "TIMESTAMP(3)", "DECIMAL(10, 2)")
+COLUMNS = {"k": "BIGINT NOT NULL", **{f"c{i}": TYPES[i % 5] for i in range(14)}}
+AGGREGATES = {f"fields.c{i}.aggregate-function": "sum" for i in range(14) if TYPES[i % 5] in {"BIGINT", "DOUBLE"}}
+PARTIAL = {"merge-engine": "partial-update"}
+TABLES: dict[str, dict[str, str]] = {
+    "deduplicate": {},
+    "deduplicate by sequence": {"sequence.field": "c0"},
+    "partial-update": PARTIAL,
+    "two sequence groups": {**PARTIAL, "fields.c0.sequence-group": "c1,c2,c3", "fields.c5.sequence-group": "c6,c7"},
+    "aggregation": {"merge-engine": "aggregation", **AGGREGATES},
+    "deduplicate, full changelog": {"changelog-producer": "full-compaction"},
+    "deduplicate, lookup changelog": {"changelog-producer": "lookup"},
+}
+
+
+@dataclass
+class Bucket:
+    options: dict[str, str]
+    folder: Path
+    rows: int
+    random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
+
+    def __post_init__(self) -> None:
+        fields = tuple(Field(i, name, parse_type(text)) for i, (name, text) in enumerate(COLUMNS.items()))
+        self.schema = TableSchema(0, fields, len(fields), primary_keys=("k",), options=self.options)
+        self.spec = CompactionSpec.of(self.schema)
+        self.names, self.storage = FileNames("bench"), LocalStorage()
+        self.reader = FileReader(
+            self.storage,
+            lambda file: f"{self.folder}/{file.name}",
+            lambda _: self.schema,
+            self.schema.fields,
+            with_sequence=True,
+            with_kind=True,
+        )
+        deletes = not self.options.get("merge-engine")
+        tables = [self._table(self.rows, 0, deletes=False)]
+        tables += [self._table(self.rows // 8, self.rows * (i + 2), deletes=deletes) for i in range(5)]
+        self.files = [file for i, table in enumerate(tables) for file in self._written(table, 5 if i == 0 else 0)]
+
+    def _table(self, rows: int, sequence: int, *, deletes: bool) -> pa.Table:
+        keys = np.sort(self.random.choice(self.rows * 3 // 2, rows, replace=False))
+        kinds = np.where(deletes & (self.random.random(rows) < 0.1), 3, 0).astype(np.int8)
+        arrays = [pa.array(np.arange(sequence, sequence + rows)), pa.array(kinds), pa.array(keys)]
+        arrays += [self._column(TYPES[i % 5], rows, 1000 if i < 6 else 10**5) for i in range(14)]
+        return pa.table(arrays, names=["_SEQUENCE_NUMBER", "_VALUE_KIND", *COLUMNS])
+
+    def _column(self, type_: str, rows: int, distinct: int) -> pa.Array:
+        numbers, nulls = self.random.integers(0, distinct, rows), self.random.random(rows) < 0.2
+        match type_:
+            case "STRING":
+                return pa.array(numbers.astype(str), mask=nulls)
+            case "DOUBLE":
+                return pa.array(numbers / 7, mask=nulls)
+            case "TIMESTAMP(3)":
+                return pa.array(numbers * 1000, mask=nulls).cast(pa.timestamp("ms"))
+            case "DECIMAL(10, 2)":
+                whole = pa.array(numbers.astype(np.int32), mask=nulls).cast(pa.decimal128(12, 2))
+                return whole.cast(pa.decimal128(10, 2))
+        return pa.array(numbers, mask=nulls)
+
+    def writer(self, level: int, *, changelog: bool = False) -> RollingWriter:
+        return RollingWriter(
+            self.storage,
+            str(self.folder),
+            self.schema,
+            self.names,
+            clock=lambda: 0,
+            level=level,
+            source=FileSource.COMPACT,
+            changelog=changelog,
+        )
+
+    def _written(self, rows: pa.Table, level: int) -> list[DataFile]:
+        writer = self.writer(level)
+        writer.write(rows)
+        return writer.finish()
+
+    def bucket_files(self) -> BucketFiles:
+        store = LookupStore(self.folder / "lookup")
+        return BucketFiles(
+            levels=Levels.of(self.files, 6),
+            reader=self.reader,
+            open_data=self.writer,
+            open_changelog=lambda level: self.writer(level, changelog=True),
+            lookup=Lookup(self.spec.merge, self.reader, store),
+        )
+
+
+@contextmanager
+def peak_memory() -> Iterator[list[float]]:
+    """MB above what was there at the start, measured every 10 ms."""
+    pa.default_memory_pool().release_unused()
+    peak, done = [0.0], threading.Event()
+    start = resident()
+
+    def watch() -> None:
+        while not done.wait(0.01):
+            peak[0] = max(peak[0], resident() - start)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    yield peak
+    done.set()
+    watcher.join()
+
+
+def resident() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def merge(bucket: Bucket) -> None:
+    batches = [list(bucket.reader.read(file)) for file in bucket.files]
+    runs = [SortedRun(file.level, part) for file, part in zip(bucket.files, batches, strict=True)]
+    rows = sum(file.row_count for file in bucket.files)
+    seconds = min(
+        cpu_seconds(lambda: sum(len(t) for t in merge_runs(bucket.spec.merge, runs, drop_deletes=True)))
+        for _ in range(3)
+    )
+    print(f"  merge in memory     {rows / seconds / 1e6:6.2f} M rows/CPU-s")
+
+
+def run_compaction(bucket: Bucket) -> None:
+    lookup = bucket.options.get("changelog-producer") == "lookup"
+    files = [file for file in bucket.files if not lookup or file.level == 0]
+    picked, given = Pick(tuple(files), 4 if lookup else 5), bucket.bucket_files()
+    rows = sum(file.row_count for file in files)
+    for turn in ("cold", "warm") if lookup else ("",):
+        with peak_memory() as peak:
+            seconds = cpu_seconds(lambda: compact(bucket.spec, given, picked))
+        speed = f"{rows / seconds / 1e6:6.2f} M input rows/CPU-s"
+        print(f"  compaction {turn:8} {speed}, peak {peak[0]:.0f} MB above start")
+
+
+def look_up(bucket: Bucket) -> None:
+    base = bucket.files[0]
+    store = LookupStore(bucket.folder / "probes")
+    keys, types = bucket.spec.merge.keys, bucket.spec.merge.key_types()
+    build = cpu_seconds(lambda: store.put("base", bucket.reader.read(base), keys, types))
+    print(f"  store of {base.row_count:,} rows   {base.row_count / build / 1e6:6.2f} M rows/CPU-s, decoding included")
+    stored = store.get("base")
+    assert stored is not None
+    for count in (1_000, 100_000):
+        probes = [pa.array(np.sort(bucket.random.choice(bucket.rows * 3 // 2, count, replace=False)))]
+        seconds = min(cpu_seconds(lambda probes=probes: stored.rows(stored.find(probes)[1])) for _ in range(3))
+        print(f"  {count:7,} random keys {seconds * 1e3:7.1f} ms CPU")
+
+
+def main() -> None:
+    pa.set_cpu_count(1)
+    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 1_100_000
+    for name, options in TABLES.items():
+        folder = Path(tempfile.mkdtemp(prefix="penstock-bench-"))
+        try:
+            print(name)
+            bucket = Bucket(options, folder, rows)
+            merge(bucket)
+            run_compaction(bucket)
+            if name == "deduplicate":
+                look_up(bucket)
+        finally:
+            shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -62,7 +62,6 @@ class Lookup:
     reader: RowReader
     store: LookupStore | None = None
     variant: str = "0"
-    _misses: set[str] = field(default_factory=set)
 
     def find(
         self, levels: Levels, above: int, probes: Sequence[pa.Array], *, vectors: Vectors, with_rows: bool
@@ -115,8 +114,7 @@ class Lookup:
             return None
         name = f"{file.name}-{self.variant}"
         stored = self.store.get(name)
-        if stored is not None or (few and name not in self._misses):
-            self._misses.add(name)
+        if stored is not None or (few and not self.store.asked_before(name)):
             return stored
         return self.store.put(name, self.reader.read(file), self.spec.keys, self.spec.key_types())
 

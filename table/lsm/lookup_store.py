@@ -103,6 +103,9 @@ class LookupStore:
                 os.utime(self._paths(name)[0])  # what was used last is evicted last
             except FileNotFoundError:
                 return None
+            except (pa.ArrowException, ValueError, OSError):  # what a dying machine left behind
+                self.drop([name])
+                return None
         return self._opened(name, stored)
 
     def put(
@@ -124,11 +127,18 @@ class LookupStore:
         self._evict(name)
         return self._opened(name, stored)
 
+    def asked_before(self, name: str) -> bool:
+        """Whether anyone asked this question of a file already; remembered beside the files, as writers come and go."""
+        mark = self._folder / f"{name}.asked"
+        known = mark.exists()
+        mark.touch()
+        return known
+
     def drop(self, names: Iterable[str]) -> None:
         """Forget data files that left the table."""
         for name in names:
             self._open.pop(name, None)
-            for path in self._paths(name):
+            for path in (*self._paths(name), self._folder / f"{name}.asked"):
                 path.unlink(missing_ok=True)
 
     def _paths(self, name: str) -> tuple[Path, Path]:
@@ -148,7 +158,7 @@ class LookupStore:
                 status = path.stat()
             except FileNotFoundError:
                 continue
-            if path.name.startswith("."):
+            if path.name.startswith(".") or path.suffix == ".asked":
                 if status.st_mtime < time.time() - _ABANDONED_SECONDS:
                     path.unlink(missing_ok=True)
                 continue

@@ -110,8 +110,8 @@ def test_deleted_places_are_passed_over_to_the_level_below() -> None:
 
 def test_a_file_is_kept_at_the_second_small_lookup(tmp_path: Path) -> None:
     files = Files("integer", {5: [list(range(100))]})
-    lookup = Lookup(files.spec.merge, files.files, LookupStore(tmp_path))
     for _ in range(5):
+        lookup = Lookup(files.spec.merge, files.files, LookupStore(tmp_path))  # each time another writer
         assert len(lookup.find(files.levels, 0, files.probes([7, 8])[1], vectors={}, with_rows=True).probes) == 2
     assert len(files.files.reads) == 2
 
@@ -184,3 +184,14 @@ def test_half_made_files_are_never_found_and_cleared_away_later(tmp_path: Path) 
     os.utime(abandoned, (1, 1))
     store.put("a", files.files.read(file), keys, types)
     assert not abandoned.exists()
+
+
+@pytest.mark.parametrize("ending", ["arrow", "keys"])
+def test_a_torn_file_is_as_good_as_none(tmp_path: Path, ending: str) -> None:
+    files = Files("integer", {5: [list(range(50))]})
+    keys, types = files.spec.merge.keys, files.spec.merge.key_types()
+    LookupStore(tmp_path).put("a", files.files.read(files.levels.all_files[0]), keys, types)
+    torn = tmp_path / f"a.{ending}"
+    torn.write_bytes(torn.read_bytes()[:100])
+    assert LookupStore(tmp_path).get("a") is None
+    assert list(tmp_path.iterdir()) == []

@@ -58,7 +58,7 @@ def _parsed(parser: argparse.ArgumentParser, flags: Sequence[Flag], words: Seque
             )
         else:
             parser.add_argument(f"--{flag.name}", action="append", metavar=flag.metavar or "TEXT", help=flag.help)
-    known, rest = parser.parse_known_args(_normal(words))
+    known, rest = parser.parse_known_args(_switched(_normal(words), {f.name for f in flags if f.kind == "bool"}))
     if rest:
         raise _unknown(rest[0], flags)
     return {name.replace("_", "-"): values for name, values in vars(known).items() if values}
@@ -76,6 +76,15 @@ def _normal(words: Sequence[str]) -> list[str]:
         else:
             normal.append(word)
     return normal
+
+
+def _switched(words: Sequence[str], switches: set[str]) -> list[str]:
+    """A switch takes the next word only where that says true or false: `--json FILE` names a file."""
+    followed = zip(words, [*words[1:], ""], strict=True)
+    return [
+        f"{word}=true" if word.removeprefix("--") in switches and after.lower() not in {"true", "false"} else word
+        for word, after in followed
+    ]
 
 
 def _unknown(word: str, flags: Sequence[Flag]) -> ConfigError:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given, parse_with_word
-from penstock.pipelines.commands.printing import answer, print_facts, print_rows
+from penstock.pipelines.commands.printing import answer, print_facts, print_rows, wants_json
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
 from penstock.pipelines.commands.target import WAREHOUSE, catalog_of, number, text
 from penstock.pipelines.spec.actions import Flag
@@ -40,7 +40,7 @@ def _tables(given: Given) -> int:
         for table in catalog.tables(database)
     ]
     described = [_summary(name, catalog.table(name)) for name in names]
-    if "json" in given:
+    if wants_json(given):
         return answer(given, {"tables": described})
     columns = ("table", "rows", "snapshot", "committed", "schema", "keys", "partitions")
     print_rows(columns, ([row[column] for column in columns] for row in described))
@@ -83,7 +83,7 @@ def _show(table: Table, given: Given) -> int:
     ]
     snapshots = [_snapshot(snapshot) for snapshot in table.snapshots[-(number(given, "snapshots") or 5) :]]
     levels = _levels(table)
-    if "json" in given:
+    if wants_json(given):
         named = {"columns": columns, "options": table.options, "snapshots": snapshots, "levels": levels}
         return answer(given, {**facts, **named, "tags": table.tags, "branches": table.branches})
     print_facts({name: value for name, value in facts.items() if value not in (None, "")})

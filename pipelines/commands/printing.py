@@ -12,13 +12,17 @@ from penstock.pipelines.commands.arguments import Given
 
 def answer(given: Given, facts: Mapping[str, object], said: str | None = None) -> int:
     """The facts, or for people the sentence that tells them."""
-    if "json" in given:
+    if wants_json(given):
         print(json.dumps(dict(facts), default=plain))
     elif said is not None:
         print(said)
     else:
         print_facts(facts)
     return 0
+
+
+def wants_json(given: Given) -> bool:
+    return given.get("json", ["false"])[-1].lower() == "true"
 
 
 def print_facts(facts: Mapping[str, object]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import parse_with_word
-from penstock.pipelines.commands.printing import answer, print_rows
+from penstock.pipelines.commands.printing import answer, print_rows, wants_json
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
 from penstock.pipelines.commands.target import WAREHOUSE, catalog_of, number, text
 from penstock.pipelines.spec.actions import Flag
@@ -24,7 +24,7 @@ def command(name: str, words: list[str]) -> int:
 
     with Session(catalog_of(given), text(given, "database")) as session:
         rows = session.query(sql)
-    if "json" in given:
+    if wants_json(given):
         return answer(given, {"columns": rows.column_names, "rows": [[*row.values()] for row in rows.to_pylist()]})
     limit = number(given, "limit")
     limit = 100 if limit is None else limit

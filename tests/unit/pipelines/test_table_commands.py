@@ -250,6 +250,12 @@ def test_sql_answers_as_text_and_as_json(shop: Shop) -> None:
     assert "not understood" in shop.words("sql", "select", *where, expect=2)
 
 
+def test_a_switch_does_not_take_the_word_after_it(shop: Shop) -> None:
+    assert json.loads(shop.words("tables", "--json", shop.warehouse))["tables"]
+    assert json.loads(shop.words("sql", "--json", "select 1 as one", "--warehouse", shop.warehouse))["rows"] == [[1]]
+    assert shop.words("tables", "--json", "false", shop.warehouse).startswith("table ")
+
+
 def test_an_error_is_told_as_json_and_its_class_sets_the_exit_code(shop: Shop) -> None:
     told = json.loads(shop.run("compact", "--json", table="nowhere", expect=2))
     assert told["error"] == "TableMissing"

@@ -53,13 +53,7 @@ class DecodedSource:
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[Chunk]:
         for fetched in self.source.read(range_):
-            values = fetched.messages.values
-            yield Chunk(
-                decode(self.format, fetched.messages, options),
-                len(values),
-                sum(len(value) for value in values if value is not None),
-                fetched,
-            )
+            yield Chunk(decode(self.format, fetched.messages, options), len(fetched.messages), fetched.size, fetched)
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
         return self.source.lag(offsets)

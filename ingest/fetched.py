@@ -21,5 +21,6 @@ class Fetched:
     topic: str
     partition: int
     messages: Messages
+    size: int  # bytes of all values
     headers: Sequence[Sequence[tuple[str, bytes | None]] | None] | None = None
     timestamp_types: Sequence[int] | None = None

@@ -193,7 +193,7 @@ def _lines(name: str, lines: list[bytes], position: int, stop: int | None) -> tu
     if not kept:
         return None, position
     values = [lines[number].rstrip(b"\r") for number in kept]
-    return Fetched(name, 0, Messages(values, begins[kept])), position
+    return Fetched(name, 0, Messages(values, begins[kept]), sum(map(len, values))), position
 
 
 def _after_newline(stream: pa.NativeFile, position: int) -> tuple[int, bytes]:

@@ -15,10 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import DecodeError
+from penstock.pipelines.run.tables import Version
 
 COLUMNS = (
-    "range int, position bigint, table string, schema_id bigint, partition binary, bucket int, writer int, rows int, "
-    "blob binary"
+    "range int, position bigint, table string, schema_id bigint, snapshot bigint, partition binary, bucket int, "
+    "writer int, rows int, blob binary"
 )
 SCHEMA = pa.schema(
     [
@@ -26,6 +27,7 @@ SCHEMA = pa.schema(
         ("position", pa.int64()),
         ("table", pa.string()),
         ("schema_id", pa.int64()),
+        ("snapshot", pa.int64()),
         ("partition", pa.binary()),
         ("bucket", pa.int32()),
         ("writer", pa.int32()),
@@ -45,15 +47,19 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Some rows of one bucket. `writer` decides in which task they are written."""
+    """Some rows of one bucket of a table at one version. `writer` decides in which task they are written."""
 
     table: str
-    schema_id: int
+    version: Version
     partition: bytes
     bucket: int
     writer: int
     rows: int
-    data: bytes
+    data: pa.Buffer | bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.data) if isinstance(self.data, bytes) else int(self.data.size)
 
 
 @dataclass(slots=True)
@@ -123,7 +129,7 @@ def _rises(pos: Int64s, sub: npt.NDArray[np.int32]) -> bool:
     return bool(np.all((step > 0) | ((step == 0) & (np.diff(sub) >= 0))))
 
 
-def pieces(batch: pa.RecordBatch, kinds: npt.NDArray[np.uint8], table: str) -> Iterator[tuple[int, bytes]]:
+def pieces(batch: pa.RecordBatch, kinds: npt.NDArray[np.uint8], table: str) -> Iterator[tuple[int, pa.Buffer]]:
     """The rows as blobs of at most BLOB_BYTES, each with its number of rows; one larger row travels alone."""
     marked = with_kinds(batch, kinds)
     count = max(1, -(-batch.nbytes // BLOB_BYTES))
@@ -138,7 +144,7 @@ def pieces(batch: pa.RecordBatch, kinds: npt.NDArray[np.uint8], table: str) -> I
                     table=table,
                     hint="leave its table or its column out",
                 )
-            yield part.num_rows, data.to_pybytes()
+            yield part.num_rows, data
         else:  # uneven rows
             half = part.num_rows // 2
             rest = part.slice(half)
@@ -169,11 +175,20 @@ def as_batch(range_number: int, first_position: int, blobs: Sequence[Blob]) -> p
         pa.array(np.full(len(blobs), range_number, np.int32)),
         pa.array(np.arange(first_position, first_position + len(blobs), dtype=np.int64)),
         pa.array([blob.table for blob in blobs], pa.string()),
-        pa.array([blob.schema_id for blob in blobs], pa.int64()),
+        pa.array([blob.version.schema for blob in blobs], pa.int64()),
+        pa.array([blob.version.snapshot for blob in blobs], pa.int64()),
         pa.array([blob.partition for blob in blobs], pa.binary()),
         pa.array([blob.bucket for blob in blobs], pa.int32()),
         pa.array([blob.writer for blob in blobs], pa.int32()),
         pa.array([blob.rows for blob in blobs], pa.int32()),
-        pa.array([blob.data for blob in blobs], pa.binary()),
+        _binary(blobs),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def _binary(blobs: Sequence[Blob]) -> pa.Array:
+    """The contents side by side: copied once."""
+    ends = np.cumsum([blob.size for blob in blobs], dtype=np.int32)
+    offsets = np.concatenate((np.zeros(1, np.int32), ends)).astype(np.int32)
+    data = b"".join(memoryview(blob.data) for blob in blobs)
+    return pa.Array.from_buffers(pa.binary(), len(blobs), [None, pa.py_buffer(offsets), pa.py_buffer(data)])

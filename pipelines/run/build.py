@@ -12,11 +12,14 @@ from penstock.ingest.files import FilesSettings, FilesSource
 from penstock.ingest.kafka import KafkaSettings, KafkaSource, Startup
 from penstock.ingest.ranges import Limit
 from penstock.pipelines.run.job import Job
-from penstock.pipelines.run.table_shape import KeyRules, TableShape
+from penstock.pipelines.run.metadata import check_names
+from penstock.pipelines.run.new_tables import KeyRules, NewTables
+from penstock.pipelines.run.table_shape import TableShape
 from penstock.pipelines.run.tables import Warehouse
 from penstock.pipelines.spec import model
 from penstock.pipelines.spec.kafka_conf import specific_offsets
 from penstock.pipelines.spec.model import PipelineSpec
+from penstock.schema_evolution.computed import ComputedColumn, in_order
 from penstock.schema_evolution.drift import ColumnRules
 from penstock.schema_evolution.naming import Naming
 from penstock.schema_evolution.type_mapping import TypeMapping
@@ -109,6 +112,16 @@ def shape(spec: PipelineSpec, warehouse: Warehouse) -> TableShape:
             merge_shards=naming.merge_shards,
             case_sensitive=sensitive,
         ),
+        new_tables=_new_tables(sink),
+        zone=spec.pipeline.local_time_zone,
+    )
+
+
+def _new_tables(sink: model.Sink) -> NewTables:
+    sensitive = sink.catalog.case_sensitive
+    check_names(sink.metadata_columns)
+    names = [f"{sink.metadata_column_prefix}{name}" for name in sink.metadata_columns]
+    return NewTables(
         rules=ColumnRules(TypeMapping.of(sink.type_mapping), sensitive),
         keys=KeyRules(
             sink.primary_keys,
@@ -116,8 +129,9 @@ def shape(spec: PipelineSpec, warehouse: Warehouse) -> TableShape:
             sink.multiple_table_partition_keys,
             sink.sync_primary_keys_from_source_schema,
         ),
+        computed=tuple(in_order([ComputedColumn.of(text, sensitive) for text in sink.computed_columns])),
+        metadata=tuple(zip(names if sensitive else map(str.lower, names), sink.metadata_columns, strict=True)),
         options=tuple(sink.table_options.items()),
-        zone=spec.pipeline.local_time_zone,
     )
 
 

@@ -8,8 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from penstock.pipelines.run.identity import BatchIdentity, check_checkpoint
-from penstock.pipelines.run.tables import Version, Warehouse
-from penstock.table.commit.committer import Committed, Committer
+from penstock.pipelines.run.tables import Warehouse
+from penstock.table.commit.committer import Committer
+from penstock.table.commit.conflicts import ForeignWriter
+from penstock.table.commit.table_writer import only_compaction
 from penstock.table.layout import Layout
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.store import TableStore
@@ -18,6 +20,14 @@ from penstock.table.write.opening import BucketFiles
 log = logging.getLogger(__name__)
 
 THREADS = 8
+
+
+@dataclass(slots=True)
+class Done:
+    """The schema ids of the tables that have the batch, and the tables that another job got in the way of."""
+
+    schemas: dict[str, int] = field(default_factory=dict)
+    foreign: dict[str, ForeignWriter] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -33,39 +43,44 @@ class Commits:
         identity: BatchIdentity,
         messages: Mapping[str, Sequence[CommitMessage]],
         watermarks: Mapping[str, int],
-    ) -> dict[str, Version]:
-        """Make the batch visible, table by table; the version that each table has afterwards.
+    ) -> Done:
+        """Make the batch visible, table by table.
 
         Called again for the same batch it commits only to the tables that lack it. Dies between two tables: the
         batch is replayed, and those that have it skip it. The first error is raised after all tables were tried.
         """
+        done = Done()
         with ThreadPoolExecutor(THREADS) as pool:
             tasks = {
                 table: pool.submit(self._commit, self.warehouse.store(table), identity, found, watermarks.get(table))
                 for table, found in messages.items()
             }
-        return {table: task.result() for table, task in tasks.items()}
+        for table, task in tasks.items():
+            try:
+                done.schemas[table] = task.result()
+            except ForeignWriter as error:
+                discard(self.warehouse.store(table), messages[table])
+                done.foreign[table] = error
+        return done
 
     def _commit(
         self, store: TableStore, identity: BatchIdentity, messages: Sequence[CommitMessage], watermark: int | None
-    ) -> Version:
+    ) -> int:
         committer = Committer(store, identity.user)
         if identity.is_in(committer.committed(identity.number), store.name):
             log.info("event=batch_already_committed table=%s batch=%d", store.name, identity.number)
             discard(store, messages)
-            return Version.of(store)
+            return store.schema().id
         if store.name not in self._checked:
             check_checkpoint(store, identity, accept_replay=self.accept_replay)
             self._checked.add(store.name)
         done = committer.commit(messages, identity.number, watermark=watermark, properties=identity.properties)
-        self._tell(store, identity, done)
-        return Version.of(store)
-
-    def _tell(self, store: TableStore, identity: BatchIdentity, done: Committed) -> None:
         if done.lost_compaction is not None:
             log.warning("event=compaction_lost table=%s reason=%s", store.name, done.lost_compaction.message)
+            discard(store, [only_compaction(message) for message in messages])
         snapshot = done.last.id if done.last else None
         log.info("event=committed table=%s batch=%d snapshot=%s", store.name, identity.number, snapshot)
+        return store.schema().id
 
 
 def discard(store: TableStore, messages: Sequence[CommitMessage]) -> None:

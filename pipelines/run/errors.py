@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.errors import CommitConflict, PenstockError
+from penstock.errors import PenstockError
 
 
 class CheckpointMismatch(PenstockError):
@@ -15,9 +15,3 @@ class ReplayUndecidable(PenstockError):
     """Nothing tells any more whether the last batch reached a table, and writing it twice would show."""
 
     exit_code = 9
-
-
-class ForeignWriter(CommitConflict):
-    """Another job keeps writing to the buckets of this pipeline."""
-
-    retryable = False

@@ -18,10 +18,11 @@ from penstock.ingest.decoding import ChangeSource
 from penstock.ingest.ranges import NO_LIMIT, Limit
 from penstock.ingest.spark import COLUMNS, FORMAT, STREAM, ChangesDataSource, packed
 from penstock.pipelines.run import blobs
+from penstock.pipelines.run.batches import Batches, OnBatch
 from penstock.pipelines.run.committing import Commits
 from penstock.pipelines.run.reading import BadPolicy, Reading
 from penstock.pipelines.run.shaping import Shaping
-from penstock.pipelines.run.sink import OnBatch, Sink
+from penstock.pipelines.run.sink import Sink
 from penstock.pipelines.run.tables import Targets, Warehouse
 
 if TYPE_CHECKING:
@@ -112,11 +113,11 @@ class Running:
         )
         targets = Targets(job.warehouse, folder)
         targets.load(job.tables)
-        return Sink(job.name, reading, targets, Commits(job.warehouse, job.accept_replay), self.on_batch)
+        return Sink(Batches(job.name, reading, targets, Commits(job.warehouse, job.accept_replay), self.on_batch))
 
     def _started(self, sink: Sink) -> StreamingQuery:
         self.session.dataSource.register(ChangesDataSource)
-        options = {COLUMNS: blobs.COLUMNS, STREAM: packed(sink.reading)}
+        options = {COLUMNS: blobs.COLUMNS, STREAM: packed(sink.batches.reading)}
         stream = self.session.readStream.format(FORMAT).options(**options).load()
         writer = stream.writeStream.queryName(self.job.name).option("checkpointLocation", self.job.checkpoint)
         return writer.trigger(**self._trigger()).foreachBatch(sink).start()

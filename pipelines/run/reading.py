@@ -18,10 +18,11 @@ from penstock.pipelines.run.blobs import NO_TABLE, Blob, Window, as_batch, piece
 from penstock.pipelines.run.reports import BadRecords, RangeReport
 from penstock.pipelines.run.routing import Router
 from penstock.pipelines.run.shaping import Seen, Shaping
-from penstock.pipelines.run.tables import Versions, Warehouse, known_versions
+from penstock.pipelines.run.tables import Version, Versions, Warehouse, known_schemas, versions_now
 from penstock.table.layout import Layout
 
 BadPolicy = Literal["fail", "skip", "dead-letter"]
+NOW = "now"  # beside the source's own offsets
 BLOBS_A_BATCH = 64  # rows of the fixed schema handed to Spark at a time
 
 
@@ -31,6 +32,7 @@ class Share:
 
     ranges: tuple[Range, ...]
     versions: Versions
+    now_millis: int
     span: tuple[Offsets, Offsets] | None = None
     only: frozenset[str] | None = None
 
@@ -55,13 +57,18 @@ class Reading:
         return self.source.available()
 
     def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None) -> Offsets:
-        return self.source.latest_offsets(start, limit, until)
+        """The source's end, with the instant at which it was found: what now() shows, whenever the batch is read."""
+        end = self.source.latest_offsets(start, limit, until)
+        return start if end == start else end | {NOW: self.warehouse.now_millis()}
 
     def shares(self, start: Offsets, end: Offsets) -> list[Share]:
-        versions = known_versions(self.folder)
+        versions = versions_now(self.warehouse, known_schemas(self.folder))
         ranges = self.source.plan(start, end, self.tasks)
         groups = grouped(ranges, self.tasks)
-        return [Share(tuple(group), versions, None if number else (start, end)) for number, group in enumerate(groups)]
+        now = int(end.get(NOW, 0))
+        return [
+            Share(tuple(group), versions, now, None if number else (start, end)) for number, group in enumerate(groups)
+        ]
 
     def read(self, share: Share) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)  # a task is one core; where the workers were not forked ready, it is said here
@@ -107,7 +114,7 @@ class RangeReader:
             yield self._told(self._report)
 
     def _told(self, content: RangeReport | PenstockError) -> pa.RecordBatch:
-        blob = Blob(NO_TABLE, 0, b"", 0, self._range.number, 1, pickle.dumps(content))
+        blob = Blob(NO_TABLE, Version(0), b"", 0, self._range.number, 1, pickle.dumps(content))
         return as_batch(self._range.number, self._position, [blob])
 
     def _take(self, chunk: Chunk) -> None:
@@ -129,7 +136,11 @@ class RangeReader:
         if self._share.only is not None and table not in self._share.only:
             return
         layout = self._layout(table)
-        fitted = None if layout is None else self._reading.shaping.fit(change, layout.schema, fetched)
+        fitted = (
+            None
+            if layout is None
+            else self._reading.shaping.fit(change, layout.schema, fetched, self._share.now_millis)
+        )
         if fitted is None:
             self._drift(table, change)
             return
@@ -171,7 +182,7 @@ class RangeReader:
         size = 0
         for blob in self._routed():
             held.append(blob)
-            size += len(blob.data)
+            size += blob.size
             if len(held) >= BLOBS_A_BATCH or size >= 4 << 20:
                 yield self._numbered(held)
                 held, size = [], 0
@@ -190,8 +201,7 @@ class RangeReader:
                 whole = len(part.rows) == batch.num_rows
                 rows = batch if whole else batch.take(pa.array(part.rows))
                 for count, data in pieces(rows, kinds if whole else kinds[part.rows], table):
-                    schema_id = router.layout.schema.id
-                    yield Blob(table, schema_id, part.partition, part.bucket, part.writer, count, data)
+                    yield Blob(table, router.version, part.partition, part.bucket, part.writer, count, data)
 
     def _router(self, table: str) -> Router:
         found = self._routers.get(table)

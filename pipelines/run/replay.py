@@ -6,25 +6,17 @@ Not by a second action on the batch: Spark keeps its input partitions, with the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-import pyarrow as pa
 
 from penstock.errors import SchemaConflict
-from penstock.ingest.carried import carrying
 from penstock.ingest.ranges import grouped
-from penstock.pipelines.run import blobs
 from penstock.pipelines.run.committing import discard
-from penstock.pipelines.run.reading import Reading, Share
+from penstock.pipelines.run.reading import NOW, Reading, Share
 from penstock.pipelines.run.reports import BatchReport, RangeReport
 from penstock.pipelines.run.shaping import Seen
-from penstock.pipelines.run.tables import Targets, Version
+from penstock.pipelines.run.tables import Targets, versions_now
 from penstock.pipelines.run.writing import Written
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
 
@@ -36,9 +28,9 @@ MOST_REPLAYS = 5
 class Replay:
     reading: Reading
     targets: Targets
-    write: Callable[[DataFrame], Written]
+    again: Callable[[Sequence[Share]], Written]
 
-    def settled(self, session: SparkSession, written: Written) -> Written:
+    def settled(self, written: Written) -> Written:
         """The batch without drift. Files of drifted tables are removed; the others' are kept as they are."""
         for _ in range(MOST_REPLAYS):
             drifts = BatchReport(written.reports).drifts
@@ -47,34 +39,29 @@ class Replay:
             self._evolve(drifts)
             for table in drifts:
                 discard(self.reading.warehouse.store(table), written.messages.pop(table, []))
-            again = self.write(self._rows(session, written.reports, frozenset(drifts)))
+            again = self.again(self.shares(written.reports, frozenset(drifts)))
             written = merged(written, again, frozenset(drifts))
         raise SchemaConflict(
             f"the schema still changes after {MOST_REPLAYS} replays of a batch", tables=", ".join(sorted(drifts))
         )
 
+    def shares(self, reports: Sequence[RangeReport], only: frozenset[str]) -> list[Share]:
+        """The ranges of a batch for some of its tables, at the versions these have now."""
+        groups = grouped([report.range for report in reports], self.reading.tasks)
+        schemas = {table: schema for table, schema in self.targets.schemas.items() if table in only}
+        versions = versions_now(self.reading.warehouse, schemas)
+        span = BatchReport(list(reports)).span
+        now = int(span[1].get(NOW, 0)) if span else 0
+        return [Share(tuple(group), versions, now, None, only) for group in groups]
+
     def _evolve(self, drifts: Mapping[str, list[Seen]]) -> None:
-        versions = {}
+        schemas = {}
         for table, found in drifts.items():
-            known = self.targets.versions.get(table)
-            current = None if known is None else self.reading.warehouse.store(table).schema()
+            current = self.reading.warehouse.store(table).schema() if table in self.targets.schemas else None
             schema = self.reading.shaping.evolved(table, current, found)
             log.info("event=schema_evolved table=%s from=%s to=%d", table, current and current.id, schema.id)
-            versions[table] = Version(schema.id, known.snapshot if known else 0)
-        self.targets.put(versions)
-
-    def _rows(self, session: SparkSession, reports: list[RangeReport], only: frozenset[str]) -> DataFrame:
-        groups = grouped([report.range for report in reports], self.reading.tasks)
-        shares = [Share(tuple(group), dict(self.targets.versions), None, only) for group in groups]
-        reading = self.reading
-
-        def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            with carrying():
-                for batch in batches:
-                    for number in batch.column(0).to_pylist():
-                        yield from reading.read(shares[number])
-
-        return session.range(0, len(shares), 1, len(shares)).mapInArrow(read, blobs.COLUMNS)
+            schemas[table] = schema.id
+        self.targets.put(schemas)
 
 
 def merged(first: Written, again: Written, replayed: frozenset[str]) -> Written:

@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.pipelines.run.tables import Version, Warehouse
+from penstock.pipelines.run.tables import Version, Warehouse, state_at
 from penstock.table.layout import BucketMode
 from penstock.table.route import key_hashes, partitions_of, route, slices
 from penstock.table.write.assigner import Assigner
-from penstock.table.write.state import TableState
 
 UNASSIGNED = -1  # the bucket of a key that no bucket has yet; the writing task finds one
 
@@ -34,12 +33,13 @@ class Router:
 
     def __init__(self, warehouse: Warehouse, table: str, version: Version, writers: int) -> None:
         self.layout = warehouse.layout(table, version.schema)
+        self.version = version
         self._salt = zlib.crc32(table.encode())
         self._writers = writers
         self._known: Assigner | None = None
         if self.layout.mode is BucketMode.DYNAMIC:
             store = warehouse.store(table)
-            self._known = Assigner(store, self.layout, state_at(warehouse, table, version))
+            self._known = Assigner(store, self.layout, state_at(store, version))
 
     def parts(self, batch: pa.RecordBatch, shuffle: int) -> Iterator[Part]:
         """`shuffle` spreads rows that any writer may take."""
@@ -78,9 +78,3 @@ class Router:
 def own_number(table: str, writer: int, writers: int) -> int:
     """Modulo `writers`, the numbers of the dynamic buckets that belong to a writing task."""
     return (writer - zlib.crc32(table.encode())) % writers
-
-
-def state_at(warehouse: Warehouse, table: str, version: Version) -> TableState:
-    """The table as every task of the batch takes it, whatever others commit meanwhile."""
-    store = warehouse.store(table)
-    return TableState(store, store.snapshots.get(version.snapshot) if version.snapshot else None)

@@ -45,8 +45,11 @@ class Shaping(Protocol):
         """`database.table` of the warehouse, None when the source table is left out."""
         ...
 
-    def fit(self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None) -> Fitted | None:
-        """None when the table lacks a column or a type that the change needs: drift."""
+    def fit(self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None, now_millis: int) -> Fitted | None:
+        """None when the table lacks a column or a type that the change needs: drift.
+
+        `now_millis` is the batch's one instant, the same when the batch is read again.
+        """
         ...
 
     def evolved(self, table: str, current: TableSchema | None, seen: Sequence[Seen]) -> TableSchema:

@@ -1,85 +1,68 @@
-"""What the driver does with a batch: one action, the drift it met, the commits."""
+"""The function of foreachBatch: one action on the batch, then the driver's part."""
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.pipelines.run.committing import Commits, discard
-from penstock.pipelines.run.identity import BatchIdentity
-from penstock.pipelines.run.reading import Reading
-from penstock.pipelines.run.replay import Replay
-from penstock.pipelines.run.reports import BatchReport
-from penstock.pipelines.run.tables import Targets
+import pyarrow as pa
+
+from penstock.ingest.carried import carrying
+from penstock.pipelines.run import blobs
+from penstock.pipelines.run.batches import Batches
+from penstock.pipelines.run.reading import Share
 from penstock.pipelines.run.writing import COLUMNS, Written, write_task
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-log = logging.getLogger(__name__)
-
-OnBatch = Callable[[BatchIdentity, BatchReport], None]
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(slots=True)
 class Sink:
-    """The function of foreachBatch. Called again with a batch it has committed, it changes nothing.
+    """Spark's commit log is written after a call returns, so a batch is in the tables before it counts as done."""
 
-    Spark's commit log is written after it returns, so a batch is in the tables before it counts as done.
-    """
-
-    pipeline: str
-    reading: Reading
-    targets: Targets
-    commits: Commits
-    on_batch: OnBatch | None = None
+    batches: Batches
     failure: BaseException | None = None
     busy: bool = False
-    _checkpoint: str = ""
     _named: threading.Event = field(default_factory=threading.Event)
 
     def name(self, checkpoint: str) -> None:
         """Tell the uuid of the checkpoint, which only the started query knows."""
-        self._checkpoint = checkpoint
+        self.batches.checkpoint = checkpoint
         self._named.set()
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         self._named.wait()
         self.busy = True
         try:
-            self._take(batch, number)
+            session = batch.sparkSession
+            self.batches.take(number, self._written(batch), lambda shares: self._written(self._rows(session, shares)))
         except BaseException as error:
             self.failure = error  # Spark keeps only its text
             raise
         finally:
             self.busy = False
 
-    def _take(self, batch: DataFrame, number: int) -> None:
-        written = self._written(batch)
-        written = Replay(self.reading, self.targets, self._written).settled(batch.sparkSession, written)
-        report = BatchReport(written.reports)
-        span = report.span
-        if span is None:  # offsets moved without a range to read
-            return
-        identity = BatchIdentity(self.pipeline, self._checkpoint, number, *span)
-        self.targets.put(self.commits.commit(identity, written.messages, {}))
-        self.reading.source.mirror(span[1])
-        if self.on_batch is not None:
-            self.on_batch(identity, report)
-
     def _written(self, batch: DataFrame) -> Written:
         """The one action: a second one would read and decode everything again."""
+        reading = self.batches.reading
         rows = (
-            batch.repartitionById(self.reading.writers, "writer")
+            batch.repartitionById(reading.writers, "writer")
             .sortWithinPartitions("table", "partition", "bucket", "range", "position")
-            .mapInArrow(write_task(self.reading.warehouse, self.targets.versions, self.reading.writers), COLUMNS)
+            .mapInArrow(write_task(reading.warehouse, reading.writers), COLUMNS)
         )
-        written = Written.of(rows.toArrow())
-        if written.failures:
-            for table, messages in written.messages.items():
-                discard(self.reading.warehouse.store(table), messages)
-            raise written.failures[0]
-        return written
+        return Written.of(rows.toArrow())
+
+    def _rows(self, session: SparkSession, shares: Sequence[Share]) -> DataFrame:
+        """A batch read of shares: works inside foreachBatch, and takes what it reads from its own closure."""
+        reading = self.batches.reading
+
+        def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            with carrying():
+                for batch in batches:
+                    for number in batch.column(0).to_pylist():
+                        yield from reading.read(shares[number])
+
+        return session.range(0, len(shares), 1, len(shares)).mapInArrow(read, blobs.COLUMNS)

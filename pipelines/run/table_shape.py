@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import ConfigError
+from penstock.errors import DecodeError
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, ImageRule, SourceSchema
 from penstock.ingest.fetched import Fetched
+from penstock.pipelines.run.metadata import COLUMNS, Metadata
+from penstock.pipelines.run.new_tables import NewTables
 from penstock.pipelines.run.shaping import Fitted, Seen
 from penstock.pipelines.run.tables import Warehouse
 from penstock.schema_evolution.drift import ColumnRules, drift_of, fold
@@ -19,22 +21,10 @@ from penstock.schema_evolution.fit import Fit, FittedRows
 from penstock.schema_evolution.naming import Naming
 from penstock.table.lsm.merge.incoming import check_retracts, kept_rows, row_kinds
 from penstock.table.lsm.merge.spec import Engine, MergeSpec
-from penstock.table.schema.changes import apply_changes, evolve
-from penstock.table.schema.new_schema import create_schema
+from penstock.table.schema.changes import evolve
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.values.types import Field
 
 _KEYS_PER_SCHEMA = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class KeyRules:
-    """Keys and partitions of new tables; `partitions_of` names them for single source tables."""
-
-    primary: tuple[str, ...] = ()
-    partition: tuple[str, ...] = ()
-    partitions_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    from_source: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +35,12 @@ class TableShape:
     database: str
     table: str | None
     naming: Naming
-    rules: ColumnRules = field(default_factory=ColumnRules)
-    keys: KeyRules = field(default_factory=KeyRules)
-    options: tuple[tuple[str, str], ...] = ()
+    new_tables: NewTables
     zone: str = "UTC"
+
+    @property
+    def rules(self) -> ColumnRules:
+        return self.new_tables.rules
 
     def decode_options(self, known: Mapping[str, TableSchema]) -> DecodeOptions:
         return ShapedOptions(zone=self.zone, shape=self, known=known)
@@ -57,20 +49,20 @@ class TableShape:
         if self.table is not None:
             return f"{self.database}.{self.table}"
         if table is None or database is None:
-            raise ConfigError(
+            raise DecodeError(
                 "Cannot synchronize record when database name or table name is unknown.",
                 database_name=database,
                 table_name=table,
-                hint="the format does not tell the source table: use kafka-sync-table",
+                hint="the messages do not tell their source table: kafka-sync-table needs no names",
             )
         if not self.naming.takes(database, table):
             return None
         return f"{self.database}.{self.naming.target(database, table)}"
 
-    def fit(self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None) -> Fitted | None:
+    def fit(self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None, now_millis: int) -> Fitted | None:
         if not _holds(change.schema, _Hashed(table), self.rules):
             return None
-        rows = Fit(table, self.rules).rows(change)
+        rows = self._fit(table, fetched, now_millis).rows(change)
         bad = tuple(_bad_record(one.pos, one.reason_class, one.message, fetched) for one in rows.bad)
         fitted = _as_append(rows) if not table.primary_keys else _as_upsert(rows, table)
         return replace(fitted, bad=bad)
@@ -78,45 +70,23 @@ class TableShape:
     def evolved(self, table: str, current: TableSchema | None, seen: Sequence[Seen]) -> TableSchema:
         sources = [one.schema for one in seen]
         if current is None:
-            return self._created(table, sources)
+            now = self.warehouse.now_millis()
+            return self.warehouse.created(
+                table, self.new_tables.schema(table, sources, insists=bool(self.table), now=now)
+            )
         store = self.warehouse.store(table)
         drifts = [drift_of(source, table, current, self.rules) for source in sources]
         changes = fold(drifts, current, self.rules.mapping)
         has_snapshots = store.snapshots.latest_id() is not None
         return evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis())
 
-    def _created(self, table: str, sources: Sequence[SourceSchema]) -> TableSchema:
-        """A new table that holds all these sources. Made by another in the meantime: that one's newest version."""
-        now = self.warehouse.now_millis()
-        first = sources[0]
-        columns = [Field(-1, one.name, one.type, one.comment) for one in self.rules.wanted(first)]
-        primary, partition = self._keys(table, first, {column.name for column in columns})
-        schema = create_schema(columns, primary, partition, dict(self.options), now=now)
-        for source in sources[1:]:
-            changes = fold([drift_of(source, table, schema, self.rules)], schema, self.rules.mapping)
-            schema = apply_changes(schema, changes, has_snapshots=False, now=now)
-        return self.warehouse.created(table, replace(schema, id=0))
-
-    def _keys(self, table: str, source: SourceSchema, names: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        primary, partition = self.keys.primary, self.keys.partitions_of.get(source.table or "", self.keys.partition)
-        if not set(primary) <= names or not primary:
-            self._refuse_missing(table, "primary", primary, names)
-            own = tuple(self.rules.name(name) for name in source.primary_keys)
-            primary = own if self.keys.from_source else ()
-        if not set(partition) <= names:
-            self._refuse_missing(table, "partition", partition, names)
-            partition = ()
-        return primary, partition
-
-    def _refuse_missing(self, table: str, kind: str, keys: Sequence[str], names: set[str]) -> None:
-        """A table sync insists on the keys it was given; a database sync gives them to the tables that have them."""
-        if self.table is not None and not set(keys) <= names:
-            raise ConfigError(
-                f"For sink table {table}, not all specified {kind} keys '[{', '.join(keys)}]' exist in source tables or"
-                " computed columns "
-                f"'[{', '.join(sorted(names))}]'.",
-                table=table,
-            )
+    def _fit(self, table: TableSchema, fetched: Fetched | None, now_millis: int) -> Fit:
+        extras = {
+            column: partial(_metadata_values, COLUMNS[name], fetched)
+            for column, name in self.new_tables.metadata
+            if column in table.names
+        }
+        return Fit(table, self.rules, extras, self.new_tables.computed, now_millis)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +101,7 @@ class ShapedOptions(DecodeOptions):
         schema = self.known.get(name) if name else None
         if schema is None:
             return ImageRule("key-changes", frozenset(primary_keys))
-        keys = {*schema.primary_keys, *schema.partition_keys}
+        keys = self.shape.new_tables.sources_of({*schema.primary_keys, *schema.partition_keys})
         # Sources may spell their columns otherwise than a catalog that folds case.
         watch = frozenset({*keys, *map(str.upper, keys), *primary_keys})
         return ImageRule("all" if _needs_before(schema) else "key-changes", watch)
@@ -141,6 +111,10 @@ def _needs_before(schema: TableSchema) -> bool:
     producer = schema.options.get("changelog-producer", "none").strip().lower()
     engine = schema.options.get("merge-engine", Engine.DEDUPLICATE).strip().lower()
     return producer == "input" or engine == Engine.AGGREGATION
+
+
+def _metadata_values(metadata: Metadata, fetched: Fetched | None, change: ChangeBatch) -> pa.Array:
+    return metadata.values(change, fetched)
 
 
 def _as_append(rows: FittedRows) -> Fitted:

@@ -15,29 +15,32 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from penstock.ingest.references import resolve
-from penstock.table.layout import Layout
+from penstock.table.layout import BucketMode, Layout
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.storage.ambient import Ambient
 from penstock.table.storage.base import Storage
 from penstock.table.storage.open import open_storage
+from penstock.table.write.state import TableState
 
 FILE = "tables.json"
+THREADS = 8
+
+
+NEWEST = -1
 
 
 class Version(NamedTuple):
-    """What a batch stands on: ids of the schema and of the snapshot, 0 where there is no snapshot."""
+    """What a batch takes a table for: the id of its schema, and of the snapshot where every task must see the same one
+    (0: there is none yet; NEWEST: each bucket's writer looks for itself)."""
 
     schema: int
-    snapshot: int = 0
-
-    @classmethod
-    def of(cls, store: TableStore) -> Version:
-        return cls(store.schema().id, store.snapshots.latest_id() or 0)
+    snapshot: int = NEWEST
 
 
 Versions: TypeAlias = dict[str, Version]
+Schemas: TypeAlias = dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,37 +100,58 @@ def _layout(warehouse: Warehouse, table: str, schema_id: int) -> Layout:
 
 @dataclass(slots=True)
 class Targets:
-    """The driver's list of tables; every change of it is on file before the next batch is planned."""
+    """The driver's list of tables with their schema ids; every change of it is on file before the next batch is
+    planned."""
 
     warehouse: Warehouse
     folder: Path
-    versions: Versions = field(default_factory=dict)
+    schemas: Schemas = field(default_factory=dict)
 
     def load(self, names: Iterable[str]) -> None:
         """Look up those of the tables that exist."""
 
-        def version(name: str) -> tuple[str, Version] | None:
+        def found(name: str) -> tuple[str, int] | None:
             try:
-                return name, Version.of(self.warehouse.store(name))
+                return name, self.warehouse.store(name).schema().id
             except TableMissing:
                 return None
 
-        with ThreadPoolExecutor(8) as pool:
-            self.versions = dict(filter(None, pool.map(version, names)))
+        with ThreadPoolExecutor(THREADS) as pool:
+            self.schemas = dict(filter(None, pool.map(found, names)))
         self._save()
 
-    def put(self, versions: Mapping[str, Version]) -> None:
-        if any(self.versions.get(table) != version for table, version in versions.items()):
-            self.versions.update(versions)
+    def put(self, schemas: Mapping[str, int]) -> None:
+        if any(self.schemas.get(table) != schema for table, schema in schemas.items()):
+            self.schemas.update(schemas)
             self._save()
 
     def _save(self) -> None:
         half = self.folder / f".{FILE}"
-        half.write_text(json.dumps(self.versions))
+        half.write_text(json.dumps(self.schemas))
         half.replace(self.folder / FILE)
 
 
-def known_versions(folder: str) -> Versions:
+def known_schemas(folder: str) -> Schemas:
     """What the driver wrote last; the planner's side."""
-    found = json.loads((Path(folder) / FILE).read_text())
-    return {table: Version(*version) for table, version in found.items()}
+    schemas: Schemas = json.loads((Path(folder) / FILE).read_text())
+    return schemas
+
+
+def versions_now(warehouse: Warehouse, schemas: Schemas) -> Versions:
+    """The versions a batch or a replay stands on. Only dynamic buckets need one snapshot for all tasks: a key that two
+    tasks looked up in two snapshots could get two homes."""
+
+    def version(table: str, schema: int) -> Version:
+        if warehouse.layout(table, schema).mode is not BucketMode.DYNAMIC:
+            return Version(schema)
+        return Version(schema, warehouse.store(table).snapshots.latest_id() or 0)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return dict(zip(schemas, pool.map(version, schemas, schemas.values()), strict=True))
+
+
+def state_at(store: TableStore, version: Version) -> TableState:
+    snapshots = store.snapshots
+    if version.snapshot == NEWEST:
+        return TableState(store, snapshots.latest())
+    return TableState(store, snapshots.get(version.snapshot) if version.snapshot else None)

@@ -13,8 +13,8 @@ from penstock.errors import PenstockError
 from penstock.ingest.carried import carrying
 from penstock.pipelines.run.blobs import NO_TABLE, unpacked
 from penstock.pipelines.run.reports import RangeReport
-from penstock.pipelines.run.routing import UNASSIGNED, own_number, state_at
-from penstock.pipelines.run.tables import Version, Versions, Warehouse
+from penstock.pipelines.run.routing import UNASSIGNED, own_number
+from penstock.pipelines.run.tables import Version, Warehouse, state_at
 from penstock.table.layout import BucketMode
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.route import key_hashes, slices
@@ -27,15 +27,13 @@ COLUMNS = "table string, body binary"
 SCHEMA = pa.schema([("table", pa.string()), ("body", pa.binary())])
 
 
-def write_task(
-    warehouse: Warehouse, versions: Versions, writers: int
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def write_task(warehouse: Warehouse, writers: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function of `mapInArrow`: rows come sorted by table, partition, bucket, range, position."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)
         with carrying():
-            for table, content in Writing(warehouse, versions, writers).results(batches):
+            for table, content in Writing(warehouse, writers).results(batches):
                 body = content if isinstance(content, bytes) else pickle.dumps(content)
                 yield pa.RecordBatch.from_arrays(
                     [pa.array([table], pa.string()), pa.array([body], pa.binary())], schema=SCHEMA
@@ -53,7 +51,6 @@ class Writing:
     """
 
     warehouse: Warehouse
-    versions: Versions
     writers: int
     _table: TableWriting | None = None
 
@@ -68,8 +65,8 @@ class Writing:
             yield NO_TABLE, error
 
     def _batch(self, batch: pa.RecordBatch) -> Iterator[tuple[str, bytes | CommitMessage]]:
-        tables, partitions, buckets, writers, blobs = (
-            batch.column(name) for name in ("table", "partition", "bucket", "writer", "blob")
+        tables, partitions, buckets, writers, schemas, snapshots, blobs = (
+            batch.column(name) for name in ("table", "partition", "bucket", "writer", "schema_id", "snapshot", "blob")
         )
         for row in range(batch.num_rows):
             table = tables[row].as_py()
@@ -80,7 +77,8 @@ class Writing:
             yield from self._left(table, partition, bucket)
             if self._table is None:
                 own = own_number(table, writers[row].as_py(), self.writers)
-                self._table = TableWriting(self.warehouse, table, self.versions[table], own, self.writers)
+                version = Version(schemas[row].as_py(), snapshots[row].as_py())
+                self._table = TableWriting(self.warehouse, table, version, own, self.writers)
             self._table.write(partition, bucket, blobs[row].as_buffer())
 
     def _left(self, table: str | None, partition: bytes, bucket: int) -> Iterator[tuple[str, CommitMessage]]:
@@ -103,7 +101,7 @@ class TableWriting:
         self._store = warehouse.store(name)
         self._layout = warehouse.layout(name, version.schema)
         self._arrow = arrow_schema(self._layout.schema.fields)
-        self._state = state_at(warehouse, name, version)
+        self._state = state_at(self._store, version)
         self._budget = Options(self._layout.schema.options).size("write-buffer-size", 256 << 20)
         self._buckets: dict[int, BucketWriter] = {}
         self._partition = b""

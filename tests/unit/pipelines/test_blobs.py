@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from penstock.errors import DecodeError
 from penstock.pipelines.run import blobs
 from penstock.pipelines.run.blobs import SCHEMA, Blob, Window, as_batch, pieces, unpacked
+from penstock.pipelines.run.tables import Version
 
 ROWS = pa.schema([("id", pa.int64()), ("kind", pa.string())])
 
@@ -67,7 +68,7 @@ def test_a_row_that_is_too_large_is_refused_by_name(monkeypatch: pytest.MonkeyPa
 
 
 def test_blobs_of_a_range_are_numbered_on() -> None:
-    batch = as_batch(3, 7, [Blob("t", 0, b"", 1, 1, 5, b"x"), Blob("t", 0, b"", 2, 0, 5, b"y")])
+    batch = as_batch(3, 7, [Blob("t", Version(0), b"", 1, 1, 5, b"x"), Blob("t", Version(0), b"", 2, 0, 5, b"y")])
     assert batch.schema == SCHEMA
     assert batch.column("range").to_pylist() == [3, 3]
     assert batch.column("position").to_pylist() == [7, 8]

@@ -1,0 +1,70 @@
+"""What the driver does with what a batch's tasks made: settle drift, commit, tell. Knows nothing of Spark."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from penstock.pipelines.run.committing import Commits, discard
+from penstock.pipelines.run.identity import BatchIdentity
+from penstock.pipelines.run.reading import Reading, Share
+from penstock.pipelines.run.replay import Replay
+from penstock.pipelines.run.reports import BatchReport
+from penstock.pipelines.run.tables import Targets
+from penstock.pipelines.run.writing import Written
+
+log = logging.getLogger(__name__)
+
+OnBatch = Callable[[BatchIdentity, BatchReport], None]
+Again = Callable[[Sequence[Share]], Written]  # reads and writes shares once more, as a job of their own
+
+MOST_FOREIGN = 3  # times that another job may get in between
+
+
+@dataclass(slots=True)
+class Batches:
+    pipeline: str
+    reading: Reading
+    targets: Targets
+    commits: Commits
+    on_batch: OnBatch | None = None
+    checkpoint: str = ""  # the uuid of the checkpoint
+
+    def take(self, number: int, written: Written, again: Again) -> None:
+        """Commit a batch. Called again with a batch it has committed, it changes nothing."""
+        if written.failures:
+            self._give_up(written)
+        replay = Replay(self.reading, self.targets, lambda shares: self._sound(again(shares)))
+        written = replay.settled(written)
+        report = BatchReport(written.reports)
+        if report.span is None:  # offsets moved without a range to read
+            return
+        identity = BatchIdentity(self.pipeline, self.checkpoint, number, *report.span)
+        self._commit(identity, written, replay)
+        self.reading.source.mirror(identity.end)
+        if self.on_batch is not None:
+            self.on_batch(identity, report)
+
+    def _commit(self, identity: BatchIdentity, written: Written, replay: Replay) -> None:
+        """Tables that another job wrote to in the meantime are written again on what stands there now."""
+        messages = written.messages
+        for attempt in range(1, MOST_FOREIGN + 2):
+            done = self.commits.commit(identity, messages, {})
+            self.targets.put(done.schemas)
+            if not done.foreign:
+                return
+            if attempt > MOST_FOREIGN:
+                raise next(iter(done.foreign.values()))
+            log.warning("event=foreign_writer tables=%s attempt=%d", ",".join(done.foreign), attempt)
+            messages = replay.again(replay.shares(written.reports, frozenset(done.foreign))).messages
+
+    def _sound(self, written: Written) -> Written:
+        if written.failures:
+            self._give_up(written)
+        return written
+
+    def _give_up(self, written: Written) -> None:
+        for table, messages in written.messages.items():
+            discard(self.reading.warehouse.store(table), messages)
+        raise written.failures[0]

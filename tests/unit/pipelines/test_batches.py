@@ -1,0 +1,237 @@
+"""Batches from files of canal messages into tables, without Spark."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import DecodeError, PenstockError
+from penstock.pipelines.run.errors import CheckpointMismatch
+from penstock.pipelines.run.reports import BatchReport
+from tests.here import run
+from tests.shop import Shop, change, insert
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def test_changes_of_several_tables_arrive_in_order_and_tables_make_themselves(shop: Shop) -> None:
+    shop.put(
+        "1.json",
+        insert("orders", {"id": 1, "name": "a"}, {"id": 2, "name": "b"}),
+        insert("users", {"id": 9, "name": "z"}),
+        change("UPDATE", "orders", {"id": 1, "name": "a2"}, old=[{"name": "a"}]),
+        change("DELETE", "orders", {"id": 2, "name": "b"}),
+        insert("secret", {"id": 1}),
+    )
+    run(shop.spec(selection={"excluding-tables": "secret"}))
+    assert shop.rows("orders") == [{"id": 1, "name": "a2"}]
+    assert shop.rows("users") == [{"id": 9, "name": "z"}]
+    assert not (shop.folder / "warehouse/ods.db/secret").exists()
+    snapshots = list(shop.table("orders").store.snapshots.newest_first())
+    assert len(snapshots) == 1
+    assert snapshots[0].properties["penstock.pipeline"] == "shop"
+    assert snapshots[0].commit_user.startswith("shop-")
+
+
+def test_a_new_column_in_the_middle_of_a_batch_replays_that_table_alone(shop: Shop) -> None:
+    shop.put("1.json", insert("orders", {"id": 1, "name": "a"}), insert("users", {"id": 9}))
+    run(shop.spec())
+    reports: list[BatchReport] = []
+    shop.put(
+        "2.json",
+        insert("orders", {"id": 2, "name": "b"}),
+        insert("users", {"id": 8}),
+        insert("orders", {"id": 3, "name": "c", "q1": 7}),
+        change("UPDATE", "orders", {"id": 1, "name": "a", "q1": 5}, old=[{"q1": None}]),
+    )
+    run(shop.spec(), on_batch=lambda _, report: reports.append(report))
+    assert shop.rows("orders") == [
+        {"id": 1, "name": "a", "q1": 5},
+        {"id": 2, "name": "b", "q1": None},
+        {"id": 3, "name": "c", "q1": 7},
+    ]
+    assert shop.ids("users") == [8, 9]
+    assert shop.table("orders").schema_id == 1
+    assert shop.files("orders") == {file.name for file in shop.live("orders")}
+    assert reports[0].ranges[0].rows == {"ods.orders": 3, "ods.users": 1}
+
+
+def test_batches_are_cut_by_the_limit_and_a_caught_up_run_makes_no_snapshot(shop: Shop) -> None:
+    for number in range(3):
+        shop.put(f"{number}.json", insert("orders", {"id": number, "name": "x"}))
+    run(shop.spec(pipeline={"max-batch": {"rows": 1}}))
+    assert shop.snapshots("orders") == 3
+    run(shop.spec())
+    assert shop.snapshots("orders") == 3
+
+
+def test_a_bad_record_stops_the_job_and_names_its_place(shop: Shop) -> None:
+    shop.put("1.json", insert("orders", {"id": 1}), "{nonsense")
+    with pytest.raises(DecodeError) as caught:
+        run(shop.spec())
+    assert caught.value.facts["place"] == "1.json"
+    assert not (shop.folder / "warehouse").exists()
+    run(shop.spec(errors={"bad-record": "skip"}))
+    assert shop.ids("orders") == [1]
+
+
+def test_a_value_that_does_not_fit_is_counted_once_though_its_table_is_replayed(shop: Shop) -> None:
+    reports: list[BatchReport] = []
+    shop.put("1.json", insert("orders", {"id": 1, "q1": "seven"}), insert("orders", {"id": 2, "q1": 8}))
+    run(shop.spec(errors={"bad-record": "skip"}), on_batch=lambda _, report: reports.append(report))
+    assert shop.ids("orders") == [2]
+    assert reports[0].ranges[0].unfit["ods.orders"].count == 1
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_dynamic_buckets_keep_a_key_in_one_bucket_over_batches_and_writers(shop: Shop, partitioned: bool) -> None:
+    options = {"bucket": "-1", "dynamic-bucket.target-row-num": "5"}
+    sink = {"table-options": options} | (
+        {"partition-keys": ["q1"], "primary-keys": ["id", "q1"]} if partitioned else {}
+    )
+    for number, writers in enumerate([2, 3, 2]):
+        changes = [{"id": key, "name": f"v{number}", "q1": key % 2} for key in range(10 * number, 10 * number + 20)]
+        shop.put(f"{number}.json", *(insert("orders", one) for one in changes))
+        run(shop.spec(sink=sink), writers=writers)
+    rows = shop.rows("orders")
+    assert [row["id"] for row in rows] == list(range(40))
+    assert {row["name"] for row in rows if row["id"] < 10} == {"v0"}
+    assert {row["name"] for row in rows if row["id"] >= 20} == {"v2"}
+    assert len(shop.buckets("orders")) >= 8
+
+
+def test_an_append_table_takes_what_is_new_and_counts_what_it_leaves_out(shop: Shop) -> None:
+    reports: list[BatchReport] = []
+    shop.put(
+        "1.json",
+        insert("orders", {"id": 1, "name": "a"}),
+        change("UPDATE", "orders", {"id": 1, "name": "b"}, old=[{"name": "a"}]),
+        change("DELETE", "orders", {"id": 1, "name": "b"}),
+    )
+    sink = {"sync-primary-keys-from-source-schema": "false", "table-options": {}}
+    run(shop.spec(sink=sink), on_batch=lambda _, report: reports.append(report))
+    assert [row["name"] for row in shop.rows("orders")] == ["a", "b"]
+    assert sum(one.dropped["ods.orders"] for one in reports[0].ranges) == 1
+
+
+def test_computed_and_metadata_columns_stand_behind_the_source_columns(shop: Shop) -> None:
+    shop.put("1.json", insert("orders", {"id": 1, "name": "2026-03-04"}))
+    sink = {
+        "computed-columns": ["y=year(name)", "at=now()"],
+        "metadata-columns": ["table_name", "offset", "op_type"],
+        "metadata-column-prefix": "_m_",
+    }
+    run(shop.spec(sink=sink))
+    (row,) = shop.rows("orders")
+    assert list(row) == ["id", "name", "y", "at", "_m_table_name", "_m_offset", "_m_op_type"]
+    assert (row["y"], row["_m_table_name"], row["_m_offset"], row["_m_op_type"]) == (2026, "orders", 0, "INSERT")
+
+
+def test_now_is_the_same_when_a_batch_is_read_again(shop: Shop) -> None:
+    shop.put("1.json", insert("orders", {"id": 1, "name": "a"}))
+    sink = {"computed-columns": ["at=now()"]}
+    with pytest.raises(Died):
+        run(shop.spec(sink=sink), on_batch=die)
+    first = shop.rows("orders")
+    shutil.rmtree(shop.folder / "warehouse")
+    run(shop.spec(sink=sink))
+    assert shop.rows("orders") == first
+
+
+class Died(PenstockError):
+    """The driver's death, as far as the tables can tell."""
+
+
+def die(*_: object) -> None:
+    raise Died("died between the commits and the log of the batch")
+
+
+def test_a_batch_that_was_committed_before_the_driver_died_is_not_committed_again(shop: Shop) -> None:
+    shop.put("1.json", insert("orders", {"id": 1, "name": "a"}))
+    with pytest.raises(Died):
+        run(shop.spec(), on_batch=die)
+    before = shop.files("orders")
+    run(shop.spec())
+    assert shop.snapshots("orders") == 1
+    assert shop.files("orders") == before
+    shop.put("2.json", insert("orders", {"id": 2, "name": "b"}))
+    run(shop.spec())
+    assert shop.ids("orders") == [1, 2]
+
+
+def test_a_driver_that_died_between_two_tables_commits_the_other_one_alone(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.put("1.json", insert("orders", {"id": 1}), insert("users", {"id": 1}))
+    run(shop.spec())
+    shop.put("2.json", insert("orders", {"id": 2}), insert("users", {"id": 2}))
+    from penstock.pipelines.run import committing
+
+    commit = committing.Committer.commit
+
+    def dying(self: committing.Committer, *given: object, **named: object) -> object:
+        if self.store.name == "ods.users":
+            raise Died("died between two tables")
+        return commit(self, *given, **named)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(committing.Committer, "commit", dying)
+        with pytest.raises(Died):
+            run(shop.spec())
+    assert (shop.ids("orders"), shop.ids("users")) == ([1, 2], [1])
+    run(shop.spec())
+    assert (shop.ids("orders"), shop.ids("users")) == ([1, 2], [1, 2])
+    assert (shop.snapshots("orders"), shop.snapshots("users")) == (2, 2)
+
+
+def test_a_new_checkpoint_over_tables_of_the_pipeline_is_refused_unless_accepted(shop: Shop) -> None:
+    shop.put("1.json", insert("orders", {"id": 1, "name": "a"}))
+    run(shop.spec())
+    with pytest.raises(CheckpointMismatch, match="another checkpoint"):
+        run(shop.spec(checkpoint="other"))
+    run(shop.spec(checkpoint="third", pipeline={"accept-replay": True}))
+    assert shop.ids("orders") == [1]
+    run(shop.spec(checkpoint="fourth", name="another-pipeline"))
+
+
+def test_a_checkpoint_that_was_rewound_is_refused(shop: Shop) -> None:
+    shop.put("1.json", insert("orders", {"id": 1}))
+    run(shop.spec())
+    shutil.copytree(shop.folder / "checkpoint", shop.folder / "copy")
+    for number in (2, 3):
+        shop.put(f"{number}.json", insert("orders", {"id": number}))
+        run(shop.spec())
+    shutil.rmtree(shop.folder / "checkpoint")
+    (shop.folder / "copy").rename(shop.folder / "checkpoint")
+    with pytest.raises(CheckpointMismatch, match="rewound"):
+        run(shop.spec())
+    assert shop.ids("orders") == [1, 2, 3]
+
+
+def test_a_foreign_writer_in_between_means_writing_again_on_what_stands_there(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.put("1.json", insert("orders", {"id": 1, "name": "a"}))
+    run(shop.spec(sink={"table-options": {"bucket": "1"}}))
+    from penstock.pipelines.run import committing
+
+    commit, met = committing.Committer.commit, []
+
+    def interrupted(self: committing.Committer, *given: object, **named: object) -> object:
+        if not met:
+            met.append(self.store.name)
+            with shop.table("orders").writer(commit_user="stranger") as stranger:
+                stranger.write(shop.table("orders").scan().to_arrow())
+                stranger.commit(1)
+        return commit(self, *given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(committing.Committer, "commit", interrupted)
+    shop.put("2.json", insert("orders", {"id": 1, "name": "b"}))
+    run(shop.spec(sink={"table-options": {"bucket": "1"}}))
+    assert shop.rows("orders") == [{"id": 1, "name": "b"}]
+    assert shop.files("orders") == {file.name for file in shop.live("orders")}

@@ -19,6 +19,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 	@rm -rf .build/penstock && mkdir -p .build/penstock
 	@for d in ingest formats schema_evolution table pipelines errors.py py.typed; do ln -s ../../$$d .build/penstock/$$d; done
 	@ln -s ../../penstock.py .build/penstock/__init__.py
+	@ln -sfn ../pyspark_penstock.py .build/pyspark_penstock.py
 
 env: $(VENV)/.ready .build/penstock ## make the environment
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         SourceError,
         TableCorrupt,
     )
+    from penstock.pipelines.spark_tables.registration import register
     from penstock.table.catalog import (
         Catalog,
         create_table,
@@ -58,6 +59,7 @@ _HOMES = {
         "SourceError",
         "TableCorrupt",
     ),
+    "penstock.pipelines.spark_tables.registration": ("register",),
     "penstock.table.catalog": (
         "Catalog",
         "create_table",
@@ -104,6 +106,7 @@ __all__ = [
     "UpdateComment",
     "create_table",
     "open_table",
+    "register",
 ]
 
 

@@ -124,7 +124,17 @@ class TableWriter:
         """
         if identifier is not None and identifier < 0:
             raise ConfigError(f"{identifier} cannot identify a commit", hint="identifiers rise from 0")
-        messages = self.prepare(identifier)
+        return self.land(self.prepare(identifier), identifier, watermark=watermark, properties=properties)
+
+    def land(
+        self,
+        messages: Sequence[CommitMessage],
+        identifier: int | None = None,
+        *,
+        watermark: int | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> list[Snapshot]:
+        """Commit what was prepared, here or by writers in other processes; as `commit` in all else."""
         number = BATCH_IDENTIFIER if identifier is None else identifier
         committer = Committer(self.store, self.user)
         if committer.committed(number) is not None:

@@ -53,20 +53,30 @@ def read_changes(store: TableStore, start: int, end: int, mode: str = "auto") ->
 
 def read_between(store: TableStore, between: Between, reader: SplitReader) -> Iterator[pa.RecordBatch]:
     """Rows with their kinds, snapshot by snapshot; a state difference comes as one."""
+    splits = between_splits(store, between, reader.layout)
+    if splits is not None:
+        yield from (batch for split in splits for batch in reader.read_files(split))
+        return
+    tagged = _is_tagged(store, between)
+    start, end = (_state(store, text, between, tagged) for text in (between.start, between.end))
+    yield from difference(store, reader, start, end)
+
+
+def between_splits(store: TableStore, between: Between, layout: Layout) -> Iterator[Split] | None:
+    """The files that tell the changes, snapshot by snapshot; None where two states are to be compared."""
     tagged = _is_tagged(store, between)
     mode = between.mode
     if mode == "auto":
-        mode = "diff" if tagged else "delta" if producer(reader.layout) == "none" else "changelog"
-    if tagged or mode == "diff":
-        start, end = (_state(store, text, between, tagged) for text in (between.start, between.end))
-        yield from difference(store, reader, start, end)
-        return
-    start_id, end_id = _ids(store, between)
-    for snapshot_id in range(start_id + 1, end_id + 1):
+        mode = "diff" if tagged else "delta" if producer(layout) == "none" else "changelog"
+    return None if tagged or mode == "diff" else _told_splits(store, _ids(store, between), layout, mode)
+
+
+def _told_splits(store: TableStore, ids: tuple[int, int], layout: Layout, mode: str) -> Iterator[Split]:
+    for snapshot_id in range(ids[0] + 1, ids[1] + 1):
         snapshot = snapshot_or_changelog(store, snapshot_id)
         for split in change_splits(store, snapshot, mode):
-            if (shown := _shown_in_batch(reader.layout, split, mode)) is not None:
-                yield from reader.read_files(shown)
+            if (shown := _shown_in_batch(layout, split, mode)) is not None:
+                yield shown
 
 
 def _shown_in_batch(layout: Layout, split: Split, mode: str) -> Split | None:

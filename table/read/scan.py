@@ -64,11 +64,11 @@ class Scan(Outputs):
 
     @property
     def schema(self) -> pa.Schema:
-        return self._reader(self._table_schema()).schema
+        return self._reader(self.table_schema()).schema
 
     def plan(self) -> Plan:
         snapshot = resolve(self.store, self.travel)
-        schema = self._table_schema()
+        schema = self.table_schema()
         after = self.travel.created_after
         return plan_state(
             self.store,
@@ -81,18 +81,18 @@ class Scan(Outputs):
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """The rows of one split of the plan."""
-        return self._reader(self._table_schema()).read(split)
+        return self._reader(self.table_schema()).read(split)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Memory stays at a batch a sorted run, however large the table is."""
         if self.between is not None:
             yield from read_between(self.store, self.between, self._reader(self.store.schema(), kinds=True))
             return
-        reader = self._reader(self._table_schema())
+        reader = self._reader(self.table_schema())
         for split in self.plan().splits:
             yield from reader.read(split)
 
-    def _table_schema(self) -> TableSchema:
+    def table_schema(self) -> TableSchema:
         """Of the snapshot when the scan travels to one, else the table's newest."""
         travel = self.travel
         if travel.snapshot is None and travel.tag is None and travel.millis is None and travel.watermark is None:

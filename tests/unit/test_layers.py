@@ -31,7 +31,7 @@ TABLE_FLOORS = [
     {"sql"},
     {"cloning", "merging"},
 ]
-PIPELINE_FLOORS = [{"spec"}, {"run"}, {"observe"}, {"commands"}]
+PIPELINE_FLOORS = [{"spec"}, {"run", "spark_tables"}, {"observe"}, {"commands"}]
 SPARK_ROOMS = {"pipelines", "ingest/spark.py"}
 
 

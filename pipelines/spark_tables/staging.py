@@ -1,0 +1,42 @@
+"""Rows on their way from tasks to the one process that writes them, as Arrow files in the table's own folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from penstock.table.meta.store import TableStore
+
+# No partition and no bucket is named like this, so neither we nor Java take it for a part of the table.
+FOLDER = "_penstock_writes"
+
+
+def stage(store: TableStore, job: str, batches: Iterable[pa.RecordBatch]) -> str | None:
+    """The path of the file that holds the batches; None when there are none. Memory holds one of them."""
+    path = f"{_folder(store, job)}/{store.ambient.new_uuid()}.arrow"
+    turn = iter(batches)
+    first = next(turn, None)
+    if first is None:
+        return None
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with store.storage.open_output(path) as file, pa.ipc.new_stream(file, first.schema, options=options) as stream:
+        stream.write_batch(first)
+        for batch in turn:
+            stream.write_batch(batch)
+    return path
+
+
+def staged(store: TableStore, path: str) -> Iterator[pa.RecordBatch]:
+    with store.storage.open_input(path) as file, pa.ipc.open_stream(file) as stream:
+        yield from stream
+
+
+def clear(store: TableStore, job: str) -> None:
+    """All that tasks of the job have staged, attempts that were given up among it."""
+    store.storage.delete_tree(_folder(store, job))
+    store.storage.delete(f"{store.paths.root}/{FOLDER}")
+
+
+def _folder(store: TableStore, job: str) -> str:
+    return f"{store.paths.root}/{FOLDER}/{job}"

@@ -1,0 +1,60 @@
+"""Where a streaming read of a table begins (table-format 14.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.errors import ConfigError
+from penstock.table.meta.consumer_files import ConsumerFiles
+from penstock.table.meta.store import TableStore
+from penstock.table.read.time_travel import Travel, resolve
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The rows of snapshot `state` (none when 0), then the changes of `first` and all after it."""
+
+    state: int
+    first: int
+
+
+def consumer_files(store: TableStore) -> ConsumerFiles:
+    return ConsumerFiles(store.storage, store.paths.root, store.paths.branch)
+
+
+def starting(store: TableStore, options: Mapping[str, str]) -> Start:
+    """A consumer goes on where it was; else scan.mode, or what the other scan options imply."""
+    consumer = options.get("consumer-id")
+    known = consumer_files(store).next_snapshot(consumer) if consumer else None
+    if known is not None:
+        return Start(0, known)
+    travel = Travel.of({**store.schema().options, **options})
+    mode = _mode(travel)
+    latest = store.snapshots.latest_id() or 0
+    match mode:
+        case "latest":
+            return Start(0, latest + 1)
+        case "from-timestamp":
+            before = store.snapshots.by_time((travel.millis or 0) - 1)
+            return Start(0, before.id + 1 if before is not None else store.snapshots.earliest_id() or 1)
+        case "from-snapshot" if travel.snapshot is not None:
+            return Start(0, travel.snapshot)
+        case "latest-full" | "full" | "compacted-full" | "from-snapshot-full":
+            snapshot = resolve(store, travel)
+            return Start(snapshot.id, snapshot.id + 1) if snapshot is not None else Start(0, 1)
+    raise ConfigError(
+        f"a stream cannot begin by scan.mode {mode}",
+        table=store.name,
+        hint="latest-full, latest, compacted-full, from-timestamp, from-snapshot or from-snapshot-full",
+    )
+
+
+def _mode(travel: Travel) -> str:
+    if travel.mode != "default":
+        return travel.mode
+    if travel.millis is not None:
+        return "from-timestamp"
+    if travel.snapshot is not None:
+        return "from-snapshot"
+    return "latest-full" if travel.tag is None else "from-snapshot-full"

@@ -1,0 +1,137 @@
+"""Streaming reads under Spark: offsets are snapshot ids, so a checkpoint says all there is to say.
+
+An offset: `next` is the first snapshot not read yet. What the query began with travels in every offset, because after
+a crash in the very first batch Spark asks for the beginning anew, and by then the table has moved on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from penstock.errors import ConfigError
+from penstock.ingest.carried import carrying
+from penstock.pipelines.spark_tables.columns import arrow_target, shaped
+from penstock.pipelines.spark_tables.place import TablePlace
+from penstock.pipelines.spark_tables.starting import consumer_files, starting
+from penstock.pipelines.spark_tables.table_read import Piece, TableRead, Way
+from penstock.table.meta.snapshot import CommitKind
+from penstock.table.meta.store import TableStore
+from penstock.table.read.follow import next_snapshot, snapshot_splits
+from penstock.table.read.scan import Scan
+from penstock.table.schema.options import Options
+from penstock.table.values.row_kinds import ROWKIND
+
+Offset = dict[str, int]
+MAX_ROWS = "read.stream.maxrowspertrigger"
+
+
+class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Snapshots are never divided. A consumer-id moves on once Spark has begun the batch after: rows may come again to
+    a query without its checkpoint, none are left out.
+    """
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        with carrying():
+            self.place = TablePlace.of(options)
+            if self.place.system is not None:
+                raise ConfigError("a system table cannot be streamed", table=self.place.path)
+            self.table = TableRead.of(self.place, tuple(schema.names))
+            self.most_rows = Options(self.place.options).integer(MAX_ROWS, None)
+        self.target = arrow_target(schema)
+        self.until: int | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "store"}
+
+    @cached_property
+    def store(self) -> TableStore:
+        return self.place.store()
+
+    # planning
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        with carrying():
+            self.until = self.store.snapshots.latest_id() or 0
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadAllAvailable() if self.most_rows is None else ReadMaxRows(self.most_rows)
+
+    def initialOffset(self) -> Offset:  # noqa: N802
+        with carrying():
+            start = starting(self.store, self.place.table_options)
+            self._keep_place(start.state or start.first)
+        return {"begins": 1, "state": start.state, "first": start.first, "next": start.first}
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        with carrying():
+            end = self._end(start["next"], None if isinstance(limit, ReadAllAvailable) else self.most_rows)
+        if end == start["next"] and not (start.get("begins") and start["state"]):
+            return start
+        return {"state": start["state"], "first": start["first"], "next": end}
+
+    def _end(self, first: int, most_rows: int | None) -> int:
+        """The snapshot after the last one to read; one is read even where it alone has more than the allowed rows."""
+        if next_snapshot(self.store, first) is None:
+            return first
+        latest = self.store.snapshots.latest_id() or 0
+        end = (latest if self.until is None else min(latest, self.until)) + 1
+        rows = 0
+        for snapshot_id in range(first, end if most_rows is not None else first):
+            rows += sum(piece.split.rows for piece in self._changes(snapshot_id) if piece.split is not None)
+            if most_rows is not None and rows >= most_rows:
+                return snapshot_id + 1
+        return max(first, end)
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        with carrying():
+            first = end["first"] if start.get("begins") else start["next"]
+            pieces = self._state(end["state"]) if start.get("begins") and end["state"] else []
+            for snapshot_id in range(first, end["next"]):
+                pieces += self._changes(snapshot_id)
+        return [InputPartition(piece) for piece in pieces]
+
+    def _state(self, snapshot_id: int) -> list[Piece]:
+        scan = Scan.of(self.store, snapshot=snapshot_id)
+        schema = scan.table_schema()
+        return [Piece(Way.STATE, schema.id, split) for split in scan.plan().splits]
+
+    def _changes(self, snapshot_id: int) -> list[Piece]:
+        snapshot = next_snapshot(self.store, snapshot_id)
+        schema = self.store.schema()
+        if snapshot is None:
+            return []
+        if snapshot.commit_kind is CommitKind.OVERWRITE:
+            told = Options({**schema.options, **self.place.options}).boolean("streaming-read-overwrite", default=False)
+            return [Piece(Way.OVERWRITTEN, schema.id, snapshot=snapshot_id)] if told else []
+        return [Piece(Way.FILES, schema.id, split) for split in snapshot_splits(self.store, snapshot)]
+
+    def commit(self, end: Offset) -> None:
+        with carrying():
+            self._keep_place(end["next"])
+
+    def _keep_place(self, next_id: int) -> None:
+        consumer = self.place.options.get("consumer-id")
+        if consumer:
+            consumer_files(self.store).put(consumer, next_id)
+
+    # in tasks
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition.value, Piece):
+            with carrying():
+                for batch in self.table.batches(partition.value):
+                    yield shaped(batch if self.place.has_kinds else _new_rows(batch), self.target)
+
+
+def _new_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Without the column of kinds a row that went away cannot be told from one that came: only those that came."""
+    if ROWKIND not in batch.schema.names:
+        return batch
+    return batch.filter(pc.is_in(batch.column(ROWKIND), pa.array(["+I", "+U"])))

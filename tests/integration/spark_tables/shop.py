@@ -1,0 +1,23 @@
+"""A table of orders to read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from penstock.table.catalog import Catalog
+from penstock.table.handle import Table
+
+ORDERS = [("id", "INT NOT NULL"), ("name", "STRING"), ("q", "INT")]
+
+
+def orders(catalog: Catalog, options: Mapping[str, str] | None = None) -> Table:
+    return catalog.create_table("shop.orders", ORDERS, primary_keys=["id"], options=options or {"bucket": "2"})
+
+
+def add(table: Table, *rows: tuple[object, ...], kinds: Sequence[str] | None = None) -> None:
+    named = [dict(zip(table.schema.names, row, strict=True)) for row in rows]
+    with table.writer() as writer:
+        writer.write(pa.Table.from_pylist(named, schema=table.schema), kinds)
+        writer.commit()

@@ -1,0 +1,186 @@
+"""Tables read by Spark: the rows the table's own scan gives."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.ingest.carried import recovered
+from penstock.table.catalog import Catalog
+from penstock.table.handle import Table
+from penstock.table.meta.errors import SnapshotMissing
+from tests.integration.spark_tables.shop import ORDERS, add, orders
+
+pytestmark = pytest.mark.spark
+
+
+def load(spark: SparkSession, table: Table, suffix: str = "", **options: str) -> DataFrame:
+    named = {key.replace("_", "-").replace("scan-", "scan."): value for key, value in options.items()}
+    return spark.read.format("penstock").options(**named).load(table.path + suffix)
+
+
+def rows(frame: DataFrame) -> list[tuple[object, ...]]:
+    return sorted((tuple(row) for row in frame.collect()), key=str)
+
+
+def told(table: pa.Table) -> list[tuple[object, ...]]:
+    return sorted((tuple(row.values()) for row in table.to_pylist()), key=str)
+
+
+def test_format_is_found_by_its_name_alone(spark: SparkSession, catalog: Catalog) -> None:
+    table = orders(catalog)
+    add(table, (1, "a", 1))
+    assert rows(load(spark.newSession(), table)) == told(table.scan().to_arrow())
+
+
+def test_read_gives_the_rows_of_a_scan_in_every_type(registered: SparkSession, catalog: Catalog) -> None:
+    table = catalog.create_table(
+        "shop.all",
+        [
+            ("id", "BIGINT NOT NULL"),
+            ("b", "BOOLEAN"),
+            ("t", "TINYINT"),
+            ("d", "DECIMAL(12, 3)"),
+            ("f", "DOUBLE"),
+            ("s", "STRING"),
+            ("y", "BYTES"),
+            ("day", "DATE"),
+            ("ts0", "TIMESTAMP(0)"),
+            ("ts3", "TIMESTAMP(3)"),
+            ("ts9", "TIMESTAMP(9)"),
+            ("ltz", "TIMESTAMP(6) WITH LOCAL TIME ZONE"),
+            ("xs", "ARRAY<INT>"),
+            ("m", "MAP<STRING, INT>"),
+            ("r", "ROW<a INT, b STRING>"),
+        ],
+        primary_keys=["id"],
+        options={"bucket": "2"},
+    )
+    moment = dt.datetime(2026, 1, 2, 3, 4, 5)
+    full = {
+        "id": 1, "b": True, "t": -3, "d": Decimal("1.250"), "f": 0.5, "s": "ä", "y": b"\x00\x01",
+        "day": dt.date(2026, 1, 2), "ts0": moment, "ts3": moment.replace(microsecond=7000),
+        "ts9": moment.replace(microsecond=7), "ltz": moment.replace(tzinfo=dt.UTC), "xs": [1, None],
+        "m": [("k", 1)], "r": {"a": 1, "b": "x"},
+    }  # fmt: skip
+    with table.writer() as writer:
+        writer.write(pa.Table.from_pylist([full, {"id": 2}], schema=table.schema))
+        writer.commit()
+    first, second = load(registered, table).orderBy("id").collect()
+    assert first.asDict(recursive=True) == full | {
+        "m": {"k": 1},
+        "ltz": first.ltz,
+        "y": bytearray(b"\x00\x01"),
+    }
+    assert first.ltz.astimezone(dt.UTC) == full["ltz"]
+    assert set(second) == {2, None}
+
+
+def test_filters_go_down_to_the_files(registered: SparkSession, catalog: Catalog) -> None:
+    table = orders(catalog, dict.fromkeys(["bucket"], "4"))
+    add(table, *((number, f"n{number}", number % 7) for number in range(100)))
+    frame = load(registered, table).where("id = 42 and name is not null")
+    assert rows(frame) == [(42, "n42", 0)]
+    assert frame.rdd.getNumPartitions() == len(table.scan(where=pc.field("id") == 42).plan().splits) == 1
+    assert "Filter" not in frame._jdf.queryExecution().executedPlan().toString()
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "q not in (1, 2)",
+        "q is null or id < 2",
+        "not (q <=> 1)",
+        "name like 'a%' and name <> 'ab'",
+        "q in (1, null)",
+        "x > 1",
+        "ts = timestamp_ntz'2026-01-01 00:00:00.000500'",
+        "ts >= timestamp_ntz'2026-01-01 00:00:01'",
+        "d = 1.5",
+    ],
+)
+def test_filter_means_what_spark_means(registered: SparkSession, catalog: Catalog, where: str) -> None:
+    names = [
+        ("id", "INT NOT NULL"), ("q", "INT"), ("name", "STRING"), ("x", "DOUBLE"), ("ts", "TIMESTAMP(3)"),
+        ("d", "DECIMAL(10, 2)"),
+    ]  # fmt: skip
+    table = catalog.create_table("shop.f", names)
+    at = dt.datetime(2026, 1, 1)
+    data = [
+        (1, 1, "a", 1.5, at, Decimal("1.50")),
+        (2, None, None, float("nan"), None, None),
+        (3, 3, "ab", None, at + dt.timedelta(seconds=1), Decimal(2)),
+        (4, 2, "b", -1.0, at, Decimal("1.51")),
+    ]
+    with table.writer() as writer:
+        writer.write(pa.table([pa.array(c, f.type) for c, f in zip(zip(*data, strict=True), table.schema, strict=True)],
+                              schema=table.schema))  # fmt: skip
+        writer.commit()
+    plain = load(registered, table).coalesce(1).cache()
+    try:
+        assert rows(load(registered, table).where(where).select("id")) == rows(plain.where(where).select("id"))
+    finally:
+        plain.unpersist()
+
+
+def test_a_given_schema_reads_its_columns_only(registered: SparkSession, catalog: Catalog) -> None:
+    table = orders(catalog)
+    add(table, (1, "a", 5))
+    frame = registered.read.format("penstock").schema("q int").load(table.path)
+    assert rows(frame) == [(5,)]
+
+
+def test_reads_travel_in_time(registered: SparkSession, catalog: Catalog) -> None:
+    table = orders(catalog)
+    add(table, (1, "a", 1))
+    table.create_tag("first")
+    millis = table.snapshots[0].time_millis
+    add(table, (1, "b", 2), (2, "c", 3))
+    assert len(rows(load(registered, table))) == 2
+    for options in ({"scan_snapshot_id": "1"}, {"scan_tag_name": "first"}, {"scan_timestamp_millis": str(millis)}):
+        assert rows(load(registered, table, **options)) == [(1, "a", 1)]
+    with pytest.raises(PySparkException) as caught:
+        load(registered, table, scan_snapshot_id="9").collect()
+    assert isinstance(recovered(caught.value), SnapshotMissing)
+
+
+def test_incremental_reads_tell_the_kinds(registered: SparkSession, catalog: Catalog) -> None:
+    table = orders(catalog, {"bucket": "2", "changelog-producer": "input"})
+    add(table, (1, "a", 1), (2, "b", 1))
+    add(table, (1, "a", 1), (2, "c", 2), kinds=["-D", "+U"])
+    frame = load(registered, table, incremental_between="1,2")
+    assert rows(frame) == told(table.changes(1, 2)) == [("+U", 2, "c", 2), ("-D", 1, "a", 1)]
+    assert rows(frame.where("rowkind = '-D' and id = 1")) == [("-D", 1, "a", 1)]
+
+
+def test_differences_of_tags_are_read(registered: SparkSession, catalog: Catalog) -> None:
+    table = orders(catalog)
+    add(table, (1, "a", 1))
+    table.create_tag("t1")
+    add(table, (2, "b", 1))
+    table.create_tag("t2")
+    assert [row[1:] for row in rows(load(registered, table, incremental_between="t1,t2"))] == [(2, "b", 1)]
+
+
+def test_branches_and_system_tables_are_read_by_the_path(registered: SparkSession, catalog: Catalog) -> None:
+    table = orders(catalog)
+    add(table, (1, "a", 1))
+    table.create_tag("t")
+    branch = table.create_branch("b", "t")
+    add(branch, (2, "b", 1))
+    assert len(rows(load(registered, table, "$branch_b"))) == len(rows(load(registered, table, branch="b"))) == 2
+    shown = load(registered, table, "$snapshots").select("snapshot_id", "commit_kind")
+    assert rows(shown) == [(1, "APPEND")]
+    assert load(registered, table, "$branch_b$snapshots").count() == branch.system("snapshots").num_rows
+
+
+def test_empty_table_has_its_columns_and_no_rows(registered: SparkSession, catalog: Catalog) -> None:
+    frame = load(registered, orders(catalog))
+    assert frame.columns == [name for name, _ in ORDERS]
+    assert rows(frame) == []

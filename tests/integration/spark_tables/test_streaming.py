@@ -1,0 +1,93 @@
+"""Tables followed by Spark: each change once, over restarts too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.ingest.carried import recovered
+from penstock.table.catalog import Catalog
+from penstock.table.handle import Table
+from penstock.table.meta.errors import SnapshotMissing
+from tests.integration.spark_tables.shop import add, orders
+
+pytestmark = pytest.mark.spark
+Batches = list[list[tuple[object, ...]]]
+
+
+def follow(spark: SparkSession, table: Table, checkpoint: Path, fails: bool = False, **options: str) -> Batches:
+    batches: Batches = []
+
+    def take(batch: DataFrame, number: int) -> None:
+        if fails:
+            raise RuntimeError("the power went")
+        batches.append(sorted(tuple(row) for row in batch.collect()))
+
+    stream = spark.readStream.format("penstock").options(**options).load(table.path)
+    query = stream.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+    query.foreachBatch(take).start().awaitTermination()
+    return [batch for batch in batches if batch]
+
+
+def test_a_stream_gives_the_table_then_its_changes_and_goes_on_from_its_checkpoint(
+    registered: SparkSession, catalog: Catalog, tmp_path: Path
+) -> None:
+    table = orders(catalog, {"bucket": "1", "changelog-producer": "input"})
+    add(table, (1, "a", 1))
+    add(table, (1, "b", 1))
+    kinds = {"rowkind": "true"}
+    assert follow(registered, table, tmp_path / "c", **kinds) == [[("+I", 1, "b", 1)]]
+    add(table, (1, "b", 1), (2, "c", 1), kinds=["-D", "+I"])
+    assert follow(registered, table, tmp_path / "c", **kinds) == [[("+I", 2, "c", 1), ("-D", 1, "b", 1)]]
+    assert follow(registered, table, tmp_path / "c", **kinds) == []
+    # Without the column of kinds: the new rows only.
+    assert follow(registered, table, tmp_path / "d", **{"scan.snapshot-id": "3"}) == [[(2, "c", 1)]]
+
+
+def test_a_first_batch_that_failed_is_read_again_as_it_was(
+    registered: SparkSession, catalog: Catalog, tmp_path: Path
+) -> None:
+    table = orders(catalog)
+    add(table, (1, "a", 1))
+    with pytest.raises(StreamingQueryException):
+        follow(registered, table, tmp_path, fails=True)
+    add(table, (1, "b", 1), (2, "b", 2))
+    assert follow(registered, table, tmp_path) == [[(1, "a", 1)], [(1, "b", 1), (2, "b", 2)]]
+
+
+def test_batches_are_limited_by_whole_snapshots(registered: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
+    table = orders(catalog)
+    for number in range(3):
+        add(table, (number, "a", 1), (number + 10, "b", 1))
+    options = {"scan.snapshot-id": "1", "read.stream.maxRowsPerTrigger": "3"}
+    assert [len(batch) for batch in follow(registered, table, tmp_path, **options)] == [4, 2]
+
+
+def test_a_stream_without_checkpoint_goes_on_by_its_consumer(
+    registered: SparkSession, catalog: Catalog, tmp_path: Path
+) -> None:
+    table = orders(catalog)
+    add(table, (1, "a", 1))
+    options = {"consumer-id": "reader"}
+    assert follow(registered, table, tmp_path / "one", **options) == [[(1, "a", 1)]]
+    assert table.consumers == {"reader": 1}
+    table.reset_consumer("reader", 2)
+    add(table, (2, "b", 1))
+    assert follow(registered, table, tmp_path / "two", **options) == [[(2, "b", 1)]]
+
+
+def test_a_stream_stops_when_a_snapshot_has_expired_before_it_was_read(
+    registered: SparkSession, catalog: Catalog, tmp_path: Path
+) -> None:
+    table = orders(catalog)
+    add(table, (1, "a", 1))
+    follow(registered, table, tmp_path)
+    for number in range(3):
+        add(table, (number, "b", 1))
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    with pytest.raises(StreamingQueryException) as caught:
+        follow(registered, table, tmp_path)
+    assert isinstance(recovered(caught.value), SnapshotMissing)

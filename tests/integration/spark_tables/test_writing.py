@@ -1,0 +1,137 @@
+"""Tables written by Spark: one commit a query, through the table's own writers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.ingest.carried import recovered
+from penstock.table.catalog import Catalog
+from penstock.table.handle import Table
+from penstock.table.write.rows import RowRefused
+from tests.integration.spark_tables.shop import add, orders
+from tests.interop.oracle.client import Oracle
+from tests.invariants import check_invariants
+
+pytestmark = pytest.mark.spark
+
+
+def save(frame: DataFrame, table: Table, mode: str = "append", **options: str) -> None:
+    named = {key.replace("_", "-"): value for key, value in options.items()}
+    frame.write.format("penstock").mode(mode).options(**named).save(table.path)
+
+
+def numbers(spark: SparkSession, count: int, q: str = "cast(id % 3 as int)", tasks: int = 3) -> DataFrame:
+    return spark.range(0, count, 1, tasks).selectExpr("cast(id as int) id", "concat('n', id) name", f"{q} q")
+
+
+def held(table: Table) -> list[tuple[object, ...]]:
+    return sorted(tuple(row.values()) for row in table.scan().to_arrow().to_pylist())
+
+
+def expected(count: int) -> list[tuple[object, ...]]:
+    return [(number, f"n{number}", number % 3) for number in range(count)]
+
+
+def left_over(table: Table) -> list[Path]:
+    return [path for path in Path(table.path).iterdir() if path.name.startswith("_")]
+
+
+def test_tasks_write_the_files_of_append_tables_and_one_commit_shows_them(
+    registered: SparkSession, catalog: Catalog
+) -> None:
+    table = catalog.create_table("shop.log", [("id", "INT"), ("name", "STRING"), ("q", "INT")])
+    save(numbers(registered, 300), table)
+    assert held(table) == expected(300)
+    assert len(table.snapshots) == 1
+    assert table.scan().plan().files == 3
+    save(numbers(registered, 2), table, "overwrite")
+    assert held(table) == expected(2)
+    assert left_over(table) == []
+    check_invariants(table)
+
+
+def test_keyed_rows_of_many_tasks_become_one_commit_in_which_later_tasks_win(
+    registered: SparkSession, catalog: Catalog
+) -> None:
+    table = orders(catalog)
+    twice = numbers(registered, 100, "0").unionAll(numbers(registered, 100))
+    save(twice, table)
+    assert held(table) == expected(100)
+    assert [snapshot.commit_kind for snapshot in table.snapshots] == ["APPEND"]
+    assert left_over(table) == []
+    check_invariants(table)
+
+
+def test_overwrite_takes_all_or_named_or_written_partitions(registered: SparkSession, catalog: Catalog) -> None:
+    columns = [("id", "INT NOT NULL"), ("dt", "STRING NOT NULL")]
+    table = catalog.create_table("shop.days", columns, ["id", "dt"], ["dt"], {"bucket": "1"})
+
+    def put(rows: list[tuple[int, str]], **options: str) -> list[tuple[object, ...]]:
+        save(registered.createDataFrame(rows, "id int, dt string").coalesce(1), table, "overwrite", **options)
+        return held(table)
+
+    assert put([(1, "a"), (2, "b"), (3, "c")]) == [(1, "a"), (2, "b"), (3, "c")]
+    assert put([(9, "a")], overwrite_partition="dt=a") == [(2, "b"), (3, "c"), (9, "a")]
+    assert put([(8, "b")], partitionOverwriteMode="dynamic") == [(3, "c"), (8, "b"), (9, "a")]
+    assert put([(7, "z")]) == [(7, "z")]
+
+
+def test_kinds_come_from_their_column(registered: SparkSession, catalog: Catalog) -> None:
+    table = orders(catalog)
+    add(table, (1, "a", 1), (2, "b", 1))
+    changes = registered.sql("select '-D' rowkind, 1 id, 'a' name, 1 q union all select '+U', 2, 'c', 2")
+    save(changes, table, rowkind="true")
+    assert held(table) == [(2, "c", 2)]
+
+
+@pytest.mark.parametrize("keys", [["id"], []])
+def test_a_write_with_an_identifier_counts_once(registered: SparkSession, catalog: Catalog, keys: list[str]) -> None:
+    table = catalog.create_table("shop.once", [("id", "INT NOT NULL"), ("q", "INT")], keys)
+    for _ in range(2):
+        save(registered.sql("select 1 id, 2 q"), table, commit_user="etl", commit_identifier="7")
+    assert held(table) == [(1, 2)]
+    assert len(table.snapshots) == 1
+
+
+@pytest.mark.parametrize("keys", [["id"], []])
+def test_refused_rows_leave_nothing_behind(registered: SparkSession, catalog: Catalog, keys: list[str]) -> None:
+    table = catalog.create_table("shop.strict", [("id", "INT NOT NULL"), ("q", "INT NOT NULL")], keys)
+    bad = registered.range(0, 100, 1, 4).selectExpr("cast(id as int) id", "if(id = 99, null, 1) q")
+    with pytest.raises(PySparkException) as caught:
+        save(bad, table)
+    assert isinstance(recovered(caught.value), RowRefused)
+    assert table.snapshots == []
+    assert list(Path(table.path).rglob("*.parquet")) == []
+    assert left_over(table) == []
+
+
+@pytest.mark.parametrize("streamed", ["append", "keyed"])
+def test_streams_write_each_batch_once(
+    registered: SparkSession, catalog: Catalog, tmp_path: Path, streamed: str
+) -> None:
+    source = orders(catalog)
+    add(source, (1, "a", 1))
+    keys = ["id"] if streamed == "keyed" else []
+    sink = catalog.create_table("shop.copy", [("id", "INT NOT NULL"), ("name", "STRING"), ("q", "INT")], keys)
+    for name in "bc":
+        stream = registered.readStream.format("penstock").load(source.path)
+        query = stream.writeStream.format("penstock").option("commit-user", "copy")
+        query = query.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+        query.start(sink.path).awaitTermination()
+        add(source, (2, name, 2))
+    assert held(sink) == [(1, "a", 1), (2, "b", 2)]
+    assert [snapshot.commit_identifier for snapshot in sink.snapshots] == [0, 1]
+
+
+@pytest.mark.java
+def test_java_reads_what_spark_wrote(registered: SparkSession, catalog: Catalog, oracle: Oracle) -> None:
+    keyed, plain = orders(catalog), catalog.create_table("shop.log", [("id", "INT"), ("name", "STRING"), ("q", "INT")])
+    for table in (keyed, plain):
+        save(numbers(registered, 50), table)
+        save(numbers(registered, 60), table)
+        check_invariants(table, oracle=oracle)
+        assert len(oracle.read(Path(table.path)).rows) == table.scan().to_arrow().num_rows

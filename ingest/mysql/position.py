@@ -111,6 +111,9 @@ class MySqlGtidSet:
         source, _, number = transaction.lower().rpartition(":")
         self._insert(source, int(number), int(number))
 
+    def add_range(self, source: str, first: int, last: int) -> None:
+        self._insert(source, first, last)
+
     def holds(self, transaction: str) -> bool:
         source, _, number = transaction.lower().rpartition(":")
         return any(low <= int(number) <= high for low, high in self._intervals.get(source, ()))

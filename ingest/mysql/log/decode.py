@@ -36,9 +36,9 @@ class Decoder:
     It remembers table maps from one segment to the next, so that a transaction may lie across several.
     """
 
-    def __init__(self, options: DecodeOptions) -> None:
+    def __init__(self, options: DecodeOptions, oddities: Counter[str] | None = None) -> None:
         self.options = options
-        self.oddities: Counter[str] = Counter()
+        self.oddities: Counter[str] = Counter() if oddities is None else oddities
         self._grouping = Grouping(options)
         self._last_pos, self._rows_at_last_pos = -1, 0
 
@@ -68,7 +68,7 @@ class Decoder:
                 return whole_rows(walk(segment.data, start, end, [shape.layout(before)])[0], event, is_update)
             if not self.options.partial_images:
                 raise _partial(segment, group)
-            layouts = [shape.layout(before), shape.layout(after)] if is_update.any() else [shape.layout(before)]
+            layouts = [shape.layout(before), shape.layout(after)] if group.apart else [shape.layout(before)]
             return partial_rows(walk(segment.data, start, end, layouts), event, before, after)
         except (ValueError, IndexError) as error:
             raise unreadable(segment, group.event[0], str(error)) from error

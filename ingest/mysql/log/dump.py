@@ -16,6 +16,7 @@ import pymysql
 from penstock.errors import PositionLost, SourceError
 from penstock.ingest.mysql.connection import ask, connect, refused, server_facts
 from penstock.ingest.mysql.errors import BinlogPurged, BinlogReset, ConnectionLost, ServerIdClash
+from penstock.ingest.mysql.log.gtid import packed_set
 from penstock.ingest.mysql.log.segment import (
     CHECKSUM,
     FORMAT_DESCRIPTION,
@@ -117,18 +118,9 @@ def _ask_for_log(connection: Connection, facts: ServerFacts, request: DumpReques
     # The command with GTIDs serves both ways: it is the one whose position has 64 bits.
     name = b"" if request.by_gtid else start.file.encode()
     place = FIRST_EVENT if request.by_gtid else start.pos
-    known = _packed_set(start.gtid) if request.by_gtid else struct.pack("<Q", 0)
+    known = packed_set(MySqlGtidSet(start.gtid)) if request.by_gtid else struct.pack("<Q", 0)
     body = struct.pack("<HII", flags | (_THROUGH_GTID if request.by_gtid else 0), request.server_id, len(name)) + name
     command(connection, BINLOG_DUMP_GTID, body + struct.pack("<QI", place, len(known)) + known)
-
-
-def _packed_set(text: str) -> bytes:
-    sources = MySqlGtidSet(text).intervals()
-    packed = [struct.pack("<Q", len(sources))]
-    for source, intervals in sources.items():
-        packed.append(uuid.UUID(source).bytes + struct.pack("<Q", len(intervals)))
-        packed += [struct.pack("<QQ", first, last + 1) for first, last in intervals]
-    return b"".join(packed)
 
 
 def _segments(connection: Connection, request: DumpRequest) -> Iterator[Segment]:
@@ -189,7 +181,17 @@ class SegmentCutter:
         refuse_unknown(self._file, pos, kind, headers.ignorable[real])
         has_checksum = self._format.has_checksum
         end = start + size - (CHECKSUM if has_checksum else 0)
-        segment = Segment(self._file, raw, start, end, pos, kind, headers.seconds[real], self._format.is_mariadb)
+        segment = Segment(
+            self._file,
+            raw,
+            start,
+            end,
+            pos,
+            kind,
+            headers.seconds[real],
+            self._format.is_mariadb,
+            int(pos[-1] + size[-1]),
+        )
         until = self._request.until
         if until is not None and pos[-1] + size[-1] >= until:
             self.done = True
@@ -224,7 +226,7 @@ def _rotates_to(payload: bytes | memoryview) -> str:
 def _dump_refused(error: pymysql.MySQLError, server: ServerAddress, request: DumpRequest) -> SourceError:
     code = error.args[0] if error.args else 0
     said = str(error.args[-1])
-    if code == _FATAL_READ and "server_uuid/server_id" in said:
+    if "same server_uuid/server_id" in said:  # 1236 from MySQL, 4052 from MariaDB
         return ServerIdClash(
             "another reader came with our identity",
             server_id=request.server_id,

@@ -53,8 +53,7 @@ def file_segments(
             segment = _next_segment(file, path.name, pos, block_bytes, format_)
             if segment is None:
                 return
-            pos = int(segment.pos[-1]) + int(segment.end[-1] - segment.start[-1])
-            pos += CHECKSUM if format_.has_checksum else 0
+            pos = segment.after
             if until is not None:
                 segment = segment.chosen(segment.pos < until)
             # The format's own checksum does not cover the mark of a file in use.
@@ -97,4 +96,4 @@ def _next_segment(file: BinaryIO, name: str, pos: int, block_bytes: int, format_
     headers = read_headers(raw, start)
     refuse_unknown(name, start + pos, headers.kind, headers.ignorable)
     end = start + headers.size - (CHECKSUM if format_.has_checksum else 0)
-    return Segment(name, raw, start, end, start + pos, headers.kind, headers.seconds, format_.is_mariadb)
+    return Segment(name, raw, start, end, start + pos, headers.kind, headers.seconds, format_.is_mariadb, pos + at)

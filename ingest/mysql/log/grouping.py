@@ -33,11 +33,15 @@ _TABLE_ID = 6
 
 @dataclass(slots=True)
 class Group:
-    """Places of the events in the segment, and where their rows start."""
+    """Places of the events in the segment, and where their rows start.
+
+    Whole images are all laid out alike and stand in one group; of partial ones updates have a group of their own.
+    """
 
     shape: Shape
     before: bytes
     after: bytes
+    apart: bool
     event: list[int] = field(default_factory=list)
     start: list[int] = field(default_factory=list)
 
@@ -136,12 +140,15 @@ class Grouping:
         shape = table.shape or self._complete(table, segment, event)
         if at > segment.end[event] or count != len(shape.columns):
             raise unreadable(segment, event, "the rows have another number of columns than their map")
+        whole = len(shape.present(before)) == len(shape.present(after)) == count
+        apart = kind in events.UPDATES and not whole
+        sought = (before, after, apart)
         same = (
             group
             for group in touched.values()
-            if group.shape is shape and group.before == before and group.after == after
+            if group.shape is shape and (group.before, group.after, group.apart) == sought
         )
-        group = next(same, None) or Group(shape, before, after)
+        group = next(same, None) or Group(shape, *sought)
         touched[id(group)] = group
         table.seen[kind] = bytes(raw[begin:at]), group
         return at, group
@@ -150,12 +157,13 @@ class Grouping:
 def others(segment: Segment) -> list[int]:
     """Events beside maps and rows that need a look; the BEGIN and COMMIT of transactions do not."""
     chosen = _OTHERS[segment.kind]
-    chosen &= ~_is_bracket(segment)
+    chosen &= ~brackets(segment)
     places: list[int] = np.flatnonzero(chosen).tolist()
     return places
 
 
-def _is_bracket(segment: Segment) -> Bools:
+def brackets(segment: Segment) -> Bools:
+    """Which events are a transaction's BEGIN or COMMIT, told without parsing them."""
     # Behind the empty or named database stand a zero and the word; nothing else ends like this.
     words = at_every_byte(segment.data, "<u8")[np.maximum(segment.end - 8, 0)]
     begin = (words >> np.uint64(16)) == int.from_bytes(b"\0BEGIN", "little")

@@ -44,7 +44,8 @@ _ARTIFICIAL, _IGNORABLE_FLAG = 0x20, 0x80
 class Segment:
     """`start` and `end` bound each event in `raw`, header included, checksum left out; `pos` is its place in the file.
 
-    `pos` of an event inside a compressed transaction is the outer event's. Spare bytes follow the last event.
+    `pos` of an event inside a compressed transaction is the outer event's. `after` is the place in the file behind the
+    last event read. Spare bytes follow the last event in `raw`.
     """
 
     file: str
@@ -55,6 +56,7 @@ class Segment:
     kind: Bytes
     seconds: Int64s
     mariadb: bool = False
+    after: int = 0
 
     def __len__(self) -> int:
         return len(self.start)

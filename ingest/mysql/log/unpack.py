@@ -79,6 +79,12 @@ def unpacked(segment: Segment, block_bytes: int) -> Iterator[Segment]:
     yield rebuilt.segment()
 
 
+def opened_query(segment: Segment, place: int) -> bytes:
+    """The body of a QUERY event, compressed or not."""
+    event, _ = next(_opened(segment, place))
+    return bytes(event[HEADER:])
+
+
 def _opened(segment: Segment, place: int) -> Iterator[tuple[bytes | memoryview, int]]:
     kind = int(segment.kind[place])
     event = memoryview(segment.raw)[int(segment.start[place]) : int(segment.end[place])]

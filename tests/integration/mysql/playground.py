@@ -18,10 +18,13 @@ from penstock.ingest.mysql.connection import (
     current_position,
     server_facts,
 )
+from penstock.ingest.mysql.ddl.history import SchemaHistory
 from penstock.ingest.mysql.definition import TableDefinition
 from penstock.ingest.mysql.log.decode import Decoder
 from penstock.ingest.mysql.log.dump import DumpRequest, dumping
 from penstock.ingest.mysql.log.options import DecodeOptions
+from penstock.ingest.mysql.log.plan import LogPlan, PlanLimits, plan_log
+from penstock.ingest.mysql.log.read import read_range
 from penstock.ingest.mysql.log.unpack import unpacked
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.snapshot.chunks import Chunk
@@ -29,6 +32,7 @@ from penstock.ingest.mysql.snapshot.read import SnapshotOptions, read_chunk
 from tests.integration.mysql.zones import zone_statements
 
 DATABASE = "play"
+Row = tuple[str, int, dict[str, object]]
 
 
 class Playground:
@@ -100,6 +104,22 @@ class Playground:
                 batch for segment in segments for plain in unpacked(segment, 1 << 20) for batch in decoder.decode(plain)
             ]
 
+    def plans(self, start: LogPosition, limits: PlanLimits, history: SchemaHistory | None = None) -> list[LogPlan]:
+        """One plan after another until the log has no more."""
+        known = history or SchemaHistory(mariadb=self.is_mariadb)
+        plans = [plan_log(self.address, start, limits, 6002, known)]
+        while not plans[-1].caught_up:
+            plans.append(plan_log(self.address, plans[-1].end, limits, 6002, known))
+        return plans
+
+    def read(self, plans: Iterable[LogPlan], options: DecodeOptions | None = None) -> list[Row]:
+        """The rows of all ranges, each by its own connection, in order."""
+        rows: list[Row] = []
+        for number, part in enumerate(part for plan in plans for part in plan.ranges):
+            batches = read_range(self.address, part, options or DecodeOptions(), 6010 + number % 50)
+            rows += in_order(batches)
+        return rows
+
     def snapshot(self, table: str, options: SnapshotOptions | None = None) -> pa.Table:
         batches = list(read_chunk(self.address, Chunk(DATABASE, table, 0), options or SnapshotOptions()))
         return pa.Table.from_batches([batch.columns for batch in batches])
@@ -115,7 +135,7 @@ class Fixed:
         return self.tables.get(name)
 
 
-def in_order(batches: Iterable[ChangeBatch]) -> list[tuple[str, int, dict[str, object]]]:
+def in_order(batches: Iterable[ChangeBatch]) -> list[Row]:
     """(table, kind, row) of every change of one log file, in the log's order."""
     rows = []
     for batch in batches:

@@ -1,0 +1,230 @@
+"""Following a real log: plans, ranges read apart, files that rotate, transactions larger than a range."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import pytest
+
+from penstock.ingest.mysql.connection import connected, server_facts
+from penstock.ingest.mysql.errors import PartialJsonError, RowImageError, ServerIdClash, StatementBinlogError
+from penstock.ingest.mysql.log.decode import Decoder
+from penstock.ingest.mysql.log.dump import DumpRequest, dumping
+from penstock.ingest.mysql.log.options import DecodeOptions, TheseTables
+from penstock.ingest.mysql.log.plan import PlanLimits
+from penstock.ingest.mysql.log.read import read_range
+from penstock.ingest.mysql.log.resume import at_time, earliest, latest
+from penstock.ingest.mysql.log.unpack import unpacked
+from tests.integration.mysql.playground import DATABASE, Playground, in_order
+
+MANY_SMALL = PlanLimits(bytes=20_000, range_bytes=4000)
+
+
+def busy(server: Playground, dice: random.Random, statements: int) -> None:
+    server.run("CREATE TABLE IF NOT EXISTS t (id INT PRIMARY KEY, v VARCHAR(200))")
+    for number in range(statements):
+        match dice.randint(0, 9):
+            case 0:
+                server.run("FLUSH BINARY LOGS")
+            case 1:
+                server.run(f"ALTER TABLE t ADD c{number} INT")
+            case 2:
+                server.run("DELETE FROM t ORDER BY id LIMIT 3")
+            case 3 | 4:
+                server.run(f"UPDATE t SET v = '{number}' WHERE id % {dice.randint(1, 5)} = 0")
+            case _:
+                first = dice.randint(0, 10_000)
+                rows = ", ".join(
+                    f"({first + n}, '{'x' * dice.randint(0, 100)}')" for n in range(dice.choice([1, 5, 60]))
+                )
+                server.run(f"REPLACE INTO t (id, v) VALUES {rows}")
+
+
+def whole_log(server: Playground, start, options: DecodeOptions | None = None) -> list:  # type: ignore[no-untyped-def]
+    """All changes in one go, file after file."""
+    rows, file, batches = [], None, []
+    decoder = Decoder(options or DecodeOptions())
+    with dumping(server.address, DumpRequest(start, 6001)) as segments:
+        for segment in segments:
+            if segment.file != file:
+                rows += in_order(batches)
+                file, batches = segment.file, []
+            for plain in unpacked(segment, 1 << 20):
+                batches += decoder.decode(plain)
+    return rows + in_order(batches)
+
+
+@pytest.mark.parametrize("limits", [PlanLimits(), MANY_SMALL, PlanLimits(bytes=1, range_bytes=1)])
+def test_ranges_read_apart_are_the_whole_log(server: Playground, limits: PlanLimits) -> None:
+    start = server.here()
+    busy(server, random.Random(5), 60)
+    plans = server.plans(start, limits)
+    assert server.read(plans) == whole_log(server, start)
+    here = server.here()
+    assert (plans[-1].end.file, plans[-1].end.pos, plans[-1].end.gtid) == (here.file, here.pos, here.gtid)
+
+
+def test_a_log_that_grows_while_it_is_planned_is_followed_without_gap(server: Playground) -> None:
+    start = server.here()
+    server.run("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(200))")
+    writer = Playground(server.flavour, server.port)
+    writer.run(f"USE {DATABASE}")
+    thread = threading.Thread(target=busy, args=(writer, random.Random(6), 80))
+    thread.start()
+    plans = server.plans(start, MANY_SMALL)
+    while thread.is_alive():
+        plans += server.plans(plans[-1].end, MANY_SMALL)
+    plans += server.plans(plans[-1].end, MANY_SMALL)
+    assert server.read(plans) == whole_log(server, start)
+
+
+def test_a_giant_transaction_is_cut_between_row_events(server: Playground) -> None:
+    server.run("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(200))", "CREATE TABLE u (id INT PRIMARY KEY)")
+    start = server.here()
+    server.run("BEGIN")
+    for first in range(0, 20_000, 1000):
+        server.run("INSERT INTO t VALUES " + ", ".join(f"({n}, REPEAT('y', 100))" for n in range(first, first + 1000)))
+        server.run(f"INSERT INTO u VALUES ({first})")
+    server.run("COMMIT", "INSERT INTO u VALUES (-1)")
+    plans = server.plans(start, PlanLimits(bytes=400_000, range_bytes=100_000))
+    assert any(plan.end.skip_events for plan in plans)
+    assert len([part for plan in plans for part in plan.ranges]) > 2
+    rows = server.read(plans)
+    assert rows == whole_log(server, start)
+    assert [row["id"] for table, _, row in rows if table == "t"] == list(range(20_000))
+
+
+@pytest.mark.mysql
+def test_a_giant_compressed_transaction_is_one_range_and_streams(mysql: Playground) -> None:
+    mysql.start_over()
+    mysql.run("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(200))", "SET binlog_transaction_compression = ON")
+    start = mysql.here()
+    mysql.run("BEGIN")
+    for first in range(0, 20_000, 1000):
+        mysql.run("INSERT INTO t VALUES " + ", ".join(f"({n}, REPEAT('y', 100))" for n in range(first, first + 1000)))
+    mysql.run("COMMIT", "SET binlog_transaction_compression = OFF")
+    (plan,) = mysql.plans(start, PlanLimits(range_bytes=1000))
+    (part,) = plan.ranges
+    batches = list(read_range(mysql.address, part, DecodeOptions(), 6009, block_bytes=200_000))
+    assert len(batches) > 5
+    assert [row["id"] for _, _, row in in_order(batches)] == list(range(20_000))
+
+
+def test_rows_over_16_mib_come_whole(server: Playground) -> None:
+    server.run("SET GLOBAL max_allowed_packet = 67108864")
+    server.start_over()
+    server.run("CREATE TABLE t (id INT PRIMARY KEY, v LONGBLOB)")
+    start = server.here()
+    for number, size in enumerate([17_000_000, (1 << 24) - 1, 1 << 24, 34_000_000]):
+        server.run(
+            f"INSERT INTO t SELECT {number}, REPEAT('{number}', {size})",
+            f"INSERT INTO t VALUES ({number + 10}, 'small')",
+        )
+    rows = server.read(server.plans(start, PlanLimits()))
+    assert [(row["id"], len(row["v"])) for _, _, row in rows] == [
+        (0, 17_000_000),
+        (10, 5),
+        (1, (1 << 24) - 1),
+        (11, 5),
+        (2, 1 << 24),
+        (12, 5),
+        (3, 34_000_000),
+        (13, 5),
+    ]
+    read = server.snapshot("t").sort_by("id")
+    assert [len(value) for value in read["v"].to_pylist()[:4]] == [17_000_000, (1 << 24) - 1, 1 << 24, 34_000_000]
+
+
+def test_a_change_logged_as_statement_stops_a_captured_table_only(server: Playground) -> None:
+    server.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE other (id INT PRIMARY KEY)")
+    start = server.here()
+    server.run("SET SESSION binlog_format = STATEMENT", "INSERT INTO `t` VALUES (1)", "SET SESSION binlog_format = ROW")
+    server.run("INSERT INTO other VALUES (1)")
+    plans = server.plans(start, PlanLimits())
+    with pytest.raises(StatementBinlogError) as caught:
+        server.read(plans)
+    assert caught.value.facts["table"] == f"{DATABASE}.t"
+    only_other = DecodeOptions(choice=TheseTables(frozenset({(DATABASE, "other")})))
+    assert [row[0] for row in server.read(plans, only_other)] == ["other"]
+
+
+def test_partial_images_are_refused_or_completed_knowingly(server: Playground) -> None:
+    server.run(
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(9))", "INSERT INTO t VALUES (1, 2, 'x'), (5, 5, 'y')"
+    )
+    start = server.here()
+    server.run(
+        "SET SESSION binlog_row_image = MINIMAL", "UPDATE t SET a = 3 WHERE id = 1", "UPDATE t SET id = 6 WHERE id = 5"
+    )
+    server.run(
+        "INSERT INTO t (id, b) VALUES (2, 'n')", "DELETE FROM t WHERE id = 1", "SET SESSION binlog_row_image = FULL"
+    )
+    plans = server.plans(start, PlanLimits())
+    with pytest.raises(RowImageError):
+        server.read(plans)
+    rows = server.read(plans, DecodeOptions(partial_images=True))
+    assert [(kind, tuple(row.values())) for _, kind, row in rows] == [
+        (1, (1, None, None)),
+        (2, (1, 3, None)),
+        (3, (5, None, None)),
+        (0, (6, None, None)),
+        (0, (2, None, "n")),
+        (3, (1, None, None)),
+    ]
+
+
+@pytest.mark.mysql
+def test_json_differences_are_refused_with_the_setting_s_name(mysql: Playground) -> None:
+    mysql.start_over()
+    mysql.run("CREATE TABLE t (id INT PRIMARY KEY, j JSON)", 'INSERT INTO t VALUES (1, \'{"a": "long enough"}\')')
+    start = mysql.here()
+    mysql.run("SET SESSION binlog_row_value_options = PARTIAL_JSON", "UPDATE t SET j = JSON_SET(j, '$.a', 'short')")
+    mysql.run("SET SESSION binlog_row_value_options = ''")
+    with pytest.raises(PartialJsonError, match="binlog_row_value_options"):
+        mysql.read(mysql.plans(start, PlanLimits()))
+
+
+@pytest.mark.mariadb
+def test_two_readers_with_one_identity_clash_by_name(mariadb: Playground) -> None:
+    mariadb.start_over()
+    start = mariadb.here()
+    mariadb.run("CREATE TABLE t (id INT PRIMARY KEY, v LONGBLOB)")
+    for number in range(12):
+        mariadb.run(f"INSERT INTO t VALUES ({number}, REPEAT('x', 4000000))")
+    request = DumpRequest(start, 6050, block_bytes=1 << 20)
+
+    def both() -> None:
+        with dumping(mariadb.address, request) as first:
+            next(first)
+            with dumping(mariadb.address, request) as second:
+                next(second)
+                list(first)
+
+    with pytest.raises(ServerIdClash, match="server-id"):
+        both()
+
+
+def test_readers_with_identities_of_their_own_live_side_by_side(server: Playground) -> None:
+    start = server.here()
+    busy(server, random.Random(8), 10)
+    one, other = DumpRequest(start, 6051), DumpRequest(start, 6052)
+    with dumping(server.address, one) as first, dumping(server.address, other) as second:
+        assert sum(map(len, second)) == sum(map(len, first))
+
+
+def test_positions_at_both_ends_and_at_a_moment(server: Playground) -> None:
+    with connected(server.address) as connection:
+        facts = server_facts(connection)
+        server.run("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)", "DO SLEEP(2.1)")
+        moment = int(server.rows("SELECT UNIX_TIMESTAMP()")[0][0]) * 1000
+        between = server.here()
+        server.run("FLUSH BINARY LOGS", "INSERT INTO t VALUES (2)", "FLUSH BINARY LOGS", "INSERT INTO t VALUES (3)")
+        found = at_time(server.address, connection, facts, moment, 6053)
+        assert [row["id"] for _, _, row in server.read(server.plans(found, PlanLimits()))] == [2, 3]
+        assert found.gtid == between.gtid
+        assert latest(connection, facts) == server.here()
+        first = earliest(connection, facts)
+        assert first.pos == 4
+        assert server.plans(first, PlanLimits())[-1].end.gtid == server.here().gtid
+        assert at_time(server.address, connection, facts, moment + 10**9, 6053) == server.here()

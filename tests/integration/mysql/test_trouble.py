@@ -1,0 +1,223 @@
+"""What servers do to their readers: logs purged and reset, another server after a failover, rights that are missing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from penstock.errors import PenstockError, SourceError
+from penstock.ingest.mysql.checks import Wanted, check_source, require_ready
+from penstock.ingest.mysql.connection import Secret, Tls, connected, server_facts
+from penstock.ingest.mysql.ddl.history import SchemaHistory
+from penstock.ingest.mysql.errors import (
+    BinlogPurged,
+    BinlogReset,
+    ConnectionLost,
+    GtidDiverged,
+    MissingGrant,
+    RowImageError,
+    SourceNotReady,
+)
+from penstock.ingest.mysql.log.dump import DumpRequest, dumping
+from penstock.ingest.mysql.log.plan import PlanLimits, plan_log
+from penstock.ingest.mysql.log.resume import check_position, resume
+from penstock.ingest.mysql.position import LogPosition
+from tests.integration.mysql.playground import DATABASE, Playground
+from tests.servers.launch import running
+
+Pair = tuple[Playground, Playground]
+
+
+def drain(server: Playground, start: LogPosition) -> None:
+    with dumping(server.address, DumpRequest(start, 6060)) as segments:
+        for _ in segments:
+            pass
+
+
+def test_a_purged_log_is_told_by_name_before_and_while_reading(server: Playground) -> None:
+    start = server.here()
+    server.run("CREATE TABLE t (id INT PRIMARY KEY)", "FLUSH BINARY LOGS", "FLUSH BINARY LOGS")
+    server.run(f"PURGE BINARY LOGS TO '{server.here().file}'")
+    with pytest.raises(BinlogPurged, match="--resnapshot") as caught:
+        drain(server, start)
+    assert caught.value.exit_code == 4
+    with connected(server.address) as connection, pytest.raises(BinlogPurged) as before:
+        check_position(connection, start)
+    assert before.value.facts["oldest"] == server.here().file
+
+
+def test_a_log_that_was_reset_is_not_read_as_ours(server: Playground) -> None:
+    server.run("CREATE TABLE t (id INT PRIMARY KEY)", *["FLUSH BINARY LOGS"] * 3)
+    stored = server.here()
+    with connected(server.address) as connection:
+        check_position(connection, stored)
+        with pytest.raises(BinlogReset):
+            check_position(connection, replace(stored, pos=stored.pos + 100_000))
+        server.run("RESET MASTER" if server.is_mariadb else "RESET BINARY LOGS AND GTIDS")
+        with pytest.raises(BinlogReset):
+            check_position(connection, stored)
+    with pytest.raises(PenstockError):
+        drain(server, replace(stored, file=server.here().file, pos=100_000))
+
+
+def test_wrong_password_and_no_server_are_told_apart(server: Playground) -> None:
+    wrong = replace(server.address, password=Secret("wrong"))
+    with pytest.raises(MissingGrant), connected(wrong):
+        pass
+    with pytest.raises(ConnectionLost) as caught, connected(replace(server.address, port=1)):
+        pass
+    assert caught.value.retryable
+    assert "wrong" not in repr(wrong)
+
+
+def test_tls_is_used_where_the_server_has_it_and_can_be_demanded(server: Playground) -> None:
+    with connected(replace(server.address, tls=Tls("preferred"))) as connection:
+        facts = server_facts(connection)
+    assert facts.is_mariadb == server.is_mariadb
+    demanded = replace(server.address, tls=Tls("required"))
+    if server.is_mariadb:  # started without certificates
+        with pytest.raises(SourceError), connected(demanded):
+            pass
+    else:
+        with connected(demanded):
+            pass
+        with pytest.raises(SourceError), connected(replace(server.address, tls=Tls("verify-ca"))):
+            pass
+
+
+def test_everything_missing_is_reported_at_once_each_with_its_statement(server: Playground) -> None:
+    server.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE k (a INT)")
+    server.run("CREATE USER IF NOT EXISTS poor@'%' IDENTIFIED BY 'poor'")
+    tables = [(DATABASE, "t"), (DATABASE, "k")]
+    with connected(replace(server.address, user="poor", password=Secret("poor"))) as connection:
+        findings = check_source(connection, Wanted(tables))
+    with pytest.raises(SourceNotReady) as caught:
+        require_ready(findings)
+    for statement in (
+        "GRANT REPLICATION SLAVE ON *.*",
+        "GRANT REPLICATION CLIENT",
+        f"GRANT SELECT ON `{DATABASE}`.`t`",
+    ):
+        assert statement in str(caught.value)
+    with connected(server.address) as connection:
+        good = check_source(connection, Wanted(tables, range(6000, 6100)))
+    require_ready(good)
+    assert [(found.level, found.message) for found in good] == [("warning", f"{DATABASE}.k has no primary key")]
+
+
+def test_a_wrong_setting_alone_is_an_error_of_its_own_kind(server: Playground) -> None:
+    server.run("SET GLOBAL binlog_row_image = MINIMAL")
+    try:
+        with connected(server.address) as connection:
+            findings = check_source(connection, Wanted())
+            with pytest.raises(RowImageError, match="binlog_row_image = FULL"):
+                require_ready(findings)
+            require_ready(check_source(connection, Wanted(partial_images=True)))
+    finally:
+        server.run("SET GLOBAL binlog_row_image = FULL")
+
+
+def test_the_server_s_own_id_in_our_range_and_cascades_are_found(server: Playground) -> None:
+    server.run(
+        "CREATE TABLE parent (id INT PRIMARY KEY)",
+        "CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id) ON DELETE CASCADE)",
+    )
+    with connected(server.address) as connection:
+        findings = check_source(connection, Wanted([(DATABASE, "child")], range(1, 3)))
+    messages = [found.message for found in findings]
+    assert "the server itself has an id of our range" in messages
+    # MySQL 9.6 and later log what a cascade changes.
+    assert (f"{DATABASE}.child changes by cascade" in messages) == server.is_mariadb
+
+
+@pytest.fixture(scope="module")
+def pair(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Playground, Playground]]:
+    """A source and its replica, of the kind asked for."""
+    kind = request.param
+    folder = tmp_path_factory.mktemp("pair")
+    extra = ["--log-slave-updates=1"] if kind == "mariadb" else []
+    with (
+        running(kind, folder / "one", "--server-id=11", *extra) as first,
+        running(kind, folder / "two", "--server-id=12", *extra) as second,
+    ):
+        source, replica = Playground(kind, first), Playground(kind, second)
+        if kind == "mysql":
+            replica.run("SET GLOBAL server_id = 12")
+            change = "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={}, SOURCE_USER='cdc',"
+            change += " SOURCE_PASSWORD='cdc', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1"
+            replica.run(change.format(first), "START REPLICA")
+        else:
+            change = (
+                "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={}, MASTER_USER='cdc', MASTER_PASSWORD='cdc',"
+            )
+            replica.run(f"{change} MASTER_USE_GTID=slave_pos".format(first), "START SLAVE")
+        yield source, replica
+
+
+def wait_for(replica: Playground, sql: str, value: object) -> None:
+    for _ in range(300):
+        try:
+            if replica.rows(sql)[0][0] == value:
+                return
+        except Exception:  # noqa: BLE001 - the table may not be there yet
+            replica.connect()
+        time.sleep(0.1)
+    pytest.fail(f"the replica never showed {value} for {sql}")
+
+
+BOTH = [pytest.param("mysql", marks=pytest.mark.mysql), pytest.param("mariadb", marks=pytest.mark.mariadb)]
+
+
+@pytest.mark.parametrize("pair", BOTH, indirect=True)
+def test_after_a_failover_the_replica_s_log_goes_on_where_the_source_s_ended(
+    pair: Pair,
+) -> None:
+    source, replica = pair
+    # The replica has a history of its own: its positions say nothing about the source's.
+    replica.run("SET sql_log_bin = 0", "CREATE DATABASE IF NOT EXISTS elsewhere", "SET sql_log_bin = 1")
+    replica.run(*["FLUSH BINARY LOGS"] * 3)
+    source.start_over()
+    start = source.here()
+    source.run("CREATE TABLE t (id INT PRIMARY KEY, v INT)", *[f"INSERT INTO t VALUES ({n}, 0)" for n in range(20)])
+    history = SchemaHistory(mariadb=source.is_mariadb)
+    first = plan_log(source.address, start, PlanLimits(bytes=2000, range_bytes=500), 6061, history)
+    rows = source.read([first])
+    assert 0 < len(rows) < 20
+    wait_for(replica, f"SELECT COUNT(*) FROM {DATABASE}.t", 20)
+    with connected(source.address) as connection:
+        uuid = server_facts(connection).uuid
+    with connected(replica.address) as connection:
+        way = resume(connection, server_facts(connection), first.end, uuid)
+    assert way.by_gtid
+    at = way.start
+    while True:
+        plan = plan_log(replica.address, at, PlanLimits(bytes=1500, range_bytes=500, by_gtid=True), 6062, history)
+        rows += replica.read([plan])
+        at = plan.end
+        if plan.caught_up:
+            break
+    assert [row["id"] for _, _, row in rows] == list(range(20))
+    replica.run("SET sql_log_bin = 1", f"INSERT INTO {DATABASE}.t VALUES (100, 1)")
+    (after,) = replica.plans(at, PlanLimits())
+    assert [row["id"] for _, _, row in replica.read([after])] == [100]
+
+
+@pytest.mark.parametrize("pair", BOTH, indirect=True)
+def test_a_server_that_lacks_our_transactions_is_refused(pair: Pair) -> None:
+    source, replica = pair
+    with connected(source.address) as connection:
+        uuid = server_facts(connection).uuid
+    ahead = source.here()
+    gtid = "0-11-999999" if source.is_mariadb else f"{uuid}:1-999999"
+    with connected(replica.address) as connection:
+        facts = server_facts(connection)
+        with pytest.raises(GtidDiverged):
+            resume(connection, facts, replace(ahead, gtid=gtid), uuid)
+        with pytest.raises(GtidDiverged, match="gtid_mode"):
+            resume(connection, facts, replace(ahead, gtid=""), uuid)
+        assert not resume(connection, facts, replica.here(), facts.uuid).by_gtid

@@ -1,0 +1,147 @@
+"""Plans over the recorded logs: whatever the limits, reading all ranges of all plans is reading the log."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.ingest.mysql.ddl.history import SchemaHistory
+from penstock.ingest.mysql.ddl.statements import RenameTables, TruncateTable
+from penstock.ingest.mysql.log.cutting import LogRange
+from penstock.ingest.mysql.log.files import file_segments
+from penstock.ingest.mysql.log.options import DecodeOptions, EveryTable
+from penstock.ingest.mysql.log.plan import LogPlan, PlanLimits, Planner
+from penstock.ingest.mysql.log.read import range_batches
+from penstock.ingest.mysql.position import LogPosition
+from tests.unit.ingest.mysql.logs import LOGS, batches, changes
+
+LOG_NAMES = ["mysql-plain", "mysql-compressed", "mariadb-plain", "mariadb-compressed"]
+
+
+def plan(log: str, start: LogPosition, limits: PlanLimits, history: SchemaHistory, block: int, **more) -> LogPlan:
+    segments = file_segments(LOGS / f"{log}.000001", start.pos, block_bytes=block)
+    return Planner(start, limits, history, **more).plan(segments)
+
+
+def read(log: str, part: LogRange, options: DecodeOptions, block: int = 1 << 20) -> list:
+    part = pickle.loads(pickle.dumps(part))
+    segments = file_segments(LOGS / f"{log}.000001", part.start, part.until, block_bytes=block)
+    return list(range_batches(segments, part, options, block_bytes=block))
+
+
+def all_plans(log: str, limits: PlanLimits, history: SchemaHistory, block: int, **more) -> list[LogPlan]:
+    at, plans = LogPosition(f"{log}.000001", 4), []
+    while True:
+        plans.append(plan(log, at, limits, history, block, **more))
+        if plans[-1].caught_up:
+            return plans
+        assert at.is_before(plans[-1].end)
+        at = LogPosition.from_json(json.loads(json.dumps(plans[-1].end.to_json())))
+
+
+@pytest.mark.parametrize("log", LOG_NAMES)
+@settings(max_examples=5)
+@given(
+    range_bytes=st.sampled_from([30, 200, 1500, 10_000]),
+    plan_bytes=st.sampled_from([1, 300, 4000, 1 << 30]),
+    block=st.sampled_from([100, 700, 1 << 20]),
+)
+def test_all_ranges_of_all_plans_are_the_log(log: str, range_bytes: int, plan_bytes: int, block: int) -> None:
+    history = SchemaHistory(mariadb=log.startswith("mariadb"))
+    plans = all_plans(log, PlanLimits(plan_bytes, range_bytes), history, block)
+    ranges = [part for found in plans for part in found.ranges]
+    found = [batch for part in ranges for batch in read(log, part, DecodeOptions(), block)]
+    assert changes(found) == changes(batches(log, DecodeOptions()))
+    assert all(one.start < other.start for one, other in pairwise(ranges))
+
+
+@pytest.mark.parametrize("log", LOG_NAMES)
+def test_a_plan_without_limits_is_one_range_and_ends_at_the_end(log: str) -> None:
+    only = plan(log, LogPosition(f"{log}.000001", 4), PlanLimits(), SchemaHistory(mariadb="mariadb" in log), 1 << 20)
+    assert only.caught_up
+    assert len(only.ranges) == 1
+    # The server wrote one more event, its own stop.
+    assert only.end.pos == (LOGS / f"{log}.000001").stat().st_size
+    assert only.end.gtid.count("-") >= 2
+
+
+@pytest.mark.parametrize("log", LOG_NAMES)
+def test_the_set_at_the_end_of_plans_in_steps_is_that_of_one_plan(log: str) -> None:
+    mariadb = log.startswith("mariadb")
+    whole = all_plans(log, PlanLimits(), SchemaHistory(mariadb=mariadb), 1 << 20)[-1].end
+    steps = all_plans(log, PlanLimits(700, 300), SchemaHistory(mariadb=mariadb), 250)
+    assert steps[-1].end.gtid == whole.gtid
+    assert steps[-1].end.pos == whole.pos
+
+
+@pytest.mark.parametrize("log", ["mysql-plain", "mariadb-plain"])
+def test_a_cut_within_a_transaction_carries_maps_and_skips_what_was_read(log: str) -> None:
+    plans = all_plans(log, PlanLimits(60, 30), SchemaHistory(mariadb=log.startswith("mariadb")), 100)
+    inside = [found for found in plans if found.end.skip_events]
+    assert inside
+    assert any(part.maps for found in plans for part in found.ranges)
+
+
+@pytest.mark.parametrize("log", LOG_NAMES)
+def test_ddl_is_carried_over_once_whatever_the_steps(log: str) -> None:
+    mariadb = log.startswith("mariadb")
+    whole, steps = SchemaHistory(mariadb=mariadb), SchemaHistory(mariadb=mariadb)
+    all_plans(log, PlanLimits(), whole, 1 << 20)
+    all_plans(log, PlanLimits(900, 300), steps, 250)
+    assert steps.versions == whole.versions
+
+
+@pytest.mark.parametrize("log", ["mysql-minimal", "mariadb-nometa"])
+def test_ranges_of_a_log_without_names_are_read_with_the_history_s_part(log: str) -> None:
+    history = SchemaHistory(mariadb=log.startswith("mariadb"))
+    found = []
+    at = LogPosition(f"{log}.000001", 4)
+    while True:
+        step = plan(log, at, PlanLimits(2000, 500), history, 1 << 20)
+        part_of_history = history.part(EveryTable(), at, step.end, names_in_log=False)
+        for part in step.ranges:
+            found += read(log, part, DecodeOptions(definitions=part_of_history))
+        if step.caught_up:
+            break
+        at = step.end
+    named = log.replace("minimal", "plain").replace("nometa", "plain")
+    assert changes(found) == changes(batches(named, DecodeOptions()))
+
+
+def test_a_barrier_stands_alone_in_a_plan_of_its_own() -> None:
+    def barrier(statement: object) -> bool:
+        return isinstance(statement, RenameTables | TruncateTable)
+
+    log = "mysql-plain"
+    plans = all_plans(log, PlanLimits(), SchemaHistory(), 1 << 20, is_barrier=barrier)
+    assert [[seen.change.kind for seen in found.barrier] for found in plans] == [[], ["rename"], [], ["truncate"], []]
+    assert [bool(found.ranges) for found in plans] == [True, False, True, False, True]
+    found = [batch for one in plans for part in one.ranges for batch in read(log, part, DecodeOptions())]
+    assert changes(found) == changes(batches(log, DecodeOptions()))
+    assert plans[1].end.gtid != plans[0].end.gtid
+
+
+def test_a_plan_can_stop_at_a_position() -> None:
+    log = "mysql-plain"
+    first = plan(log, LogPosition(f"{log}.000001", 4), PlanLimits(9000, 500), SchemaHistory(), 1 << 20)
+    again = plan(log, LogPosition(f"{log}.000001", 4), PlanLimits(until=first.end), SchemaHistory(), 1 << 20)
+    assert again.end == first.end
+    assert not again.caught_up
+
+
+def test_transactions_known_already_are_left_out() -> None:
+    log = "mysql-plain"
+    start = LogPosition(f"{log}.000001", 4)
+    first = plan(log, start, PlanLimits(9000, 500), SchemaHistory(), 1 << 20)
+    rest = [
+        batch
+        for part in plan(log, first.end, PlanLimits(), SchemaHistory(), 1 << 20).ranges
+        for batch in read(log, part, DecodeOptions())
+    ]
+    whole = LogRange(f"{log}.000001", 4, 1 << 30, known=first.end.gtid)
+    assert changes(read(log, whole, DecodeOptions(), 300)) == changes(rest)

@@ -106,9 +106,10 @@ def read(
     options = _options(metadata, names, groups)
     if raw or options:
         file = pq.ParquetFile(source, metadata=raw_metadata(source) if raw else metadata, **options)
+    public = pa.schema([pa.field(field.name, to_arrow(field.type), field.type.nullable) for field in fields])
     for first_row, group in groups:
         for batch in file.iter_batches(batch_rows, row_groups=[group], columns=names, use_threads=False):
-            yield first_row, _public(batch, fields, raw=raw)
+            yield first_row, _public(batch, public, raw=raw)
             first_row += batch.num_rows
 
 
@@ -153,14 +154,15 @@ def _bounds(group: Any, names: set[str]) -> Mapping[str, Bounds]:
     return found
 
 
-def _public(batch: pa.RecordBatch, fields: Sequence[Field], *, raw: bool) -> pa.RecordBatch:
+def _public(batch: pa.RecordBatch, schema: pa.Schema, *, raw: bool) -> pa.RecordBatch:
+    if batch.schema.equals(schema) or not schema:
+        return batch.select(schema.names)
     columns = []
-    for field in fields:
+    for field in schema:
         place = batch.schema.get_field_index(field.name)
-        type_ = to_arrow(field.type)
         if place < 0:
-            columns.append(pa.nulls(batch.num_rows, type_))
+            columns.append(pa.nulls(batch.num_rows, field.type))
         else:
-            column = decode_moments(batch.column(place), type_, field.name) if raw else batch.column(place)
-            columns.append(relayout(column, type_))
-    return pa.RecordBatch.from_arrays(columns, [field.name for field in fields]) if columns else batch.select([])
+            column = decode_moments(batch.column(place), field.type, field.name) if raw else batch.column(place)
+            columns.append(relayout(column, field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

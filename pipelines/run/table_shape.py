@@ -19,6 +19,7 @@ from penstock.pipelines.run.tables import Warehouse
 from penstock.schema_evolution.drift import ColumnRules, drift_of, fold
 from penstock.schema_evolution.fit import Fit, FittedRows
 from penstock.schema_evolution.naming import Naming
+from penstock.table.catalog import check_usable
 from penstock.table.lsm.merge.incoming import check_retracts, kept_rows, row_kinds
 from penstock.table.lsm.merge.spec import Engine, MergeSpec
 from penstock.table.schema.changes import evolve
@@ -78,7 +79,7 @@ class TableShape:
         drifts = [drift_of(source, table, current, self.rules) for source in sources]
         changes = fold(drifts, current, self.rules.mapping)
         has_snapshots = store.snapshots.latest_id() is not None
-        return evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis())
+        return evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis(), check_usable)
 
     def _fit(self, table: TableSchema, fetched: Fetched | None, now_millis: int) -> Fit:
         extras = {

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from penstock.ingest.references import resolve
+from penstock.table.catalog import check_usable
 from penstock.table.layout import BucketMode, Layout
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.schema.schema_files import SchemaFiles
@@ -65,6 +66,7 @@ class Warehouse:
 
     def created(self, table: str, schema: TableSchema) -> TableSchema:
         """Put the first version of a table in place; where somebody was faster, the newest that is there."""
+        check_usable(schema)
         storage, root = _storage(self)
         files = SchemaFiles(storage, _path(root, table))
         return schema if files.create(schema) else self.store(table).schema()

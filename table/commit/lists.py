@@ -95,6 +95,7 @@ class Lists:
             read=lambda manifest: manifest_entries(self._store, manifest, latest),
             write=lambda entries: self._manifests(entries, schema, self._of_attempt),
             options=Options(schema.options),
+            partition_types=Layout.of(schema).partition_types,
         )
 
     def _manifests(self, entries: Sequence[ManifestEntry], schema: TableSchema, made: list[str]) -> list[ManifestFile]:

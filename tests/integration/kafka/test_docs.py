@@ -1,0 +1,21 @@
+"""The pages that need a broker, run against one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.kafka.conftest import Broker
+from tests.integration.spark.shop import change
+from tests.pages import pages, run_page
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.mark.parametrize("page", pages("kafka"), ids=lambda page: page.name)
+def test_a_page_does_what_it_says(page: Path, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    if page.name == "README.md":
+        broker.send(broker.topic(name="orders"), change("INSERT", "orders", {"id": 1, "status": "new"}))
+    run_page(page, {"localhost:9092": f"127.0.0.1:{broker.port}"})

@@ -1,0 +1,70 @@
+"""The documentation is run: what it says to type works. Pages that need Spark or Kafka run in tests/integration."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from penstock.schema_evolution.type_changes import Verdict, change_of
+from penstock.schema_evolution.type_mapping import TypeMapping
+from penstock.table.values.types import parse_type, type_json
+from tests.pages import NEEDS, PAGES, ROOT, blocks, needs, pages, run_page
+
+_LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+_VERDICTS = {
+    Verdict.SAME: "nothing to do",
+    Verdict.WIDEN: "the column becomes {type}",
+    Verdict.KEEP: "the column stays {type}",
+    Verdict.REFUSE: "refused",
+}
+
+
+def names(page: Path) -> str:
+    return page.name
+
+
+@pytest.mark.parametrize("page", pages(None), ids=names)
+def test_a_page_does_what_it_says(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_page(page)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names)
+def test_what_a_page_links_to_is_there(page: Path) -> None:
+    links = [link for link in _LINK.findall(page.read_text(encoding="utf-8")) if "://" not in link]
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names)
+def test_each_block_runs_or_says_why_not(page: Path) -> None:
+    assert needs(page) <= NEEDS
+    silent = [b.place for b in blocks(page) if b.note.startswith("not-run") and not b.note.partition(":")[2].strip()]
+    assert silent == []
+
+
+def test_the_table_of_type_pairs_is_what_the_code_decides() -> None:
+    text = (ROOT / "docs" / "type-changes.md").read_text(encoding="utf-8")
+    cells = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in text.splitlines() if line[:3] == "| `"]
+    rows = [row for row in cells if len(row) == 4]
+    assert len(rows) > 20
+    for old, new, said, option in rows:
+        change = change_of(parse_type(old), parse_type(new), TypeMapping.of([option] if option else []))
+        assert said.replace("`", "") == _VERDICTS[change.verdict].format(type=type_json(change.type)), (old, new)
+
+
+def test_every_error_of_the_tree_has_its_cure() -> None:
+    text = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    found = {
+        name
+        for path in ROOT.rglob("*.py")
+        if path.parts[len(ROOT.parts)] in {"errors.py", "table", "formats", "ingest", "pipelines", "schema_evolution"}
+        for name in re.findall(
+            r"^class (\w+)\((?:ConfigError|SourceError|PositionLost|SchemaConflict|TableCorrupt|CommitConflict"
+            r"|DecodeError|PenstockError)\):",
+            path.read_text(encoding="utf-8"),
+            re.MULTILINE,
+        )
+    }
+    assert sorted(name for name in found if f"`{name}`" not in text) == []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from penstock.pipelines.spec.units import Bytes, Seconds
 
@@ -147,7 +147,8 @@ class Errors(Strict):
 
 
 class PipelineSpec(Strict):
-    version: Literal[1] = 1
+    # Files hold texts.
+    version: Annotated[Literal[1], BeforeValidator(lambda given: 1 if given == "1" else given)] = 1
     pipeline: Pipeline = Pipeline()
     source: Source
     selection: Selection = Selection()

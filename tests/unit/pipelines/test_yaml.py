@@ -25,6 +25,12 @@ def test_the_smallest_file_is_a_pipeline() -> None:
     assert spec.pipeline.trigger == 30
 
 
+def test_a_file_may_say_its_version_and_there_is_one() -> None:
+    assert yaml_file.read("version: 1" + SMALLEST).version == 1
+    with pytest.raises(ConfigError, match="should be 1"):
+        yaml_file.read("version: 2" + SMALLEST)
+
+
 def test_secrets_stay_references() -> None:
     spec = yaml_file.read(SMALLEST)
     assert isinstance(spec.source, KafkaSource)

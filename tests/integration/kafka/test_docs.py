@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.kafka.conftest import Broker
-from tests.integration.spark.shop import change
 from tests.pages import pages, run_page
+from tests.shop import change
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 

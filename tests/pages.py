@@ -97,7 +97,7 @@ def _here(words: list[str]) -> tuple[int, str, str]:
 def _apart(words: list[str]) -> tuple[int, str, str]:
     """In a process of its own, as Spark ends with the process it began in."""
     if words[0] == "make":
-        command = ["make", "-C", str(ROOT), *words[1:]]
+        command = ["make", "--no-print-directory", "-C", str(ROOT), *words[1:]]
     else:
         command = [sys.executable, "-W", "ignore", "-m", "penstock.pipelines.commands.main", *words[1:]]
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))

@@ -80,7 +80,7 @@ def _normal(words: Sequence[str]) -> list[str]:
 
 def _switched(words: Sequence[str], switches: set[str]) -> list[str]:
     """A switch takes the next word only where that says true or false: `--json FILE` names a file."""
-    followed = zip(words, [*words[1:], ""], strict=True)
+    followed = zip(words, [*words, ""][1:], strict=True)
     return [
         f"{word}=true" if word.removeprefix("--") in switches and after.lower() not in {"true", "false"} else word
         for word, after in followed

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import PositionLost
+from penstock.pipelines.commands.arguments import parse
 from penstock.pipelines.commands.main import main, shown
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -38,3 +39,7 @@ def test_a_typographic_dash_is_recognised(capsys: pytest.CaptureFixture[str]) ->
 def test_an_error_shows_its_facts_in_a_column_and_the_repair_last() -> None:
     error = PositionLost("gone", topic="t", stopped_at=5, hint="go on")
     assert shown(error) == "error: gone\n  topic       t\n  stopped at  5\n  to repair   go on"
+
+
+def test_a_command_may_come_without_any_word() -> None:
+    assert parse("demo", (), [], "") == {}

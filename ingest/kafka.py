@@ -175,7 +175,7 @@ class KafkaSource:
                 raise PositionLost(
                     "the Kafka topic was deleted and made again, so that the offsets reached mean nothing any more",
                     topic=topic,
-                    hint="start with a new checkpoint and  --from earliest --accept-replay",
+                    hint="start with a new checkpoint,  scan.startup.mode=earliest-offset  and  --accept-replay",
                 )
 
     def _check_still_there(self, froms: Mapping[Place, int], ends: Mapping[Place, int]) -> None:
@@ -192,7 +192,7 @@ class KafkaSource:
                     stopped_at=offset,
                     kept=f"{first} to {end}",
                     lost=first - offset if offset < first else None,
-                    hint="--from earliest --accept-gap  goes on with a hole; longer retention.ms avoids the next one",
+                    hint="a new checkpoint goes on with a hole; longer retention.ms avoids the next one",
                 )
 
     def _limited(self, froms: Mapping[Place, int], ends: dict[Place, int], limit: Limit) -> dict[Place, int]:

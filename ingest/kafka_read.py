@@ -103,7 +103,7 @@ class _Reading:
                 topic=self.topic,
                 partition=self.partition,
                 offset=position,
-                hint="--from earliest --accept-gap  goes on with a hole; longer retention.ms avoids the next one",
+                hint="a new checkpoint goes on with a hole; longer retention.ms avoids the next one",
             )
         elif is_passing(error) or is_unknown_topic(error):
             self._complaint = error

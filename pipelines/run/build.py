@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Literal
 
 from penstock.errors import ConfigError
@@ -24,10 +25,13 @@ from penstock.schema_evolution.drift import ColumnRules
 from penstock.schema_evolution.naming import Naming
 from penstock.schema_evolution.type_mapping import TypeMapping
 
+log = logging.getLogger(__name__)
+
 LEDGER = "files"  # below the checkpoint: which files were taken in which batch
 
 
 def job(spec: PipelineSpec) -> Job:
+    _refuse_what_is_missing(spec)
     pipeline, catalog = spec.pipeline, spec.sink.catalog
     warehouse = Warehouse.of(catalog.warehouse, catalog.options)
     limit = Limit(pipeline.max_batch.rows, pipeline.max_batch.bytes)
@@ -46,6 +50,17 @@ def job(spec: PipelineSpec) -> Job:
         retries=pipeline.on_error.retries,
         backoff_seconds=(pipeline.on_error.backoff, pipeline.on_error.longest_backoff),
     )
+
+
+def _refuse_what_is_missing(spec: PipelineSpec) -> None:
+    """What a description may say and a job cannot do: said, not passed over."""
+    if spec.errors.bad_record == "dead-letter":
+        raise ConfigError("bad records cannot be kept in a dead-letter table yet", hint="--on-bad-record fail or skip")
+    if spec.pipeline.resume_from_tables:
+        raise ConfigError("a new checkpoint cannot resume from the tables yet", hint="--accept-replay reads again")
+    for name, given in (("eager-init", spec.sink.eager_init), ("ignore-incompatible", spec.sink.ignore_incompatible)):
+        if given:
+            log.warning("event=flag_without_effect flag=%s", name)
 
 
 def source(spec: PipelineSpec) -> DecodedSource:

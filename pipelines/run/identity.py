@@ -47,7 +47,7 @@ class BatchIdentity:
                 range_in_table=" to ".join(_range(snapshot.properties)),
                 batch=self.number,
                 range=" to ".join(_range(self.properties)),
-                hint="stop the other job, or start with a new checkpoint and  --resume-from-tables",
+                hint="stop the other job, or start with a new checkpoint and  --accept-replay",
             )
         return True
 
@@ -71,5 +71,5 @@ def check_checkpoint(store: TableStore, identity: BatchIdentity, *, accept_repla
         table=store.name,
         snapshot=last.id,
         reached=last.properties.get(END),
-        hint="--resume-from-tables  goes on where the tables are;  --accept-replay  reads again what they may have",
+        hint="go on with the old checkpoint, or  --accept-replay  to read again what the tables may have",
     )

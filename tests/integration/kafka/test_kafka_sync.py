@@ -1,0 +1,69 @@
+"""Paimon's Kafka actions against a real broker."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.pipelines.commands.arguments import parse
+from penstock.pipelines.run.tables import Warehouse
+from penstock.pipelines.spec.actions import KAFKA_DATABASE, KAFKA_TABLE
+from penstock.pipelines.spec.from_flags import kafka_pipeline
+from penstock.table.handle import Table
+from tests.here import run
+from tests.integration.kafka.conftest import Broker
+from tests.samples import Sample, check, samples
+
+pytestmark = pytest.mark.kafka
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def words(broker: Broker, topic: str, folder: Path, value_format: str) -> list[str]:
+    conf = [f"topic={topic}", f"value.format={value_format}", "scan.startup.mode=earliest-offset"]
+    conf.append(f"properties.bootstrap.servers=127.0.0.1:{broker.port}")
+    return [
+        *("--warehouse", f"{folder}/warehouse", "--database", "ods", "--until-caught-up"),
+        *(word for one in conf for word in ("--kafka_conf", one)),
+    ]
+
+
+@pytest.mark.parametrize("sample", samples(), ids=lambda one: one.id)
+def test_sample_messages_become_the_expected_tables(sample: Sample, broker: Broker, tmp_path: Path) -> None:
+    topic = broker.topic()
+    flags = KAFKA_TABLE if sample.action == "kafka-sync-table" else KAFKA_DATABASE
+    given = parse(sample.action, flags, [*sample.arguments, *words(broker, topic, tmp_path, sample.format)])
+    warehouse = Warehouse.of(f"{tmp_path}/warehouse", {})
+    for step in sample.steps:
+        for _, messages in step.feed:
+            send(broker, topic, sample, messages)
+        run(kafka_pipeline(given))
+        assert {name.partition(".")[2] for name in warehouse.tables("ods")} == set(step.tables)
+        for name, expected in step.tables.items():
+            check(Table(warehouse.store(f"ods.{name}")), expected, topic)
+
+
+def send(broker: Broker, topic: str, sample: Sample, messages: list[bytes]) -> None:
+    if sample.format != "debezium-bson":
+        broker.send(topic, *messages)
+        return
+    for key, value in zip(messages[::2], messages[1::2], strict=True):
+        broker.send(topic, value, key=key)
+
+
+@pytest.mark.spark
+def test_the_command_carries_a_topic_into_a_table_and_goes_on_where_it_was(broker: Broker, tmp_path: Path) -> None:
+    topic = broker.topic()
+    for number in range(2):
+        broker.send(topic, json.dumps({"id": number, "name": "x"}))
+        arguments = ["kafka_sync_table", "--table", "t", *words(broker, topic, tmp_path, "json")]
+        command = [sys.executable, "-m", "penstock.pipelines.commands.main", *arguments]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
+        assert done.returncode == 0, done.stderr
+    table = Table(Warehouse.of(f"{tmp_path}/warehouse", {}).store("ods.t"))
+    assert sorted(table.scan().to_arrow().column("id").to_pylist()) == ["0", "1"]
+    assert len(list(table.store.snapshots.newest_first())) == 2

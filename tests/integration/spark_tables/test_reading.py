@@ -88,7 +88,7 @@ def test_filters_go_down_to_the_files(registered: SparkSession, catalog: Catalog
     frame = load(registered, table).where("id = 42 and name is not null")
     assert rows(frame) == [(42, "n42", 0)]
     assert frame.rdd.getNumPartitions() == len(table.scan(where=pc.field("id") == 42).plan().splits) == 1
-    assert "Filter" not in frame._jdf.queryExecution().executedPlan().toString()
+    assert "Filter (" not in frame._jdf.queryExecution().executedPlan().toString()
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_a_first_batch_that_failed_is_read_again_as_it_was(
 ) -> None:
     table = orders(catalog)
     add(table, (1, "a", 1))
-    with pytest.raises(StreamingQueryException):
+    with pytest.raises(StreamingQueryException, match="the power went"):
         follow(registered, table, tmp_path, fails=True)
     add(table, (1, "b", 1), (2, "b", 2))
     assert follow(registered, table, tmp_path) == [[(1, "a", 1)], [(1, "b", 1), (2, "b", 2)]]

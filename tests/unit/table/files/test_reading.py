@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import TableCorrupt
+from penstock.table.files import parquet
 from penstock.table.files.conditions import Condition
 from penstock.table.files.encoding import Encoding
 from penstock.table.files.errors import FormatUnknown, TimestampOutOfRange
@@ -114,6 +115,16 @@ def test_a_batch_of_which_nothing_is_left_does_not_come(numbers: Shelf) -> None:
 
 def test_batches_are_no_longer_than_asked(numbers: Shelf) -> None:
     assert {len(batch) for batch in numbers.reader().read(numbers.file, batch_rows=300)} == {300, 100}
+
+
+def test_a_great_row_group_is_read_piece_by_piece_to_the_same_rows(
+    numbers: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = numbers.read()
+    monkeypatch.setattr(parquet, "_BUFFERED_ABOVE", 100)
+
+    assert numbers.read().equals(whole)
+    assert numbers.read(ID, conditions=[Condition("id", ">=", (2500,))]).num_rows == 1000
 
 
 def test_rows_can_be_counted_without_reading_a_column(numbers: Shelf) -> None:

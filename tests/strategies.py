@@ -36,6 +36,18 @@ WORDS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What Java Paimon takes in a file format: digits of a second, and what a MULTISET may count."""
+
+    finest: int = 9
+    counted: tuple[str, ...] = ("INT", "STRING")
+
+
+NO_LIMITS = Limits()
+AVRO = Limits(finest=6, counted=("STRING",))
+
+
 def parameters(kind: Type) -> list[int]:
     text = kind if isinstance(kind, str) else ""
     inside = text.partition("(")[2].partition(")")[0]
@@ -43,10 +55,10 @@ def parameters(kind: Type) -> list[int]:
 
 
 @functools.cache
-def atomic_types() -> st.SearchStrategy[str]:
+def atomic_types(finest: int) -> st.SearchStrategy[str]:
     sizes = st.integers(1, 20)
     decimals = st.integers(1, 38).flatmap(lambda p: st.integers(0, p).map(lambda s: f"DECIMAL({p}, {s})"))
-    timestamps = st.integers(0, 9).flatmap(
+    timestamps = st.integers(0, finest).flatmap(
         lambda p: st.sampled_from([f"TIMESTAMP({p})", f"TIMESTAMP({p}) WITH LOCAL TIME ZONE"])
     )
     return st.one_of(
@@ -59,20 +71,20 @@ def atomic_types() -> st.SearchStrategy[str]:
 
 
 @functools.cache
-def types(depth: int = 2) -> st.SearchStrategy[Type]:
+def types(depth: int = 2, limits: Limits = NO_LIMITS) -> st.SearchStrategy[Type]:
     """Every type but VARIANT, nested to `depth`."""
     if depth == 0:
-        return atomic_types()
-    inner = types(depth - 1)
+        return atomic_types(limits.finest)
+    inner = types(depth - 1, limits)
     map_keys = st.sampled_from(["INT", "STRING"])
     members = st.lists(inner, min_size=1, max_size=3).map(
         lambda kinds: [{"name": f"m{place}", "type": kind} for place, kind in enumerate(kinds)]
     )
     return st.one_of(
-        atomic_types(),
+        atomic_types(limits.finest),
         st.builds(lambda element: {"type": "ARRAY", "element": element}, inner),
         st.builds(lambda key, value: {"type": "MAP", "key": key, "value": value}, map_keys, inner),
-        st.builds(lambda element: {"type": "MULTISET", "element": element}, map_keys),
+        st.builds(lambda element: {"type": "MULTISET", "element": element}, st.sampled_from(limits.counted)),
         st.builds(lambda fields: {"type": "ROW", "fields": fields}, members),
     )
 
@@ -177,14 +189,16 @@ class Columns:
         return [name for name, _ in self.columns[: self.keys]]
 
 
-def columns(*, depth: int = 1, most: int = 5, keyed: bool = True) -> st.SearchStrategy[Columns]:
+def columns(
+    *, depth: int = 1, most: int = 5, keyed: bool = True, limits: Limits = NO_LIMITS
+) -> st.SearchStrategy[Columns]:
     def made(keys: Sequence[str], rest: Sequence[Type]) -> Columns:
         named = [(f"k{place}", not_null(kind)) for place, kind in enumerate(keys)]
         named += [(f"c{place}", kind) for place, kind in enumerate(rest)]
         return Columns(tuple(named), len(keys))
 
     keys = st.lists(st.sampled_from(KEY_TYPES), min_size=1, max_size=2) if keyed else st.just([])
-    return st.builds(made, keys, st.lists(types(depth), min_size=1, max_size=most))
+    return st.builds(made, keys, st.lists(types(depth, limits), min_size=1, max_size=most))
 
 
 def rows(of: Columns, *, most: int = 10) -> st.SearchStrategy[list[list[Any]]]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import penstock
-from penstock.table.handle import Table
 from penstock.table.meta.store import TableStore
 from penstock.table.storage.local import LocalStorage
-from tests.golden.cases import Case, case_names
+from tests.golden.cases import Case
 from tests.golden.relations import difference
 from tests.interop.oracle.client import Oracle
+from tests.interop.stories import BYSTANDERS, gap, story_names
 from tests.invariants import check_invariants
 from tests.simulation.story import Story
 from tests.simulation.tellers import Javas, NotTold, Ours, create_ours
@@ -26,8 +25,6 @@ TURNS: dict[str, Chosen] = {
     "ours first": lambda place: place % 2 == 0,
     "Java first": lambda place: place % 2 == 1,
 }
-# Not steps of a writer: what tells of a table, or of its readers.
-BYSTANDERS = {"analyze", "consumer"}
 
 
 # Java keeps a comparator for columns of some types and forgets which way it sorts. This table needs a JVM of its own,
@@ -44,25 +41,9 @@ def judge(request: pytest.FixtureRequest, name: str, tmp_path: Path) -> Iterator
         yield fresh
 
 
-def gap(story: Story) -> str | None:
-    """What ours cannot write yet."""
-    options = story.options
-    if any(kind == "VARIANT" for _, kind in story.columns):
-        return "VARIANT from JSON"
-    if options.get("bucket") == "-1" and not set(story.partition_keys) <= set(
-        story.primary_keys or story.partition_keys
-    ):
-        return "keys that move between partitions"
-    if find_spec("penstock.table.files.orc") is None and any("orc" in value for value in options.values()):
-        return "ORC"
-    hidden = options.get("deletion-vectors.enabled") == "true" or options.get("merge-engine") == "first-row"
-    return "compact" if hidden and not hasattr(Table, "compact") else None
-
-
 def told() -> list[Any]:
-    names = [name for name in case_names() if not name.startswith("py_")]
     never = [pytest.mark.never("Java sorts the wrong way"), pytest.mark.xfail(strict=True)]
-    turns = [(name, turn) for turn in TURNS for name in names]
+    turns = [(name, turn) for turn in TURNS for name in story_names()]
     return [pytest.param(*turn, marks=never if turn == (ALONE, "ours first") else ()) for turn in turns]
 
 

@@ -1,0 +1,28 @@
+"""Which golden stories can be told to ours."""
+
+from __future__ import annotations
+
+from penstock.table.handle import Table
+from tests.golden.cases import case_names
+from tests.simulation.story import Story
+
+# Not steps of a writer: what tells of a table, or of its readers.
+BYSTANDERS = {"analyze", "consumer"}
+
+
+def story_names() -> list[str]:
+    """The tables that pypaimon wrote have no story."""
+    return [name for name in case_names() if not name.startswith("py_")]
+
+
+def gap(story: Story) -> str | None:
+    """What ours cannot write yet."""
+    options = story.options
+    if any(kind == "VARIANT" for _, kind in story.columns):
+        return "VARIANT from JSON"
+    if options.get("bucket") == "-1" and not set(story.partition_keys) <= set(
+        story.primary_keys or story.partition_keys
+    ):
+        return "keys that move between partitions"
+    hidden = options.get("deletion-vectors.enabled") == "true" or options.get("merge-engine") == "first-row"
+    return "compact" if hidden and not hasattr(Table, "compact") else None

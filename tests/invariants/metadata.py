@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 from penstock.errors import TableCorrupt
 from penstock.table.layout import Layout
-from penstock.table.meta.entries import DELETION_VECTORS, HASH_INDEX
+from penstock.table.meta.entries import DELETION_VECTORS, HASH_INDEX, ManifestEntry
 from penstock.table.meta.live import (
-    base_manifests,
+    all_manifests,
     changelog_entries,
     changelog_manifests,
-    delta_manifests,
     index_entries,
     live_entries,
 )
@@ -52,7 +51,7 @@ def named_files_exist(view: View) -> Iterator[str]:
     sizes: dict[str, int | None] = {}
     for reached, store, snapshot in view.reachable():
         try:
-            named = list(files_of(store, snapshot))
+            named = [*state_files(store, snapshot), *(change_files(store, snapshot) if "tag" not in reached else ())]
         except TableCorrupt as error:
             yield f"I2 {reached}: {error}"
             continue
@@ -65,21 +64,15 @@ def named_files_exist(view: View) -> Iterator[str]:
                 yield f"I2 {reached} names {path} with {size} bytes, it has {sizes[path]}"
 
 
-def files_of(store: TableStore, snapshot: Snapshot) -> Named:
-    """Every file a reader of this snapshot may open, with the size it is said to have."""
+def state_files(store: TableStore, snapshot: Snapshot) -> Named:
+    """Every file that a reader of the rows at this snapshot may open, with the size it is said to have."""
     paths, layout = store.paths, Layout.of(store.schemas.get(snapshot.schema_id))
     yield paths.schema(snapshot.schema_id), None
     yield paths.manifest(snapshot.base_manifest_list), snapshot.base_manifest_list_size
     yield paths.manifest(snapshot.delta_manifest_list), snapshot.delta_manifest_list_size
-    if snapshot.changelog_manifest_list:
-        yield paths.manifest(snapshot.changelog_manifest_list), snapshot.changelog_manifest_list_size
-    for list_of in (base_manifests, delta_manifests, changelog_manifests):
-        for manifest in list_of(store, snapshot):
-            yield paths.manifest(manifest.name), manifest.size
-    for entry in [*live_entries(store, snapshot), *changelog_entries(store, snapshot)]:
-        path = layout.path_of(paths, entry.partition, entry.bucket)(entry.file)
-        yield path, entry.file.size
-        yield from ((f"{path.rpartition('/')[0]}/{extra}", None) for extra in entry.file.extra_files)
+    for manifest in all_manifests(store, snapshot):
+        yield paths.manifest(manifest.name), manifest.size
+    yield from data_files(store, layout, live_entries(store, snapshot))
     if snapshot.index_manifest:
         yield paths.manifest(snapshot.index_manifest), None
     for index in index_entries(store, snapshot):
@@ -87,6 +80,23 @@ def files_of(store: TableStore, snapshot: Snapshot) -> Named:
         yield index.external_path or paths.index_file(index.name, folder, index.bucket), index.size
     if snapshot.statistics:
         yield paths.statistics(snapshot.statistics), None
+
+
+def change_files(store: TableStore, snapshot: Snapshot) -> Named:
+    """What a reader of the changelog needs besides; a tag keeps rows, not changes."""
+    if snapshot.changelog_manifest_list:
+        yield store.paths.manifest(snapshot.changelog_manifest_list), snapshot.changelog_manifest_list_size
+    for manifest in changelog_manifests(store, snapshot):
+        yield store.paths.manifest(manifest.name), manifest.size
+    layout = Layout.of(store.schemas.get(snapshot.schema_id))
+    yield from data_files(store, layout, changelog_entries(store, snapshot))
+
+
+def data_files(store: TableStore, layout: Layout, entries: Iterable[ManifestEntry]) -> Named:
+    for entry in entries:
+        path = layout.path_of(store.paths, entry.partition, entry.bucket)(entry.file)
+        yield path, entry.file.size
+        yield from ((f"{path.rpartition('/')[0]}/{extra}", None) for extra in entry.file.extra_files)
 
 
 def identifiers_count_once(view: View) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import penstock
 from penstock.table.meta.store import TableStore
 from penstock.table.storage.local import LocalStorage
 from tests.golden.cases import Case
-from tests.golden.relations import difference
+from tests.golden.relations import Relation, difference, unordered_columns
 from tests.interop.oracle.client import Oracle
 from tests.interop.stories import BYSTANDERS, gap, story_names
 from tests.invariants import check_invariants
@@ -28,7 +29,7 @@ TURNS: dict[str, Chosen] = {
 
 
 # Java keeps a comparator for columns of some types and forgets which way it sorts. This table needs a JVM of its own,
-# and even there its compaction sorts what ours wrote by the comparator of its write buffer, the wrong way round.
+# and even there the rows of one commit are sorted the wrong way round (which Java 2 mends, and ours never did).
 ALONE = "merge_seq_desc"
 
 
@@ -41,10 +42,14 @@ def judge(request: pytest.FixtureRequest, name: str, tmp_path: Path) -> Iterator
         yield fresh
 
 
+# A full compaction of Java's that rewrites a single file leaves that file's deletion vector in the index.
+EXCUSED = {"bucket_dynamic_dv": ["I12"]}
+
+
 def told() -> list[Any]:
     never = [pytest.mark.never("Java sorts the wrong way"), pytest.mark.xfail(strict=True)]
     turns = [(name, turn) for turn in TURNS for name in story_names()]
-    return [pytest.param(*turn, marks=never if turn == (ALONE, "ours first") else ()) for turn in turns]
+    return [pytest.param(*turn, marks=never if turn[0] == ALONE else ()) for turn in turns]
 
 
 @pytest.mark.java
@@ -53,7 +58,10 @@ def test_golden_story_told_by_ours_ends_in_the_rows_java_has(
     judge: Oracle, tmp_path: Path, name: str, turns: str
 ) -> None:
     case, path, storage = Case(name), tmp_path / "golden.db" / name, LocalStorage(sync=False)
-    story = Story.of_case(case)
+    story, expected = Story.of_case(case), case.latest
+    if any("orc" in value for value in story.options.values()):
+        story = story.tamed()
+        expected = told_by_java(judge, story, tmp_path)
     if (missing := gap(story)) is not None:
         pytest.xfail(f"notimpl: {missing}")
     create_ours(story, storage, str(path))
@@ -68,6 +76,15 @@ def test_golden_story_told_by_ours_ends_in_the_rows_java_has(
         except NotTold as step_unknown:
             pytest.xfail(f"notimpl: {step_unknown}")
     table = penstock.open_table(str(path))
-    wrong = difference(case.latest, judge.read(path)) or difference(case.latest, table.scan().to_arrow())
+    wrong = difference(expected, judge.read(path)) or difference(expected, table.scan().to_arrow())
     assert wrong is None, wrong
-    check_invariants(table, oracle=judge)
+    check_invariants(table, oracle=judge, excused=EXCUSED.get(name, ()))
+
+
+def told_by_java(judge: Oracle, story: Story, folder: Path) -> Relation:
+    keys = {"primary_keys": story.primary_keys, "partition_keys": story.partition_keys}
+    path = judge.create(folder, "java.t", story.columns, options=story.options, **keys)
+    java = Javas(judge, path)
+    for place, step in enumerate(story.steps):
+        java.tell(step, None if "user" in step or "overwrite" in step else place)
+    return replace(judge.read(path), unordered=unordered_columns(story.options))

@@ -86,5 +86,7 @@ def test_rows_written_by_java_are_read_by_ours(
     for step in story.steps:
         oracle.write(path, step["rows"], compact="full" if keyed else "none")
     table = penstock.open_table(str(path))
-    assert difference(rows, table.scan().to_arrow()) is None
+    # Not with what was written: times before 1582 come back from ORC moved, by Java's own calendar.
+    assert difference(oracle.read(path), table.scan().to_arrow()) is None
+    assert file_format == "orc" or difference(rows, table.scan().to_arrow()) is None
     check_invariants(table)

@@ -9,8 +9,9 @@ Steps are in the words of the Java oracle, so the `steps` of a golden table are 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.golden.cases import Case
 from tests.golden.relations import Type
 
 Step = Mapping[str, Any]
+TIME = re.compile(r"\d{4}-\d\d-\d\dT[0-9:.]+Z?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,21 @@ class Story:
         columns = [(name, kind) for name, kind, *_ in ddl["columns"]]
         return cls(columns, ddl["pk"], case.expected["steps"], ddl["options"], ddl["partition"])
 
+    def tamed(self) -> Story:
+        """Without times before 1970: Java moves them in ORC files, at each writing a little further."""
+        return replace(self, steps=[without_early_times(step) for step in self.steps])
+
     def keep(self, folder: Path, name: str) -> Path:
         """A story that failed once is told for ever."""
         path = folder / f"{name}.json"
         path.write_text(str(self) + "\n", encoding="utf-8")
         return path
+
+
+def without_early_times(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: without_early_times(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [without_early_times(part) for part in value]
+    early = isinstance(value, str) and TIME.fullmatch(value) and value < "1970-01-02"
+    return f"1971{value[4:]}" if early else value

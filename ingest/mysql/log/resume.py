@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from penstock.errors import SourceError
 from penstock.ingest.mysql.connection import ask, current_position, log_files
 from penstock.ingest.mysql.errors import BinlogDisabled, BinlogPurged, BinlogReset, GtidDiverged
 from penstock.ingest.mysql.log.dump import DumpRequest, dumping
@@ -17,6 +19,7 @@ from penstock.ingest.mysql.position import FIRST_EVENT, LogPosition, file_number
 if TYPE_CHECKING:
     from penstock.ingest.mysql.connection import Connection, ServerAddress, ServerFacts
 
+_SETTLE_S = 30
 _WAYS_OUT = (
     "read the tables again (--resnapshot), or go on from the oldest log with a gap (--from earliest --accept-gap);"
     " keep the log longer: SET PERSIST binlog_expire_logs_seconds = 604800"
@@ -129,6 +132,45 @@ def latest(connection: Connection, facts: ServerFacts) -> LogPosition:
     if position is None:
         raise BinlogDisabled("the server writes no binary log", hint="start it with log_bin=binlog")
     return position
+
+
+def settled(connection: Connection, facts: ServerFacts) -> LogPosition:
+    """The end of the log, once everything before it can be seen by a SELECT.
+
+    A transaction stands in the log an instant before its rows are visible: rows read right after a look at the log's
+    end may lack what lies before it. On MySQL this waits for the transactions that are under way just then (needs
+    GTIDs; without them the instant remains); on MariaDB the position comes with a snapshot that has just that.
+    """
+    if facts.is_mariadb:
+        return snapshot_position(connection, facts, keep=False)
+    position = latest(connection, facts)
+    under_way = _owned(str(ask(connection, "SELECT @@GLOBAL.gtid_owned")[0][0] or ""))
+    if under_way and ask(connection, "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", under_way, _SETTLE_S)[0][0]:
+        raise SourceError(
+            "a transaction is being committed for longer than a reader waits",
+            transactions=under_way,
+            seconds=_SETTLE_S,
+            retryable=True,
+        )
+    return position
+
+
+def _owned(text: str) -> str:
+    """The GTIDs of `uuid:7#123:8#124,...`, where the number behind each is its thread."""
+    return re.sub(r"#\d+", "", "".join(text.split()))
+
+
+def snapshot_position(connection: Connection, facts: ServerFacts, *, keep: bool) -> LogPosition:
+    """MariaDB: begin a transaction and say which place of the log its view is of; with `keep` it goes on."""
+    ask(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+    status = {str(row[0]).lower(): row[1] for row in ask(connection, "SHOW STATUS LIKE 'binlog_snapshot_%'")}
+    if not keep:
+        ask(connection, "COMMIT")
+    if not status.get("binlog_snapshot_file"):
+        return latest(connection, facts)
+    file, pos = str(status["binlog_snapshot_file"]), int(status["binlog_snapshot_position"])
+    gtid = str(ask(connection, "SELECT BINLOG_GTID_POS(%s, %s)", file, pos)[0][0] or "")
+    return LogPosition(file, pos, gtid)
 
 
 def earliest(connection: Connection, facts: ServerFacts) -> LogPosition:

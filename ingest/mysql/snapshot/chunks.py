@@ -43,8 +43,9 @@ class ChunkOptions:
 class Chunk:
     """The rows with key in (lower, upper]; None is no bound. Bounds are SQL literals, one a key column.
 
-    The last chunk of a table ends at the greatest key there was when it was planned: what is inserted behind it later
-    comes through the log, and `is_last` tells that those keys count as this chunk's.
+    The last chunk of a table ends at the greatest key there was when it was planned, so that it cannot grow while it
+    waits: what is inserted behind it comes through the log. Where a chunk has to answer for a position of its own
+    (`read_exact`), its `open_end` form does, to which all keys behind it belong.
     """
 
     database: str
@@ -54,6 +55,10 @@ class Chunk:
     lower: Literals | None = None
     upper: Literals | None = None
     is_last: bool = False
+
+    @property
+    def open_end(self) -> Chunk:
+        return replace(self, upper=None) if self.is_last else self
 
     @property
     def condition(self) -> str:

@@ -18,7 +18,7 @@ from penstock.table.lsm.merge.spec import KIND, SEQUENCE, Engine, MergeSpec
 
 def may_mask(spec: MergeSpec) -> bool:
     """Whether the newest row of a key is what a read shows of it, untouched."""
-    return spec.engine is Engine.DEDUPLICATE and not spec.lookup
+    return spec.engine is Engine.DEDUPLICATE and not spec.lookup and not spec.ignore_delete
 
 
 def visible_rows(spec: MergeSpec, runs: Sequence[SortedRun]) -> Iterator[pa.Table]:

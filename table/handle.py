@@ -24,6 +24,7 @@ from penstock.table.maintain.retagging import rename_tag, replace_tag, tag_from_
 from penstock.table.maintain.rollback import rollback_to
 from penstock.table.maintain.sweep import delete_all
 from penstock.table.maintain.tags import create_tag, delete_tag, expire_tags
+from penstock.table.maintain.upkeep import Upkeep, after_commit, keep_up
 from penstock.table.meta.branches import branch_names
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.errors import SnapshotMissing
@@ -179,7 +180,7 @@ class Table:
 
     def writer(self, commit_user: str | None = None, options: Mapping[str, str] | None = None) -> TableWriter:
         """`commit_user` with rising identifiers makes commits idempotent; without one each commit stands alone."""
-        return TableWriter.open(self._store, commit_user, options)
+        return TableWriter.open(self._store, commit_user, options, after_commit(self._store))
 
     def overwrite(
         self,
@@ -187,7 +188,7 @@ class Table:
         commit_user: str | None = None,
         options: Mapping[str, str] | None = None,
     ) -> OverwriteWriter:
-        return OverwriteWriter.open_on(self._store, partition, commit_user, options)
+        return OverwriteWriter.open_on(self._store, partition, commit_user, options, after_commit(self._store))
 
     def compact(self, full: bool = True, partitions: Sequence[Mapping[str, object]] | None = None) -> list[Snapshot]:
         return compact_table(self._store, full=full, partitions=partitions)
@@ -212,6 +213,10 @@ class Table:
         return Committer(self._store, commit_user)
 
     # maintaining
+
+    def maintain(self, last: Upkeep | None = None, *, seconds: float = 60.0) -> Upkeep:
+        """One bounded round of everything the table's options let expire, and the tags that are due; see `keep_up`."""
+        return keep_up(self._store, last, seconds=seconds)
 
     def expire_snapshots(
         self,

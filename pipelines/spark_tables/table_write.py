@@ -20,6 +20,7 @@ from penstock.pipelines.spark_tables.staging import clear, stage, staged
 from penstock.table.commit.overwriting import OverwriteWriter
 from penstock.table.commit.table_writer import TableWriter
 from penstock.table.layout import BucketMode, Layout
+from penstock.table.maintain.upkeep import after_commit
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.options import Options
@@ -86,13 +87,17 @@ class TableWrite:
     def _writer(self, store: TableStore, user: str | None = None) -> TableWriter:
         options = self.place.table_options
         if not self.overwrite:
-            return TableWriter.open(store, user, options)
+            return TableWriter.open(store, user, options, after_commit(store))
         text = self.place.options.get("overwrite-partition")
         dynamic = self.place.options.get("partitionoverwritemode", "static").lower() == "dynamic"
         dynamic = dynamic or Options(self.place.options).boolean("dynamic-partition-overwrite", default=False)
         partition = None if dynamic and text is None else _partition(text)
         return OverwriteWriter.open_on(
-            store, partition, user, {**options, "dynamic-partition-overwrite": str(dynamic).lower()}
+            store,
+            partition,
+            user,
+            {**options, "dynamic-partition-overwrite": str(dynamic).lower()},
+            after_commit(store),
         )
 
     def _rows(self, store: TableStore, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

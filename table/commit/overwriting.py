@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from penstock.table.commit.committer import Committed, Committer, Covers
-from penstock.table.commit.table_writer import TableWriter
+from penstock.table.commit.table_writer import AfterCommit, TableWriter
 from penstock.table.layout import Layout
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.snapshot import Snapshot
@@ -23,9 +23,14 @@ class OverwriteWriter(TableWriter):
     """
 
     def __init__(
-        self, store: TableStore, schema: TableSchema, user: str, partition: Mapping[str, object] | None
+        self,
+        store: TableStore,
+        schema: TableSchema,
+        user: str,
+        partition: Mapping[str, object] | None,
+        after_commit: AfterCommit | None = None,
     ) -> None:
-        super().__init__(store, schema, user)
+        super().__init__(store, schema, user, after_commit)
         self._spec = None if partition is None else PartitionSpec.of(self.layout, partition)
         dynamic = Options(schema.options).boolean("dynamic-partition-overwrite", default=True)
         self._dynamic = dynamic and self._spec is None and bool(schema.partition_keys)
@@ -37,8 +42,9 @@ class OverwriteWriter(TableWriter):
         partition: Mapping[str, object] | None,
         user: str | None,
         options: Mapping[str, str] | None = None,
+        after_commit: AfterCommit | None = None,
     ) -> OverwriteWriter:
-        return cls(store, cls.schema_with(store, options), user or store.ambient.new_uuid(), partition)
+        return cls(store, cls.schema_with(store, options), user or store.ambient.new_uuid(), partition, after_commit)
 
     def _bucket_state(self, partition: bytes, bucket: int) -> BucketState:
         # What is there goes away: numbering starts anew, and the number of buckets may change.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 
@@ -25,6 +25,8 @@ from penstock.table.write.opening import BucketFiles
 from penstock.table.write.rows import Kinds, RowRules
 from penstock.table.write.state import BucketState, TableState
 
+AfterCommit = Callable[[Snapshot, bool], None]
+
 log = logging.getLogger(__name__)
 
 
@@ -33,8 +35,11 @@ class TableWriter:
     `commit`; leaving the block without one deletes what was written.
     """
 
-    def __init__(self, store: TableStore, schema: TableSchema, user: str) -> None:
+    def __init__(
+        self, store: TableStore, schema: TableSchema, user: str, after_commit: AfterCommit | None = None
+    ) -> None:
         self.store = store
+        self._after_commit = after_commit
         self.layout = Layout.of(schema)
         self.user = user
         self._options = Options(schema.options)
@@ -47,8 +52,15 @@ class TableWriter:
         self._held = 0
 
     @classmethod
-    def open(cls, store: TableStore, user: str | None, options: Mapping[str, str] | None = None) -> TableWriter:
-        return cls(store, cls.schema_with(store, options), user or store.ambient.new_uuid())
+    def open(
+        cls,
+        store: TableStore,
+        user: str | None,
+        options: Mapping[str, str] | None = None,
+        after_commit: AfterCommit | None = None,
+    ) -> TableWriter:
+        """`after_commit` is told each commit that made a snapshot, and whether it stood for itself (no identifier)."""
+        return cls(store, cls.schema_with(store, options), user or store.ambient.new_uuid(), after_commit)
 
     @staticmethod
     def schema_with(store: TableStore, options: Mapping[str, str] | None) -> TableSchema:
@@ -150,6 +162,8 @@ class TableWriter:
             log.warning("compaction lost table=%s reason=%s", self.store.name, done.lost_compaction.message)
             self._discard([only_compaction(message) for message in messages])
         self._go_on(done)
+        if self._after_commit is not None and done.last is not None:
+            self._after_commit(done.last, identifier is None)
         return list(done.snapshots)
 
     def _committed(

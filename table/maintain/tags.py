@@ -74,10 +74,10 @@ def _neighbours(store: TableStore, snapshot: Snapshot, tags: list[Snapshot]) -> 
     return ([before] if before is not None else []) + after
 
 
-def expire_tags(store: TableStore) -> list[str]:
-    """Give up the tags whose time is over."""
+def expire_tags(store: TableStore, most: int | None = None) -> list[str]:
+    """Give up the tags whose time is over, of the oldest snapshots first; gives their names."""
     now = store.ambient.local_millis() * NANOS_PER_MILLI
-    over = [tag.name for tag in tag_files(store).all() if _is_over(tag, now)]
+    over = [tag.name for tag in tag_files(store).all() if _is_over(tag, now)][:most]
     for name in over:
         delete_tag(store, name)
     return over

@@ -1,0 +1,81 @@
+"""The names of automatic tags: which period of time each stands for (table-format 13.4).
+
+Times are milliseconds of a wall clock read as if it were UTC: a tag is named by what people see on the clock.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from penstock.errors import ConfigError
+from penstock.table.schema.options import Options
+
+MINUTE = 60_000
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_PERIODS = {"daily": DAY, "hourly": HOUR, "two-hours": 2 * HOUR}
+_DAYS = {"with-dashes": "%Y-%m-%d", "without-dashes": "%Y%m%d", "without-dashes-and-spaces": "%Y%m%d"}
+_HOURS = {"with-dashes": "%Y-%m-%d %H", "without-dashes": "%Y%m%d %H", "without-dashes-and-spaces": "%Y%m%d%H"}
+_MINUTES = "%Y%m%d%H%M"
+_PARTS = {"%Y": r"(?P<year>\d{1,10})", "%m": r"(?P<month>\d\d)", "%d": r"(?P<day>\d\d)"}
+_CLOCK = {"%H": r"(?P<hour>\d\d)", "%M": r"(?P<minute>\d\d)"}
+
+
+@dataclass(frozen=True, slots=True)
+class TagPeriod:
+    """A tag is made `delay` after its period of `millis` ended, and is named by when the period began."""
+
+    millis: int
+    form: str
+    delay: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.delay < self.millis:
+            raise ConfigError("a tag cannot wait longer than its period is", hint="lower tag.creation-delay")
+
+    @classmethod
+    def of(cls, values: Mapping[str, str]) -> TagPeriod:
+        options = Options(values)
+        delay = options.duration("tag.creation-delay", 0)
+        length = options.duration("tag.creation-period-duration", None)
+        if length is not None:
+            return cls(length, _MINUTES, delay)
+        period = options.choice("tag.creation-period", tuple(_PERIODS), "daily")
+        style = options.choice("tag.period-formatter", tuple(_DAYS), "with-dashes")
+        if period == "two-hours":  # Java heeds no style here
+            return cls(_PERIODS[period], _HOURS["with-dashes"], delay)
+        return cls(_PERIODS[period], (_DAYS if period == "daily" else _HOURS)[style], delay)
+
+    def before(self, local: int) -> int:
+        """The newest period that has ended at that time."""
+        return local // self.millis * self.millis - self.millis
+
+    def after(self, begin: int) -> int:
+        return begin + self.millis
+
+    def name(self, begin: int) -> str:
+        return (EPOCH + timedelta(milliseconds=begin)).strftime(self.form)
+
+    def begin(self, name: str) -> int | None:
+        """When the period of a tag began; None when the name is none of an automatic tag. As lenient as Java: day 32
+        is the first of the next month, and what follows a day after a blank is not looked at.
+        """
+        pattern = re.escape(self.form)
+        for letter, part in (_PARTS | _CLOCK).items():
+            pattern = pattern.replace(re.escape(letter), part)
+        match = re.fullmatch(pattern, name.split(" ", maxsplit=1)[0] if self.form in _DAYS.values() else name)
+        if match is None:
+            return None
+        found = {part: int(text) for part, text in match.groupdict().items()}
+        months = found["year"] * 12 + found["month"] - 1
+        try:
+            first = datetime(months // 12, months % 12 + 1, 1, tzinfo=UTC)
+        except ValueError:
+            return None
+        clock = timedelta(days=found["day"] - 1, hours=found.get("hour", 0), minutes=found.get("minute", 0))
+        return (first + clock - EPOCH) // timedelta(milliseconds=1)

@@ -1,0 +1,107 @@
+"""A round of maintenance: all of it, bounded, and never an error to the one who asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import TableCorrupt
+from penstock.table.handle import Table
+from penstock.table.maintain import upkeep
+from penstock.table.maintain.upkeep import keep_up
+from penstock.table.meta.store import TableStore
+from tests.unit.table.tables import content, new_table, rows
+
+NOW = int(datetime(2026, 1, 31, 12, tzinfo=UTC).timestamp() * 1000)
+HOUR = 3_600_000
+DAYS = [("dt", "STRING NOT NULL"), ("id", "INT NOT NULL")]
+
+
+def later(table: Table, millis: int) -> TableStore:
+    return replace(table.store, ambient=replace(table.store.ambient, now_millis=lambda: millis))
+
+
+def filled(folder: Path, commits: int = 3, **options: str) -> Table:
+    named = {name.replace("__", ".").replace("_", "-"): value for name, value in options.items()}
+    table = new_table(folder, DAYS, keys=("dt", "id"), partitions=("dt",), options={"bucket": "1", **named})
+    for number in range(1, commits + 1):
+        with table.writer() as writer:
+            writer.write(rows(table, (f"2026-01-{number:02}", number)))
+            writer.commit()
+    return table
+
+
+def test_a_commit_expires_what_its_options_let_expire(tmp_path: Path) -> None:
+    table = filled(tmp_path, 5, snapshot__num_retained__max="2", snapshot__num_retained__min="1")
+    assert [snapshot.id for snapshot in table.snapshots] == [4, 5]
+
+
+def test_a_round_takes_every_step(tmp_path: Path) -> None:
+    table = filled(
+        tmp_path,
+        snapshot__num_retained__min="1",
+        partition__expiration_time="29 d",
+        tag__automatic_creation="process-time",
+        consumer__expiration_time="1 d",
+    )
+    table.reset_consumer("idle", 3)
+    done = keep_up(later(table, NOW + 3600 * HOUR * 1000), None)
+    assert done.consumers == ("idle",)
+    assert done.expired.snapshots == 2
+    assert [partition["dt"] for partition in done.partitions] == ["2026-01-01", "2026-01-02", "2026-01-03"]
+    assert done.tags
+    assert done.failures == ()
+
+
+def test_partitions_are_looked_at_as_often_as_the_table_says(tmp_path: Path) -> None:
+    table = filled(tmp_path, partition__expiration_time="29 d")
+    first = keep_up(later(table, NOW))
+    assert [partition["dt"] for partition in first.partitions] == ["2026-01-01", "2026-01-02"]
+    soon = keep_up(later(table, NOW + 24 * HOUR - 1), replace(first, partitions_checked=NOW + 23 * HOUR))
+    assert soon.partitions == ()
+    after = keep_up(later(table, NOW + 24 * HOUR), replace(first, partitions_checked=NOW + 23 * HOUR))
+    assert [partition["dt"] for partition in after.partitions] == ["2026-01-03"]
+    assert keep_up(later(table, NOW + 24 * HOUR), after).partitions_checked == NOW + 24 * HOUR
+
+
+def test_a_batch_commit_looks_at_partitions_when_asked_to(tmp_path: Path) -> None:
+    options = {"partition__expiration_time": "29 d", "end_input__check_partition_expire": "true"}
+    assert len(content(filled(tmp_path / "a", 1, **options))) == 1  # its clock stands in 2023
+    table = filled(tmp_path / "b", 3, **{**options, "end_input__check_partition_expire": "false"})
+    assert len(content(table)) == 3
+    with Table(later(table.refresh(), NOW)).overwrite(partition={"dt": "x"}) as writer:
+        writer.commit()
+    assert len(content(table)) == 3
+    asked = filled(tmp_path / "c", 3, **options)
+    with Table(later(asked.refresh(), NOW)).writer() as writer:
+        writer.write(rows(asked, ("2026-01-30", 9)))
+        writer.commit()
+    assert content(asked) == [("2026-01-03", 3), ("2026-01-30", 9)]
+
+
+def test_a_failing_step_is_told_and_the_others_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(store: TableStore) -> None:
+        raise TableCorrupt("a manifest is torn", table=store.name)
+
+    monkeypatch.setattr(upkeep, "expire_snapshots", broken)
+    table = filled(tmp_path, tag__automatic_creation="process-time")
+    done = keep_up(later(table, NOW))
+    assert done.failures[0].startswith("snapshots: a manifest is torn")
+    assert done.tags == ("2026-01-30",)
+    assert len(content(table)) == 3
+
+
+def test_no_step_begins_when_the_time_is_spent(tmp_path: Path) -> None:
+    table = filled(tmp_path, tag__automatic_creation="process-time")
+    assert not keep_up(later(table, NOW), seconds=0).did_something
+
+
+def test_write_only_tables_are_left_to_their_compaction_job(tmp_path: Path) -> None:
+    options = {"snapshot__num_retained__max": "1", "snapshot__num_retained__min": "1", "write_only": "true"}
+    table = filled(tmp_path, **options)
+    assert len(table.snapshots) == 3
+    assert not table.maintain().did_something
+    assert keep_up(table.store, write_only=False).expired.snapshots == 2

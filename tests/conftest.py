@@ -19,7 +19,6 @@ JVMS = 2
 # The same examples for each change, so that a red run is the change's own doing; new ones every night.
 settings.register_profile("change", max_examples=100, deadline=None, derandomize=True, database=None)
 settings.register_profile("night", max_examples=10_000, deadline=None, database=None, print_blob=True)
-settings.load_profile("change")
 # What a mark needs on the PATH, and cannot fetch for itself.
 TOOLS = {
     "java": ("java", "javac", "mvn"),
@@ -27,6 +26,21 @@ TOOLS = {
     "hdfs": ("java", "mvn"),
     "mysql": ("apt-get", "dpkg-deb"),
 }
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--night", action="store_true", help="all failures and 10,000 examples, where each change has some"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("night" if config.getoption("--night") else "change")
+
+
+@pytest.fixture(scope="session")
+def night(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--night"))
 
 
 @pytest.fixture(scope="session")

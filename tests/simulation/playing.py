@@ -14,9 +14,12 @@ from typing import Any
 
 from penstock.errors import CommitConflict
 from penstock.table.handle import Table
+from penstock.table.layout import Layout
 from penstock.table.maintain.orphans import remove_orphans
-from penstock.table.meta.snapshot import CommitKind
+from penstock.table.meta.live import live_entries
+from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableMissing, TableStore
+from penstock.table.read.plan import invisible_level_0
 from penstock.table.storage.ambient import Ambient
 from tests.golden.relations import Relation
 from tests.invariants import check_invariants
@@ -121,14 +124,24 @@ class Play:
                     self._model.add_column(change["name"], change["type"])
             case "rollback":
                 self._roll_back(step)
-        for snapshot in Table(self._sound_store(None)).snapshots:
-            if snapshot.id not in self.history:
-                self.history[snapshot.id] = self._model.relation()
+        table = Table(self._sound_store(None))
+        for snapshot in table.snapshots:
+            if snapshot.id not in self._rows_at:
                 self._rows_at[snapshot.id] = [list(row) for row in self._model.rows.values()]
                 assert snapshot.commit_kind in {CommitKind.APPEND, CommitKind.COMPACT}
+                if is_visible(table, snapshot):
+                    self.history[snapshot.id] = self._model.relation()
 
     def _roll_back(self, step: Mapping[str, Any]) -> None:
         target, width = step["snapshot"], len(self._model.columns)
         self.history = {number: rows for number, rows in self.history.items() if number <= target}
+        self._rows_at = {number: rows for number, rows in self._rows_at.items() if number <= target}
         rows = [row + [None] * (width - len(row)) for row in self._rows_at[target]]
         self._model.rows = {self._model.key_of(row): row for row in rows}
+
+
+def is_visible(table: Table, snapshot: Snapshot) -> bool:
+    """Whether a reader sees all that was written: some tables hide level 0 until it is compacted."""
+    if not invisible_level_0(Layout.of(table.definition)):
+        return True
+    return all(entry.file.level for entry in live_entries(table.store, snapshot))

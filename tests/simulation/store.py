@@ -145,9 +145,16 @@ class Disk:
 class SimStore:
     """One process's view of a disk; satisfies `Storage`."""
 
-    def __init__(self, disk: Disk, faults: Faults = never, seed: int = 0, log: list[Operation] | None = None) -> None:
-        """`log` goes on where the process before this one died."""
-        self.disk, self.faults = disk, faults
+    def __init__(
+        self,
+        disk: Disk,
+        faults: Faults = never,
+        seed: int = 0,
+        log: list[Operation] | None = None,
+        turn: Callable[[Operation], None] = lambda _: None,
+    ) -> None:
+        """`log` goes on where the process before this one died; `turn` is waited for before each operation."""
+        self.disk, self.faults, self._turn = disk, faults, turn
         self.log: list[Operation] = [] if log is None else log
         self._random = random.Random(seed)
         self._dead = False
@@ -251,6 +258,7 @@ class SimStore:
         if self._dead:
             raise Died
         plain = Operation(len(self.log) + 1, name, path)
+        self._turn(plain)
         fault = self.faults(plain)
         operation = Operation(plain.number, name, path, fault)
         self.log.append(operation)

@@ -3,8 +3,9 @@
     for order in orders(bound=2):
         run(order, {"writer": writer, "compactor": compactor}, disk)
 
-Each actor is a function that is given a store. Its operations wait for their turn; an actor goes on until it ends or
-the order interrupts it. Orders are enumerated without repetition: after each run the last choice that can be changed is.
+Each actor is a function that is given a store. Its operations wait for their turn; an actor goes on until it ends
+or the order interrupts it. Orders are enumerated without repetition: after each run the last choice that can be
+changed is.
 """
 
 from __future__ import annotations

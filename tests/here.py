@@ -20,10 +20,8 @@ from penstock.ingest.ranges import Offsets
 from penstock.pipelines.run import build
 from penstock.pipelines.run.batches import Batches, OnBatch
 from penstock.pipelines.run.blobs import SCHEMA
-from penstock.pipelines.run.committing import Commits
 from penstock.pipelines.run.job import Job
 from penstock.pipelines.run.reading import Reading, Share
-from penstock.pipelines.run.tables import Targets
 from penstock.pipelines.run.writing import Writing, Written
 from penstock.pipelines.spec.model import PipelineSpec
 
@@ -72,13 +70,9 @@ def run(spec: PipelineSpec, *, tasks: int = 3, writers: int = 2, on_batch: OnBat
 
 
 def batches_of(job: Job, log: Log, tasks: int, writers: int, on_batch: OnBatch | None) -> Batches:
-    folder = Path(job.checkpoint)
-    reading = Reading(
-        job.source, job.shaping, job.warehouse, str(folder), tasks, writers, limit=job.limit, on_bad=job.on_bad
-    )
-    targets = Targets(job.warehouse, folder)
-    targets.load(job.tables)
-    return Batches(job.name, reading, targets, Commits(job.warehouse, job.accept_replay), on_batch, log.id)
+    batches = job.batches(Path(job.checkpoint), tasks, writers, on_batch)
+    batches.checkpoint = log.id
+    return batches
 
 
 def one_batch(batches: Batches, number: int, start: Offsets, end: Offsets) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from penstock.errors import DecodeError
+from penstock.pipelines.run.bad_records import BadRecordLimit
 from penstock.pipelines.run.committing import Commits, discard
 from penstock.pipelines.run.identity import BatchIdentity
 from penstock.pipelines.run.reading import Reading, Share
@@ -30,6 +32,10 @@ class Batches:
     commits: Commits
     on_batch: OnBatch | None = None
     checkpoint: str = ""  # the uuid of the checkpoint
+    limit: BadRecordLimit = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.limit = BadRecordLimit(self.reading.on_bad)
 
     def take(self, number: int, written: Written, again: Again) -> None:
         """Commit a batch. Called again with a batch it has committed, it changes nothing."""
@@ -40,6 +46,7 @@ class Batches:
         report = BatchReport(written.reports)
         if report.span is None:  # offsets moved without a range to read
             return
+        self._judge(report, written)
         identity = BatchIdentity(self.pipeline, self.checkpoint, number, *report.span)
         self._commit(identity, written, replay)
         self.reading.source.mirror(identity.end)
@@ -59,12 +66,25 @@ class Batches:
             log.warning("event=foreign_writer tables=%s attempt=%d", ",".join(done.foreign), attempt)
             messages = replay.again(replay.shares(written.reports, frozenset(done.foreign))).messages
 
+    def _judge(self, report: BatchReport, written: Written) -> None:
+        try:
+            self.limit.check(report)
+        except DecodeError:
+            self._drop(written)
+            raise
+        if report.bad_count:
+            first, place, _ = report.first_bad
+            log.warning("event=bad_records count=%d first=%s@%d", report.bad_count, place, first.pos)
+
     def _sound(self, written: Written) -> Written:
         if written.failures:
             self._give_up(written)
         return written
 
     def _give_up(self, written: Written) -> None:
+        self._drop(written)
+        raise written.failures[0]
+
+    def _drop(self, written: Written) -> None:
         for table, messages in written.messages.items():
             discard(self.reading.warehouse.store(table), messages)
-        raise written.failures[0]

@@ -12,6 +12,8 @@ from penstock.ingest.fetched import Extra
 from penstock.ingest.files import FilesSettings, FilesSource
 from penstock.ingest.kafka import KafkaSettings, KafkaSource, Startup
 from penstock.ingest.ranges import Limit
+from penstock.pipelines.run.bad_records import OnBad
+from penstock.pipelines.run.dead_letters import DEFAULT_NAME
 from penstock.pipelines.run.job import Job
 from penstock.pipelines.run.metadata import check_names
 from penstock.pipelines.run.new_tables import KeyRules, NewTables
@@ -45,7 +47,7 @@ def job(spec: PipelineSpec) -> Job:
         trigger_seconds=pipeline.trigger,
         until_caught_up=pipeline.until == "caught-up",
         limit=limit,
-        on_bad=spec.errors.bad_record,
+        on_bad=_on_bad(spec),
         accept_replay=pipeline.accept_replay,
         retries=pipeline.on_error.retries,
         backoff_seconds=(pipeline.on_error.backoff, pipeline.on_error.longest_backoff),
@@ -54,13 +56,25 @@ def job(spec: PipelineSpec) -> Job:
 
 def _refuse_what_is_missing(spec: PipelineSpec) -> None:
     """What a description may say and a job cannot do: said, not passed over."""
-    if spec.errors.bad_record == "dead-letter":
-        raise ConfigError("bad records cannot be kept in a dead-letter table yet", hint="--on-bad-record fail or skip")
     if spec.pipeline.resume_from_tables:
         raise ConfigError("a new checkpoint cannot resume from the tables yet", hint="--accept-replay reads again")
     for name, given in (("eager-init", spec.sink.eager_init), ("ignore-incompatible", spec.sink.ignore_incompatible)):
         if given:
             log.warning("event=flag_without_effect flag=%s", name)
+
+
+def _on_bad(spec: PipelineSpec) -> OnBad:
+    errors, options = spec.errors, spec.sink.table_options
+    tells = options.get("cdc.log-corrupt-record", "true").lower() != "false"
+    action = errors.bad_record
+    if action == "fail" and options.get("cdc.skip-corrupt-record", "false").lower() == "true":
+        action = "skip"
+    if action != "dead-letter":
+        return OnBad(action, spec.pipeline.name, None, errors.skip.max_per_batch, errors.skip.max_share, tells)
+    letters = errors.dead_letter
+    name = letters.table or DEFAULT_NAME
+    table = name if "." in name else f"{spec.sink.database}.{name}"
+    return OnBad(action, spec.pipeline.name, table, letters.max_per_batch, letters.max_share, tells)
 
 
 def source(spec: PipelineSpec) -> DecodedSource:
@@ -95,6 +109,8 @@ def _reset(text: str) -> Literal["earliest", "latest", "none"]:
 def _extras(kafka: model.KafkaSource, spec: PipelineSpec) -> frozenset[Extra]:
     """Parts of a record that the format or a metadata column needs."""
     wanted: set[Extra] = set()
+    if spec.errors.bad_record == "dead-letter":
+        wanted |= {"key", "timestamp", "headers"}
     if kafka.value_format.lower().startswith("debezium"):
         wanted.add("key")
     columns = set(spec.sink.metadata_columns)

@@ -17,10 +17,11 @@ from penstock.ingest.carried import recovered
 from penstock.ingest.decoding import ChangeSource
 from penstock.ingest.ranges import NO_LIMIT, Limit
 from penstock.ingest.spark import COLUMNS, FORMAT, STREAM, ChangesDataSource, packed
-from penstock.pipelines.run import blobs
+from penstock.pipelines.run import blobs, dead_letters
+from penstock.pipelines.run.bad_records import FAIL, OnBad
 from penstock.pipelines.run.batches import Batches, OnBatch
 from penstock.pipelines.run.committing import Commits
-from penstock.pipelines.run.reading import BadPolicy, Reading
+from penstock.pipelines.run.reading import Reading
 from penstock.pipelines.run.shaping import Shaping
 from penstock.pipelines.run.sink import Sink
 from penstock.pipelines.run.tables import Targets, Warehouse
@@ -49,10 +50,28 @@ class Job:
     trigger_seconds: float = 30.0
     until_caught_up: bool = False
     limit: Limit = NO_LIMIT
-    on_bad: BadPolicy = "fail"
+    on_bad: OnBad = FAIL
     accept_replay: bool = False
     retries: int = 0
     backoff_seconds: tuple[float, float] = (1.0, 300.0)
+
+    def batches(self, folder: Path, tasks: int, writers: int, on_batch: OnBatch | None = None) -> Batches:
+        """The driver's part of a run, with its list of tables in `folder`."""
+        reading = Reading(
+            self.source,
+            self.shaping,
+            self.warehouse,
+            str(folder),
+            tasks,
+            writers,
+            limit=self.limit,
+            on_bad=self.on_bad,
+        )
+        targets = Targets(self.warehouse, folder)
+        if self.on_bad.table is not None:
+            dead_letters.ensure(self.warehouse, self.on_bad.table)
+        targets.load({*self.tables, *self.on_bad.letters})
+        return Batches(self.name, reading, targets, Commits(self.warehouse, self.accept_replay), on_batch)
 
 
 @dataclass(slots=True)
@@ -106,14 +125,8 @@ class Running:
                     return
 
     def _sink(self, folder: Path) -> Sink:
-        job = self.job
         slots = self.session.sparkContext.defaultParallelism
-        reading = Reading(
-            job.source, job.shaping, job.warehouse, str(folder), slots, slots, limit=job.limit, on_bad=job.on_bad
-        )
-        targets = Targets(job.warehouse, folder)
-        targets.load(job.tables)
-        return Sink(Batches(job.name, reading, targets, Commits(job.warehouse, job.accept_replay), self.on_batch))
+        return Sink(self.job.batches(folder, slots, slots, self.on_batch))
 
     def _started(self, sink: Sink) -> StreamingQuery:
         self.session.dataSource.register(ChangesDataSource)

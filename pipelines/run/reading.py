@@ -5,15 +5,17 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 
-from penstock.errors import DecodeError, PenstockError
+from penstock.errors import PenstockError
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions
 from penstock.ingest.decoding import ChangeSource, Chunk
 from penstock.ingest.fetched import Fetched
 from penstock.ingest.ranges import NO_LIMIT, Limit, Offsets, Range, grouped
+from penstock.pipelines.run import dead_letters
+from penstock.pipelines.run.bad_records import FAIL, OnBad
 from penstock.pipelines.run.blobs import NO_TABLE, Blob, Window, as_batch, pieces
 from penstock.pipelines.run.reports import BadRecords, RangeReport
 from penstock.pipelines.run.routing import Router
@@ -21,7 +23,6 @@ from penstock.pipelines.run.shaping import Seen, Shaping
 from penstock.pipelines.run.tables import Version, Versions, Warehouse, known_schemas, versions_now
 from penstock.table.layout import Layout
 
-BadPolicy = Literal["fail", "skip", "dead-letter"]
 NOW = "now"  # beside the source's own offsets
 BLOBS_A_BATCH = 64  # rows of the fixed schema handed to Spark at a time
 
@@ -48,7 +49,7 @@ class Reading:
     tasks: int
     writers: int
     limit: Limit = NO_LIMIT
-    on_bad: BadPolicy = "fail"
+    on_bad: OnBad = FAIL
 
     def initial_offsets(self) -> Offsets:
         return self.source.initial_offsets()
@@ -124,7 +125,7 @@ class RangeReader:
         report.skipped.update(decoded.skipped)
         report.truncations += decoded.truncations
         report.repaired += decoded.repaired
-        self._bad(decoded.bad, report.bad)
+        self._bad(decoded.bad, report.bad, chunk.fetched, None)
         for change in decoded.batches:
             self._shape(change, chunk.fetched)
 
@@ -133,7 +134,8 @@ class RangeReader:
         if table is None:
             self._report.filtered += len(change)
             return
-        if self._share.only is not None and table not in self._share.only:
+        taken = self._takes(table)
+        if not taken and not self._keeps_letters:
             return
         layout = self._layout(table)
         fitted = (
@@ -142,10 +144,13 @@ class RangeReader:
             else self._reading.shaping.fit(change, layout.schema, fetched, self._share.now_millis)
         )
         if fitted is None:
-            self._drift(table, change)
+            if taken:
+                self._drift(table, change)
             return
         if fitted.bad:
-            self._bad(fitted.bad, self._report.unfit.setdefault(table, BadRecords()))
+            self._bad(fitted.bad, self._report.unfit.setdefault(table, BadRecords()), fetched, table)
+        if not taken:
+            return
         self._report.dropped[table] += fitted.dropped
         self._report.rows[table] += len(fitted.kinds)
         if len(change.event_time):
@@ -161,17 +166,38 @@ class RangeReader:
         self._drifted.add(table)
         self._window.forget(table)
 
-    def _bad(self, records: Sequence[BadRecord], into: BadRecords) -> None:
-        if records and self._reading.on_bad == "fail":
-            first = records[0]
-            raise DecodeError(
-                first.message,
-                place=self._range.place,
-                offset=first.pos,
-                record=repr(first.raw[:200]),
-                hint="--on-bad-record skip  leaves such records out,  dead-letter  keeps them in a table",
-            )
+    def _takes(self, table: str) -> bool:
+        return self._share.only is None or table in self._share.only
+
+    @property
+    def _keeps_letters(self) -> bool:
+        """Whether this reading writes the dead letters: those of all tables, whichever it is for."""
+        letters = self._reading.on_bad.table
+        return letters is not None and self._takes(letters)
+
+    def _bad(self, records: Sequence[BadRecord], into: BadRecords, fetched: Fetched | None, table: str | None) -> None:
+        on_bad = self._reading.on_bad
+        if not records:
+            return
+        if on_bad.action == "fail":
+            raise on_bad.error(records[0], self._range.place, table)
         into.add(records)
+        if on_bad.table is not None and self._keeps_letters:
+            letters = dead_letters.rows(
+                records,
+                pipeline=on_bad.pipeline,
+                place=self._range.place,
+                fetched=fetched,
+                table=table,
+                now_millis=self._share.now_millis,
+                schema=self._layout_of_letters(on_bad.table).schema,
+            )
+            pos = np.fromiter((one.pos for one in records), np.int64, len(records))
+            kinds, sub = np.zeros(len(records), np.uint8), np.zeros(len(records), np.int32)
+            self._window.add(on_bad.table, letters, kinds, pos, sub)
+
+    def _layout_of_letters(self, table: str) -> Layout:
+        return self._reading.warehouse.layout(table, self._share.versions[table].schema)
 
     def _layout(self, table: str) -> Layout | None:
         version = self._share.versions.get(table)

@@ -37,9 +37,11 @@ class Replay:
             if not drifts:
                 return written
             self._evolve(drifts)
-            for table in drifts:
+            # What does not fit a drifted table is known only now: all dead letters are written again with it.
+            replayed = frozenset(drifts) | self.reading.on_bad.letters
+            for table in replayed:
                 discard(self.reading.warehouse.store(table), written.messages.pop(table, []))
-            again = self.again(self.shares(written.reports, frozenset(drifts)))
+            again = self.again(self.shares(written.reports, replayed))
             written = merged(written, again, frozenset(drifts))
         raise SchemaConflict(
             f"the schema still changes after {MOST_REPLAYS} replays of a batch", tables=", ".join(sorted(drifts))
@@ -48,7 +50,8 @@ class Replay:
     def shares(self, reports: Sequence[RangeReport], only: frozenset[str]) -> list[Share]:
         """The ranges of a batch for some of its tables, at the versions these have now."""
         groups = grouped([report.range for report in reports], self.reading.tasks)
-        schemas = {table: schema for table, schema in self.targets.schemas.items() if table in only}
+        everything = bool(only & self.reading.on_bad.letters)
+        schemas = {table: schema for table, schema in self.targets.schemas.items() if everything or table in only}
         versions = versions_now(self.reading.warehouse, schemas)
         span = BatchReport(list(reports)).span
         now = int(span[1].get(NOW, 0)) if span else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from penstock.formats.change import BadRecord, Truncation
@@ -62,6 +62,26 @@ class BatchReport:
         for drift in sorted((drift for one in self.ranges for drift in one.drifts), key=lambda drift: drift.first):
             found.setdefault(drift.table, []).append(drift)
         return found
+
+    @property
+    def messages(self) -> int:
+        return sum(one.messages for one in self.ranges)
+
+    @property
+    def bad_count(self) -> int:
+        return sum(records.count for _, _, records in self._bad())
+
+    @property
+    def first_bad(self) -> tuple[BadRecord, str, str | None]:
+        """The first record that could not be taken, its place, and the table whose value it did not fit."""
+        place, table, records = next(one for one in self._bad() if one[2].shown)
+        return records.shown[0], place, table
+
+    def _bad(self) -> Iterator[tuple[str, str | None, BadRecords]]:
+        for one in self.ranges:
+            yield one.range.place, None, one.bad
+            for table, records in one.unfit.items():
+                yield one.range.place, table, records
 
     @property
     def newest(self) -> dict[str, int]:

@@ -26,7 +26,7 @@ def kafka_pipeline(given: Given) -> PipelineSpec:
             "source": kafka_source(conf),
             "selection": _named(given, "including-tables", "excluding-tables", "including-dbs", "excluding-dbs"),
             "sink": _sink(given),
-            "errors": _renamed(given, {"on-bad-record": "bad-record"}),
+            "errors": _errors(given),
         }
     )
 
@@ -37,6 +37,16 @@ def _pipeline(given: Given) -> dict[str, Any]:
     limits = _renamed(given, {"max-batch-rows": "rows", "max-batch-bytes": "bytes"})
     until = "caught-up" if _last(given, "until-caught-up") == "true" else "forever"
     return {"name": name, "until": until, "max-batch": limits, **made}
+
+
+def _errors(given: Given) -> dict[str, Any]:
+    limits = _renamed(given, {"max-bad-records": "max-per-batch", "max-bad-share": "max-share"})
+    letters = _renamed(given, {"dead-letter-table": "table"})
+    return {
+        **_renamed(given, {"on-bad-record": "bad-record"}),
+        "skip": limits,
+        "dead-letter": limits | letters,
+    }
 
 
 def _default_name(given: Given) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from penstock.pipelines.spec.units import Bytes, Seconds
+from penstock.pipelines.spec.units import Bytes, Seconds, Share
 
 Text = dict[str, str]
 
@@ -142,8 +142,21 @@ class Sink(Strict):
     wait_for_data: bool = False
 
 
+class BadRecordLimits(Strict):
+    """More than these in one batch stop the job; a share counts once more than ten records are bad."""
+
+    max_per_batch: int = Field(default=1000, ge=0)
+    max_share: Share = 0.1
+
+
+class DeadLetter(BadRecordLimits):
+    table: str | None = None  # default: __penstock_dead_letters in the sink's database
+
+
 class Errors(Strict):
     bad_record: Literal["fail", "skip", "dead-letter"] = "fail"
+    dead_letter: DeadLetter = DeadLetter()
+    skip: BadRecordLimits = BadRecordLimits()
 
 
 class PipelineSpec(Strict):

@@ -27,6 +27,15 @@ def size(text: object) -> int:
     return int(number * _BYTES[unit])
 
 
+def share(text: object) -> float:
+    """`0.1%` or `0.001`: a part of all, from 0 to 1."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", str(text))
+    part = float(found[1]) / (100 if found[2] else 1) if found else -1.0
+    if not 0 <= part <= 1:
+        raise ValueError(f"{text!r} is no share; write for instance 0.1%, 5%, 0.001")
+    return part
+
+
 def _split(text: object, examples: str) -> tuple[float, str]:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", str(text).lower())
     if not found:
@@ -35,4 +44,5 @@ def _split(text: object, examples: str) -> tuple[float, str]:
 
 
 Seconds = Annotated[float, BeforeValidator(seconds)]
+Share = Annotated[float, BeforeValidator(share)]
 Bytes = Annotated[int, BeforeValidator(size)]

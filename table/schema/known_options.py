@@ -14,6 +14,7 @@ from penstock.errors import ConfigError
 _NAMES = """
     aggregation.remove-record-on-delete alter-column-null-to-not-null.disabled async-file-write auto-create
     batch-scan-mode branch bucket bucket-append-ordered bucket-function.type bucket-key cache-page-size
+    cdc.log-corrupt-record cdc.schema-change-retry-interval cdc.schema-change-retry-max-num cdc.skip-corrupt-record
     changelog-file.compression changelog-file.format changelog-file.prefix changelog-file.stats-mode
     changelog-producer changelog-producer.compaction-interval changelog-producer.row-deduplicate
     changelog-producer.row-deduplicate-ignore-fields changelog.num-retained.max changelog.num-retained.min

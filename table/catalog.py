@@ -46,6 +46,11 @@ class Catalog:
     def storage(self) -> Storage:
         return self._storage
 
+    @property
+    def root(self) -> str:
+        """The warehouse's path within its store."""
+        return self._root
+
     # databases
 
     def databases(self) -> list[str]:

@@ -50,7 +50,19 @@ def parse_with_word(
     return (None if found is None else str(found)), given
 
 
-def _parsed(parser: argparse.ArgumentParser, flags: Sequence[Flag], words: Sequence[str]) -> Given:
+def parse_with_words(
+    command: str, flags: Sequence[Flag], words: Sequence[str], description: str, word: str, what: str
+) -> tuple[list[str], Given]:
+    """The same with any number of words that are no flags."""
+    parser = _Parser(prog=f"penstock {command}", description=description, allow_abbrev=False)
+    parser.add_argument("words", metavar=word, nargs="*", help=what)
+    given = _parsed(parser, flags, words, intermixed=True)
+    return list(given.pop("words", [])), given
+
+
+def _parsed(
+    parser: argparse.ArgumentParser, flags: Sequence[Flag], words: Sequence[str], *, intermixed: bool = False
+) -> Given:
     for flag in flags:
         if flag.kind == "bool":
             parser.add_argument(
@@ -58,7 +70,8 @@ def _parsed(parser: argparse.ArgumentParser, flags: Sequence[Flag], words: Seque
             )
         else:
             parser.add_argument(f"--{flag.name}", action="append", metavar=flag.metavar or "TEXT", help=flag.help)
-    known, rest = parser.parse_known_args(_switched(_normal(words), {f.name for f in flags if f.kind == "bool"}))
+    parse_args = parser.parse_known_intermixed_args if intermixed else parser.parse_known_args
+    known, rest = parse_args(_switched(_normal(words), {f.name for f in flags if f.kind == "bool"}))
     if rest:
         raise _unknown(rest[0], flags)
     return {name.replace("_", "-"): values for name, values in vars(known).items() if values}

@@ -9,11 +9,12 @@ import sys
 from collections.abc import Sequence
 
 from penstock.errors import ConfigError, PenstockError
+from penstock.pipelines.commands.pipeline_commands import PIPELINE_COMMANDS
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
 
 # command -> (module, what it does). Modules load when their command is called: --help pays for none of them.
 COMMANDS = {
-    "run": ("penstock.pipelines.commands.run", "run a pipeline described by a YAML file"),
+    **PIPELINE_COMMANDS,
     "demo": ("penstock.pipelines.commands.demo", "a small shop's changes through a pipeline, on this machine alone"),
     "warm": ("penstock.pipelines.commands.warm", "let Spark start in half the time, once per machine"),
     "kafka-sync-table": ("penstock.pipelines.commands.sync", "Kafka topics into one table"),

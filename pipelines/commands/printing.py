@@ -31,7 +31,7 @@ def print_facts(facts: Mapping[str, object]) -> None:
         print(f"{name:<{width}}  {shown(value)}")
 
 
-def print_rows(names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def print_rows(names: Sequence[str], rows: Iterable[Sequence[object]], indent: str = "") -> None:
     """Columns under their names; numbers to the right."""
     values = [list(row) for row in rows]
     texts = [[shown(cell) for cell in row] for row in values]
@@ -42,10 +42,10 @@ def print_rows(names: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         places = zip(cells, widths, right, strict=True)
         return "  ".join(cell.rjust(width) if to_right else cell.ljust(width) for cell, width, to_right in places)
 
-    print(line(list(names)).rstrip())
-    print("  ".join("-" * width for width in widths))
+    print(indent + line(list(names)).rstrip())
+    print(indent + "  ".join("-" * width for width in widths))
     for row in texts:
-        print(line(row).rstrip())
+        print(indent + line(row).rstrip())
 
 
 def shown(value: object) -> str:

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import parse_with_file
 from penstock.pipelines.commands.running import run_here
+from penstock.pipelines.commands.target import yes
 from penstock.pipelines.spec.actions import Flag
 from penstock.pipelines.spec.pairs import pairs
+
+if TYPE_CHECKING:
+    from penstock.pipelines.spec.model import PipelineSpec
 
 FLAGS = (
     Flag("until-caught-up", "take what is there now, commit, exit 0", "bool"),
@@ -16,6 +22,12 @@ FLAGS = (
     Flag("checkpoint", "folder of the checkpoint", metavar="PATH"),
     Flag("master", "Spark's master (this machine, all cores)", metavar="URL"),
     Flag("spark-conf", "setting of the Spark session; repeat", "pairs", "K=V"),
+    Flag(
+        "from",
+        "where a new checkpoint begins: earliest, latest, or a time such as 2026-01-31T12:00:00Z",
+        metavar="PLACE",
+    ),
+    Flag("json", "say at the end, as JSON, what was done", "bool"),
 )
 
 
@@ -33,4 +45,22 @@ def command(name: str, words: list[str]) -> int:
     if "checkpoint" in given:
         changes["checkpoint"] = given["checkpoint"][-1]
     spec = spec.model_copy(update={"pipeline": spec.pipeline.model_copy(update=changes)})
-    return run_here(spec, master=given.get("master", [None])[-1], settings=pairs(given.get("spark-conf", ())))
+    if "from" in given:
+        spec = begun(spec, given["from"][-1])
+    settings = pairs(given.get("spark-conf", ()))
+    return run_here(spec, master=given.get("master", [None])[-1], settings=settings, as_json=yes(given, "json"))
+
+
+def begun(spec: PipelineSpec, place: str) -> PipelineSpec:
+    """The pipeline as it begins at `place`. A checkpoint that has begun already knows better, so that is refused."""
+    from penstock.pipelines.observe.checkpoint import CheckpointFolder
+
+    if CheckpointFolder(spec.checkpoint, spec.sink.catalog.options).progress().planned is not None:
+        raise ConfigError(
+            "the checkpoint says already where to go on; --from is for a new one",
+            checkpoint=spec.checkpoint,
+            hint="--checkpoint NEW --accept-replay  begins again there: rows between may be missing or come twice",
+        )
+    from penstock.pipelines.spec.beginnings import started_at
+
+    return started_at(spec, place)

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
+from penstock.errors import ConfigError
 from penstock.pipelines.spec.model import PipelineSpec
 
+if TYPE_CHECKING:
+    from penstock.pipelines.observe.watch import Watch
+    from penstock.pipelines.run.job import Running
 
-def run_here(spec: PipelineSpec, *, master: str | None = None, settings: Mapping[str, str] | None = None) -> int:
-    """Runs until it has caught up, is asked to stop (SIGTERM, SIGINT: exit 0 after the batch) or fails (raises)."""
+
+def run_here(
+    spec: PipelineSpec,
+    *,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    as_json: bool = False,
+) -> int:
+    """Runs until it has caught up, is asked to stop (SIGTERM, SIGINT, a signal: exit 0 after the batch) or fails
+    (raises)."""
     log_to_stderr()
     from penstock.pipelines.run.build import job
     from penstock.pipelines.run.job import Running
     from penstock.pipelines.run.session import open_session
 
     ready = job(spec)  # what is wrong with it is told before a JVM is started
+    check_checkpoint_store(spec, settings or {})
     session = open_session(spec.pipeline.name, master=master, cores=spec.pipeline.parallelism, settings=settings)
     running = Running(ready, session)
 
@@ -27,12 +44,58 @@ def run_here(spec: PipelineSpec, *, master: str | None = None, settings: Mapping
 
     before = [(number, signal.signal(number, stop)) for number in (signal.SIGTERM, signal.SIGINT)]
     try:
-        running.run()
+        with watched(spec, running) as watch:
+            running.run()
+        if as_json:
+            print(json.dumps(summary(watch)))
     finally:
         for number, handler in before:
             signal.signal(number, handler)
         session.stop()
     return 0
+
+
+def summary(watch: Watch) -> dict[str, object]:
+    facts = watch.facts
+    rows = {table: one["rows"] for table, one in facts["tables"].items()}
+    return {"pipeline": watch.name, "batch": facts.get("batch"), "rows": rows, "bad": facts.get("bad", 0)}
+
+
+@contextmanager
+def watched(spec: PipelineSpec, running: Running) -> Iterator[Watch]:
+    """Status, signals and observers of a run."""
+    from penstock.pipelines.observe.checkpoint import CheckpointFolder
+    from penstock.pipelines.observe.watch import Watch
+
+    job = running.job
+    watch = Watch(
+        name=job.name,
+        folder=CheckpointFolder(spec.checkpoint, spec.sink.catalog.options),
+        warehouse=job.warehouse,
+        running=running,
+        source=job.source,
+        trigger_seconds=job.trigger_seconds,
+    )
+    running.on_batch = watch.on_batch
+    with watch:
+        yield watch
+
+
+def check_checkpoint_store(spec: PipelineSpec, settings: Mapping[str, str]) -> None:
+    """ConfigError that names the jar where Spark lacks the client for the checkpoint's store."""
+    from penstock.pipelines.run.hadoop import checkpoint_needs, checkpoint_url
+
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM, with jars that are not seen from here
+        return
+    packages = settings.get("spark.jars.packages", "") + settings.get("spark.jars", "")
+    needed = checkpoint_needs(checkpoint_url(spec.checkpoint), packages)
+    if needed is not None:
+        raise ConfigError(
+            "Spark has no client for the checkpoint's store",
+            checkpoint=spec.checkpoint,
+            needs=needed.package,
+            hint=needed.fix,
+        )
 
 
 def log_to_stderr(level: int = logging.INFO) -> None:

@@ -47,7 +47,7 @@ class Batches:
         if report.span is None:  # offsets moved without a range to read
             return
         self._judge(report, written)
-        identity = BatchIdentity(self.pipeline, self.checkpoint, number, *report.span)
+        identity = BatchIdentity(self.pipeline, self.checkpoint, number, *report.span, report.newest)
         self._commit(identity, written, replay)
         self.reading.source.mirror(identity.end)
         if self.on_batch is not None:

@@ -74,7 +74,9 @@ class Commits:
         if store.name not in self._checked:
             check_checkpoint(store, identity, accept_replay=self.accept_replay)
             self._checked.add(store.name)
-        done = committer.commit(messages, identity.number, watermark=watermark, properties=identity.properties)
+        done = committer.commit(
+            messages, identity.number, watermark=watermark, properties=identity.properties_of(store.name)
+        )
         if done.lost_compaction is not None:
             log.warning("event=compaction_lost table=%s reason=%s", store.name, done.lost_compaction.message)
             discard(store, [only_compaction(message) for message in messages])

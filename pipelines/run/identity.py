@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.ingest.ranges import Offsets, canonical
 from penstock.pipelines.run.errors import CheckpointMismatch
@@ -13,6 +13,7 @@ from penstock.table.meta.store import TableStore
 PIPELINE = "penstock.pipeline"
 START = "penstock.start"
 END = "penstock.end"
+NEWEST = "penstock.newest"  # the newest event time of the table's rows so far, in milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class BatchIdentity:
     number: int
     start: Offsets
     end: Offsets
+    newest: Mapping[str, int] = field(default_factory=dict)  # by table, milliseconds
 
     @property
     def user(self) -> str:
@@ -32,6 +34,11 @@ class BatchIdentity:
     @property
     def properties(self) -> dict[str, str]:
         return {PIPELINE: self.pipeline, START: canonical(self.start), END: canonical(self.end)}
+
+    def properties_of(self, table: str) -> dict[str, str]:
+        """The same with what only this table's snapshot tells."""
+        newest = self.newest.get(table, -1)
+        return self.properties | ({NEWEST: str(newest)} if newest >= 0 else {})
 
     def is_in(self, snapshot: Snapshot | None, table: str) -> bool:
         """Whether the snapshot, the newest this user made for this batch or a later one, is this very batch."""

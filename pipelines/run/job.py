@@ -21,6 +21,7 @@ from penstock.pipelines.run import blobs, dead_letters
 from penstock.pipelines.run.bad_records import FAIL, OnBad
 from penstock.pipelines.run.batches import Batches, OnBatch
 from penstock.pipelines.run.committing import Commits
+from penstock.pipelines.run.hadoop import checkpoint_url
 from penstock.pipelines.run.reading import Reading
 from penstock.pipelines.run.shaping import Shaping
 from penstock.pipelines.run.sink import Sink
@@ -83,12 +84,18 @@ class Running:
     on_batch: OnBatch | None = None
     sleep: Callable[[float], None] = time.sleep
     _stopped: bool = field(default=False)
+    _paused: bool = field(default=False)
 
     def run(self) -> None:
         failures = 0
         while True:
+            while self._paused and not self._stopped:
+                self.sleep(POLL_SECONDS)
+            if self._stopped:
+                return
             try:
-                self._run_once()
+                if self._run_once() or self._stopped:
+                    return
             except PenstockError as error:
                 failures += 1
                 if not error.retryable or failures > self.job.retries or self._stopped:
@@ -97,32 +104,39 @@ class Running:
                 pause = min(longest, first * 2 ** (failures - 1))
                 log.warning("event=retry attempt=%d after=%gs reason=%s", failures, pause, error.message)
                 self.sleep(pause)
-            else:
-                return
 
     def stop(self) -> None:
         """Stop after the batch that runs now. Only leaves a word, so a signal handler may call it."""
         self._stopped = True
 
-    def _run_once(self) -> None:
+    def pause(self) -> None:
+        """Stop after the batch that runs now and wait. Called while it pauses, it changes nothing."""
+        self._paused = True
+
+    def resume(self) -> None:
+        self._paused = False
+
+    def _run_once(self) -> bool:
+        """Whether the query came to its own end: it had caught up."""
         with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
             sink = self._sink(Path(folder))
             query = self._started(sink)
             try:
                 sink.name(str(query.id))
-                self._wait(query, sink)
+                return self._wait(query, sink)
             except PySparkException as error:
                 raise _told(error, sink) from error
             finally:
                 query.stop()
 
-    def _wait(self, query: StreamingQuery, sink: Sink) -> None:
+    def _wait(self, query: StreamingQuery, sink: Sink) -> bool:
         asked = None
         while not query.awaitTermination(POLL_SECONDS):
-            if self._stopped:
+            if self._stopped or self._paused:
                 asked = time.monotonic() if asked is None else asked
                 if not sink.busy or time.monotonic() - asked > GRACE_SECONDS:
-                    return
+                    return False
+        return True
 
     def _sink(self, folder: Path) -> Sink:
         slots = self.session.sparkContext.defaultParallelism
@@ -132,7 +146,9 @@ class Running:
         self.session.dataSource.register(ChangesDataSource)
         options = {COLUMNS: blobs.COLUMNS, STREAM: packed(sink.batches.reading)}
         stream = self.session.readStream.format(FORMAT).options(**options).load()
-        writer = stream.writeStream.queryName(self.job.name).option("checkpointLocation", self.job.checkpoint)
+        writer = stream.writeStream.queryName(self.job.name).option(
+            "checkpointLocation", checkpoint_url(self.job.checkpoint)
+        )
         return writer.trigger(**self._trigger()).foreachBatch(sink).start()
 
     def _trigger(self) -> dict[str, Any]:

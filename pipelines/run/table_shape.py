@@ -71,15 +71,16 @@ class TableShape:
     def evolved(self, table: str, current: TableSchema | None, seen: Sequence[Seen]) -> TableSchema:
         sources = [one.schema for one in seen]
         if current is None:
-            now = self.warehouse.now_millis()
-            return self.warehouse.created(
-                table, self.new_tables.schema(table, sources, insists=bool(self.table), now=now)
-            )
+            return self.warehouse.created(table, self.planned(table, sources, self.warehouse.now_millis()))
         store = self.warehouse.store(table)
         drifts = [drift_of(source, table, current, self.rules) for source in sources]
         changes = fold(drifts, current, self.rules.mapping)
         has_snapshots = store.snapshots.latest_id() is not None
         return evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis(), check_usable)
+
+    def planned(self, table: str, sources: Sequence[SourceSchema], now: int) -> TableSchema:
+        """The first version of a table that is not there yet."""
+        return self.new_tables.schema(table, sources, insists=bool(self.table), now=now)
 
     def _fit(self, table: TableSchema, fetched: Fetched | None, now_millis: int) -> Fit:
         extras = {

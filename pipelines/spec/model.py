@@ -5,23 +5,13 @@ Keys have the names that Flink CDC and Paimon gave them, with dots and hyphens; 
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from penstock.pipelines.spec.strict import Strict, Text
 from penstock.pipelines.spec.units import Bytes, Seconds, Share
-
-Text = dict[str, str]
-
-
-def _key(name: str) -> str:
-    return name.replace("_", "-")
-
-
-class Strict(BaseModel):
-    """Unknown keys are errors; hyphens and underscores are the same."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=_key, populate_by_name=True)
 
 
 class MaxBatch(Strict):
@@ -64,10 +54,15 @@ class Startup(Strict):
         return self
 
 
+def _parts(given: object) -> object:
+    """One text may hold several names, parted by commas or semicolons."""
+    return tuple(part.strip() for part in re.split("[;,]", given) if part.strip()) if isinstance(given, str) else given
+
+
 class KafkaSource(Strict):
     type: Literal["kafka"]
     properties: Text
-    topic: tuple[str, ...] = ()
+    topic: Annotated[tuple[str, ...], BeforeValidator(_parts)] = ()
     topic_pattern: str | None = None
     value_format: str = Field(alias="value.format")
     schema_registry: Text = Field(default_factory=dict)
@@ -123,6 +118,7 @@ class Catalog(Strict):
 class Sink(Strict):
     """With `table` everything goes to that one table, without it each source table has its own."""
 
+    type: Literal["paimon"] = "paimon"
     catalog: Catalog
     database: str
     table: str | None = None

@@ -13,27 +13,37 @@ from penstock.errors import ConfigError
 from penstock.pipelines.spec.model import PipelineSpec
 
 Place = tuple[str | int, ...]
+_KINDS = {"kafka", "files", "mysql"}
 
 
 def parsed(values: Mapping[str, Any], line_of: Callable[[Place], int | None] = lambda _: None) -> PipelineSpec:
     """The pipeline these values describe; ConfigError tells the first thing that is wrong, and where."""
+    found = examined(values, line_of)
+    if isinstance(found, PipelineSpec):
+        return found
+    raise found[0]
+
+
+def examined(
+    values: Mapping[str, Any], line_of: Callable[[Place], int | None] = lambda _: None
+) -> PipelineSpec | list[ConfigError]:
+    """The pipeline, or all that is wrong with its description."""
     try:
         return PipelineSpec.model_validate(values)
     except ValidationError as error:
-        raise _told(error, line_of) from error
+        return [_told(one, line_of) for one in error.errors()]
 
 
-def _told(error: ValidationError, line_of: Callable[[Place], int | None]) -> ConfigError:
-    first = error.errors()[0]
+def _told(one: Any, line_of: Callable[[Place], int | None]) -> ConfigError:
     # The name of the chosen kind of source stands in pydantic's path, but in no file.
-    place = tuple(part for part in first["loc"] if part not in {"kafka", "files"} or len(first["loc"]) == 1)
+    place = tuple(part for part in one["loc"] if part not in _KINDS or len(one["loc"]) == 1)
     where = ".".join(map(str, place))
     line = line_of(place)
-    if first["type"] == "extra_forbidden":
+    if one["type"] == "extra_forbidden":
         near = difflib.get_close_matches(str(place[-1]), _known_names(), 1)
         hint = f"did you mean {near[0]}?" if near else None
         return ConfigError(f"`{place[-1]}` is not known", key=where, line=line, hint=hint)
-    message = str(first["msg"]).removeprefix("Value error, ")
+    message = str(one["msg"]).removeprefix("Value error, ")
     return ConfigError(message, key=where or None, line=line)
 
 

@@ -12,7 +12,7 @@ import yaml
 from penstock.errors import ConfigError
 from penstock.ingest.references import resolve
 from penstock.pipelines.spec.model import PipelineSpec
-from penstock.pipelines.spec.reading import Place, parsed
+from penstock.pipelines.spec.reading import Place, examined
 
 # References to secrets below these keys are looked up where they are used, not here: specs are shown and sent around.
 _KEPT = {("source", "properties"), ("source", "schema-registry"), ("sink", "catalog", "options")}
@@ -27,24 +27,38 @@ def load(path: Path) -> PipelineSpec:
 
 
 def read(text: str, name: str = "pipeline") -> PipelineSpec:
+    found = examine(text, name)
+    if isinstance(found, PipelineSpec):
+        return found
+    raise found[0]
+
+
+def examine(text: str, name: str = "pipeline") -> PipelineSpec | list[ConfigError]:
+    """The pipeline of a file, or all that is wrong with it."""
+    lines: dict[Place, int] = {}
+    try:
+        found = examined(_plain(_composed(text), (), lines), lambda place: _line(lines, place))
+    except ConfigError as error:
+        found = [error]
+    if isinstance(found, list):
+        for problem in found:
+            problem.facts = {"file": name} | problem.facts
+    return found
+
+
+def _composed(text: str) -> yaml.MappingNode:
     try:
         root = yaml.compose(text, yaml.SafeLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise ConfigError(
             f"the file is not YAML: {getattr(error, 'problem', error)}",
-            file=name,
             line=None if mark is None else mark.line + 1,
             hint='quote values that hold ${...}, "like this", inside of { }',
         ) from error
     if not isinstance(root, yaml.MappingNode):
-        raise ConfigError("the file holds no pipeline", file=name, hint="source: and sink: are the two sections needed")
-    lines: dict[Place, int] = {}
-    try:
-        return parsed(_plain(root, (), lines), lambda place: _line(lines, place))
-    except ConfigError as error:
-        error.facts.setdefault("file", name)
-        raise
+        raise ConfigError("the file holds no pipeline", hint="source: and sink: are the two sections needed")
+    return root
 
 
 def _line(lines: dict[Place, int], place: Place) -> int | None:
@@ -63,7 +77,15 @@ def _plain(node: yaml.Node, place: Place, lines: dict[Place, int]) -> Any:
     text = str(node.value)
     if isinstance(node, yaml.ScalarNode) and node.style is None and text in {"", "~", "null"}:
         return None
-    return text if place[:-1] in _KEPT else resolve(text)
+    return text if place[:-1] in _KEPT else _resolved(text, node)
+
+
+def _resolved(text: str, node: yaml.Node) -> str:
+    try:
+        return resolve(text)
+    except ConfigError as error:
+        error.facts["line"] = node.start_mark.line + 1
+        raise
 
 
 def _mapping(node: yaml.MappingNode, place: Place, lines: dict[Place, int]) -> Any:
@@ -77,5 +99,5 @@ def _mapping(node: yaml.MappingNode, place: Place, lines: dict[Place, int]) -> A
         found[name] = _plain(value, (*place, name), lines)
     if list(found) == ["secret"]:  # {secret: path}
         reference = f"${{file:{found['secret']}}}"
-        return reference if place[:-1] in _KEPT else resolve(reference)
+        return reference if place[:-1] in _KEPT else _resolved(reference, node)
     return found

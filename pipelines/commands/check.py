@@ -1,0 +1,87 @@
+"""`penstock check FILE`: all that stands in the way of a pipeline, in one report. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError, PenstockError
+from penstock.pipelines.commands.findings import Finding, exit_code, of_error
+from penstock.pipelines.commands.of_pipeline import file_given
+from penstock.pipelines.commands.printing import answer, wants_json
+from penstock.pipelines.commands.target import JSON
+
+if TYPE_CHECKING:
+    from penstock.pipelines.spec.model import PipelineSpec
+
+_DOES = "Look at the file, the source, the warehouse, the checkpoint and Java; tell all that is wrong. Changes nothing."
+
+
+def command(name: str, words: list[str]) -> int:
+    path, given = file_given(name, (JSON,), words, _DOES)
+    findings = list(checked(path))
+    code = exit_code(findings)
+    if wants_json(given):
+        answer(given, {"ok": code == 0, "findings": [finding.facts() for finding in findings]})
+        return code
+    for finding in findings:
+        print("\n".join(finding.lines()))
+    errors = sum(finding.level == "error" for finding in findings)
+    warnings = sum(finding.level == "warning" for finding in findings)
+    print(f"\n{errors} errors, {warnings} warnings" if errors or warnings else "\nready: penstock run " + str(path))
+    return code
+
+
+def checked(path: Path) -> Iterator[Finding]:
+    """What is wrong with the file is told at once and ends the check: nothing else can be asked then."""
+    from penstock.pipelines.spec.yaml_file import examine
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        yield Finding("file", "error", f"{path} cannot be read: {error.strerror}", "is the path right?", 2)
+        return
+    found = examine(text, str(path))
+    if isinstance(found, list):
+        yield from (of_error("file", error) for error in found)
+        return
+    yield Finding("file", "ok", f"{path} describes pipeline {found.pipeline.name}")
+    for about, check in _checks():
+        try:
+            yield from check(found)
+        except PenstockError as error:
+            yield of_error(about, error)
+
+
+def _checks() -> list[tuple[str, Callable[[PipelineSpec], Iterator[Finding]]]]:
+    from penstock.pipelines.commands.check_places import check_checkpoint, check_java, check_tables, check_warehouse
+    from penstock.pipelines.commands.check_source import check_source
+
+    return [
+        ("options", _options),
+        ("source", check_source),
+        ("warehouse", check_warehouse),
+        ("tables", check_tables),
+        ("checkpoint", check_checkpoint),
+        ("java", check_java),
+    ]
+
+
+def _options(spec: PipelineSpec) -> Iterator[Finding]:
+    """Everything a job is made of, made: expressions, patterns, names of metadata columns."""
+    from penstock.pipelines.run.build import job
+    from penstock.table.schema.known_options import check_known, check_supported
+
+    options = spec.sink.table_options
+    wrong = 0
+    for name, value in options.items():
+        try:
+            check_known([name])
+            check_supported([(name, value)])
+        except ConfigError as error:
+            wrong += 1
+            yield of_error("options", error)
+    job(spec)
+    if not wrong:
+        yield Finding("options", "ok", f"{len(options)} table options, all known")

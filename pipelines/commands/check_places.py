@@ -1,0 +1,98 @@
+"""Checks of where a pipeline writes: warehouse, the tables in it, the checkpoint; and of what it runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from penstock.errors import ConfigError
+from penstock.pipelines.commands.findings import Finding
+from penstock.pipelines.observe.checkpoint import CheckpointFolder
+from penstock.pipelines.observe.state import state_of
+from penstock.pipelines.run.hadoop import checkpoint_needs, checkpoint_url
+from penstock.pipelines.run.java import java_home, java_version
+from penstock.pipelines.run.tables import Warehouse
+from penstock.pipelines.spec.model import PipelineSpec
+from penstock.table.catalog import Catalog
+from penstock.table.storage.open import probe
+
+_SMALL_FILE = 8 << 20
+
+
+def check_warehouse(spec: PipelineSpec) -> Iterator[Finding]:
+    """A file is made, made again (which must fail) and deleted: the one promise that commits rest on."""
+    catalog = spec.sink.catalog
+    opened = Catalog(catalog.warehouse, catalog.options)
+    folder = catalog.warehouse.removeprefix("file://")
+    if "://" not in folder and not Path(folder).exists():
+        above = next(parent for parent in Path(folder).absolute().parents if parent.exists())
+        probe(opened.storage, str(above))
+        yield Finding("warehouse", "ok", f"{folder} will be made; {above} can be written to")
+        return
+    try:
+        probe(opened.storage, opened.root)
+    except OSError as error:
+        yield Finding("warehouse", "error", f"{catalog.warehouse} cannot be written to: {error}", "its rights", 2)
+        return
+    yield Finding("warehouse", "ok", f"{catalog.warehouse} makes a file only where none is; {_tables(opened)}")
+
+
+def _tables(catalog: Catalog) -> str:
+    counts = {database: len(catalog.tables(database)) for database in catalog.databases()}
+    return f"{sum(counts.values())} tables in {len(counts)} databases"
+
+
+def check_tables(spec: PipelineSpec) -> Iterator[Finding]:
+    """Tables that are there already: made by this pipeline, or by somebody else."""
+    catalog = spec.sink.catalog
+    warehouse = Warehouse.of(catalog.warehouse, catalog.options)
+    databases = Catalog(catalog.warehouse, catalog.options).databases()
+    state = state_of(spec.pipeline.name, spec.checkpoint, warehouse, databases)
+    for broken in (table for table in state.tables if table.error):
+        yield Finding(
+            "tables", "error", f"{broken.table}: {broken.error}", "restore the file, or penstock rollback-to", 6
+        )
+    if state.tables and state.progress.done is None and not spec.pipeline.accept_replay:
+        yield Finding(
+            "tables",
+            "error",
+            f"{len(state.tables)} tables were written by this pipeline with another checkpoint",
+            "give the old checkpoint again, or  --resume-from-tables, or  --accept-replay",
+            9,
+        )
+    elif state.tables:
+        yield Finding("tables", "ok", f"{len(state.tables)} tables of this pipeline, batch {state.progress.done}")
+    else:
+        yield Finding("tables", "ok", "none yet: they are made as they are met")
+
+
+def check_checkpoint(spec: PipelineSpec) -> Iterator[Finding]:
+    location = spec.checkpoint
+    needed = checkpoint_needs(checkpoint_url(location))
+    if needed is not None:
+        yield Finding(
+            "checkpoint",
+            "warning",
+            f"{location}: Spark writes it through Hadoop, which needs {needed.package}",
+            needed.fix,
+            2,
+        )
+    folder = CheckpointFolder(location, spec.sink.catalog.options)
+    progress = folder.progress()
+    if folder.exists:
+        folder.probe()
+    done = "new" if progress.planned is None else f"batch {progress.done}"
+    yield Finding("checkpoint", "ok", f"{location}: {done}")
+    if folder.signals().paused:
+        yield Finding(
+            "checkpoint", "warning", "the pipeline is to pause", f"penstock signal {spec.pipeline.name} resume"
+        )
+
+
+def check_java(spec: PipelineSpec) -> Iterator[Finding]:
+    try:
+        home = java_home()
+    except ConfigError as error:
+        yield Finding("java", "error", f"{error.message} ({error.facts.get('looked_at')})", error.hint or "", 2)
+        return
+    yield Finding("java", "ok", f"Java {java_version(home)} at {home}")

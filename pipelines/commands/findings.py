@@ -1,0 +1,40 @@
+"""What a check found: one line for each thing looked at, the fix below what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from penstock.errors import PenstockError
+
+Level = Literal["ok", "warning", "error"]
+_MARKS = {"ok": "ok     ", "warning": "warning", "error": "error  "}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`about` is file, source, warehouse, tables, checkpoint or java; `code` the exit code an error asks for."""
+
+    about: str
+    level: Level
+    message: str
+    fix: str = ""
+    code: int = 0
+
+    def facts(self) -> dict[str, object]:
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        first = f"{_MARKS[self.level]}  {self.about:<10}  {self.message}"
+        return [first, f"{'':21}to repair  {self.fix}"] if self.fix else [first]
+
+
+def of_error(about: str, error: PenstockError) -> Finding:
+    facts = "".join(f"; {name.replace('_', ' ')}: {value}" for name, value in error.facts.items())
+    return Finding(about, "error", f"{error.message}{facts}", error.hint or "", error.exit_code)
+
+
+def exit_code(findings: Iterable[Finding]) -> int:
+    """The least of the errors' codes: a wrong file is told before a source that cannot be reached; 0 without errors."""
+    return min((finding.code for finding in findings if finding.level == "error"), default=0)

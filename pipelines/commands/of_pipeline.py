@@ -1,0 +1,63 @@
+"""Which pipeline a command is about: a file, or a name in a warehouse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError
+from penstock.pipelines.commands.arguments import Given, parse_with_word
+from penstock.pipelines.commands.target import WAREHOUSE, text
+from penstock.pipelines.spec.actions import Flag
+from penstock.pipelines.spec.pairs import pairs
+
+if TYPE_CHECKING:
+    from penstock.pipelines.run.tables import Warehouse
+    from penstock.pipelines.spec.model import PipelineSpec
+
+WHERE = (*WAREHOUSE, Flag("checkpoint", "folder of the checkpoint (<warehouse>/_penstock/<name>)", metavar="PATH"))
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A pipeline that a command line names; `spec` is there where a file was named."""
+
+    name: str
+    checkpoint: str
+    warehouse: Warehouse
+    databases: Sequence[str]
+    spec: PipelineSpec | None = None
+
+
+def file_given(command: str, flags: Sequence[Flag], words: list[str], does: str) -> tuple[Path, Given]:
+    word, given = parse_with_word(command, flags, words, does, "FILE", "the pipeline, as YAML")
+    if word is None:
+        raise ConfigError("which pipeline?", hint=f"penstock {command} pipeline.yaml")
+    return Path(word), given
+
+
+def named(word: str | None, given: Given, command: str) -> Named:
+    from penstock.pipelines.run.tables import Warehouse
+    from penstock.pipelines.spec import yaml_file
+    from penstock.table.catalog import Catalog
+
+    if word is None:
+        raise ConfigError("which pipeline?", hint=f"penstock {command} pipeline.yaml, or NAME --warehouse PATH")
+    checkpoint = text(given, "checkpoint")
+    if word.endswith((".yaml", ".yml")) or Path(word).is_file():
+        spec = yaml_file.load(Path(word))
+        catalog = spec.sink.catalog
+        warehouse = Warehouse.of(catalog.warehouse, catalog.options)
+        databases = Catalog(catalog.warehouse, catalog.options).databases()
+        return Named(spec.pipeline.name, checkpoint or spec.checkpoint, warehouse, databases, spec)
+    options = pairs(given.get("catalog-conf", ()))
+    location = options.pop("warehouse", None) or text(given, "warehouse")
+    if location is None:
+        raise ConfigError(
+            f"there is no file {word}",
+            hint=f"a pipeline's name needs its warehouse: penstock {command} {word} --warehouse PATH",
+        )
+    checkpoint = checkpoint or f"{location.rstrip('/')}/_penstock/{word}"
+    return Named(word, checkpoint, Warehouse.of(location, options), Catalog(location, options).databases())

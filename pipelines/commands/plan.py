@@ -1,0 +1,85 @@
+"""`penstock plan FILE`: the tables a pipeline would make or change. Changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError
+from penstock.pipelines.commands.of_pipeline import file_given
+from penstock.pipelines.commands.printing import answer, print_rows, wants_json
+from penstock.pipelines.commands.target import JSON, number, text, yes
+from penstock.pipelines.spec.actions import Flag
+
+if TYPE_CHECKING:
+    from penstock.pipelines.run.planning import PlannedTable
+
+FLAGS = (
+    Flag("explain", "the reason of each column's type, of this table alone", metavar="TABLE"),
+    Flag("diff", "only what would change against the tables that exist", "bool"),
+    Flag("sample", "how many of the first messages are looked at (1000)", metavar="N"),
+    JSON,
+)
+
+
+def command(name: str, words: list[str]) -> int:
+    path, given = file_given(
+        name, FLAGS, words, "The tables a pipeline would make or change, and why. Changes nothing."
+    )
+    from penstock.pipelines.run.planned_source import tables_planned
+    from penstock.pipelines.spec import yaml_file
+
+    spec = yaml_file.load(path)
+    looked, tables = tables_planned(spec, number(given, "sample") or 1000)
+    if (wanted := text(given, "explain")) is not None:
+        tables = [table for table in tables if wanted in {table.table, *table.sources}]
+        if not tables:
+            raise ConfigError(f"no table {wanted} is planned", hint="penstock plan FILE  without --explain lists them")
+    if yes(given, "diff"):
+        tables = [table for table in tables if table.action != "keep"]
+    if wants_json(given):
+        facts = {"pipeline": spec.pipeline.name, "source": looked, "tables": [asdict(table) for table in tables]}
+        answer(given, facts)
+    else:
+        _tell(looked, tables, explain=wanted is not None, diff=yes(given, "diff"))
+    return 5 if any(table.action == "refuse" for table in tables) else 0
+
+
+def _tell(looked: str, tables: list[PlannedTable], *, explain: bool, diff: bool) -> None:
+    print(looked)
+    if not tables:
+        print("\nnothing would change" if diff else "\nno table: the source has nothing to read yet")
+    for table in tables:
+        sources = f"   from {', '.join(table.sources[:3])}{' and more' if len(table.sources) > 3 else ''}"
+        print(f"\n{table.action} {table.table}{sources if any(table.sources) else ''}")
+        if table.problem is not None:
+            print(f"  {table.problem}")
+            continue
+        if diff and table.action == "alter":
+            for column in table.columns:
+                if column.change:
+                    print(f"  {column.change}")
+            continue
+        if table.action == "keep" and not explain:
+            print("  nothing to do")
+            continue
+        _keys(table)
+        _columns(table)
+
+
+def _keys(table: PlannedTable) -> None:
+    keys = f"primary key {', '.join(table.primary_keys)}" if table.primary_keys else "no primary key: an append table"
+    partitions = f"   partitioned by {', '.join(table.partition_keys)}" if table.partition_keys else ""
+    print(f"  {keys}{partitions}")
+    if table.options:
+        print("  " + "  ".join(f"{name}={value}" for name, value in sorted(table.options.items())))
+
+
+def _columns(table: PlannedTable) -> None:
+    changed = any(column.change for column in table.columns)
+    names = ("column", "type", "source", "why", *(("change",) if changed else ()))
+    rows = [
+        (column.name, column.type, column.source, column.reason, *((column.change,) if changed else ()))
+        for column in table.columns
+    ]
+    print_rows(names, rows, indent="  ")

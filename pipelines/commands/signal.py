@@ -1,0 +1,76 @@
+"""`penstock signal PIPELINE pause|resume|stop|snapshot TABLE...`: files in the checkpoint, obeyed by the driver."""
+
+from __future__ import annotations
+
+import time
+
+from penstock.errors import ConfigError
+from penstock.pipelines.commands.arguments import parse_with_words
+from penstock.pipelines.commands.of_pipeline import WHERE, Named, named
+from penstock.pipelines.commands.printing import answer
+
+_DOES = "Pause, resume or stop a running pipeline after its batch, or have tables copied again (MySQL)."
+_SIGNALS = ("pause", "resume", "stop", "snapshot")
+_SAID = {
+    "pause": "{name} pauses after the batch that runs now; it stays so until  penstock signal {given} resume",
+    "resume": "{name} goes on",
+    "stop": "{name} stops after the batch that runs now, with exit code 0",
+    "snapshot": "{name} copies {tables} again, beside the stream",
+}
+
+
+def command(name: str, words: list[str]) -> int:
+    found, given = parse_with_words(name, WHERE, words, _DOES, "WORD", "pipeline, then pause, resume, stop or snapshot")
+    if len(found) < 2 or found[1] not in _SIGNALS:
+        raise ConfigError(
+            "which signal?", hint="penstock signal pipeline.yaml pause | resume | stop | snapshot TABLE ..."
+        )
+    word, signal, *tables = found
+    if bool(tables) != (signal == "snapshot"):
+        wanted = (
+            "penstock signal PIPELINE snapshot TABLE ..." if signal == "snapshot" else f"{signal} takes no more words"
+        )
+        raise ConfigError("a signal's words do not fit", hint=wanted)
+    pipeline = named(word, given, name)
+    heard = _send(pipeline, signal, tables)
+    facts = {"pipeline": pipeline.name, "signal": signal, "tables": tables, "driver": heard}
+    said = _SAID[signal].format(name=pipeline.name, given=word, tables=", ".join(tables))
+    return answer(
+        given, facts, said if heard in {"running", "paused"} else f"{said} -- once it runs: no driver is there now"
+    )
+
+
+def _send(pipeline: Named, signal: str, tables: list[str]) -> str:
+    """Leave the signal; gives the state of the driver that will find it."""
+    from penstock.pipelines.observe.checkpoint import PAUSED, SNAPSHOT, STOP, CheckpointFolder
+    from penstock.pipelines.observe.state import state_of
+
+    folder = CheckpointFolder(pipeline.checkpoint, dict(pipeline.warehouse.options))
+    state = state_of(pipeline.name, pipeline.checkpoint, pipeline.warehouse, ()).state
+    if state == "new":
+        raise ConfigError(
+            "this pipeline has never run",
+            checkpoint=pipeline.checkpoint,
+            hint="is --checkpoint or --warehouse the right one?",
+        )
+    match signal:
+        case "pause":
+            folder.signal(PAUSED)
+        case "resume":
+            folder.clear_signal(PAUSED)
+        case "stop":
+            if state not in {"running", "paused"}:
+                raise ConfigError("no driver of this pipeline runs", state=state, checkpoint=pipeline.checkpoint)
+            folder.signal(STOP)
+        case "snapshot":
+            _check_copies(pipeline)
+            folder.signal(f"{SNAPSHOT}{time.time_ns() // 1_000_000}.json", tables)
+    return state
+
+
+def _check_copies(pipeline: Named) -> None:
+    if pipeline.spec is not None and str(pipeline.spec.source.type) != "mysql":
+        raise ConfigError(
+            f"a source of type {pipeline.spec.source.type} has no tables to copy",
+            hint="only MySQL's tables are copied again; others start over: a new --checkpoint with --accept-replay",
+        )

@@ -1,0 +1,82 @@
+"""`penstock status PIPELINE`: how it stands, from its checkpoint and its tables."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import PenstockError
+from penstock.pipelines.commands.arguments import Given, parse_with_word
+from penstock.pipelines.commands.of_pipeline import WHERE, Named, named
+from penstock.pipelines.commands.printing import answer, print_rows, wants_json
+from penstock.pipelines.commands.target import text, yes
+from penstock.pipelines.spec.actions import Flag
+from penstock.pipelines.spec.units import seconds
+
+if TYPE_CHECKING:
+    from penstock.pipelines.observe.state import PipelineState
+
+FLAGS = (
+    *WHERE,
+    Flag("watch", "show it again every so often until stopped", "bool"),
+    Flag("every", "time between two looks with --watch (2s)", metavar="TIME"),
+    Flag("offline", "do not ask the source how much it still has", "bool"),
+)
+
+
+def command(name: str, words: list[str]) -> int:
+    word, given = parse_with_word(
+        name, FLAGS, words, "How a pipeline stands; needs no living driver.", "PIPELINE", "its file, or its name"
+    )
+    pipeline = named(word, given, name)
+    while True:
+        _show(pipeline, given)
+        if not yes(given, "watch"):
+            return 0
+        time.sleep(seconds(text(given, "every") or "2s"))
+        if not wants_json(given) and sys.stdout.isatty():
+            print("\033[2J\033[H", end="")
+
+
+def _show(pipeline: Named, given: Given) -> None:
+    from penstock.pipelines.observe.state import position_of, state_of
+    from penstock.pipelines.observe.telling import as_facts, as_lines
+
+    state = state_of(pipeline.name, pipeline.checkpoint, pipeline.warehouse, pipeline.databases)
+    position = position_of(state, pipeline.warehouse)
+    if not yes(given, "offline") and pipeline.spec is not None and position is not None:
+        state = _with_lag(state, pipeline, dict(position))
+    facts = as_facts(state, position)
+    if wants_json(given):
+        answer(given, facts)
+        return
+    head, names, rows, foot = as_lines(state, facts, word_of(pipeline))
+    print("\n".join(head))
+    if rows:
+        print()
+        print_rows(names, rows)
+    if foot:
+        print("\n" + "\n".join(foot))
+    sys.stdout.flush()
+
+
+def word_of(pipeline: Named) -> str:
+    return pipeline.name
+
+
+def _with_lag(state: PipelineState, pipeline: Named, position: dict[str, Any]) -> PipelineState:
+    """What the source still has; where it does not answer, that is a warning."""
+    from dataclasses import replace
+
+    from penstock.pipelines.run.build import source
+
+    assert pipeline.spec is not None
+    try:
+        opened = source(pipeline.spec)
+        try:
+            return replace(state, lag=opened.lag(position))
+        finally:
+            opened.close()
+    except PenstockError as error:
+        return replace(state, warnings=(*state.warnings, f"the source does not answer: {error.message}"))

@@ -1,0 +1,21 @@
+"""The source schemas a plan is made of: of messages a sample, of a server its catalog."""
+
+from __future__ import annotations
+
+from penstock.ingest.ranges import Limit
+from penstock.pipelines.run import build
+from penstock.pipelines.run.planning import PlannedTable, planned
+from penstock.pipelines.run.sampling import sample
+from penstock.pipelines.run.tables import Warehouse
+from penstock.pipelines.spec.model import PipelineSpec
+
+
+def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedTable]]:
+    """What was looked at in words, and the tables that follow from it."""
+    catalog = spec.sink.catalog
+    warehouse = Warehouse.of(catalog.warehouse, catalog.options)
+    shape = build.shape(spec, warehouse)
+    seen = sample(spec, Limit(rows=records))
+    bad = f", {len(seen.bad)} of them cannot be read" if seen.bad else ""
+    looked = f"{spec.source.type}: looked at the first {seen.messages:,} messages{bad}"
+    return looked, planned(shape, seen.schemas, now=warehouse.now_millis())

@@ -1,0 +1,210 @@
+"""init, check, plan, status, signal and schema: what they answer, with which exit code, without Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import ConfigError
+from penstock.pipelines.commands.main import main
+from penstock.pipelines.observe.checkpoint import CheckpointFolder
+from penstock.pipelines.run.hadoop import checkpoint_needs, checkpoint_url
+from penstock.pipelines.spec import yaml_file
+from penstock.pipelines.spec.beginnings import started_at
+from penstock.pipelines.spec.model import KafkaSource
+from tests.here import run
+from tests.shop import Shop, change, insert
+
+# Stores are kept by their warehouse's name, so each test has one of its own.
+FILE = """
+version: 1
+pipeline: {name: shop, until: caught-up}
+source: {type: files, path: in, value.format: canal-json}
+sink:
+  catalog: {warehouse: WAREHOUSE}
+  database: ods
+  table-options: {bucket: "1"}
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    monkeypatch.chdir(tmp_path)
+    shop = Shop(tmp_path)
+    shop.put("1.json", insert("orders", {"id": 1, "name": "a"}), insert("users", {"id": 9}))
+    write(shop)
+    return shop
+
+
+def write(shop: Shop, **replaced: str) -> None:
+    text = FILE.replace("WAREHOUSE", shop.warehouse.location)
+    for old, new in replaced.items():
+        text = text.replace(old, new)
+    Path("shop.yaml").write_text(text)
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    capsys.readouterr()
+    assert main(list(words)) == code
+    return capsys.readouterr().out
+
+
+def answered(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(said(capsys, *words, "--json", code=code))
+    return found
+
+
+def test_init_looks_at_the_messages_and_writes_a_file_that_check_passes(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "canal-json" in said(capsys, "init", "in", "warehouse", "--name", "shop", "--output", "new.yaml")
+    spec = yaml_file.load(Path("new.yaml"))
+    assert (spec.source.type, spec.pipeline.name, spec.sink.database) == ("files", "shop", "ods")
+    assert answered(capsys, "check", "new.yaml")["ok"]
+    assert main(["init", "in", "warehouse", "--output", "new.yaml"]) == 2
+
+
+def test_init_writes_no_password(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "p.yaml"
+    said(capsys, "init", "mysql://cdc:hush@db.internal/shop", "/lake", "--offline", "--output", str(target))
+    assert "hush" not in target.read_text()
+    assert "${MYSQL_PASSWORD}" in target.read_text()
+
+
+def test_check_tells_all_mistakes_of_a_file_with_their_lines(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    write(shop, **{"type: files": "type: files, patern: x", "database: ods": "databse: ods"})
+    out = said(capsys, "check", "shop.yaml", code=2)
+    assert "did you mean pattern?" in out
+    assert "did you mean database?" in out
+    assert "line: 4" in out
+
+
+def test_check_tells_a_wrong_option_and_a_missing_folder_at_once(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(shop, **{"path: in": "path: gone", 'bucket: "1"': "bukket: 1"})
+    facts = answered(capsys, "check", "shop.yaml", code=2)
+    errors = {finding["about"]: finding for finding in facts["findings"] if finding["level"] == "error"}
+    assert set(errors) == {"options", "source"}
+    assert "did you mean bucket?" in errors["options"]["fix"]
+    assert errors["source"]["code"] == 3
+
+
+def test_check_says_a_source_error_alone_with_code_3(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    write(shop, **{"path: in": "path: gone"})
+    said(capsys, "check", "shop.yaml", code=3)
+
+
+def test_check_finds_messages_of_another_format(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    write(shop, **{"canal-json": "maxwell-json"})
+    assert "is value.format right?" in said(capsys, "check", "shop.yaml", code=8)
+
+
+def test_check_changes_nothing(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(str(path) for path in Path().rglob("*"))
+    said(capsys, "check", "shop.yaml")
+    assert sorted(str(path) for path in Path().rglob("*")) == before
+
+
+def test_check_names_the_jar_of_a_checkpoint_on_an_object_store(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    needed = checkpoint_needs(checkpoint_url("s3://lake/cp"))
+    assert needed is not None
+    assert "hadoop-aws" in needed.package
+    assert checkpoint_needs("s3a://lake/cp", "org.apache.hadoop:hadoop-aws:3.5.0") is None
+    assert checkpoint_needs("/plain/folder") is None
+
+
+def test_plan_says_what_would_be_made_and_why(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    tables = answered(capsys, "plan", "shop.yaml")["tables"]
+    assert [(table["table"], table["action"]) for table in tables] == [
+        ("ods.orders", "create"),
+        ("ods.users", "create"),
+    ]
+    out = said(capsys, "plan", "shop.yaml", "--explain", "shop.orders")
+    assert "mysql varchar(20)" in out
+    assert "ods.users" not in out
+
+
+def test_plan_tells_the_difference_to_what_is_there(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    run(yaml_file.load(Path("shop.yaml")))
+    assert "nothing would change" in said(capsys, "plan", "shop.yaml", "--diff")
+    shop.put("2.json", insert("orders", {"id": 2, "name": "b", "q1": 7}))
+    assert "add q1 INT" in said(capsys, "plan", "shop.yaml", "--diff")
+
+
+def test_status_is_told_from_the_tables_alone(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    run(yaml_file.load(Path("shop.yaml")))
+    facts = answered(capsys, "status", "shop", "--warehouse", shop.warehouse.location)
+    (orders, users) = facts["tables"]
+    assert (orders["table"], orders["rows"], orders["snapshot"], orders["batch"]) == ("ods.orders", 1, 1, 0)
+    assert orders["fresh_seconds"] > 0
+    assert (users["table"], facts["driver"], facts["position"]["batch"]) == ("ods.users", None, 1)
+
+
+def test_a_table_is_fresh_where_the_source_has_nothing_more(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    run(yaml_file.load(Path("shop.yaml")))
+    assert answered(capsys, "status", "shop.yaml")["tables"][0]["fresh_seconds"] == 0
+    shop.put("2.json", insert("orders", {"id": 2, "name": "b"}))
+    assert answered(capsys, "status", "shop.yaml")["tables"][0]["fresh_seconds"] > 0
+
+
+def test_a_signal_waits_in_the_checkpoint(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = CheckpointFolder(f"{shop.warehouse.location}/_penstock/shop")
+    assert main(["signal", "shop.yaml", "pause"]) == 2  # it has never run
+    folder.put_status({"state": "stopped"})
+    said(capsys, "signal", "shop.yaml", "pause")
+    assert folder.signals().paused
+    said(capsys, "signal", "shop.yaml", "resume")
+    assert not folder.signals().paused
+    assert main(["signal", "shop.yaml", "stop"]) == 2  # no driver would hear it
+    assert main(["signal", "shop.yaml", "snapshot", "shop.orders"]) == 2  # files have no tables to copy
+
+
+def test_the_schema_of_pipeline_files_names_every_section(capsys: pytest.CaptureFixture[str]) -> None:
+    schema = json.loads(said(capsys, "schema"))
+    assert {"pipeline", "source", "sink", "errors"} <= set(schema["properties"])
+    assert schema["$defs"]["Pipeline"]["properties"]["max-batch"]
+
+
+@pytest.mark.parametrize("verb", ["init", "check", "plan", "run", "status", "signal", "schema"])
+def test_each_verb_has_help_and_takes_json(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([verb, "--help"])
+    assert left.value.code == 0
+    assert "--json" in capsys.readouterr().out
+
+
+def test_an_update_is_planned_as_a_row_of_its_table(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.put("2.json", change("UPDATE", "orders", {"id": 1, "name": "b"}, old=[{"name": "a"}]))
+    run(yaml_file.load(Path("shop.yaml")))
+    assert answered(capsys, "plan", "shop.yaml")["tables"][0]["action"] == "keep"
+
+
+def test_from_names_where_a_new_checkpoint_begins() -> None:
+    kafka = FILE.replace(
+        "{type: files, path: in, value.format: canal-json}",
+        '{type: kafka, topic: "a;b", value.format: json, properties: {bootstrap.servers: "k:9092"}}',
+    )
+    spec = yaml_file.read(kafka)
+    begun = [started_at(spec, place).source for place in ("earliest", "latest", "2026-01-31T12:00:00Z")]
+    assert all(isinstance(one, KafkaSource) and one.topic == ("a", "b") for one in begun)
+    assert [one.startup.mode for one in begun if isinstance(one, KafkaSource)] == [
+        "earliest-offset",
+        "latest-offset",
+        "timestamp",
+    ]
+    with pytest.raises(ConfigError, match="is no place"):
+        started_at(spec, "soon")
+    with pytest.raises(ConfigError, match="always begins with what is there"):
+        started_at(yaml_file.read(FILE), "earliest")
+
+
+def test_from_is_refused_where_the_checkpoint_knows_better(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    offsets = shop.folder / "warehouse/_penstock/shop/offsets"
+    offsets.mkdir(parents=True)
+    (offsets / "0").write_text("v1\n{}\n{}")
+    assert main(["run", "shop.yaml", "--from", "earliest"]) == 2
+    assert "--from is for a new one" in capsys.readouterr().err

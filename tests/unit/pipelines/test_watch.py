@@ -1,0 +1,110 @@
+"""The driver's thread for status and signals, with a run that only notes what it is told."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import SourceError
+from penstock.ingest.ranges import Offsets
+from penstock.pipelines.observe import watch as watching
+from penstock.pipelines.observe.checkpoint import PAUSED, STOP, CheckpointFolder
+from penstock.pipelines.observe.watch import Watch
+from tests.here import run
+from tests.shop import Shop, insert
+
+
+class Noted:
+    def __init__(self) -> None:
+        self.words: list[str] = []
+
+    def stop(self) -> None:
+        self.words.append("stop")
+
+    def pause(self) -> None:
+        self.words.append("pause")
+
+    def resume(self) -> None:
+        self.words.append("resume")
+
+    def lag(self, offsets: Offsets) -> dict[str, int]:
+        return {}
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def watch_of(shop: Shop, noted: Noted, **more: Any) -> Watch:
+    folder = CheckpointFolder(f"{shop.folder}/checkpoint")
+    return Watch("shop", folder, shop.warehouse, noted, noted, 1.0, **more)
+
+
+def until(true: Any) -> None:
+    deadline = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_signals_are_obeyed_and_a_pause_outlives_the_driver(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "POLL_SECONDS", 0.01)
+    noted = Noted()
+    with watch_of(shop, noted) as watch:
+        watch.folder.signal(PAUSED)
+        until(lambda: noted.words == ["pause"])
+    later = Noted()
+    with watch_of(shop, later) as watch:
+        assert later.words == ["pause"]
+        assert watch.facts["state"] == "paused"
+        watch.folder.clear_signal(PAUSED)
+        until(lambda: later.words[-1] == "resume")
+        watch.folder.signal(STOP)
+        until(lambda: later.words[-1] == "stop")
+    assert (watch.folder.status() or {})["state"] == "stopped"
+
+
+def test_a_stop_that_nobody_heard_does_not_stop_the_next_run(shop: Shop) -> None:
+    noted = Noted()
+    CheckpointFolder(f"{shop.folder}/checkpoint").signal(STOP)
+    with watch_of(shop, noted):
+        pass
+    assert noted.words == []
+
+
+def test_batches_are_counted_by_table_and_schema_changes_noted(shop: Shop) -> None:
+    shop.put("1.json", insert("orders", {"id": 1}), insert("users", {"id": 2}))
+    with watch_of(shop, Noted()) as watch:
+        run(shop.spec(), on_batch=watch.on_batch)
+        shop.put("2.json", insert("orders", {"id": 3, "q1": 4}))
+        run(shop.spec(), on_batch=watch.on_batch)
+    facts = watch.folder.status() or {}
+    assert facts["rows"] == 3
+    assert facts["tables"]["ods.orders"]["rows"] == 2
+    assert facts["tables"]["ods.orders"]["note"].startswith("schema 1")
+    assert [one["kind"] for one in facts["recent"]] == ["schema"]
+
+
+def test_how_a_run_failed_is_written_down(shop: Shop) -> None:
+    with pytest.raises(SourceError), watch_of(shop, Noted()) as watch:
+        raise SourceError("the broker is gone")
+    assert (watch.folder.status() or {})["error"] == "SourceError: the broker is gone"
+
+
+def test_an_observer_that_fails_does_not_stop_the_run(shop: Shop) -> None:
+    class Broken:
+        def batch(self, facts: object) -> None:
+            raise OSError("disk full")
+
+        def looked(self, look: object) -> None: ...
+
+        def ended(self, error: object) -> None: ...
+
+    shop.put("1.json", insert("orders", {"id": 1}))
+    with watch_of(shop, Noted(), observers=[Broken()]) as watch:
+        run(shop.spec(), on_batch=watch.on_batch)
+    assert shop.ids("orders") == [1]

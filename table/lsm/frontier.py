@@ -38,10 +38,11 @@ class SortedRun:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Slices of the runs, older first, that hold all rows of their keys."""
+    """Slices of the runs, older first, that hold all rows of their keys. `places` say of which runs they are."""
 
     parts: tuple[pa.Table, ...]
     levels: tuple[int, ...]
+    places: tuple[int, ...]
     repeats: bool = False
 
 
@@ -90,19 +91,24 @@ def steps(
 
 
 def _steps(spec: MergeSpec, runs: Sequence[SortedRun]) -> Iterator[Step]:
-    cursors = [_Cursor(spec, run) for run in runs]
+    cursors = [_Cursor(spec, place, run) for place, run in enumerate(runs)]
     repeats = any(run.repeats for run in runs)
     while live := [cursor for cursor in cursors if cursor.fill()]:
         bound = min(cursor.last() for cursor in live)
-        taken = [(cursor.level, part) for cursor in live if (part := cursor.take(bound)) is not None]
-        yield Step(tuple(part for _, part in taken), tuple(level for level, _ in taken), repeats)
+        taken = [(cursor, part) for cursor in live if (part := cursor.take(bound)) is not None]
+        yield Step(
+            tuple(part for _, part in taken),
+            tuple(cursor.level for cursor, _ in taken),
+            tuple(cursor.place for cursor, _ in taken),
+            repeats,
+        )
 
 
 class _Cursor:
     """A run, and what of its newest batch has not been taken yet."""
 
-    def __init__(self, spec: MergeSpec, run: SortedRun) -> None:
-        self.level = run.level
+    def __init__(self, spec: MergeSpec, place: int, run: SortedRun) -> None:
+        self.place, self.level = place, run.level
         self._spec = spec
         self._batches = iter(run.batches)
         self._batch: pa.RecordBatch | None = None

@@ -1,57 +1,50 @@
 """A deduplicating read that needs no order: each run keeps its own rows, less those that a newer run replaces.
 
-Winners are masks over the runs, so that rows are filtered where they lie; a run that loses nothing is passed on as it
-is (lsm-vectorised 9). That is cheaper than fetching merged rows in key order.
+The columns that decide are read first, and give a mask for each run; then rows are filtered where they lie, run by run
+as a plain read would go through them. That is cheaper than fetching merged rows in key order (lsm-vectorised 9), and
+than holding a batch of all columns of every run at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-import numpy as np
 import pyarrow as pa
 
-from penstock.table.lsm.frontier import SortedRun, steps
-from penstock.table.lsm.merge.groups import concat_parts, group_rows
+from penstock.table.lsm.frontier import MAX_OPEN_RUNS, SortedRun, Step, steps
+from penstock.table.lsm.merge.groups import Flags, concat_parts, kinds_of, newest_rows
 from penstock.table.lsm.merge.spec import KIND, SEQUENCE, Engine, MergeSpec
 
 
-def may_mask(spec: MergeSpec) -> bool:
-    """Whether the newest row of a key is what a read shows of it, untouched."""
-    return spec.engine is Engine.DEDUPLICATE and not spec.lookup and not spec.ignore_delete
+def may_mask(spec: MergeSpec, runs: int) -> bool:
+    """Whether the newest row of a key is what a read shows of it, untouched; more runs would lose their places."""
+    newest_wins = spec.engine is Engine.DEDUPLICATE and not spec.lookup and not spec.ignore_delete
+    return newest_wins and runs <= MAX_OPEN_RUNS
 
 
-def visible_rows(spec: MergeSpec, runs: Sequence[SortedRun]) -> Iterator[pa.Table]:
-    """The rows that a read shows, run by run within each step; no order holds between them."""
-    for step in steps(spec, runs):
-        if len(step.parts) == 1 and not step.repeats:
-            yield from _adds([step.parts[0]])
-            continue
-        slim = [part.select(_deciding(spec, part)) for part in step.parts]
-        groups = group_rows(spec, concat_parts(spec, slim))
-        winners = groups.order[groups.ends - 1]
-        mask = np.zeros(len(groups.order), np.bool_)
-        mask[winners[(groups.kinds[winners] & 1) == 0]] = True
-        start = 0
-        for part in step.parts:
-            mine = mask[start : start + len(part)]
-            start += len(part)
-            if mine.all():
-                yield part
-            elif mine.any():
-                yield part.filter(pa.array(mine))
-
-
-def _deciding(spec: MergeSpec, part: pa.Table) -> list[str]:
+def deciding_columns(spec: MergeSpec) -> frozenset[str]:
     """The columns that say which row wins."""
-    wanted = {SEQUENCE, KIND, *spec.keys, *spec.sequence_fields}
-    return [name for name in part.column_names if name in wanted]
+    return frozenset({SEQUENCE, KIND, *spec.keys, *spec.sequence_fields})
 
 
-def _adds(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    for part in parts:
-        if KIND not in part.column_names:
-            yield part
-            continue
-        shown = (part.column(KIND).to_numpy() & 1) == 0
-        yield part if shown.all() else part.filter(pa.array(shown))
+def shown_rows(spec: MergeSpec, runs: Sequence[SortedRun]) -> list[pa.BooleanArray]:
+    """Which rows of each run, older runs first, a read shows; the runs need their deciding columns only.
+
+    Holds a bit for every row, and a batch of each run.
+    """
+    pieces: list[list[pa.BooleanArray]] = [[] for _ in runs]
+    for step in steps(spec, runs):
+        for place, mask in zip(step.places, _masks(spec, step), strict=True):
+            pieces[place].append(pa.array(mask))
+    return [pa.concat_arrays(found) if found else pa.array([], pa.bool_()) for found in pieces]
+
+
+def _masks(spec: MergeSpec, step: Step) -> Iterator[Flags]:
+    rows = concat_parts(spec, step.parts)
+    mask = newest_rows(spec, rows)
+    if KIND in rows.column_names:
+        mask &= (kinds_of(rows) & 1) == 0
+    start = 0
+    for part in step.parts:
+        yield mask[start : start + len(part)]
+        start += len(part)

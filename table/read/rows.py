@@ -14,9 +14,9 @@ from penstock.table.files.deletion_vectors import decode_vectors
 from penstock.table.files.reading import BATCH_ROWS, FileReader
 from penstock.table.layout import Layout
 from penstock.table.lsm.frontier import SortedRun, merge_runs
-from penstock.table.lsm.masking import may_mask, visible_rows
+from penstock.table.lsm.masking import deciding_columns, may_mask, shown_rows
 from penstock.table.lsm.merge.spec import KIND, MergeSpec, required_columns
-from penstock.table.lsm.runs import Run, sections
+from penstock.table.lsm.runs import Run, Section, sections
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.store import TableStore
 from penstock.table.read.plan import Split, VectorPlace
@@ -46,17 +46,19 @@ class SplitReader:
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         batches = self._raw(split) if split.raw or not self.layout.has_keys else self._merged(split)
+        schema = self.schema
         for batch in batches:
-            out = self._finished(batch)
+            out = self._finished(batch, schema)
             if out.num_rows:
                 yield out
 
     def read_files(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Every row of the files as it stands there, with its kind: what a change read shows."""
         reader = self._reader(split, self._columns(), with_kind=self.layout.has_keys)
+        schema = self.schema
         for file in split.files:
             for batch in reader.read(file):
-                out = self._finished(batch)
+                out = self._finished(batch, schema)
                 if out.num_rows:
                     yield out
 
@@ -103,16 +105,28 @@ class SplitReader:
                 for file in section.data_files:
                     yield from map(_without_retracts, reader.read(file, batch_rows=self.batch_rows))
                 continue
+            if may_mask(spec, len(section.runs)):
+                yield from self._masked(spec, split, section)
+                continue
             plain = self._reader(split, read, with_kind=self.kinds, with_sequence=not section.in_order)
-            size = _MANY_ROWS if len(section.runs) <= _FEW_RUNS else BATCH_ROWS
-            runs = [SortedRun(run.level, _in_turn(reader, plain, run, size)) for run in section.runs]
-            tables = (
-                visible_rows(spec, runs)
-                if may_mask(spec)
-                else merge_runs(spec, runs, drop_deletes=True, ordered=section.in_order)
-            )
-            for table in tables:
+            runs = _sorted_runs(section, reader, plain)
+            for table in merge_runs(spec, runs, drop_deletes=True, ordered=section.in_order):
                 yield from table.to_batches()
+
+    def _masked(self, spec: MergeSpec, split: Split, section: Section) -> Iterator[pa.RecordBatch]:
+        """First the columns that say which rows are shown, then run by run the columns that are wanted."""
+        deciding = deciding_columns(spec)
+        fields = tuple(field for field in self.layout.schema.fields if field.name in deciding)
+        reader = self._reader(split, fields, with_kind=True, with_sequence=not section.in_order)
+        plain = self._reader(split, fields, with_sequence=not section.in_order)
+        wanted = self._reader(split, self._columns() or fields, with_kind=self.kinds)
+        for run, shown in zip(section.runs, shown_rows(spec, _sorted_runs(section, reader, plain)), strict=True):
+            start = 0
+            for batch in _in_turn(wanted, wanted, run, self.batch_rows):
+                mask = shown.slice(start, batch.num_rows)
+                start += batch.num_rows
+                if mask.true_count:
+                    yield batch if mask.true_count == len(mask) else batch.filter(mask)
 
     def _vector(self, file: DataFile, place: VectorPlace | None) -> npt.NDArray[np.int64] | None:
         """Read whole or by its range: an index file holds the vectors of all files of its bucket."""
@@ -129,7 +143,7 @@ class SplitReader:
             batch = batch.filter(self.where)
         return batch.select(self.schema.names)
 
-    def _finished(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _finished(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         if self.where is not None:
             batch = batch.filter(self.where)
         columns = [batch.column(field.name) for field in self.wanted]
@@ -137,7 +151,12 @@ class SplitReader:
             columns.insert(0, _kind_texts(batch))
         if not columns:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([])))
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _sorted_runs(section: Section, with_kind: FileReader, plain: FileReader) -> list[SortedRun]:
+    size = _MANY_ROWS if len(section.runs) <= _FEW_RUNS else BATCH_ROWS
+    return [SortedRun(run.level, _in_turn(with_kind, plain, run, size)) for run in section.runs]
 
 
 def _in_turn(with_kind: FileReader, plain: FileReader, run: Run, batch_rows: int) -> Iterator[pa.RecordBatch]:

@@ -54,9 +54,27 @@ def group_rows(spec: MergeSpec, rows: pa.Table, *, sorted_runs: bool = True) -> 
     keys = sort_keys([rows.column(name) for name in spec.keys], spec.key_types())
     order = stable_order(keys, sorted_runs=sorted_runs)
     starts = group_starts(keys, order)
-    if len(starts) < len(order):
+    if len(starts) < len(order) and _has_sequence(spec, rows):
         order = _in_sequence(spec, rows, order, starts)
     return Groups(rows, kinds_of(rows), order, starts)
+
+
+def newest_rows(spec: MergeSpec, rows: pa.Table) -> Flags:
+    """The last row of each key as `group_rows` orders them, by row: a mask without the groups costs half."""
+    keys = sort_keys([rows.column(name) for name in spec.keys], spec.key_types())
+    order = stable_order(keys, sorted_runs=True)
+    ordered = keys[order]
+    last = np.ones(len(order), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=last[:-1])
+    if _has_sequence(spec, rows) and not last.all():
+        order = _in_sequence(spec, rows, order, group_starts(keys, order))
+    mask = np.empty(len(order), np.bool_)
+    mask[order] = last
+    return mask
+
+
+def _has_sequence(spec: MergeSpec, rows: pa.Table) -> bool:
+    return SEQUENCE in rows.column_names or bool(spec.sequence_fields)
 
 
 def kinds_of(rows: pa.Table) -> Kinds:

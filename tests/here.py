@@ -9,23 +9,16 @@ from __future__ import annotations
 import json
 import pickle
 import uuid
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
 
 from penstock.ingest.ranges import Offsets
 from penstock.pipelines.run import build
+from penstock.pipelines.run.alone import written
 from penstock.pipelines.run.batches import Batches, OnBatch
-from penstock.pipelines.run.blobs import SCHEMA
 from penstock.pipelines.run.job import Job
-from penstock.pipelines.run.reading import Reading, Share
-from penstock.pipelines.run.writing import Writing, Written
+from penstock.pipelines.run.reading import Reading
 from penstock.pipelines.spec.model import PipelineSpec
-
-ORDER = [(name, "ascending") for name in ("table", "partition", "bucket", "range", "position")]
 
 
 @dataclass
@@ -78,20 +71,3 @@ def batches_of(job: Job, log: Log, tasks: int, writers: int, on_batch: OnBatch |
 def one_batch(batches: Batches, number: int, start: Offsets, end: Offsets) -> None:
     reading: Reading = pickle.loads(pickle.dumps(batches.reading))  # as a task has it
     batches.take(number, written(reading, reading.shares(start, end)), lambda shares: written(reading, shares))
-
-
-def written(reading: Reading, shares: Sequence[Share]) -> Written:
-    rows = pa.Table.from_batches([batch for share in shares for batch in reading.read(share)], SCHEMA)
-    return Written.of(pa.Table.from_batches(list(results(reading, rows)), RESULTS))
-
-
-RESULTS = pa.schema([("table", pa.string()), ("body", pa.binary())])
-
-
-def results(reading: Reading, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    writer = rows.column("writer").to_numpy()
-    for number in range(reading.writers):
-        mine = rows.filter(pa.array(writer == number)).sort_by(ORDER)
-        for table, content in Writing(reading.warehouse, reading.writers).results(mine.to_batches()):
-            body: Any = content if isinstance(content, bytes) else pickle.dumps(content)
-            yield pa.record_batch([pa.array([table]), pa.array([body], pa.binary())], schema=RESULTS)

@@ -1,0 +1,153 @@
+"""`penstock dlq PIPELINE list|show|replay|drop`: the records that could not be taken."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import ConfigError
+from penstock.pipelines.commands.arguments import Given, parse_with_words
+from penstock.pipelines.commands.of_pipeline import WHERE, Named, named
+from penstock.pipelines.commands.printing import answer, print_rows, wants_json
+from penstock.pipelines.commands.target import number, text, yes
+from penstock.pipelines.spec.actions import Flag
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from penstock.table.handle import Table
+
+FLAGS = (
+    *WHERE,
+    Flag("table", "the dead-letter table, where no file says it", metavar="DATABASE.TABLE"),
+    Flag("reason", "only letters of this reason, as  list  shows it", metavar="REASON"),
+    Flag("target", "only letters that were for this table", metavar="DATABASE.TABLE"),
+    Flag("position", "only the letter of this place in the source, as  show  says it", metavar="PLACE@OFFSET"),
+    Flag("limit", "how many letters are shown, the newest first (20)", metavar="N"),
+    Flag("dry-run", "with replay and drop: say what would be done", "bool"),
+)
+_DOES = "Look at records that could not be taken, read them again, or throw them away."
+_VERBS = ("list", "show", "replay", "drop")
+_RAW = 200
+
+
+def command(name: str, words: list[str]) -> int:
+    found, given = parse_with_words(name, FLAGS, words, _DOES, "WORD", "pipeline, then list, show, replay or drop")
+    if len(found) != 2 or found[1] not in _VERBS:
+        raise ConfigError("what shall be done?", hint="penstock dlq pipeline.yaml list | show | replay | drop")
+    pipeline = named(found[0], given, name)
+    table = _table(pipeline, given)
+    if table is None:
+        return answer(given, {"pipeline": pipeline.name, "letters": 0}, f"{pipeline.name} has no dead letters")
+    rows = table.scan(where=_where(pipeline, given)).to_arrow()
+    match found[1]:
+        case "list":
+            return _list(pipeline, table, rows, given)
+        case "show":
+            return _show(rows, given)
+        case "drop":
+            return _drop(pipeline, table, rows, given)
+    return _replay(pipeline, table, rows, given)
+
+
+def _table(pipeline: Named, given: Given) -> Table | None:
+    """None where the pipeline has never kept a letter."""
+    from penstock.pipelines.run.dead_letters import DEFAULT_NAME
+    from penstock.pipelines.run.letters import table_of_letters
+    from penstock.table.handle import Table
+    from penstock.table.meta.store import TableMissing
+
+    if (said := text(given, "table")) is not None:
+        return Table(pipeline.warehouse.store(said))
+    names = (
+        [table_of_letters(pipeline.spec)]
+        if pipeline.spec is not None
+        else [f"{database}.{DEFAULT_NAME}" for database in pipeline.databases]
+    )
+    for one in names:
+        try:
+            return Table(pipeline.warehouse.store(one))
+        except TableMissing:
+            continue
+    return None
+
+
+def _where(pipeline: Named, given: Given) -> pc.Expression:
+    import pyarrow.compute as pc
+
+    where = pc.field("pipeline") == pipeline.name
+    for flag, column in (("reason", "error_class"), ("target", "target_table"), ("position", "source_position")):
+        if (wanted := text(given, flag)) is not None:
+            where &= pc.field(column) == wanted
+    return where
+
+
+def _list(pipeline: Named, table: Table, rows: pa.Table, given: Given) -> int:
+    wanted = [("source_position", "count"), ("received_at", "min"), ("received_at", "max"), ("error", "min")]
+    groups = rows.group_by(["target_table", "error_class"]).aggregate(wanted).to_pylist()
+    found = [
+        {
+            "target": one["target_table"],
+            "reason": one["error_class"],
+            "letters": one["source_position_count"],
+            "first": one["received_at_min"],
+            "last": one["received_at_max"],
+            "for_example": one["error_min"],
+        }
+        for one in sorted(groups, key=lambda one: -one["source_position_count"])
+    ]
+    if wants_json(given):
+        facts = {"pipeline": pipeline.name, "table": table.name, "letters": rows.num_rows, "groups": found}
+        return answer(given, facts)
+    print(f"{rows.num_rows} dead letters of {pipeline.name} in {table.name}")
+    if found:
+        print()
+        print_rows(list(found[0]), [list(one.values()) for one in found])
+    return 0
+
+
+def _show(rows: pa.Table, given: Given) -> int:
+    newest = rows.sort_by([("received_at", "descending")]).slice(0, number(given, "limit") or 20).to_pylist()
+    if wants_json(given):
+        return answer(given, {"letters": [one | {"raw_value": _plain(one["raw_value"])} for one in newest]})
+    for one in newest:
+        target = f" for {one['target_table']}" if one["target_table"] else ""
+        again = f", read again {one['attempt']} times" if one["attempt"] else ""
+        print(f"{one['source_position']}{target}  {one['received_at']:%Y-%m-%d %H:%M:%S}{again}")
+        print(f"  {one['error_class']}: {one['error']}")
+        print(f"  {_plain(one['raw_value'])[:_RAW]}")
+    return 0
+
+
+def _plain(value: bytes | None) -> str:
+    return "" if value is None else value.decode("utf-8", "backslashreplace")
+
+
+def _drop(pipeline: Named, table: Table, rows: pa.Table, given: Given) -> int:
+    if not yes(given, "dry-run") and rows.num_rows:
+        table.delete(_where(pipeline, given))
+    facts = {"pipeline": pipeline.name, "dropped": rows.num_rows, "dry_run": yes(given, "dry-run")}
+    return answer(
+        given, facts, f"{rows.num_rows} dead letters {'would be' if yes(given, 'dry-run') else 'are'} dropped"
+    )
+
+
+def _replay(pipeline: Named, table: Table, rows: pa.Table, given: Given) -> int:
+    from penstock.pipelines.run.letters import letters_of, replay, settle
+
+    if pipeline.spec is None:
+        raise ConfigError(
+            "reading letters again needs the pipeline's file",
+            hint=f"penstock dlq pipeline.yaml replay, not {pipeline.name}",
+        )
+    letters = letters_of(rows)
+    latest = table.latest_snapshot
+    if yes(given, "dry-run") or not letters or latest is None:
+        facts: dict[str, Any] = {"pipeline": pipeline.name, "letters": len(letters), "dry_run": True}
+        return answer(given, facts, f"{len(letters)} letters would be read again")
+    done = replay(pipeline.spec, letters, latest)
+    settle(table, letters, done.bad, pipeline.name)
+    good = len(letters) - len(done.bad)
+    facts = {"pipeline": pipeline.name, "replayed": good, "still_bad": len(done.bad), "rows": done.rows}
+    answer(given, facts, f"{good} letters are in the tables now, {len(done.bad)} are bad still")
+    return 8 if done.bad else 0

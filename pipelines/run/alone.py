@@ -1,0 +1,36 @@
+"""One batch in this process, without Spark: for what is small. The same reading, writing and committing as a job's."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from penstock.ingest.ranges import Offsets
+from penstock.pipelines.run.batches import Batches
+from penstock.pipelines.run.blobs import SCHEMA
+from penstock.pipelines.run.reading import Reading, Share
+from penstock.pipelines.run.writing import Writing, Written
+
+ORDER = [(name, "ascending") for name in ("table", "partition", "bucket", "range", "position")]
+RESULTS = pa.schema([("table", pa.string()), ("body", pa.binary())])
+
+
+def take_batch(batches: Batches, number: int, start: Offsets, end: Offsets) -> None:
+    reading = batches.reading
+    batches.take(number, written(reading, reading.shares(start, end)), lambda shares: written(reading, shares))
+
+
+def written(reading: Reading, shares: Sequence[Share]) -> Written:
+    rows = pa.Table.from_batches([batch for share in shares for batch in reading.read(share)], SCHEMA)
+    return Written.of(pa.Table.from_batches(list(_results(reading, rows)), RESULTS))
+
+
+def _results(reading: Reading, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    writer = rows.column("writer").to_numpy()
+    for number in range(reading.writers):
+        mine = rows.filter(pa.array(writer == number)).sort_by(ORDER)
+        for table, content in Writing(reading.warehouse, reading.writers).results(mine.to_batches()):
+            body = content if isinstance(content, bytes) else pickle.dumps(content)
+            yield pa.record_batch([pa.array([table]), pa.array([body], pa.binary())], schema=RESULTS)

@@ -1,0 +1,114 @@
+"""`penstock dlq`: dead letters are told, read again, thrown away."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.pipelines.commands.main import main
+from penstock.pipelines.run.letters import letters_of, replay
+from penstock.pipelines.spec import yaml_file
+from penstock.table.schema.changes import UpdateColumnType, evolve
+from penstock.table.values.types import parse_type
+from tests.here import run
+from tests.shop import Shop, insert
+
+LETTERS = "__penstock_dead_letters"
+FILE = """
+pipeline: {{name: shop, until: caught-up}}
+source: {{type: files, path: {folder}/in, value.format: canal-json}}
+sink: {{catalog: {{warehouse: {folder}/warehouse}}, database: ods, table-options: {{bucket: "1"}}}}
+errors: {{bad-record: dead-letter}}
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    monkeypatch.chdir(tmp_path)
+    shop = Shop(tmp_path)
+    Path("shop.yaml").write_text(FILE.format(folder=tmp_path))
+    shop.put(
+        "1.json", insert("orders", {"id": 1, "q1": 5}), "{nonsense", insert("orders", {"id": 2, "q1": "9000000000"})
+    )
+    run(yaml_file.load(Path("shop.yaml")))
+    return shop
+
+
+def answered(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main(["dlq", *words, "--json"]) == code
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def widened(shop: Shop) -> None:
+    """The repair that makes the second letter fit."""
+    store = shop.table("orders").store
+    evolve(store.schemas, [UpdateColumnType("q1", parse_type("BIGINT"))], has_snapshots=True, now=0)
+
+
+def test_letters_are_counted_by_table_and_reason(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    facts = answered(capsys, "shop.yaml", "list")
+    assert facts["letters"] == 2
+    assert {(one["target"], one["reason"]) for one in facts["groups"]} == {
+        (None, "not-json"),
+        ("ods.orders", "bad-value"),
+    }
+    by_name = answered(capsys, "shop", "list", "--warehouse", f"{shop.folder}/warehouse")
+    assert by_name["letters"] == 2
+
+
+def test_letters_are_shown_with_what_they_hold(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    (one,) = answered(capsys, "shop.yaml", "show", "--reason", "not-json")["letters"]
+    assert (one["raw_value"], one["topic"]) == ("{nonsense", "1.json")
+    assert main(["dlq", "shop.yaml", "show"]) == 0
+    assert "{nonsense" in capsys.readouterr().out
+
+
+def test_letters_that_fit_now_go_into_their_table_and_the_rest_stays(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    widened(shop)
+    assert answered(capsys, "shop.yaml", "replay", "--dry-run")["letters"] == 2
+    facts = answered(capsys, "shop.yaml", "replay", code=8)
+    assert (facts["replayed"], facts["still_bad"], facts["rows"]) == (1, 1, {"ods.orders": 1})
+    assert [row["q1"] for row in shop.rows("orders")] == [5, 9_000_000_000]
+    (left,) = answered(capsys, "shop.yaml", "show")["letters"]
+    assert (left["raw_value"], left["attempt"]) == ("{nonsense", 1)
+
+
+def test_a_replay_that_died_before_it_settled_writes_nothing_twice(shop: Shop) -> None:
+    widened(shop)
+    spec = yaml_file.load(Path("shop.yaml"))
+    table = shop.table(LETTERS)
+    letters, latest = letters_of(table.scan().to_arrow()), table.latest_snapshot
+    assert latest is not None
+    replay(spec, letters, latest)
+    before = shop.snapshots("orders")
+    again = replay(spec, letters, latest)
+    assert (shop.snapshots("orders"), again.bad.keys()) == (before, {letters[0].position})
+
+
+def test_a_replay_leaves_the_pipeline_where_it_was(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    widened(shop)
+    answered(capsys, "shop.yaml", "replay", code=8)
+    shop.put("2.json", insert("orders", {"id": 3, "q1": 1}))
+    run(yaml_file.load(Path("shop.yaml")))
+    assert shop.ids("orders") == [1, 2, 3]
+
+
+def test_dropped_letters_are_gone(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    assert answered(capsys, "shop.yaml", "drop", "--reason", "not-json")["dropped"] == 1
+    assert answered(capsys, "shop.yaml", "list")["letters"] == 1
+    assert answered(capsys, "shop.yaml", "drop", "--dry-run")["dropped"] == 1
+    assert answered(capsys, "shop.yaml", "list")["letters"] == 1
+
+
+def test_a_pipeline_without_letters_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "p.yaml").write_text(FILE.format(folder=tmp_path))
+    assert answered(capsys, str(tmp_path / "p.yaml"), "list")["letters"] == 0
+    assert main(["dlq", str(tmp_path / "p.yaml"), "burn"]) == 2

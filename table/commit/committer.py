@@ -11,10 +11,11 @@ from penstock.table.commit.changes import Changes, append_half, compact_half
 from penstock.table.commit.conflicts import (
     check_bucket_totals,
     check_deletes,
+    check_foreign_keys,
     check_foreign_rows,
     check_levels,
 )
-from penstock.table.layout import Layout
+from penstock.table.layout import BucketMode, Layout
 from penstock.table.meta.entries import Bucket, CommitMessage, FileKind, IndexEntry, ManifestEntry
 from penstock.table.meta.live import added_between, index_entries, live_entries
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
@@ -132,8 +133,10 @@ class Committer:
                 live = live_entries(self.store, latest, partitions=changes.partitions)
                 check_bucket_totals(live, changes.entries, self.store.name)
             if layout.has_keys and latest.id != base:
-                between = added_between(self.store, base, latest)
+                between = list(added_between(self.store, base, latest))
                 check_foreign_rows(between, _starts(messages), self.store.name)
+                if layout.mode is BucketMode.CROSS_PARTITION and any(message.new_files for message in messages):
+                    check_foreign_keys(between, self.store.name)
             return changes
 
         return check

@@ -108,3 +108,20 @@ def check_foreign_rows(
                 file=entry.file.name,
                 hint="let one job write a primary-key bucket, or set write-only on all but one and compact apart",
             )
+
+
+def check_foreign_keys(between: Iterable[tuple[str, int, ManifestEntry]], table: str) -> None:
+    """Where keys move between partitions, rows in any bucket may tell that a key lies elsewhere than our index has it.
+
+    `between` as above, after the snapshot that our index was read at.
+    """
+    for other, snapshot, entry in between:
+        if entry.kind is FileKind.ADD and entry.file.level == 0:
+            raise ForeignWriter(
+                f"{other!r} wrote to a table whose keys this job moves between partitions",
+                table=table,
+                bucket=entry.bucket,
+                snapshot=snapshot,
+                file=entry.file.name,
+                hint="let one job write a table whose primary key does not hold its partition keys",
+            )

@@ -14,7 +14,7 @@ from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.partition_text import DEFAULT_NAME, partition_values
 from penstock.table.write.rows import RowRefused
-from penstock.table.write.state import BucketState
+from penstock.table.write.state import BucketState, TableState
 
 
 class OverwriteWriter(TableWriter):
@@ -45,6 +45,10 @@ class OverwriteWriter(TableWriter):
         after_commit: AfterCommit | None = None,
     ) -> OverwriteWriter:
         return cls(store, cls.schema_with(store, options), user or store.ambient.new_uuid(), partition, after_commit)
+
+    def _known_state(self) -> TableState:
+        # Keys are placed as if the table were empty: deletes in partitions that stay would not fit an overwrite.
+        return TableState(self.store, None)
 
     def _bucket_state(self, partition: bytes, bucket: int) -> BucketState:
         # What is there goes away: numbering starts anew, and the number of buckets may change.

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.errors import CommitConflict, ConfigError
 from penstock.table.commit.committer import Committed, Committer
-from penstock.table.layout import Layout
+from penstock.table.layout import BucketMode, Layout
 from penstock.table.meta.entries import Bucket, CommitMessage
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
@@ -20,6 +20,7 @@ from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.write.assigner import Assigner
 from penstock.table.write.bucket_writer import BucketWriter
+from penstock.table.write.cross_partition import KeyPlacer
 from penstock.table.write.full_compaction import FullCompaction
 from penstock.table.write.opening import BucketFiles
 from penstock.table.write.rows import Kinds, RowRules
@@ -47,7 +48,7 @@ class TableWriter:
         self._budget = self._options.size("write-buffer-size", 256 << 20)
         self._state = TableState(store, store.snapshots.latest())
         self._buckets: dict[Bucket, BucketWriter] = {}
-        self._assigner = Assigner.of(store, self.layout, self._state)
+        self._assigner, self._placer = self._opened_routes()
         self._full_compaction = FullCompaction.of(store, self.layout)
         self._held = 0
 
@@ -84,7 +85,13 @@ class TableWriter:
 
     def write_fitted(self, batch: pa.RecordBatch, kinds: Kinds) -> None:
         """Rows that already have the table's columns and types."""
-        for part in self._routed(batch):
+        if self._placer is not None:
+            placed = self._placer.place(batch, kinds)
+            batch, kinds = placed.rows, placed.kinds
+            parts: Iterable[Slice] = slices(placed.partitions, placed.places, placed.buckets)
+        else:
+            parts = self._routed(batch)
+        for part in parts:
             whole = len(part.rows) == batch.num_rows
             rows = batch if whole else batch.take(pa.array(part.rows))
             self._write_bucket(part.partition, part.bucket, rows, kinds if whole else kinds[part.rows])
@@ -180,7 +187,20 @@ class TableWriter:
         """Later writes stand on the table as it is after the commit."""
         self._buckets.clear()
         self._state = TableState(self.store, done.last or self.store.snapshots.latest())
-        self._assigner = Assigner.of(self.store, self.layout, self._state)
+        self._assigner, self._placer = self._opened_routes()
+
+    def _opened_routes(self) -> tuple[Assigner | None, KeyPlacer | None]:
+        """What finds buckets where the row alone does not tell its own."""
+        match self.layout.mode:
+            case BucketMode.DYNAMIC:
+                return Assigner(self.store, self.layout, self._state), None
+            case BucketMode.CROSS_PARTITION:
+                return None, KeyPlacer.opened(self.store, self.layout, self._known_state())
+        return None, None
+
+    def _known_state(self) -> TableState:
+        """What of the table the rows are to meet."""
+        return self._state
 
     def abort(self) -> None:
         """Delete the files that were not committed."""

@@ -9,20 +9,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.errors import ConfigError
 from penstock.table.files.hash_index import decode_hashes, encode_hashes
-from penstock.table.layout import BucketMode, Layout
+from penstock.table.layout import Layout
 from penstock.table.meta.data_file import EMPTY_ROW
 from penstock.table.meta.entries import HASH_INDEX, CommitMessage, FileKind, IndexEntry
 from penstock.table.meta.store import TableStore
 from penstock.table.route import key_hashes
-from penstock.table.schema.options import Options
+from penstock.table.write.room import Room
 from penstock.table.write.state import TableState
 
 Hashes = npt.NDArray[np.int32]
 Buckets = npt.NDArray[np.int32]
-
-MOST_BUCKETS = 32767
 
 
 @dataclass(slots=True)
@@ -53,31 +50,12 @@ class PartitionIndex:
 
 
 class Assigner:
-    """Gives every row of a table with dynamic buckets its bucket. Of `writers` side by side each opens only buckets of
-    its own number modulo `writers`, so that a bucket never has two.
-    """
+    """Gives every row of a table with dynamic buckets its bucket, as one of `writers` side by side."""
 
     def __init__(self, store: TableStore, layout: Layout, state: TableState, writer: int = 0, writers: int = 1) -> None:
-        options = Options(layout.schema.options)
         self._store, self._layout, self._state = store, layout, state
-        self._target = options.integer("dynamic-bucket.target-row-num", 2_000_000)
-        limit = options.integer("dynamic-bucket.max-buckets", -1)
-        self._most = MOST_BUCKETS if limit < 0 else limit
-        self._writer, self._writers = writer, writers
+        self._room = Room.of(layout.schema, writer, writers)
         self._partitions: dict[bytes, PartitionIndex] = {}
-
-    @classmethod
-    def of(cls, store: TableStore, layout: Layout, state: TableState) -> Assigner | None:
-        """None where the row alone decides its bucket."""
-        match layout.mode:
-            case BucketMode.DYNAMIC:
-                return cls(store, layout, state)
-            case BucketMode.CROSS_PARTITION:
-                raise ConfigError(
-                    "this table moves keys between partitions; its writer is opened by upsert_writer",
-                    table=store.name,
-                )
-        return None
 
     def assign(
         self, batch: pa.RecordBatch, partitions: Sequence[bytes], places: npt.NDArray[np.int64]
@@ -99,24 +77,9 @@ class Assigner:
         buckets = index.lookup(distinct)
         unknown = np.flatnonzero(buckets < 0)
         if len(unknown):
-            buckets[unknown] = self._opened(index, len(unknown))
+            buckets[unknown] = self._room.buckets(index.counts, len(unknown))
             index.add(distinct[unknown], buckets[unknown])
         return buckets[inverse]
-
-    def _opened(self, index: PartitionIndex, rows: int) -> Buckets:
-        """Buckets for so many new hashes: existing ones with room first, then new ones up to the limit."""
-        chosen = np.empty(rows, np.int32)
-        done = 0
-        for bucket in range(self._writer, self._most, self._writers):
-            room = min(rows - done, self._target - index.counts.get(bucket, 0))
-            if room > 0:
-                chosen[done : done + room] = bucket
-                done += room
-            if done == rows:
-                return chosen
-        own = [bucket for bucket in index.counts if bucket % self._writers == self._writer] or [self._writer]
-        chosen[done:] = np.asarray(own, np.int32)[np.arange(rows - done) % len(own)]
-        return chosen
 
     def _index(self, partition: bytes) -> PartitionIndex:
         index = self._partitions.get(partition)

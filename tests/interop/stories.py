@@ -19,10 +19,6 @@ def gap(story: Story) -> str | None:
     options = story.options
     if any(kind == "VARIANT" for _, kind in story.columns):
         return "VARIANT from JSON"
-    if options.get("bucket") == "-1" and not set(story.partition_keys) <= set(
-        story.primary_keys or story.partition_keys
-    ):
-        return "keys that move between partitions"
     if options.get("manifest.format", "avro") != "avro":
         return "manifests in another format than Avro"
     return None

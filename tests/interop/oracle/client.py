@@ -43,7 +43,8 @@ def home() -> Path:
 def environment() -> dict[str, str]:
     spark = importlib.util.find_spec("pyspark")
     found = {"ORACLE_SPARK_JARS": str(Path(spark.origin).parent / "jars")} if spark and spark.origin else {}
-    return {**os.environ, **found}
+    # Java keeps where the keys of cross-partition tables lie in RocksDB.
+    return {**os.environ, "ORACLE_ROCKSDB": "1", **found}
 
 
 def prepare() -> None:

@@ -1,0 +1,210 @@
+"""Sorted arrays of keys and where each lies, in memory or mapped from local disk (lsm-vectorised 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.table.values.fingerprints import Fingerprints, Words
+
+Ints = npt.NDArray[np.int64]
+Stamps = npt.NDArray[np.uint32]
+
+UNKNOWN = -1
+_COLUMNS = (("high", np.uint64), ("low", np.uint64), ("place", np.int64), ("stamp", np.uint32))
+_RECORD = np.dtype([(name, np.dtype(kind)) for name, kind in _COLUMNS])
+# Shards of a large set of keys, by their first bits: each is sorted, or merged, by itself.
+_SHARD_BITS = 6
+_HELD_ROWS = 1 << 20
+
+
+def places_of(partitions: Ints, buckets: npt.NDArray[Any]) -> Ints:
+    """A bucket of a partition as one number; partitions are numbered by the index."""
+    return (partitions << np.int64(16)) | buckets.astype(np.int64)
+
+
+def partition_of(places: Ints) -> Ints:
+    return places >> np.int64(16)
+
+
+def bucket_of(places: Ints) -> Ints:
+    return places & np.int64(0xFFFF)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRun:
+    """Keys in order, none twice, with the place of each and the second it came there. `stamp` 0: it was deleted."""
+
+    high: Words
+    low: Words
+    places: Ints
+    stamps: Stamps
+
+    def __len__(self) -> int:
+        return len(self.high)
+
+    def __getitem__(self, rows: Any) -> KeyRun:
+        return KeyRun(self.high[rows], self.low[rows], self.places[rows], self.stamps[rows])
+
+    @classmethod
+    def of(cls, keys: Fingerprints, places: Ints, second: int) -> KeyRun:
+        """As they come: in no order yet."""
+        return cls(keys.high, keys.low, places, np.full(len(places), second, np.uint32))
+
+    @classmethod
+    def mapped(cls, folder: Path) -> KeyRun:
+        arrays = [_mapped(folder / name, kind) for name, kind in _COLUMNS]
+        return cls(*arrays)
+
+    def find(self, keys: Fingerprints) -> Ints:
+        """The row of each key, -1 where it is not here. Fastest for keys in order."""
+        found = np.full(len(keys.high), -1, np.int64)
+        at = np.searchsorted(self.high, keys.high)
+        left = np.arange(len(keys.high))
+        while len(left):  # once more only where two keys share their upper half
+            left = left[at[left] < len(self.high)]
+            left = left[self.high[at[left]] == keys.high[left]]
+            hit = self.low[at[left]] == keys.low[left]
+            found[left[hit]] = at[left[hit]]
+            left = left[~hit]
+            at[left] += 1
+        return found
+
+    def range(self, shard: int) -> KeyRun:
+        """The keys whose first bits are `shard`: a view."""
+        first, behind = np.uint64(shard << (64 - _SHARD_BITS)), np.uint64((1 << (64 - _SHARD_BITS)) - 1)
+        begin = np.searchsorted(self.high, first)
+        return self[begin : np.searchsorted(self.high, first | behind, side="right")]
+
+
+EMPTY = KeyRun(np.empty(0, np.uint64), np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.uint32))
+
+
+def _mapped(path: Path, kind: Any) -> npt.NDArray[Any]:
+    return np.memmap(path, kind, "r") if path.stat().st_size else np.empty(0, kind)
+
+
+def key_order(keys: Fingerprints | KeyRun) -> tuple[Ints, Ints]:
+    """The rows in key order, those of a key as they lie, and where in it each key starts."""
+    order = np.argsort(keys.high, kind="stable")
+    high, low = keys.high[order], keys.low[order]
+    same = high[1:] == high[:-1]
+    if (same & (low[1:] != low[:-1])).any():  # about never: two keys share their upper half
+        order = np.lexsort((keys.low, keys.high))
+        high, low = keys.high[order], keys.low[order]
+        same = high[1:] == high[:-1]
+    other = ~same | (low[1:] != low[:-1])
+    starts = np.append(np.zeros(min(len(order), 1), np.int64), np.flatnonzero(other) + 1)
+    return order, starts
+
+
+def united(runs: Sequence[KeyRun]) -> KeyRun:
+    """The keys of all runs in order; the last word on a key counts."""
+    together = joined(runs)
+    order, starts = key_order(together)
+    return together[order[np.append(starts[1:], len(order)) - 1]] if len(order) else EMPTY
+
+
+def joined(runs: Sequence[KeyRun]) -> KeyRun:
+    if len(runs) == 1:
+        return runs[0]
+    columns = [(run.high, run.low, run.places, run.stamps) for run in (EMPTY, *runs)]
+    return KeyRun(*(np.concatenate(parts) for parts in zip(*columns, strict=True)))
+
+
+def settled(run: KeyRun) -> KeyRun:
+    """Of rows as several buckets had them, in order of arrival in each: where each key is in the end.
+
+    A key that was deleted in one place came to another: only a place where it was last added holds it.
+    """
+    if (run.stamps > 0).all():
+        return united([run])
+    order = np.lexsort((run.places, run.low, run.high))
+    run = run[order]
+    last = np.ones(len(run), np.bool_)
+    last[:-1] = (run.high[1:] != run.high[:-1]) | (run.low[1:] != run.low[:-1]) | (run.places[1:] != run.places[:-1])
+    return united([run[last & (run.stamps > 0)]])
+
+
+def merged_pieces(runs: Sequence[KeyRun]) -> Iterator[KeyRun]:
+    """All runs as one, piece by piece in key order; memory holds a piece."""
+    if sum(map(len, runs)) <= _HELD_ROWS:
+        yield united(runs)
+        return
+    for shard in range(1 << _SHARD_BITS):
+        yield united([run.range(shard) for run in runs])
+
+
+def write_run(folder: Path, pieces: Iterable[KeyRun]) -> KeyRun:
+    """Pieces in key order into a new folder, and that mapped."""
+    folder.mkdir(parents=True)
+    files = [(folder / name).open("wb") for name, _ in _COLUMNS]
+    try:
+        for piece in pieces:
+            for file, array in zip(files, (piece.high, piece.low, piece.places, piece.stamps), strict=True):
+                np.ascontiguousarray(array).tofile(file)
+    finally:
+        for file in files:
+            file.close()
+    return KeyRun.mapped(folder)
+
+
+def _records(run: KeyRun) -> npt.NDArray[np.void]:
+    rows = np.empty(len(run), _RECORD)
+    arrays = (run.high, run.low, run.places, run.stamps)
+    for (name, _), array in zip(_COLUMNS, arrays, strict=True):
+        rows[name] = array
+    return rows
+
+
+def _columns(rows: npt.NDArray[Any]) -> KeyRun:
+    return KeyRun(*(np.ascontiguousarray(rows[name]) for name, _ in _COLUMNS))
+
+
+class Shards:
+    """Keys as they are read, in any number: what memory should not hold goes to files by its first bits."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._held: list[KeyRun] = []
+        self._rows = 0
+        self._spilled = False
+
+    def add(self, run: KeyRun) -> None:
+        self._held.append(run)
+        self._rows += len(run)
+        if self._rows >= _HELD_ROWS:
+            self._spill()
+
+    def pieces(self) -> Iterator[KeyRun]:
+        """Rows of neighbouring keys at a time, in order of arrival."""
+        if not self._spilled:
+            yield joined(self._held)
+            return
+        self._spill()
+        for shard in range(1 << _SHARD_BITS):
+            path = self._path(shard)
+            if path.exists():
+                yield _columns(np.fromfile(path, _RECORD))
+                path.unlink()
+
+    def _spill(self) -> None:
+        together = joined(self._held)
+        self._held, self._rows, self._spilled = [], 0, True
+        shards = (together.high >> np.uint64(64 - _SHARD_BITS)).astype(np.uint8)
+        order = np.argsort(shards, kind="stable")
+        rows = _records(together[order])
+        ends = np.cumsum(np.bincount(shards, minlength=1 << _SHARD_BITS))
+        for shard, end in enumerate(ends.tolist()):
+            begin = int(ends[shard - 1]) if shard else 0
+            if end > begin:
+                with self._path(shard).open("ab") as file:
+                    rows[begin:end].tofile(file)
+
+    def _path(self, shard: int) -> Path:
+        return self._folder / f"shard-{shard}"

@@ -1,0 +1,216 @@
+"""Keys that move between partitions: what each merge engine makes of it, and that the table alone remembers."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from penstock.table.commit.conflicts import ForeignWriter
+from penstock.table.handle import Table
+from penstock.table.layout import Layout
+from penstock.table.meta.snapshot import CommitKind
+from penstock.table.meta.store import TableStore
+from penstock.table.write.keys import index as key_index
+from penstock.table.write.keys.index import IndexFolder
+from tests.unit.table.tables import content, new_table, rows
+
+COLUMNS = [("id", "STRING NOT NULL"), ("p", "STRING NOT NULL"), ("v", "INT")]
+
+
+@pytest.fixture(autouse=True)
+def keys_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What is kept between commits: of this test alone, as names come from a seed and are those of other tests too."""
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    return key_index.default_folder()
+
+
+def moving_table(folder: Path, **options: str) -> Table:
+    named = {name.replace("_", "-"): value for name, value in options.items()}
+    return new_table(folder, COLUMNS, partitions=("p",), options={"bucket": "-1", **named})
+
+
+def write(table: Table, *values: tuple[str, str, int | None], kinds: list[str] | None = None) -> None:
+    with table.writer() as writer:
+        writer.write(rows(table, *values), kinds)
+        writer.commit()
+
+
+def test_a_row_of_another_partition_deletes_the_old_one(tmp_path: Path) -> None:
+    table = moving_table(tmp_path)
+    write(table, ("1", "a", 1), ("2", "a", 2))
+    write(table, ("1", "b", 3))
+    assert content(table) == [("1", "b", 3), ("2", "a", 2)]
+
+
+def test_a_key_may_move_several_times_in_one_batch_and_come_back(tmp_path: Path) -> None:
+    table = moving_table(tmp_path)
+    write(table, ("1", "a", 1), ("1", "b", 2), ("2", "a", 1), ("1", "c", 3), ("1", "a", 4), ("1", "a", 5))
+    assert content(table) == [("1", "a", 5), ("2", "a", 1)]
+    write(table, ("1", "b", 6), ("1", "a", 7))
+    assert content(table) == [("1", "a", 7), ("2", "a", 1)]
+
+
+def test_a_deleted_key_comes_back_where_it_wants(tmp_path: Path) -> None:
+    table = moving_table(tmp_path)
+    write(table, ("1", "a", 1))
+    write(table, ("1", "a", 1), kinds=["-D"])
+    write(table, ("1", "b", 2))
+    assert content(table) == [("1", "b", 2)]
+
+
+def test_partial_update_stays_in_the_partition_of_the_first_row(tmp_path: Path) -> None:
+    table = moving_table(tmp_path, merge_engine="partial-update")
+    write(table, ("1", "a", 1), ("1", "b", None))
+    write(table, ("1", "c", 5), ("2", "c", 1))
+    assert content(table) == [("1", "a", 5), ("2", "c", 1)]
+
+
+def test_aggregation_adds_up_in_the_partition_of_the_first_row(tmp_path: Path) -> None:
+    table = moving_table(tmp_path, merge_engine="aggregation", **{"fields.v.aggregate-function": "sum"})
+    write(table, ("1", "a", 1), ("1", "b", 2))
+    write(table, ("1", "c", 4))
+    assert content(table) == [("1", "a", 7)]
+
+
+def test_first_row_ignores_a_row_of_another_partition(tmp_path: Path) -> None:
+    table = moving_table(tmp_path, merge_engine="first-row")
+    write(table, ("1", "a", 1), ("1", "b", 2))
+    write(table, ("1", "c", 3), ("2", "c", 4))
+    assert content(table) == [("1", "a", 1), ("2", "c", 4)]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"changelog_producer": "lookup"}, {"deletion-vectors.enabled": "true"}], ids=str
+)
+@pytest.mark.parametrize("lost", [False, True], ids=["index kept", "index lost"])
+def test_a_random_history_ends_as_in_a_dict(
+    tmp_path: Path, keys_folder: Path, options: Mapping[str, str], lost: bool
+) -> None:
+    """Whether the index is brought forward or made anew: it says the same."""
+    random, model = Random(5), dict[str, tuple[str, int]]()
+    table = moving_table(tmp_path, **{"dynamic-bucket.target-row-num": "7", **options})
+    for number in range(12):
+        values, kinds = [], []
+        for place in range(random.randrange(1, 30)):
+            key, partition = str(random.randrange(40)), random.choice("abcd")
+            if random.random() < 0.2 and key in model:
+                kind, partition = "-D", model.pop(key)[0]
+            else:
+                kind, model[key] = "+I", (partition, number * 100 + place)
+            values.append((key, partition, number * 100 + place))
+            kinds.append(kind)
+        write(table, *values, kinds=kinds)
+        if lost:
+            shutil.rmtree(keys_folder, ignore_errors=True)
+        assert content(table) == sorted(((key, *row) for key, row in model.items()), key=repr)
+    assert max(len(group) for group in buckets(table).values()) > 1
+
+
+def buckets(table: Table) -> dict[bytes, set[int]]:
+    found: dict[bytes, set[int]] = {}
+    for split in table.scan().plan().splits:
+        found.setdefault(split.partition, set()).add(split.bucket)
+    return found
+
+
+def test_a_writer_goes_on_over_many_commits(tmp_path: Path) -> None:
+    table = moving_table(tmp_path)
+    with table.writer(commit_user="etl") as writer:
+        for number in range(25):
+            writer.write(rows(table, (str(number % 3), "abc"[number % 2], number), (f"n{number}", "a", 0)))
+            writer.commit(identifier=number)
+    assert content(table)[:3] == [("0", "a", 24), ("1", "a", 22), ("2", "b", 23)]
+    assert len(content(table)) == 28
+
+
+def test_an_overwritten_partition_gives_up_its_keys(tmp_path: Path) -> None:
+    table = moving_table(tmp_path)
+    write(table, ("1", "a", 1), ("2", "b", 2), ("3", "b", 3))
+    with table.overwrite(partition={"p": "b"}) as writer:
+        writer.write(rows(table, ("3", "b", 30)))
+        writer.commit()
+    before = len(table.snapshots)
+    write(table, ("2", "c", 20), ("3", "c", 31), ("1", "c", 10))
+    assert content(table) == [("1", "c", 10), ("2", "c", 20), ("3", "c", 31)]
+    [added] = table.snapshots[before:]
+    # 1 and 3 leave a delete behind; of 2 nothing is known any more.
+    assert (added.commit_kind, added.delta_record_count) == (CommitKind.APPEND, 5)
+
+
+def test_a_dropped_partition_is_not_opened_again_by_deletes(tmp_path: Path) -> None:
+    table = moving_table(tmp_path)
+    write(table, ("1", "a", 1), ("2", "b", 2))
+    table.drop_partitions([{"p": "b"}])
+    write(table, ("2", "a", 3))
+    assert content(table) == [("1", "a", 1), ("2", "a", 3)]
+    assert list(buckets(table)) == [table.scan().plan().splits[0].partition]
+
+
+def test_the_index_comes_forward_without_reading_the_table_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = moving_table(tmp_path)
+    write(table, *((str(number), "a", number) for number in range(100)))
+    write(table, ("1", "b", 0))
+    monkeypatch.setattr(key_index._Advance, "bootstrapped", None)
+    write(table, ("2", "b", 0))
+    table.compact()
+    write(table, ("1", "c", 0), ("2", "c", 0))
+    assert content(table)[:3] == [("0", "a", 0), ("1", "c", 0), ("10", "a", 10)]
+    assert len(content(table)) == 100
+
+
+def test_after_a_rollback_the_index_is_made_anew(tmp_path: Path) -> None:
+    table = moving_table(tmp_path)
+    write(table, ("1", "a", 1))
+    write(table, ("1", "b", 2))
+    write(table, ("1", "c", 3))
+    table.rollback_to(1)
+    write(table, ("1", "d", 4))
+    assert content(table) == [("1", "d", 4)]
+
+
+def test_two_writers_at_once_are_one_too_many(tmp_path: Path) -> None:
+    """The other's row of key 1 lies in a bucket that ours never touches."""
+    table = moving_table(tmp_path)
+    write(table, ("1", "a", 1))
+    with table.writer() as slow:
+        slow.write(rows(table, ("2", "c", 3)))
+        write(table, ("1", "b", 2))
+        with pytest.raises(ForeignWriter, match="keys this job moves"):
+            slow.commit()
+    assert content(table) == [("1", "b", 2)]
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["index kept", "index lost"])
+def test_keys_are_forgotten_after_the_ttl_of_the_index(tmp_path: Path, keys_folder: Path, lost: bool) -> None:
+    clock = [1_700_000_000_000]
+    made = moving_table(tmp_path, **{"cross-partition-upsert.index-ttl": "1 h"})
+    ambient = replace(made.store.ambient, now_millis=lambda: clock[0])
+    table = Table(TableStore.open(made.store.storage, made.path, ambient=ambient))
+    write(table, ("1", "a", 1))
+    clock[0] += 2 * 3_600_000
+    write(table, ("2", "c", 1))
+    if lost:
+        shutil.rmtree(keys_folder, ignore_errors=True)
+    write(table, ("1", "b", 2), ("2", "b", 2))
+    # What Paimon's documentation warns of: a key that is not known any more leaves its old row behind.
+    assert content(table) == [("1", "a", 1), ("1", "b", 2), ("2", "b", 2)]
+
+
+def test_half_a_run_of_a_process_that_died_is_swept(tmp_path: Path) -> None:
+    table = moving_table(tmp_path)
+    write(table, ("1", "a", 1))
+    folder = IndexFolder(table.store, Layout.of(table.definition))
+    folder.at(table.latest_snapshot)
+    (folder.folder / "0123").mkdir()
+    (folder.folder / "index.json").write_text("{ half")
+    assert len(folder.at(table.latest_snapshot)) == 1
+    assert not (folder.folder / "0123").exists()

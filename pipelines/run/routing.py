@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from penstock.pipelines.run.tables import Version, Warehouse, state_at
 from penstock.table.layout import BucketMode
+from penstock.table.meta.paths import POSTPONE_BUCKET
 from penstock.table.route import key_hashes, partitions_of, route, slices
 from penstock.table.write.assigner import Assigner
 
@@ -37,6 +38,7 @@ class Router:
         self._salt = zlib.crc32(table.encode())
         self._writers = writers
         self._known: Assigner | None = None
+        self._table = table
         if self.layout.mode is BucketMode.DYNAMIC:
             store = warehouse.store(table)
             self._known = Assigner(store, self.layout, state_at(store, version))
@@ -45,6 +47,9 @@ class Router:
         """`shuffle` spreads rows that any writer may take."""
         if self._known is not None:
             yield from self._dynamic(batch, self._known)
+            return
+        if self.layout.mode in {BucketMode.CROSS_PARTITION, BucketMode.POSTPONE}:
+            yield from self._by_key(batch)
             return
         for part in route(self.layout, batch):
             writer = self._writer(part.partition, part.bucket, shuffle)
@@ -56,6 +61,20 @@ class Router:
         if self.layout.mode is BucketMode.UNAWARE:  # no key, no order to keep
             salt += shuffle
         return (salt + bucket) % self._writers
+
+    def _by_key(self, batch: pa.RecordBatch) -> Iterator[Part]:
+        """All rows of a key to one task, whatever their partitions: postponed rows keep their order in its files, and
+        where keys move the next step finds the places.
+        """
+        if self.layout.mode is BucketMode.CROSS_PARTITION:
+            partitions, places = [b""], np.zeros(batch.num_rows, np.int64)
+        else:
+            partitions, places = partitions_of(self.layout, batch)
+        hashes = key_hashes(self.layout, batch, self.layout.schema.trimmed_primary_keys)
+        writers = np.mod(hashes.astype(np.int64) + self._salt, self._writers).astype(np.int32)
+        bucket = UNASSIGNED if self.layout.mode is BucketMode.CROSS_PARTITION else POSTPONE_BUCKET
+        for part in slices(partitions, places, writers):
+            yield Part(part.partition, bucket, part.bucket, part.rows)
 
     def _dynamic(self, batch: pa.RecordBatch, known: Assigner) -> Iterator[Part]:
         """A key with a bucket goes to that bucket's writer, a new one to the writer its hash names."""
@@ -72,7 +91,13 @@ class Router:
             if part.bucket < 0:
                 yield Part(part.partition, UNASSIGNED, -1 - part.bucket, part.rows)
             else:
-                yield Part(part.partition, part.bucket, (self._salt + part.bucket) % self._writers, part.rows)
+                writer = bucket_writer(self._table, part.bucket, self._writers)
+                yield Part(part.partition, part.bucket, writer, part.rows)
+
+
+def bucket_writer(table: str, bucket: int, writers: int) -> int:
+    """The task that writes a dynamic bucket."""
+    return (zlib.crc32(table.encode()) + bucket) % writers
 
 
 def own_number(table: str, writer: int, writers: int) -> int:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from penstock.ingest.carried import carrying
 from penstock.pipelines.run import blobs
 from penstock.pipelines.run.batches import Batches
+from penstock.pipelines.run.placing import moves_keys, place_task
 from penstock.pipelines.run.reading import Share
 from penstock.pipelines.run.writing import COLUMNS, Written, write_task
 
@@ -48,12 +49,16 @@ class Sink:
     def _written(self, batch: DataFrame) -> Written:
         """The one action: a second one would read and decode everything again."""
         reading = self.batches.reading
-        rows = (
-            batch.repartitionById(reading.writers, "writer")
-            .sortWithinPartitions("table", "partition", "bucket", "range", "position")
-            .mapInArrow(write_task(reading.warehouse, reading.writers), COLUMNS)
-        )
+        if moves_keys(reading.warehouse, self.batches.targets.schemas):
+            batch = self._shuffled(batch).mapInArrow(place_task(reading.warehouse, reading.writers), blobs.COLUMNS)
+        rows = self._shuffled(batch).mapInArrow(write_task(reading.warehouse, reading.writers), COLUMNS)
         return Written.of(rows.toArrow())
+
+    def _shuffled(self, batch: DataFrame) -> DataFrame:
+        """Every row to its writer, a bucket's rows side by side in the order of the source."""
+        return batch.repartitionById(self.batches.reading.writers, "writer").sortWithinPartitions(
+            "table", "partition", "bucket", "range", "position"
+        )
 
     def _rows(self, session: SparkSession, shares: Sequence[Share]) -> DataFrame:
         """A batch read of shares: works inside foreachBatch, and takes what it reads from its own closure."""

@@ -140,11 +140,11 @@ def known_schemas(folder: str) -> Schemas:
 
 
 def versions_now(warehouse: Warehouse, schemas: Schemas) -> Versions:
-    """The versions a batch or a replay stands on. Only dynamic buckets need one snapshot for all tasks: a key that two
-    tasks looked up in two snapshots could get two homes."""
+    """The versions a batch or a replay stands on. Only where keys are looked up all tasks need one snapshot: a key that
+    two tasks looked up in two snapshots could get two homes."""
 
     def version(table: str, schema: int) -> Version:
-        if warehouse.layout(table, schema).mode is not BucketMode.DYNAMIC:
+        if warehouse.layout(table, schema).mode not in {BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION}:
             return Version(schema)
         return Version(schema, warehouse.store(table).snapshots.latest_id() or 0)
 

@@ -48,6 +48,21 @@ def test_a_day_of_the_shop_with_new_tables_drift_and_dynamic_buckets(shop: Shop,
     assert shop.files("orders") == {file.name for file in shop.live("orders")}
 
 
+def test_keys_move_between_partitions_and_other_tables_pass_the_step_that_places_them(
+    shop: Shop, spark: SparkSession
+) -> None:
+    sink = {"partition-keys": ["q1"], "primary-keys": ["id"], "table-options": {"bucket": "-1"}}
+    for day in range(2):
+        for part in range(5):  # more files than tasks
+            moved = [{"id": key, "name": f"{day}{part}", "q1": (key + part + day) % 3} for key in range(part, 8)]
+            shop.put(f"{day}{part}.json", insert("orders", *moved), insert("users", {"id": part, "q1": day}))
+        run(spark, shop.spec(sink=sink))
+    expected = [(key, f"1{min(key, 4)}", (key + min(key, 4) + 1) % 3) for key in range(8)]
+    assert [tuple(row.values()) for row in shop.rows("orders")] == expected
+    assert [(row["id"], row["q1"]) for row in shop.rows("users")] == [(key, 1) for key in range(5)]
+    assert shop.table("orders").bucket_mode == "KEY_DYNAMIC"
+
+
 def test_an_error_of_a_task_ends_the_job_as_what_it_was(shop: Shop, spark: SparkSession) -> None:
     shop.put("1.json", insert("orders", {"id": 1}), "{nonsense")
     with pytest.raises(DecodeError) as caught:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -102,6 +103,33 @@ def test_dynamic_buckets_keep_a_key_in_one_bucket_over_batches_and_writers(shop:
     assert [row["id"] for row in rows] == list(range(40))
     assert {row["name"] for row in rows if row["id"] < 10} == {"v0"}
     assert {row["name"] for row in rows if row["id"] >= 20} == {"v2"}
+    assert len(shop.buckets("orders")) >= 8
+
+
+def test_keys_move_between_partitions_over_batches_tasks_and_writers(shop: Shop) -> None:
+    """The rows of a key come from several files, hence tasks; where it lies, only the table knows."""
+    sink = {
+        "partition-keys": ["q1"],
+        "primary-keys": ["id"],
+        "table-options": {"bucket": "-1", "dynamic-bucket.target-row-num": "3"},
+    }
+    model: dict[int, tuple[str, int]] = {}
+    random = Random(3)
+    for number, writers in enumerate([2, 3, 2]):
+        for part in range(3):
+            changes = []
+            for place in range(12):
+                key = random.randrange(25)
+                model[key] = (f"v{number}.{part}.{place}", random.randrange(4))
+                changes.append({"id": key, "name": model[key][0], "q1": model[key][1]})
+            shop.put(
+                f"{number}.{part}.json",
+                *(insert("orders", one) for one in changes),
+                insert("users", {"id": key, "q1": 1}),
+            )
+        run(shop.spec(sink=sink), writers=writers)
+        assert {row["id"]: (row["name"], row["q1"]) for row in shop.rows("orders")} == model
+    assert shop.table("orders").bucket_mode == "KEY_DYNAMIC"
     assert len(shop.buckets("orders")) >= 8
 
 

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.table.commit.committer import Committer
-from penstock.table.commit.compacting import compact_table
+from penstock.table.commit.compacting import compact_table, sort_table
 from penstock.table.commit.deleting import delete_rows
 from penstock.table.commit.overwriting import OverwriteWriter, drop_partitions
 from penstock.table.commit.rescaling import rescale
+from penstock.table.commit.selection import Selection
 from penstock.table.commit.table_writer import TableWriter
 from penstock.table.layout import Layout
 from penstock.table.maintain.branches import create_branch, delete_branch, fast_forward
@@ -190,8 +191,35 @@ class Table:
     ) -> OverwriteWriter:
         return OverwriteWriter.open_on(self._store, partition, commit_user, options, after_commit(self._store))
 
-    def compact(self, full: bool = True, partitions: Sequence[Mapping[str, object]] | None = None) -> list[Snapshot]:
-        return compact_table(self._store, full=full, partitions=partitions)
+    def compact(
+        self,
+        full: bool = True,
+        partitions: Sequence[Mapping[str, object]] | None = None,
+        *,
+        only: Selection | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> list[Snapshot]:
+        """Compact everything, or what is due; `only` chooses more finely than by partitions. Then looks after the table
+        as a writer does, also where writers leave it to compaction (`write-only`).
+        """
+        made = compact_table(self._store, full=full, partitions=partitions, only=only, options=options)
+        return self._looked_after(made)
+
+    def sort(
+        self,
+        columns: Sequence[str],
+        strategy: str = "order",
+        *,
+        only: Selection | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> list[Snapshot]:
+        """Write an append table's rows anew in order: `order`, `zorder` or `hilbert`; see `sort_table`."""
+        return self._looked_after(sort_table(self._store, strategy, columns, only=only, options=options))
+
+    def _looked_after(self, made: list[Snapshot]) -> list[Snapshot]:
+        if made:
+            keep_up(self._store, Upkeep(partitions_checked=self._store.ambient.now_millis()), write_only=False)
+        return made
 
     def truncate(self) -> None:
         with self.overwrite(partition={}) as writer:

@@ -3,24 +3,50 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given, parse
 from penstock.pipelines.commands.printing import answer
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
-from penstock.pipelines.commands.target import ON_TABLE, PARTITION, WAREHOUSE, catalog_of, partitions, table_of, text
+from penstock.pipelines.commands.target import (
+    ON_TABLE,
+    PARTITION,
+    WAREHOUSE,
+    catalog_of,
+    millis,
+    partitions,
+    table_of,
+    text,
+)
 from penstock.pipelines.spec.actions import Flag
+from penstock.pipelines.spec.pairs import pairs
 
-_STRATEGY = Flag("compact-strategy", "full: everything; minor: what is due (full)", metavar="full|minor")
+if TYPE_CHECKING:
+    from penstock.table.commit.selection import Selection
+
+_SHARED = (
+    Flag("compact-strategy", "full: everything; minor: what is due (full)", metavar="full|minor"),
+    Flag("partition-idle-time", "only partitions to which no rows came for that long: 1 h", metavar="TIME"),
+    Flag("table-conf", "option that stands for the table's, in this job; repeat", "pairs", "K=V"),
+)
 _FLAGS = {
-    "compact": (*ON_TABLE, PARTITION, _STRATEGY),
+    "compact": (
+        *ON_TABLE,
+        PARTITION,
+        Flag("where", "which partitions, an SQL condition over their columns", metavar="SQL"),
+        Flag("buckets", "which buckets: 0-9,20 (all)", metavar="LIST"),
+        Flag("order-strategy", "write an append table's rows anew in order", metavar="order|zorder|hilbert"),
+        Flag("order-by", "by which columns", metavar="A,B"),
+        *_SHARED,
+    ),
     "compact-database": (
         *WAREHOUSE,
         Flag("including-databases", "databases, a regular expression (.*)", metavar="REGEX"),
         Flag("including-tables", "tables as db.table, a regular expression (.*)", metavar="REGEX"),
         Flag("excluding-tables", "tables to leave out; wins", metavar="REGEX"),
         Flag("mode", "divided or combined; both work the same here", metavar="MODE"),
-        _STRATEGY,
+        *_SHARED,
     ),
 }
 
@@ -31,21 +57,53 @@ def command(name: str, words: list[str]) -> int:
 
 
 def _compact(given: Given) -> int:
-    snapshots = table_of(given).compact(full=_full(given), partitions=partitions(given) or None)
-    made = [snapshot.id for snapshot in snapshots]
+    if "order-strategy" in given or "order-by" in given:
+        return _sort(given)
+    table = table_of(given)
+    made = [snapshot.id for snapshot in table.compact(_full(given), only=_selection(given), options=_options(given))]
     return answer(given, {"snapshots": made}, f"compacted as snapshot {made[-1]}" if made else "nothing to compact")
+
+
+def _sort(given: Given) -> int:
+    if "partition-idle-time" in given or _full(given) is False:
+        raise ConfigError("sort compaction does not support 'partition-idle-time' or a minor strategy")
+    columns = [name.strip() for name in (text(given, "order-by") or "").split(",") if name.strip()]
+    strategy = text(given, "order-strategy") or "order"
+    snapshots = table_of(given).sort(columns, strategy, only=_selection(given), options=_options(given))
+    made = [snapshot.id for snapshot in snapshots]
+    return answer(given, {"snapshots": made}, f"sorted as snapshot {made[-1]}" if made else "nothing to sort")
+
+
+def _selection(given: Given) -> Selection:
+    from penstock.table.commit.selection import Selection, parse_buckets
+
+    buckets = text(given, "buckets")
+    if "where" in given and "partition" in given:
+        raise ConfigError("partition and where cannot be used together", hint="say it all in --where")
+    return Selection(
+        partitions(given) or None,
+        text(given, "where"),
+        millis(given, "partition-idle-time"),
+        None if buckets is None else parse_buckets(buckets),
+    )
+
+
+def _options(given: Given) -> dict[str, str]:
+    return pairs(given.get("table-conf", ()))
 
 
 def _compact_database(given: Given) -> int:
     """One table after the other; each commits by itself, so what is done stays done when a later one fails."""
     catalog = catalog_of(given)
     databases, wanted = text(given, "including-databases") or ".*", text(given, "including-tables") or ".*"
-    spared = text(given, "excluding-tables")
+    spared, mode = text(given, "excluding-tables"), text(given, "mode") or "divided"
+    if mode not in {"divided", "combined"}:
+        raise ConfigError(f"--mode cannot be {mode!r}", hint="divided or combined")
     done = {}
     for database in (name for name in catalog.databases() if re.fullmatch(databases, name)):
         for name in (f"{database}.{table}" for table in catalog.tables(database)):
             if re.fullmatch(wanted, name) and not (spared and re.fullmatch(spared, name)):
-                snapshots = catalog.table(name).compact(full=_full(given))
+                snapshots = catalog.table(name).compact(_full(given), only=_selection(given), options=_options(given))
                 done[name] = [snapshot.id for snapshot in snapshots]
     said = "\n".join(f"{name}  {f'snapshot {made[-1]}' if made else 'nothing to do'}" for name, made in done.items())
     return answer(given, {"tables": done}, said or "no table matches")

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from penstock.errors import CommitConflict
+from penstock.errors import CommitConflict, ConfigError
 from penstock.table.commit.committer import Committer
-from penstock.table.commit.overwriting import PartitionSpec
+from penstock.table.commit.selection import Selection
 from penstock.table.layout import BucketMode, Layout
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.write.compacting import BucketCompactor
+from penstock.table.write.compacting import BucketCompactor, Rewritten
 from penstock.table.write.opening import BucketFiles
+from penstock.table.write.row_order import RowOrder
 from penstock.table.write.state import TableState
 
 _TRIES = 3
+
+Compaction = Callable[[BucketCompactor], Rewritten]
 
 
 def compact_table(
@@ -25,16 +29,54 @@ def compact_table(
     full: bool = True,
     partitions: Sequence[Mapping[str, object]] | None = None,
     user: str | None = None,
+    only: Selection | None = None,
+    options: Mapping[str, str] | None = None,
 ) -> list[Snapshot]:
     """Compact what is due, or with `full` everything, also in tables whose writers leave it to others (write-only).
 
-    A compaction that met another is done again on the new state; after three times CommitConflict says so. Dies
-    half way: the files made so far are orphans. Memory holds one bucket's runs at a time.
+    `options` stand for the table's of these names. A compaction that met another is done again on the new state; after
+    three times CommitConflict says so. Dies half way: the files made so far are orphans. Memory holds one bucket's runs
+    at a time.
     """
+    chosen = only or Selection(partitions)
+    return _committed(store, chosen, options or {}, user, lambda bucket: bucket.due((), full=full))
+
+
+def sort_table(
+    store: TableStore,
+    strategy: str,
+    columns: Sequence[str],
+    *,
+    user: str | None = None,
+    only: Selection | None = None,
+    options: Mapping[str, str] | None = None,
+) -> list[Snapshot]:
+    """Write the rows of partitions anew in order: by the columns one after the other (`order`), or by all of them at
+    once along a curve (`zorder`, `hilbert`). Each file is a range of the order, so scans leave most of them out.
+
+    Of append tables without buckets. One COMPACT snapshot: rows that come meanwhile stay beside, and a rewrite or
+    delete that meets this one wins; done again up to three times. Memory is bounded by `write-buffer-size`, the rest
+    is sorted on local disk.
+    """
+    layout = Layout.of(store.schema())
+    if layout.mode is not BucketMode.UNAWARE:
+        raise ConfigError(
+            "Sort Compact only supports bucket=-1 yet.",
+            table=store.name,
+            bucket_mode=str(layout.mode),
+            hint="rows of a keyed table stand in the order of their keys; bucketed rows in that of their arrival",
+        )
+    order = RowOrder.of(layout.schema, strategy, columns)
+    return _committed(store, only or Selection(), options or {}, user, lambda bucket: bucket.ordered(order))
+
+
+def _committed(
+    store: TableStore, only: Selection, options: Mapping[str, str], user: str | None, compaction: Compaction
+) -> list[Snapshot]:
     committer = Committer(store, user or store.ambient.new_uuid())
     lost: CommitConflict | None = None
     for _ in range(_TRIES):
-        messages = list(_messages(store, full, partitions))
+        messages = list(_messages(store, only, options, compaction))
         if not messages:
             return []
         done = committer.commit(messages, BATCH_IDENTIFIER)
@@ -49,23 +91,19 @@ def compact_table(
 
 
 def _messages(
-    store: TableStore, full: bool, partitions: Sequence[Mapping[str, object]] | None
+    store: TableStore, only: Selection, options: Mapping[str, str], compaction: Compaction
 ) -> Iterator[CommitMessage]:
-    layout = Layout.of(store.schema())
+    schema = store.schema()
+    layout = Layout.of(replace(schema, options={**schema.options, **options}))
     snapshot = store.snapshots.latest()
     if snapshot is None:
         return
-    specs = None if partitions is None else [PartitionSpec.of(layout, one) for one in partitions]
     state = TableState(store, snapshot)
     entries = live_entries(store, snapshot)
-    places = {(entry.partition, entry.bucket) for entry in entries if entry.bucket >= 0}
     totals = {entry.partition: entry.total_buckets for entry in entries}
-    for partition, bucket in sorted(places):
-        if specs is not None and not any(spec.covers(partition) for spec in specs):
-            continue
+    for partition, bucket in only.buckets_of(store, entries):
         files = BucketFiles(store, layout, partition, bucket)
-        whole = full or layout.mode is BucketMode.UNAWARE
-        rewritten = BucketCompactor(files, state.bucket(partition, bucket)).due((), full=whole)
+        rewritten = compaction(BucketCompactor(files, state.bucket(partition, bucket)))
         if rewritten.before or rewritten.after:
             yield CommitMessage(
                 partition,

@@ -10,7 +10,6 @@ from penstock.table.schema.options import Options
 
 MB = 1 << 20
 LEAST_FILES_OF_ALL = 3  # a full compaction of fewer is not worth it
-IDLE_ROUNDS = 5  # after these many rounds files are compacted that are too few otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,30 +71,39 @@ def pick_bins(
     policy: AppendPolicy,
     files: Sequence[DataFile],
     deleted_rows: Mapping[str, int] | None = None,
-    idle_rounds: int = 0,
+    *,
+    full: bool = False,
 ) -> list[list[DataFile]]:
     """Small files of a partition without buckets, packed into bins; row order is not kept.
 
-    `idle_rounds`: how often nothing was ready before, which makes two files enough in the end.
+    Files with deleted rows are packed first and never left over, as Java does; of the others a bin is ready when it is
+    large, or has enough files. With `full` two files are enough, and every file with a deleted row is taken.
     """
-    small = sorted((file for file in files if _is_worth(policy, file, deleted_rows or {})), key=lambda file: file.size)
+    deleted, least = deleted_rows or {}, 2 if full else policy.min_files
+    worth = [file for file in files if _is_worth(policy, file, deleted, full=full)]
+    marked = [file for file in worth if file.name in deleted]
+    rest = [file for file in worth if file.name not in deleted]
+    bins = _packed(policy, marked, 1)
+    return bins + (_packed(policy, rest, least) if not deleted or len(rest) > 1 else [])
+
+
+def _packed(policy: AppendPolicy, files: Sequence[DataFile], least: int) -> list[list[DataFile]]:
     bins: list[list[DataFile]] = []
     current: list[DataFile] = []
     weight = 0
-    for file in small:
+    for file in sorted(files, key=lambda file: file.size):
         current.append(file)
         weight += file.size + policy.open_cost
         if len(current) > 1 and weight >= 2 * policy.target_size:
             bins.append(current)
             current, weight = [], 0
-    if len(current) >= policy.min_files:
+    if len(current) >= least:
         bins.append(current)
-    if not bins and idle_rounds >= IDLE_ROUNDS and len(small) > 1:
-        return [small]
     return bins
 
 
-def _is_worth(policy: AppendPolicy, file: DataFile, deleted_rows: Mapping[str, int]) -> bool:
+def _is_worth(policy: AppendPolicy, file: DataFile, deleted_rows: Mapping[str, int], *, full: bool) -> bool:
     if file.size < policy.target_size // 10 * 7:
         return True
-    return deleted_rows.get(file.name, 0) > policy.delete_ratio * file.row_count
+    count = deleted_rows.get(file.name, 0)
+    return count > 0 if full else count > policy.delete_ratio * file.row_count

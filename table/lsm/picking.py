@@ -46,8 +46,10 @@ class Policy:
     gentle_interval: int | None = None  # level 0 is forced up every that many picks only; None: each time
 
     @classmethod
-    def of(cls, values: Mapping[str, str], *, needs_lookup: bool = False) -> Policy:
-        """`needs_lookup`: the table's reads, changelog or deletion vectors want level 0 gone after every commit."""
+    def of(cls, values: Mapping[str, str], *, needs_lookup: bool = False, hour: int | None = None) -> Policy:
+        """`needs_lookup`: the table's reads, changelog or deletion vectors want level 0 gone after every commit. `hour`
+        of the day: between the off-peak hours more is compacted, by `compaction.offpeak-ratio`.
+        """
         options = Options(values)
         trigger = options.integer("num-sorted-run.compaction-trigger", 5)
         gentle = options.choice("lookup-compact", ("radical", "gentle"), "radical") == "gentle"
@@ -57,13 +59,22 @@ class Policy:
             stop_trigger=max(options.integer("num-sorted-run.stop-trigger", trigger + 3), trigger),
             num_levels=options.integer("num-levels", trigger + 1),
             max_amplification=options.integer("compaction.max-size-amplification-percent", 200),
-            size_ratio=options.integer("compaction.size-ratio", 1),
+            size_ratio=options.integer("compaction.size-ratio", 1) + _off_peak_ratio(options, hour),
             optimization_interval=options.duration("compaction.optimization-interval", None),
             total_size_threshold=options.size("compaction.total-size-threshold", None),
             incremental_size_threshold=options.size("compaction.incremental-size-threshold", None),
             up_level0=needs_lookup or options.boolean("compaction.force-up-level-0", default=False),
             gentle_interval=interval if needs_lookup and gentle else None,
         )
+
+
+def _off_peak_ratio(options: Options, hour: int | None) -> int:
+    start = options.integer("compaction.offpeak.start.hour", -1)
+    end = options.integer("compaction.offpeak.end.hour", -1)
+    if hour is None or start == end or start < 0 or end < 0:
+        return 0
+    within = start <= hour < end if start < end else hour >= start or hour < end
+    return options.integer("compaction.offpeak-ratio", 0) if within else 0
 
 
 def sized_runs(levels: Levels) -> list[SizedRun]:

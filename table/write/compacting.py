@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from penstock.table.files.deletion_vectors import decode_vectors, encode_vectors
 from penstock.table.files.reading import FileReader
-from penstock.table.lsm.append_picking import AppendPolicy, pick_bucket, pick_window
+from penstock.table.files.writing import RollingWriter
+from penstock.table.layout import BucketMode
+from penstock.table.lsm.append_picking import AppendPolicy, pick_bins, pick_bucket, pick_window
 from penstock.table.lsm.compaction import BucketFiles as BucketView
 from penstock.table.lsm.compaction import Compacted, compact
 from penstock.table.lsm.lookup import Lookup
@@ -26,9 +29,11 @@ from penstock.table.meta.data_file import DataFile, FileSource
 from penstock.table.meta.entries import DELETION_VECTORS, FileKind, IndexEntry
 from penstock.table.schema.options import Options
 from penstock.table.write.opening import BucketFiles
+from penstock.table.write.row_order import RowOrder, ordered_rows
 from penstock.table.write.state import BucketState
 
 Vectors = Mapping[str, npt.NDArray[np.int64]]
+Arranged = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Table]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,14 @@ class BucketCompactor:
 
     def _chosen(self, live: Sequence[DataFile], vectors: Vectors, *, full: bool) -> Pick | None:
         levels = self._levels(live)
-        return pick_all(levels, vectors) if full else pick(self._policy, levels)
+        if full:
+            return pick_all(levels, vectors)
+        # Both are what the bucket itself tells: a compaction of everything made its top level, each commit a file of 0.
+        return pick(self._policy, levels, idle_millis=self._idle_millis(levels), skipped=len(levels.level0) - 1)
+
+    def _idle_millis(self, levels: Levels) -> int | None:
+        top = [file.creation_millis for file in levels.upper[-1] if file.creation_millis is not None]
+        return self.files.store.ambient.local_millis() - max(top) if top else None
 
     @cached_property
     def _spec(self) -> CompactionSpec:
@@ -81,7 +93,8 @@ class BucketCompactor:
     @cached_property
     def _policy(self) -> Policy:
         needs_lookup = self._spec.looks_up or self._spec.vectors
-        return Policy.of(self.files.layout.schema.options, needs_lookup=needs_lookup)
+        hour = self.files.store.ambient.local_millis() // 3_600_000 % 24
+        return Policy.of(self.files.layout.schema.options, needs_lookup=needs_lookup, hour=hour)
 
     def _levels(self, live: Sequence[DataFile]) -> Levels:
         return Levels.of(live, self._policy.num_levels)
@@ -164,29 +177,45 @@ class BucketCompactor:
         return [entry]
 
     def _append(self, live: Sequence[DataFile], *, full: bool) -> Rewritten:
-        """Small files of an append bucket put together; rows keep their order and their numbers, deleted ones go."""
+        """Small files put together, in groups; in a bucket rows keep their order and their numbers."""
         policy = AppendPolicy.of(self.files.layout.schema.options)
         vectors = self._vectors()
         live = sorted(live, key=lambda file: file.min_sequence)
+        if self.files.layout.mode is BucketMode.UNAWARE:
+            return self._rewritten(pick_bins(policy, live, {name: len(v) for name, v in vectors.items()}, full=full))
         chosen = pick_bucket(policy, live, vectors) if full else pick_window(policy, live)
-        if not chosen:
-            return Rewritten()
-        writer = self.files.open(source=FileSource.COMPACT, first_sequence=chosen[0].min_sequence)
-        reader = self._reader()
+        return self._rewritten([chosen] if chosen else [])
+
+    def ordered(self, order: RowOrder) -> Rewritten:
+        """All rows of an append bucket written anew in that order, each file a range of it."""
+        most = Options(self.files.layout.schema.options).size("write-buffer-size", 256 << 20)
+        files = sorted(self.state.files, key=lambda file: file.min_sequence)
+        return self._rewritten([files] if files else [], lambda rows: ordered_rows(rows, order, most // 4))
+
+    def _rewritten(self, groups: Sequence[Sequence[DataFile]], arranged: Arranged | None = None) -> Rewritten:
+        """Each group of append files as new files, without the rows that are marked as deleted."""
+        vectors, reader = self._vectors(), self._reader()
+        writers: list[RollingWriter] = []
+        after: list[DataFile] = []
         done = False
         try:
-            for file in chosen:
-                for batch in reader.read(file, vector=vectors.get(file.name)):
-                    writer.write(batch)
-            after = writer.finish()
+            for group in groups:
+                start = min(file.min_sequence for file in group)
+                writers.append(self.files.open(source=FileSource.COMPACT, first_sequence=start))
+                batches = (batch for file in group for batch in reader.read(file, vector=vectors.get(file.name)))
+                for rows in batches if arranged is None else arranged(batches):
+                    writers[-1].write(rows)
+                after += writers[-1].finish()
             done = True
         finally:
             if not done:
-                writer.abort()
-        names = {file.name for file in chosen}
+                for writer in writers:
+                    writer.abort()
+        before = tuple(file for group in groups for file in group)
+        names = {file.name for file in before}
         left = {name: vector for name, vector in vectors.items() if name not in names}
         index = self._index_changes(left) if len(left) < len(vectors) else ()
-        return Rewritten(tuple(chosen), tuple(after), index=tuple(index))
+        return Rewritten(before, tuple(after), index=tuple(index))
 
 
 def _after(live: Sequence[DataFile], result: Compacted) -> list[DataFile]:

@@ -176,6 +176,32 @@ def test_one_partition_or_a_whole_database_is_compacted(shop: Shop) -> None:
     check_invariants(shop.orders)
 
 
+def test_compaction_chooses_by_condition_bucket_and_idle_time(shop: Shop) -> None:
+    assert shop.run("compact", "--where", "dt = 'z'") == "nothing to compact\n"
+    assert shop.run("compact", "--buckets", "1-9") == "nothing to compact\n"
+    assert shop.run("compact", "--partition-idle-time", "1 h") == "nothing to compact\n"
+    assert "cannot be used together" in shop.run("compact", "--where", "dt = 'a'", "--partition", "dt=a", expect=2)
+    flags = ["--where", "dt = 'a'", "--buckets", "0", "--partition_idle_time", "0 ms"]
+    assert shop.json("compact", *flags, "--table-conf", "num-levels=3") == {"snapshots": [4]}
+    assert shop.run("compact", "--order-strategy", "zorder", "--order-by", "v", expect=2).startswith(
+        "error: Sort Compact"
+    )
+    files = shop.orders.system("files").to_pylist()
+    assert {entry["level"] for entry in files if entry["partition"] == "{a}"} == {2}
+
+
+def test_an_append_table_is_sorted(shop: Shop) -> None:
+    table = shop.catalog.create_table("shop.log", COLUMNS, [], [], {"bucket": "-1"})
+    for number in (3, 1, 2):
+        with table.writer() as writer:
+            writer.write(shop.rows(number))
+            writer.commit()
+    assert shop.json("compact", "--order-strategy", "order", "--order-by", "v", table="log") == {"snapshots": [4]}
+    assert table.scan(columns=["v"]).to_arrow()["v"].to_pylist() == ["a1", "a2", "a3", "b1", "b2", "b3"]
+    wrong = ["--order-strategy", "order", "--order-by", "v", "--partition-idle-time", "1 h"]
+    assert "does not support" in shop.run("compact", *wrong, table="log", expect=2)
+
+
 def test_a_warehouse_shows_its_tables(shop: Shop) -> None:
     told = shop.words("tables", shop.warehouse)
     assert "shop.orders" in told

@@ -169,8 +169,15 @@ def test_small_files_without_buckets_are_packed_by_size() -> None:
     assert [names(b) for b in pick_bins(AppendPolicy(), append_files(170, 171, 172, 173, 174, 175))] == ["012", "345"]
 
 
-def test_files_that_waited_long_are_compacted_though_few() -> None:
-    assert [names(b) for b in pick_bins(AppendPolicy(), append_files(1, 1), idle_rounds=5)] == ["01"]
+def test_a_full_compaction_is_content_with_two_small_files() -> None:
+    assert [names(b) for b in pick_bins(AppendPolicy(), append_files(1, 1), full=True)] == ["01"]
+    assert pick_bins(AppendPolicy(), append_files(1), full=True) == []
+    assert pick_bins(AppendPolicy(), append_files(1, 200), full=True) == []
+
+
+def test_files_with_deleted_rows_are_never_left_over() -> None:
+    assert [names(b) for b in pick_bins(AppendPolicy(), append_files(1, 1, 1), {"1": 1})] == ["1"]
+    assert [names(b) for b in pick_bins(AppendPolicy(), append_files(250, 1, 1), {"0": 1}, full=True)] == ["0", "12"]
 
 
 def test_large_files_with_many_deleted_rows_are_packed_too() -> None:

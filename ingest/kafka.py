@@ -1,14 +1,15 @@
 """Kafka topics as a source: which partitions there are, where to start, how far a batch goes, how it is cut.
 
 Offsets: {"offsets": {topic: {partition: next offset}}, "began": the same for the partitions first seen in this batch,
-"ids": {topic: the broker's id of it}}. What a batch begins with stands in its end, so that a batch planned again after
-a crash is the same, whatever the brokers have seen since.
+"ids": {topic: the broker's id of it}, "gaps": where a batch begins in partitions whose records are gone}. What a batch
+begins with stands in its end, so that a batch planned again after a crash is the same, whatever the brokers have seen
+since.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -17,7 +18,7 @@ from confluent_kafka import KafkaException
 from penstock.errors import ConfigError, PositionLost
 from penstock.ingest.fetched import Extra, Fetched
 from penstock.ingest.kafka_cluster import KafkaCluster, Place
-from penstock.ingest.kafka_read import read_range
+from penstock.ingest.kafka_read import ACCEPT_GAP, read_range
 from penstock.ingest.ranges import Limit, Offsets, Range, cut, piece_size, shares
 
 log = logging.getLogger(__name__)
@@ -46,6 +47,7 @@ class KafkaSettings:
     pattern: str | None = None
     startup: Startup = Startup()
     extras: frozenset[Extra] = frozenset()
+    accept_gap: bool = False  # records that are gone are passed over, with a word in the log
 
     @property
     def group(self) -> str | None:
@@ -81,23 +83,25 @@ class KafkaSource:
             wanted = _flat(until["offsets"])
             places = [place for place in places if place in wanted]
         known = _flat(start.get("offsets", {}))
-        self._check_same_topics(start, ids)
+        renewed = self._renewed(start, ids)
         began = self._beginnings(start, [place for place in places if place not in known])
         froms = {place: offset for place, offset in (known | began).items() if place in set(places)}
         ends = self._cluster.latest(places)
-        self._check_still_there(froms, ends)
+        gaps = self._gaps(froms, ends, renewed)
+        froms |= gaps
         if until is not None:
             ends = {place: min(end, wanted[place]) for place, end in ends.items()}
         ends = {place: max(ends[place], froms[place]) for place in places}
         ends = self._limited(froms, ends, limit)
-        if start and not began and ends == {place: known[place] for place in places}:
+        if start and not began and not gaps and ends == {place: known[place] for place in places}:
             return start
         kept = {place: offset for place, offset in known.items() if place not in ends}
         offsets: Offsets = {"offsets": _nested(kept | ends), "ids": {**start.get("ids", {}), **ids}}
-        return offsets | ({"began": _nested(began)} if began else {})
+        offsets |= {"began": _nested(began)} if began else {}
+        return offsets | ({"gaps": _nested(gaps)} if gaps else {})
 
     def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
-        froms = _flat(end.get("began", {})) | _flat(start.get("offsets", {}))
+        froms = _flat(end.get("began", {})) | _flat(start.get("offsets", {})) | _flat(end.get("gaps", {}))
         ends = _flat(end["offsets"])
         spans = {place: (froms[place], ends[place]) for place in sorted(ends) if ends[place] > froms[place]}
         size = piece_size([stop - begin for begin, stop in spans.values()], tasks)
@@ -107,7 +111,8 @@ class KafkaSource:
         return [Range(number, place, begin, stop, stop - begin) for number, (place, (begin, stop)) in enumerate(pieces)]
 
     def read(self, range_: Range) -> Iterator[Fetched]:
-        return read_range(self.settings.properties, range_, extras=self.settings.extras)
+        settings = self.settings
+        return read_range(settings.properties, range_, extras=settings.extras, accept_gap=settings.accept_gap)
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
         at = _flat(offsets.get("offsets", {}))
@@ -169,31 +174,34 @@ class KafkaSource:
             )
         return found | (self._cluster.earliest(rest) if reset == "earliest" else self._cluster.latest(rest))
 
-    def _check_same_topics(self, start: Offsets, ids: Mapping[str, str]) -> None:
-        for topic, known in start.get("ids", {}).items():
-            if ids.get(topic, known) != known:
+    def _renewed(self, start: Offsets, ids: Mapping[str, str]) -> set[str]:
+        """The topics that were deleted and made again since the offsets were reached."""
+        renewed = {topic for topic, known in start.get("ids", {}).items() if ids.get(topic, known) != known}
+        for topic in sorted(renewed):
+            if not self.settings.accept_gap:
                 raise PositionLost(
                     "the Kafka topic was deleted and made again, so that the offsets reached mean nothing any more",
                     topic=topic,
-                    hint="start with a new checkpoint,  scan.startup.mode=earliest-offset  and  --accept-replay",
+                    hint=f"{ACCEPT_GAP}, from the first record of the new topic",
                 )
+            log.warning("event=topic_made_again topic=%s", topic)
+        return renewed
 
-    def _check_still_there(self, froms: Mapping[Place, int], ends: Mapping[Place, int]) -> None:
+    def _gaps(
+        self, froms: Mapping[Place, int], ends: Mapping[Place, int], renewed: Collection[str]
+    ) -> dict[Place, int]:
+        """Where to go on in the partitions that have lost what comes next."""
         firsts = self._cluster.earliest(froms)
+        gaps: dict[Place, int] = {}
         for place, offset in froms.items():
             first, end = firsts[place], ends[place]
-            if not first <= offset <= max(end, first):
-                raise PositionLost(
-                    "the Kafka records this pipeline stopped at are gone"
-                    if offset < first
-                    else "the Kafka partition ends before the offset this pipeline stopped at",
-                    topic=place[0],
-                    partition=place[1],
-                    stopped_at=offset,
-                    kept=f"{first} to {end}",
-                    lost=first - offset if offset < first else None,
-                    hint="a new checkpoint goes on with a hole; longer retention.ms avoids the next one",
-                )
+            if place[0] not in renewed and first <= offset <= max(end, first):
+                continue
+            if not self.settings.accept_gap:
+                raise _lost(place, offset, first, end)
+            log.warning("event=gap_accepted topic=%s partition=%d from=%d to=%d", *place, offset, first)
+            gaps[place] = first
+        return gaps
 
     def _limited(self, froms: Mapping[Place, int], ends: dict[Place, int], limit: Limit) -> dict[Place, int]:
         waiting = {place: ends[place] - froms[place] for place in ends}
@@ -219,6 +227,21 @@ class KafkaSource:
             for value in fetched.messages.values
         ]
         return max(1.0, sum(sizes) / len(sizes)) if sizes else 1.0
+
+
+def _lost(place: Place, offset: int, first: int, end: int) -> PositionLost:
+    gone = offset < first
+    return PositionLost(
+        "the Kafka records this pipeline stopped at are gone"
+        if gone
+        else "the Kafka partition ends before the offset this pipeline stopped at",
+        topic=place[0],
+        partition=place[1],
+        stopped_at=offset,
+        kept=f"{first} to {end}",
+        lost=first - offset if gone else None,
+        hint=f"{ACCEPT_GAP}; longer retention.ms avoids the next one",
+    )
 
 
 def _flat(nested: Mapping[str, Mapping[str, int]]) -> dict[Place, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -11,13 +12,24 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from penstock.errors import PositionLost, SourceError
 from penstock.formats.change import Messages
 from penstock.ingest.fetched import Extra, Fetched
-from penstock.ingest.kafka_client import PATIENCE_SECONDS, broker_error, consumer, is_passing, is_unknown_topic
+from penstock.ingest.kafka_client import (
+    PATIENCE_SECONDS,
+    REQUEST_SECONDS,
+    broker_error,
+    consumer,
+    is_passing,
+    is_unknown_topic,
+    patiently,
+)
 from penstock.ingest.ranges import Range
+
+log = logging.getLogger(__name__)
 
 CHUNK_ROWS = 20_000
 CHUNK_BYTES = 32 << 20
 _FIRST_CHUNK = 500
 _WAIT_SECONDS = 0.1
+ACCEPT_GAP = "--accept-gap  goes on with a hole"
 
 # Connections are worth keeping while a worker lives; what they have fetched ahead is not.
 _consumers: dict[tuple[tuple[str, str], ...], Consumer] = {}
@@ -31,16 +43,20 @@ def read_range(
     rows: int = CHUNK_ROWS,
     size: int = CHUNK_BYTES,
     patience: float = PATIENCE_SECONDS,
+    accept_gap: bool = False,
 ) -> Iterator[Fetched]:
     """The records of [start, end). Offsets may have holes: transactions and compaction leave them.
 
-    A range whose beginning the broker has dropped raises PositionLost. While brokers are away it waits, `patience`
-    seconds without a record at most, then raises a SourceError that may be retried. Holds one chunk.
+    A range whose beginning the broker has dropped raises PositionLost, or begins later with `accept_gap`. While brokers
+    are away it waits, `patience` seconds without a record at most, then raises a SourceError that may be retried. Holds
+    one chunk.
     """
     topic, _, number = range_.place.rpartition("/")
     partition, position, end = int(number), int(range_.start), int(range_.end)
     reading = _Reading(topic, partition, end, patience)
     client = _consumer(properties)
+    if accept_gap:
+        position = _first_left(client, topic, partition, position)
     client.assign([TopicPartition(topic, partition, position)])
     wanted = _FIRST_CHUNK
     try:
@@ -55,6 +71,17 @@ def read_range(
             yield fetched
     finally:
         client.unassign()
+
+
+def _first_left(client: Consumer, topic: str, partition: int, position: int) -> int:
+    def ask() -> int:
+        first, _ = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=REQUEST_SECONDS)
+        return int(first)
+
+    first = patiently(ask)
+    if first > position:
+        log.warning("event=gap_accepted topic=%s partition=%d from=%d to=%d", topic, partition, position, first)
+    return max(position, first)
 
 
 class _Reading:
@@ -103,7 +130,7 @@ class _Reading:
                 topic=self.topic,
                 partition=self.partition,
                 offset=position,
-                hint="a new checkpoint goes on with a hole; longer retention.ms avoids the next one",
+                hint=f"{ACCEPT_GAP}; longer retention.ms avoids the next one",
             )
         elif is_passing(error) or is_unknown_topic(error):
             self._complaint = error

@@ -38,7 +38,10 @@ class Log:
         return log
 
     def save(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        offsets = self.path.parent / "offsets"  # what tells a checkpoint that was used from a new one
+        offsets.mkdir(parents=True, exist_ok=True)
+        for number in range(len(self.ends)):
+            (offsets / str(number)).touch()
         self.path.write_text(json.dumps([self.id, self.ends, self.done]))
 
 
@@ -50,7 +53,7 @@ def run(spec: PipelineSpec, *, tasks: int = 3, writers: int = 2, on_batch: OnBat
     batches = batches_of(job, log, tasks, writers, on_batch)
     until = job.source.available()
     while True:
-        start = log.ends[log.done - 1] if log.done else job.source.initial_offsets()
+        start = log.ends[log.done - 1] if log.done else batches.reading.initial_offsets()
         if len(log.ends) == log.done:
             end = batches.reading.latest_offsets(start, job.limit, until)
             if end == start:

@@ -19,6 +19,7 @@ FLAGS = (
     Flag("until-caught-up", "take what is there now, commit, exit 0", "bool"),
     Flag("accept-replay", "go on with a new checkpoint though rows may come twice", "bool"),
     Flag("resume-from-tables", "start a new checkpoint where the tables are", "bool"),
+    Flag("accept-gap", "go on where records are gone at the source, with a hole", "bool"),
     Flag("checkpoint", "folder of the checkpoint", metavar="PATH"),
     Flag("master", "Spark's master (this machine, all cores)", metavar="URL"),
     Flag("spark-conf", "setting of the Spark session; repeat", "pairs", "K=V"),
@@ -39,7 +40,7 @@ def command(name: str, words: list[str]) -> int:
     changes: dict[str, object] = {}
     if given.get("until-caught-up", ["false"])[-1] == "true":
         changes["until"] = "caught-up"
-    for flag in ("accept-replay", "resume-from-tables"):
+    for flag in ("accept-replay", "resume-from-tables", "accept-gap"):
         if flag in given:
             changes[flag.replace("-", "_")] = given[flag][-1] == "true"
     if "checkpoint" in given:

@@ -20,8 +20,13 @@ def command(name: str, words: list[str]) -> int:
     _check_mode(given)
     from penstock.pipelines.spec.from_flags import kafka_pipeline
 
+    spec = kafka_pipeline(given)
+    if "from" in given:
+        from penstock.pipelines.spec.beginnings import started_at
+
+        spec = started_at(spec, given["from"][-1])
     master = given.get("master", [None])[-1]
-    return run_here(kafka_pipeline(given), master=master, settings=pairs(given.get("spark-conf", ())))
+    return run_here(spec, master=master, settings=pairs(given.get("spark-conf", ())))
 
 
 def _check_mode(given: Given) -> None:

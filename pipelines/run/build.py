@@ -49,6 +49,7 @@ def job(spec: PipelineSpec) -> Job:
         limit=limit,
         on_bad=_on_bad(spec),
         accept_replay=pipeline.accept_replay,
+        resume_from_tables=pipeline.resume_from_tables,
         retries=pipeline.on_error.retries,
         backoff_seconds=(pipeline.on_error.backoff, pipeline.on_error.longest_backoff),
     )
@@ -56,8 +57,11 @@ def job(spec: PipelineSpec) -> Job:
 
 def _refuse_what_is_missing(spec: PipelineSpec) -> None:
     """What a description may say and a job cannot do: said, not passed over."""
-    if spec.pipeline.resume_from_tables:
-        raise ConfigError("a new checkpoint cannot resume from the tables yet", hint="--accept-replay reads again")
+    if spec.pipeline.resume_from_tables and spec.source.type == "files":
+        raise ConfigError(
+            "which files were read is known to their checkpoint alone, not to the tables",
+            hint="--accept-replay  reads all files again",
+        )
     for name, given in (("eager-init", spec.sink.eager_init), ("ignore-incompatible", spec.sink.ignore_incompatible)):
         if given:
             log.warning("event=flag_without_effect flag=%s", name)
@@ -96,7 +100,8 @@ def _kafka(kafka: model.KafkaSource, spec: PipelineSpec) -> KafkaSettings:
         millis=kafka.startup.timestamp_millis or 0,
         reset=_reset(kafka.properties.get("auto.offset.reset", "none")),
     )
-    return KafkaSettings(kafka.properties, kafka.topic, kafka.topic_pattern, startup, _extras(kafka, spec))
+    topics, pattern, extras = kafka.topic, kafka.topic_pattern, _extras(kafka, spec)
+    return KafkaSettings(kafka.properties, topics, pattern, startup, extras, spec.pipeline.accept_gap)
 
 
 def _reset(text: str) -> Literal["earliest", "latest", "none"]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from penstock.pipelines.run.identity import BatchIdentity, check_checkpoint
+from penstock.pipelines.run.identity import BatchIdentity, came_before
 from penstock.pipelines.run.tables import Warehouse
 from penstock.table.commit.committer import Committer
 from penstock.table.commit.conflicts import ForeignWriter
@@ -32,10 +32,12 @@ class Done:
 
 @dataclass(slots=True)
 class Commits:
-    """Commits batches of one run. Which tables were checked against older checkpoints is remembered."""
+    """Commits batches of one run. Which tables were checked against older checkpoints is remembered; `follows` are the
+    users of those that this one may go on from."""
 
     warehouse: Warehouse
     accept_replay: bool = False
+    follows: frozenset[str] = frozenset()
     _checked: set[str] = field(default_factory=set)
 
     def commit(
@@ -67,13 +69,10 @@ class Commits:
         self, store: TableStore, identity: BatchIdentity, messages: Sequence[CommitMessage], watermark: int | None
     ) -> int:
         committer = Committer(store, identity.user)
-        if identity.is_in(committer.committed(identity.number), store.name):
+        if self._has(store, committer, identity):
             log.info("event=batch_already_committed table=%s batch=%d", store.name, identity.number)
             discard(store, messages)
             return store.schema().id
-        if store.name not in self._checked:
-            check_checkpoint(store, identity, accept_replay=self.accept_replay)
-            self._checked.add(store.name)
         done = committer.commit(
             messages, identity.number, watermark=watermark, properties=identity.properties_of(store.name)
         )
@@ -83,6 +82,16 @@ class Commits:
         snapshot = done.last.id if done.last else None
         log.info("event=committed table=%s batch=%d snapshot=%s", store.name, identity.number, snapshot)
         return store.schema().id
+
+    def _has(self, store: TableStore, committer: Committer, identity: BatchIdentity) -> bool:
+        if identity.is_in(committer.committed(identity.number), store.name):
+            return True
+        if store.name in self._checked:
+            return False
+        if came_before(store, identity, follows=self.follows, accept_replay=self.accept_replay):
+            return True
+        self._checked.add(store.name)
+        return False
 
 
 def discard(store: TableStore, messages: Sequence[CommitMessage]) -> None:

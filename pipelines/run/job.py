@@ -20,9 +20,11 @@ from penstock.ingest.spark import COLUMNS, FORMAT, STREAM, ChangesDataSource, pa
 from penstock.pipelines.run import blobs, dead_letters
 from penstock.pipelines.run.bad_records import FAIL, OnBad
 from penstock.pipelines.run.batches import Batches, OnBatch
+from penstock.pipelines.run.checkpoint import Checkpoint
 from penstock.pipelines.run.committing import Commits
 from penstock.pipelines.run.hadoop import checkpoint_url
 from penstock.pipelines.run.reading import Reading
+from penstock.pipelines.run.resume import Lineage, Reached
 from penstock.pipelines.run.shaping import Shaping
 from penstock.pipelines.run.sink import Sink
 from penstock.pipelines.run.tables import Targets, Warehouse
@@ -53,11 +55,17 @@ class Job:
     limit: Limit = NO_LIMIT
     on_bad: OnBad = FAIL
     accept_replay: bool = False
+    resume_from_tables: bool = False
     retries: int = 0
     backoff_seconds: tuple[float, float] = (1.0, 300.0)
 
     def batches(self, folder: Path, tasks: int, writers: int, on_batch: OnBatch | None = None) -> Batches:
         """The driver's part of a run, with its list of tables in `folder`."""
+        targets = Targets(self.warehouse, folder)
+        if self.on_bad.table is not None:
+            dead_letters.ensure(self.warehouse, self.on_bad.table)
+        targets.load({*self.tables, *self.on_bad.letters})
+        follows, resumes = self._lineage(targets)
         reading = Reading(
             self.source,
             self.shaping,
@@ -67,12 +75,21 @@ class Job:
             writers,
             limit=self.limit,
             on_bad=self.on_bad,
+            resumes=resumes,
         )
-        targets = Targets(self.warehouse, folder)
-        if self.on_bad.table is not None:
-            dead_letters.ensure(self.warehouse, self.on_bad.table)
-        targets.load({*self.tables, *self.on_bad.letters})
-        return Batches(self.name, reading, targets, Commits(self.warehouse, self.accept_replay), on_batch)
+        return Batches(self.name, reading, targets, Commits(self.warehouse, self.accept_replay, follows), on_batch)
+
+    def _lineage(self, targets: Targets) -> tuple[frozenset[str], Reached | None]:
+        """The users of older checkpoints that this one may follow, and the batch that it begins with."""
+        checkpoint = Checkpoint(Warehouse(self.checkpoint, self.warehouse.options))
+        new = checkpoint.is_new
+        if not (new or self.accept_replay):
+            return checkpoint.follows(), None
+        lineage = Lineage.of(self.warehouse, targets.schemas, self.name)
+        resumes = lineage.last() if self.resume_from_tables and new else None
+        if resumes is None and not self.accept_replay:
+            lineage.refuse()
+        return checkpoint.follow(lineage.users), resumes
 
 
 @dataclass(slots=True)

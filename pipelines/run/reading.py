@@ -17,13 +17,14 @@ from penstock.ingest.ranges import NO_LIMIT, Limit, Offsets, Range, grouped
 from penstock.pipelines.run import dead_letters
 from penstock.pipelines.run.bad_records import FAIL, OnBad
 from penstock.pipelines.run.blobs import NO_TABLE, Blob, Window, as_batch, pieces
+from penstock.pipelines.run.identity import NOW
 from penstock.pipelines.run.reports import BadRecords, RangeReport
+from penstock.pipelines.run.resume import Reached
 from penstock.pipelines.run.routing import Router
 from penstock.pipelines.run.shaping import Seen, Shaping
 from penstock.pipelines.run.tables import Version, Versions, Warehouse, known_schemas, versions_now
 from penstock.table.layout import Layout
 
-NOW = "now"  # beside the source's own offsets
 BLOBS_A_BATCH = 64  # rows of the fixed schema handed to Spark at a time
 
 
@@ -40,7 +41,8 @@ class Share:
 
 @dataclass(slots=True)
 class Reading:
-    """A `RangeStream` of blobs. `folder` is where the driver keeps its list of tables."""
+    """A `RangeStream` of blobs. `folder` is where the driver keeps its list of tables; `resumes` is the first batch of
+    a new checkpoint over older tables."""
 
     source: ChangeSource
     shaping: Shaping
@@ -50,15 +52,18 @@ class Reading:
     writers: int
     limit: Limit = NO_LIMIT
     on_bad: OnBad = FAIL
+    resumes: Reached | None = None
 
     def initial_offsets(self) -> Offsets:
-        return self.source.initial_offsets()
+        return self.resumes.start if self.resumes else self.source.initial_offsets()
 
     def available(self) -> Offsets:
         return self.source.available()
 
     def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None) -> Offsets:
         """The source's end, with the instant at which it was found: what now() shows, whenever the batch is read."""
+        if self.resumes is not None and start == self.resumes.start:
+            return self.resumes.end
         end = self.source.latest_offsets(start, limit, until)
         return start if end == start else end | {NOW: self.warehouse.now_millis()}
 

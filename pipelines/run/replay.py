@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from penstock.errors import SchemaConflict
 from penstock.ingest.ranges import grouped
 from penstock.pipelines.run.committing import discard
-from penstock.pipelines.run.reading import NOW, Reading, Share
+from penstock.pipelines.run.identity import NOW
+from penstock.pipelines.run.reading import Reading, Share
 from penstock.pipelines.run.reports import BatchReport, RangeReport
 from penstock.pipelines.run.shaping import Seen
 from penstock.pipelines.run.tables import Targets, versions_now

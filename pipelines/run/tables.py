@@ -58,6 +58,10 @@ class Warehouse:
     def store(self, table: str) -> TableStore:
         return _store(self, table)
 
+    def storage(self) -> tuple[Storage, str]:
+        """The store, and the path in it."""
+        return _storage(self)
+
     def tables(self, database: str) -> list[str]:
         """The tables of a database that are there now, as `database.table`."""
         storage, root = _storage(self)

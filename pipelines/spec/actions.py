@@ -69,6 +69,8 @@ RUNNING = (
     Flag("wait-for-data", "wait for a first record where the table does not exist yet (false)", "bool"),
     Flag("accept-replay", "go on with a new checkpoint though rows may come twice (false)", "bool"),
     Flag("resume-from-tables", "start a new checkpoint where the tables are (false)", "bool"),
+    Flag("accept-gap", "go on where records are gone at the source, with a hole (false)", "bool"),
+    Flag("from", "where a new checkpoint begins: earliest, latest or a time", metavar="PLACE"),
     Flag("master", "Spark's master (this machine, all cores)", metavar="URL"),
     Flag("spark-conf", "setting of the Spark session; repeat", "pairs", "K=V"),
     Flag("force-start-flink-job", "accepted, no effect", "bool"),

@@ -36,6 +36,7 @@ class Pipeline(Strict):
     on_error: OnError = OnError()
     accept_replay: bool = False
     resume_from_tables: bool = False
+    accept_gap: bool = False
 
 
 class Startup(Strict):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,6 +45,14 @@ class Broker:
 
     def delete(self, topic: str) -> None:
         self.admin.delete_topics([topic])[topic].result()
+
+    def renew(self, topic: str) -> None:
+        """Delete the topic and make it again."""
+        self.delete(topic)
+        deadline = time.monotonic() + 20
+        while topic in self.admin.list_topics(timeout=10).topics and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.topic(name=topic)
 
     def send(self, topic: str, *values: bytes | str | None, partition: int = 0, **more: Any) -> None:
         producer = Producer(self.properties)

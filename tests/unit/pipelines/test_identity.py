@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from penstock.pipelines.run.errors import CheckpointMismatch
-from penstock.pipelines.run.identity import BatchIdentity, check_checkpoint
+from penstock.pipelines.run.errors import CheckpointMismatch, ReplayUndecidable
+from penstock.pipelines.run.identity import BatchIdentity, came_before
 from penstock.table.commit.committer import Committer
 from penstock.table.handle import Table
+from penstock.table.maintain.expire import expire_snapshots
 from tests.unit.table.tables import new_table
 
 FIRST = BatchIdentity("shop", "uuid-1", 5, {"offsets": {"t": {"0": 1}}}, {"offsets": {"t": {"0": 9}}})
@@ -57,12 +59,45 @@ def test_a_rewound_or_copied_checkpoint_is_a_mismatch(table: Table, other: Batch
 
 
 def test_another_checkpoint_of_the_pipeline_is_refused_unless_accepted(table: Table) -> None:
-    other = replace(FIRST, checkpoint="uuid-2", number=0)
+    other = replace(FIRST, checkpoint="uuid-2", number=0, end={"offsets": {}})
     with pytest.raises(CheckpointMismatch, match="another checkpoint"):
-        check_checkpoint(table.store, other, accept_replay=False)
-    check_checkpoint(table.store, other, accept_replay=True)
-    check_checkpoint(table.store, FIRST, accept_replay=False)
+        came_before(table.store, other, accept_replay=False)
+    came_before(table.store, other, accept_replay=True)
+    came_before(table.store, FIRST, accept_replay=False)
 
 
 def test_another_pipeline_may_write_beside(table: Table) -> None:
-    check_checkpoint(table.store, replace(FIRST, pipeline="other", checkpoint="x"), accept_replay=False)
+    came_before(table.store, replace(FIRST, pipeline="other", checkpoint="x"), accept_replay=False)
+
+
+def test_a_checkpoint_that_follows_another_goes_on_with_its_tables_and_knows_its_last_batch(table: Table) -> None:
+    follower = replace(FIRST, checkpoint="uuid-2", number=0)
+    assert came_before(table.store, follower, follows={FIRST.user})
+    assert not came_before(table.store, replace(follower, number=1, end={"offsets": {}}), follows={FIRST.user})
+
+
+@pytest.mark.parametrize(
+    ("options", "undecidable"),
+    [({}, False), ({"changelog-producer": "input"}, True), ({"merge-engine": "aggregation"}, True)],
+)
+def test_a_batch_whose_proof_has_expired_is_written_again_only_where_that_does_not_show(
+    tmp_path: Path, options: dict[str, str], undecidable: bool
+) -> None:
+    table = new_table(tmp_path, options=options)
+    planned = table.store.ambient.now_millis()
+    batch = replace(FIRST, end={"now": planned})
+    time.sleep(0.01)
+    commit(table, batch)
+    for number in range(3):
+        with table.writer(commit_user="stranger") as stranger:
+            stranger.write(table.scan().to_arrow())
+            Committer(table.store, "stranger").commit([], number, force_empty=True)
+    assert found(table, batch)
+    expire_snapshots(table.store, retain_max=1, retain_min=1, older_than=planned + 10**9, protect_users=0)
+    assert not found(table, batch)
+    if undecidable:
+        with pytest.raises(ReplayUndecidable):
+            came_before(table.store, batch)
+    assert not came_before(table.store, batch, accept_replay=True)
+    later = replace(batch, number=6, end={"now": table.store.ambient.now_millis() + 1})
+    assert not came_before(table.store, later)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from penstock.formats import decode
 from penstock.formats.change import Decoded, DecodeOptions
 from penstock.ingest.fetched import Fetched
 from penstock.ingest.ranges import Limit, Offsets, Range, Source
+from penstock.ingest.registry import RegistrySettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class DecodedSource:
 
     source: MessageSource
     format: str
+    registry: RegistrySettings | None = None
 
     def initial_offsets(self) -> Offsets:
         return self.source.initial_offsets()
@@ -52,6 +54,8 @@ class DecodedSource:
         return self.source.plan(start, end, tasks)
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[Chunk]:
+        if self.registry is not None:
+            options = replace(options, registry=self.registry.client())
         for fetched in self.source.read(range_):
             yield Chunk(decode(self.format, fetched.messages, options), len(fetched.messages), fetched.size, fetched)
 

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 
 from penstock.errors import ConfigError, SourceError
-from penstock.ingest.references import resolve
+from penstock.references import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -92,7 +92,7 @@ def client_properties(properties: Mapping[str, str]) -> dict[str, str]:
             made[name] = value or "none"
         else:
             made[_JAVA_NAMES.get(name, name)] = value
-    made |= _login(given.get("sasl.jaas.config", "")) | _trust(given) | _own_certificate(given)
+    made |= _login(given.get("sasl.jaas.config", "")) | trusted(given) | _own_certificate(given)
     if "ssl.keystore.location" in made and made["ssl.keystore.location"].endswith(".jks"):
         raise _needs_pkcs12("keystore", made["ssl.keystore.location"])
     return made
@@ -114,7 +114,8 @@ def _login(jaas: str) -> dict[str, str]:
     return made | ({"sasl.oauthbearer.method": "oidc"} if "OAuthBearerLoginModule" in jaas else {})
 
 
-def _trust(given: Mapping[str, str]) -> dict[str, str]:
+def trusted(given: Mapping[str, str]) -> dict[str, str]:
+    """The certificates that a Java trust store names, as `ssl.ca.pem` or `ssl.ca.location`."""
     if certificates := given.get("ssl.truststore.certificates"):
         return {"ssl.ca.pem": certificates}
     location = given.get("ssl.truststore.location")

@@ -12,6 +12,7 @@ from penstock.ingest.fetched import Extra
 from penstock.ingest.files import FilesSettings, FilesSource
 from penstock.ingest.kafka import KafkaSettings, KafkaSource, Startup
 from penstock.ingest.ranges import Limit
+from penstock.ingest.registry import RegistrySettings
 from penstock.pipelines.run.bad_records import OnBad
 from penstock.pipelines.run.dead_letters import DEFAULT_NAME
 from penstock.pipelines.run.job import Job
@@ -84,7 +85,12 @@ def _on_bad(spec: PipelineSpec) -> OnBad:
 def source(spec: PipelineSpec) -> DecodedSource:
     match spec.source:
         case model.KafkaSource() as kafka:
-            return DecodedSource(KafkaSource(_kafka(kafka, spec)), check_format(kafka.value_format))
+            value_format, registry = check_format(kafka.value_format), RegistrySettings.of(kafka.schema_registry)
+            if value_format == "debezium-avro" and registry is None:
+                raise ConfigError(
+                    "debezium-avro needs a schema registry", hint="--kafka-conf schema.registry.url=http://host:8081"
+                )
+            return DecodedSource(KafkaSource(_kafka(kafka, spec)), value_format, registry)
         case model.FilesSource() as files:
             ledger = f"{spec.checkpoint.rstrip('/')}/{LEDGER}"
             settings = FilesSettings(files.path, ledger, files.pattern, files.order)

@@ -112,7 +112,8 @@ def zip_code(folder: Path) -> Path:
     root = Path(penstock.__path__[0])
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(penstock.__file__, "penstock/__init__.py")
-        archive.write(root / "errors.py", "penstock/errors.py")
+        for name in ("errors.py", "references.py"):
+            archive.write(root / name, f"penstock/{name}")
         for name in PACKAGE_FOLDERS:
             for path in sorted((root / name).rglob("*.py")):
                 archive.write(path, Path("penstock") / path.relative_to(root))

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from penstock.ingest.references import resolve
+from penstock.references import resolve
 from penstock.table.catalog import check_usable
 from penstock.table.layout import BucketMode, Layout
 from penstock.table.meta.store import TableMissing, TableStore

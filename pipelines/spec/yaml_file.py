@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 
 from penstock.errors import ConfigError
-from penstock.ingest.references import resolve
 from penstock.pipelines.spec.model import PipelineSpec
 from penstock.pipelines.spec.reading import Place, examined
+from penstock.references import resolve
 
 # References to secrets below these keys are looked up where they are used, not here: specs are shown and sent around.
 _KEPT = {("source", "properties"), ("source", "schema-registry"), ("sink", "catalog", "options")}

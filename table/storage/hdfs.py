@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import ConfigError
+from penstock.references import masked, resolve
 from penstock.table.storage.base import Entry
-from penstock.table.storage.references import masked, resolve
 
 try:
     import hdfs_native

@@ -17,8 +17,8 @@ import obstore
 import pyarrow as pa
 from obstore import exceptions, store
 
+from penstock.references import masked, resolve
 from penstock.table.storage.base import Entry
-from penstock.table.storage.references import masked, resolve
 
 FOLDER_MARK = ".penstock-folder"
 # One request reads at least this much: the answer's first byte takes longer than its first megabyte.

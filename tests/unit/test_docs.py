@@ -59,7 +59,8 @@ def test_every_error_of_the_tree_has_its_cure() -> None:
     found = {
         name
         for path in ROOT.rglob("*.py")
-        if path.parts[len(ROOT.parts)] in {"errors.py", "table", "formats", "ingest", "pipelines", "schema_evolution"}
+        if path.parts[len(ROOT.parts)]
+        in {"errors.py", "references.py", "table", "formats", "ingest", "pipelines", "schema_evolution"}
         for name in re.findall(
             r"^class (\w+)\((?:ConfigError|SourceError|PositionLost|SchemaConflict|TableCorrupt|CommitConflict"
             r"|DecodeError|PenstockError)\):",

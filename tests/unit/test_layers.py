@@ -10,11 +10,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = {
     "errors": set(),
+    "references": {"errors"},
     "formats": {"errors"},
-    "table": {"errors"},
+    "table": {"errors", "references"},
     "schema_evolution": {"errors", "formats", "table"},
-    "ingest": {"errors", "formats"},
-    "pipelines": {"errors", "formats", "ingest", "schema_evolution", "table"},
+    "ingest": {"errors", "references", "formats"},
+    "pipelines": {"errors", "references", "formats", "ingest", "schema_evolution", "table"},
 }
 TABLE_FLOORS = [
     {"storage"},

@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.kafka_client import client_properties, patiently
-from penstock.ingest.references import resolve
+from penstock.references import resolve
 
 
 def test_plain_login_of_jaas_becomes_user_and_password() -> None:

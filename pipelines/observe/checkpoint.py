@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.ingest.ranges import Offsets
-from penstock.ingest.references import resolve
+from penstock.references import resolve
 from penstock.table.storage.open import open_storage
 
 STATUS = "status.json"

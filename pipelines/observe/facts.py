@@ -8,8 +8,7 @@ from typing import Protocol
 
 from penstock.errors import PenstockError
 from penstock.ingest.ranges import Offsets
-from penstock.pipelines.run.identity import BatchIdentity
-from penstock.pipelines.run.reading import NOW
+from penstock.pipelines.run.identity import NOW, BatchIdentity
 from penstock.pipelines.run.reports import BatchReport
 
 MOST_REASONS = 20

@@ -22,8 +22,7 @@ from penstock.pipelines.run import build
 from penstock.pipelines.run.alone import take_batch
 from penstock.pipelines.run.bad_records import OnBad
 from penstock.pipelines.run.dead_letters import DEFAULT_NAME
-from penstock.pipelines.run.identity import BatchIdentity
-from penstock.pipelines.run.reading import NOW
+from penstock.pipelines.run.identity import NOW, BatchIdentity
 from penstock.pipelines.run.reports import MOST_BAD_SHOWN, BatchReport
 from penstock.pipelines.spec.model import PipelineSpec
 from penstock.table.handle import Table

@@ -35,11 +35,12 @@ Kinds = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class SourceField:
-    """One column as the producer declares it; `type` is None where the format declares none."""
+    """One column as the producer declares it; `type` and `nullable` are None where the format declares none."""
 
     name: str
     type: str | None = None
     comment: str | None = None
+    nullable: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from penstock.formats import decode
 from penstock.formats.change import Decoded, DecodeOptions
+from penstock.ingest.barriers import Barrier
 from penstock.ingest.fetched import Fetched
 from penstock.ingest.ranges import Limit, Offsets, Range, Source
 from penstock.ingest.registry import RegistrySettings
@@ -15,12 +16,14 @@ from penstock.ingest.registry import RegistrySettings
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Part of a range. `fetched` is what it was decoded from, None for sources that hand out changes themselves."""
+    """Part of a range. `fetched` is what it was decoded from, None for sources that hand out changes themselves;
+    `barriers` are changes of whole tables, which are alone in their batch."""
 
     decoded: Decoded
     messages: int
     bytes: int
     fetched: Fetched | None = None
+    barriers: tuple[Barrier, ...] = ()
 
 
 class MessageSource(Source, Protocol):

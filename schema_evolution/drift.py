@@ -10,13 +10,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from penstock.errors import SchemaConflict
-from penstock.formats.change import SourceSchema
+from penstock.formats.change import SourceField, SourceSchema
 from penstock.schema_evolution.source_types import paimon_type
 from penstock.schema_evolution.type_changes import Verdict, change_of
 from penstock.schema_evolution.type_mapping import TypeMapping
-from penstock.table.schema.changes import AddColumn, SchemaChange, UpdateColumnComment, UpdateColumnType
+from penstock.table.schema.changes import (
+    AddColumn,
+    SchemaChange,
+    UpdateColumnComment,
+    UpdateColumnNullability,
+    UpdateColumnType,
+)
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.values.types import DataType, type_json
+from penstock.table.values.types import DataType, type_json, with_nullability
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +42,11 @@ class Drift:
     added: tuple[Wanted, ...] = ()
     widened: tuple[Wanted, ...] = ()
     comments: tuple[Wanted, ...] = ()
+    relaxed: tuple[str, ...] = ()  # NOT NULL columns that get nulls from now on
 
     @property
     def is_none(self) -> bool:
-        return not (self.added or self.widened or self.comments)
+        return not (self.added or self.widened or self.comments or self.relaxed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +60,7 @@ class ColumnRules:
         return source if self.case_sensitive else source.lower()
 
     def wanted(self, source: SourceSchema) -> tuple[Wanted, ...]:
-        columns = tuple(
-            Wanted(self.name(one.name), paimon_type(source.dialect, one, self.mapping), one.comment)
-            for one in source.fields
-        )
+        columns = tuple(Wanted(self.name(one.name), self._type(source, one), one.comment) for one in source.fields)
         names = [column.name for column in columns]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -65,6 +69,11 @@ class ColumnRules:
                 source=f"{source.database}.{source.table}",
             )
         return columns
+
+    def _type(self, source: SourceSchema, column: SourceField) -> DataType:
+        type_ = paimon_type(source.dialect, column, self.mapping)
+        not_null = column.nullable is False and not self.mapping.to_nullable
+        return with_nullability(type_, nullable=False) if not_null else type_
 
 
 def drift_of(source: SourceSchema, table: str, schema: TableSchema, rules: ColumnRules) -> Drift:
@@ -81,7 +90,18 @@ def drift_of(source: SourceSchema, table: str, schema: TableSchema, rules: Colum
             widened.append(wanted)
         if wanted.comment is not None and wanted.comment != column.description:
             comments.append(wanted)
-    return Drift(table, tuple(added), tuple(widened), tuple(comments))
+    return Drift(table, tuple(added), tuple(widened), tuple(comments), _relaxed(source, schema, rules))
+
+
+def _relaxed(source: SourceSchema, schema: TableSchema, rules: ColumnRules) -> tuple[str, ...]:
+    """Columns that hold no nulls, where the source, if it tells such things, has some or has no such column."""
+    if all(one.nullable is None for one in source.fields):
+        return ()
+    filled = {rules.name(one.name) for one in source.fields if one.nullable is False}
+    keys = {*schema.primary_keys, *schema.partition_keys}
+    return tuple(
+        one.name for one in schema.fields if not one.type.nullable and one.name not in filled and one.name not in keys
+    )
 
 
 def _widens(table: str, schema: TableSchema, wanted: Wanted, mapping: TypeMapping) -> bool:
@@ -109,7 +129,9 @@ def fold(drifts: Iterable[Drift], schema: TableSchema, mapping: TypeMapping) -> 
     types: dict[str, DataType] = {column.name: column.type for column in schema.fields}
     comments: dict[str, str | None] = {column.name: column.description for column in schema.fields}
     added: dict[str, Wanted] = {}
+    relaxed: dict[str, None] = {}
     for drift in drifts:
+        relaxed |= dict.fromkeys(drift.relaxed)
         for wanted in (*drift.added, *drift.widened):
             old = types.get(wanted.name)
             if old is None:
@@ -126,6 +148,8 @@ def fold(drifts: Iterable[Drift], schema: TableSchema, mapping: TypeMapping) -> 
     for column in schema.fields:
         if types[column.name] != column.type:
             changes.append(UpdateColumnType(column.name, types[column.name]))
+        if column.name in relaxed:
+            changes.append(UpdateColumnNullability(column.name, nullable=True))
         if comments[column.name] != column.description:
             changes.append(UpdateColumnComment(column.name, comments[column.name]))
     changes += [AddColumn(name, types[name], comments[name]) for name in added]

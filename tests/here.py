@@ -47,7 +47,7 @@ class Log:
 
 def run(spec: PipelineSpec, *, tasks: int = 3, writers: int = 2, on_batch: OnBatch | None = None) -> list[Batches]:
     """Carry what is there now. Raises where the job would stop; run again, it goes on."""
-    job = build.job(spec)
+    job = build.ready(spec)
     log = Log.at(Path(job.checkpoint) / "log.json")
     log.save()
     batches = batches_of(job, log, tasks, writers, on_batch)

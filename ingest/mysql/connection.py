@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import ssl
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from pymysql.constants import CR, ER
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.mysql.errors import ConnectionLost, MissingGrant
 from penstock.ingest.mysql.position import LogPosition
+from penstock.references import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,12 +30,13 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 
 _LOST = {CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR, 1053, 1927}
+_PAUSE_S = 0.5
 _DENIED = {ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, 1142, 1143, 1227, 1370}
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A password by reference: the name of an environment variable or a file; the text itself only as last resort.
+    """A password by reference: the name of an environment variable or a file, or a text that may hold references.
 
     It is resolved where it is used, because descriptors end in logs.
     """
@@ -49,7 +52,7 @@ class Secret:
                 return os.environ[self.value]
             case "file":
                 return Path(self.value).read_text(encoding="utf-8").rstrip("\r\n")
-        return self.value
+        return resolve(self.value)
 
     def __repr__(self) -> str:
         return f"Secret({'***' if self.kind == 'text' else self.value!r}, {self.kind!r})"
@@ -87,6 +90,7 @@ class ServerAddress:
     tls: Tls = Tls()
     connect_timeout: float = 30.0
     read_timeout: float = 300.0
+    patience: float = 0.0  # seconds that a server which cannot be reached is waited for
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +115,15 @@ class ServerFacts:
 
 def connect(server: ServerAddress) -> Connection:
     """A connection in UTC, autocommit, with strings as utf8mb4 and no SQL mode that changes results."""
-    try:
-        return _open(server, server.tls.context())
-    except pymysql.MySQLError as error:
-        raise refused(error, server) from error
+    until = time.monotonic() + server.patience
+    while True:
+        try:
+            return _open(server, server.tls.context())
+        except (pymysql.MySQLError, OSError) as error:
+            said = refused(error, server) if isinstance(error, pymysql.MySQLError) else _unreachable(server, error)
+            if not said.retryable or time.monotonic() >= until:
+                raise said from error
+        time.sleep(_PAUSE_S)
 
 
 def _open(server: ServerAddress, context: ssl.SSLContext | None) -> Connection:
@@ -156,11 +165,16 @@ def refused(error: pymysql.MySQLError, server: ServerAddress) -> SourceError:
     said = str(error.args[1]) if len(error.args) > 1 else str(error)
     where = f"{server.host}:{server.port}"
     if code in _LOST:
-        return ConnectionLost("the MySQL server cannot be reached", retryable=True, server=where, said=said)
+        return _unreachable(server, said)
     if code in _DENIED:
         hint = "check user and password, and `SHOW GRANTS`: penstock check names the grant that is missing"
         return MissingGrant("the MySQL server denies access", server=where, user=server.user, said=said, hint=hint)
     return SourceError("the MySQL server refused", server=where, code=code, said=said)
+
+
+def _unreachable(server: ServerAddress, said: object) -> ConnectionLost:
+    where = f"{server.host}:{server.port}"
+    return ConnectionLost("the MySQL server cannot be reached", retryable=True, server=where, said=str(said))
 
 
 def ask(connection: Connection, sql: str, *values: object) -> list[Row]:

@@ -44,5 +44,7 @@ class TableDefinition:
 
 def schema_of(definition: TableDefinition) -> SourceSchema:
     """The source schema that rows of this table have, from the snapshot and from the log alike."""
-    fields = tuple(SourceField(column.name, str(column.type), column.comment) for column in definition.columns)
+    fields = tuple(
+        SourceField(column.name, str(column.type), column.comment, column.nullable) for column in definition.columns
+    )
     return SourceSchema("mysql", definition.database, definition.table, fields, definition.primary_key)

@@ -8,15 +8,19 @@ from penstock.ingest.decoding import DecodedSource
 from penstock.ingest.ranges import Limit
 from penstock.pipelines.commands.findings import Finding
 from penstock.pipelines.observe.checkpoint import CheckpointFolder
-from penstock.pipelines.run import build
+from penstock.pipelines.run import build, mysql
 from penstock.pipelines.run.sampling import sample
 from penstock.pipelines.spec import model
 from penstock.pipelines.spec.model import PipelineSpec
+from penstock.pipelines.spec.mysql_model import MySqlSource
 
 _LOOK = Limit(rows=200, bytes=8 << 20)
 
 
 def check_source(spec: PipelineSpec) -> Iterator[Finding]:
+    if isinstance(spec.source, MySqlSource):
+        yield from _server(spec, spec.source)
+        return
     source = build.source(spec)
     try:
         yield from _messages(spec, source)
@@ -47,6 +51,16 @@ def _described(spec: PipelineSpec, there: dict[str, object]) -> str:
             names = there["names"]
             assert isinstance(names, list)
             return f"{path}: {len(names)} files"
+    raise AssertionError(spec.source.type)
+
+
+def _server(spec: PipelineSpec, server: MySqlSource) -> Iterator[Finding]:
+    tables, found = mysql.check(spec, server)
+    shown = ", ".join(table.qualified for table in tables[:5])
+    yield Finding("source", "ok", f"{server.hostname}:{server.port}: {len(tables)} tables to take: {shown}")
+    for one in found:
+        code = one.error.exit_code if one.level == "error" else 0
+        yield Finding("source", one.level, f"{one.message}: {one.seen}, wanted {one.wanted}", one.fix, code)
 
 
 def _readable(spec: PipelineSpec) -> Iterator[Finding]:

@@ -17,6 +17,8 @@ COMMANDS = {
     **PIPELINE_COMMANDS,
     "demo": ("penstock.pipelines.commands.demo", "a small shop's changes through a pipeline, on this machine alone"),
     "warm": ("penstock.pipelines.commands.warm", "let Spark start in half the time, once per machine"),
+    "mysql-sync-table": ("penstock.pipelines.commands.sync", "MySQL or MariaDB tables into one table"),
+    "mysql-sync-database": ("penstock.pipelines.commands.sync", "a MySQL or MariaDB database into a table per table"),
     "kafka-sync-table": ("penstock.pipelines.commands.sync", "Kafka topics into one table"),
     "kafka-sync-database": ("penstock.pipelines.commands.sync", "Kafka topics into a table per source table"),
     **TABLE_COMMANDS,

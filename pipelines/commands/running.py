@@ -30,14 +30,14 @@ def run_here(
     """Runs until it has caught up, is asked to stop (SIGTERM, SIGINT, a signal: exit 0 after the batch) or fails
     (raises)."""
     log_to_stderr()
-    from penstock.pipelines.run.build import job
+    from penstock.pipelines.run.build import ready
     from penstock.pipelines.run.job import Running
     from penstock.pipelines.run.session import open_session
 
-    ready = job(spec)  # what is wrong with it is told before a JVM is started
+    job = ready(spec)  # what is wrong with it is told before a JVM is started
     check_checkpoint_store(spec, settings or {})
     session = open_session(spec.pipeline.name, master=master, cores=spec.pipeline.parallelism, settings=settings)
-    running = Running(ready, session)
+    running = Running(job, session)
 
     def stop(number: int, frame: FrameType | None) -> None:
         running.stop()

@@ -5,10 +5,12 @@ from __future__ import annotations
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given, parse
 from penstock.pipelines.commands.running import run_here
-from penstock.pipelines.spec.actions import KAFKA_DATABASE, KAFKA_TABLE
+from penstock.pipelines.spec.actions import KAFKA_DATABASE, KAFKA_TABLE, MYSQL_DATABASE, MYSQL_TABLE
 from penstock.pipelines.spec.pairs import pairs
 
 _ACTIONS = {
+    "mysql-sync-table": (MYSQL_TABLE, "Carry MySQL or MariaDB tables into one table."),
+    "mysql-sync-database": (MYSQL_DATABASE, "Carry a MySQL or MariaDB database into a table for each of its tables."),
     "kafka-sync-table": (KAFKA_TABLE, "Carry Kafka topics into one table."),
     "kafka-sync-database": (KAFKA_DATABASE, "Carry Kafka topics into a table for each source table."),
 }
@@ -18,9 +20,9 @@ def command(name: str, words: list[str]) -> int:
     flags, description = _ACTIONS[name]
     given = parse(name, flags, words, description)
     _check_mode(given)
-    from penstock.pipelines.spec.from_flags import kafka_pipeline
+    from penstock.pipelines.spec.from_flags import kafka_pipeline, mysql_pipeline
 
-    spec = kafka_pipeline(given)
+    spec = mysql_pipeline(given) if name.startswith("mysql") else kafka_pipeline(given)
     if "from" in given:
         from penstock.pipelines.spec.beginnings import started_at
 

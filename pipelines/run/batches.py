@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from penstock.errors import DecodeError
 from penstock.pipelines.run.bad_records import BadRecordLimit
+from penstock.pipelines.run.barriers import cross
 from penstock.pipelines.run.committing import Commits, discard
 from penstock.pipelines.run.identity import BatchIdentity
 from penstock.pipelines.run.reading import Reading, Share
@@ -41,6 +42,9 @@ class Batches:
         """Commit a batch. Called again with a batch it has committed, it changes nothing."""
         if written.failures:
             self._give_up(written)
+        barriers = [barrier for report in written.reports for barrier in report.barriers]
+        if barriers and (span := BatchReport(written.reports).span):
+            cross(barriers, BatchIdentity(self.pipeline, self.checkpoint, number, *span), self.reading, self.targets)
         replay = Replay(self.reading, self.targets, lambda shares: self._sound(again(shares)))
         written = replay.settled(written)
         report = BatchReport(written.reports)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Literal
 
 from penstock.errors import ConfigError
 from penstock.formats import check_format
-from penstock.ingest.decoding import DecodedSource
+from penstock.ingest.decoding import ChangeSource, DecodedSource
 from penstock.ingest.fetched import Extra
 from penstock.ingest.files import FilesSettings, FilesSource
 from penstock.ingest.kafka import KafkaSettings, KafkaSource, Startup
 from penstock.ingest.ranges import Limit
 from penstock.ingest.registry import RegistrySettings
+from penstock.pipelines.run import mysql
 from penstock.pipelines.run.bad_records import OnBad
 from penstock.pipelines.run.dead_letters import DEFAULT_NAME
 from penstock.pipelines.run.job import Job
@@ -23,6 +25,7 @@ from penstock.pipelines.run.tables import Warehouse
 from penstock.pipelines.spec import model
 from penstock.pipelines.spec.kafka_conf import specific_offsets
 from penstock.pipelines.spec.model import PipelineSpec
+from penstock.pipelines.spec.mysql_model import MySqlSource
 from penstock.schema_evolution.computed import ComputedColumn, in_order
 from penstock.schema_evolution.drift import ColumnRules
 from penstock.schema_evolution.naming import Naming
@@ -38,10 +41,11 @@ def job(spec: PipelineSpec) -> Job:
     pipeline, catalog = spec.pipeline, spec.sink.catalog
     warehouse = Warehouse.of(catalog.warehouse, catalog.options)
     limit = Limit(pipeline.max_batch.rows, pipeline.max_batch.bytes)
+    shaping = shape(spec, warehouse)
     return Job(
         name=pipeline.name,
         source=source(spec),
-        shaping=shape(spec, warehouse),
+        shaping=shaping,
         warehouse=warehouse,
         checkpoint=spec.checkpoint,
         tables=tuple(warehouse.tables(spec.sink.database)),
@@ -63,7 +67,9 @@ def _refuse_what_is_missing(spec: PipelineSpec) -> None:
             "which files were read is known to their checkpoint alone, not to the tables",
             hint="--accept-replay  reads all files again",
         )
-    for name, given in (("eager-init", spec.sink.eager_init), ("ignore-incompatible", spec.sink.ignore_incompatible)):
+    of_mysql = isinstance(spec.source, MySqlSource)
+    incompatible = spec.sink.ignore_incompatible and not of_mysql
+    for name, given in (("eager-init", spec.sink.eager_init), ("ignore-incompatible", incompatible)):
         if given:
             log.warning("event=flag_without_effect flag=%s", name)
 
@@ -82,7 +88,17 @@ def _on_bad(spec: PipelineSpec) -> OnBad:
     return OnBad(action, spec.pipeline.name, table, letters.max_per_batch, letters.max_share, tells)
 
 
-def source(spec: PipelineSpec) -> DecodedSource:
+def ready(spec: PipelineSpec) -> Job:
+    """The job with what it needs before its first batch: a server that was found fit, and tables of its tables."""
+    made = job(spec)
+    if isinstance(spec.source, MySqlSource):
+        shaping = shape(spec, made.warehouse)
+        made = replace(made, source=mysql.prepared(spec, spec.source, shaping, made.warehouse))
+        made = replace(made, tables=tuple(made.warehouse.tables(spec.sink.database)))
+    return made
+
+
+def source(spec: PipelineSpec) -> ChangeSource:
     match spec.source:
         case model.KafkaSource() as kafka:
             value_format, registry = check_format(kafka.value_format), RegistrySettings.of(kafka.schema_registry)
@@ -95,6 +111,8 @@ def source(spec: PipelineSpec) -> DecodedSource:
             ledger = f"{spec.checkpoint.rstrip('/')}/{LEDGER}"
             settings = FilesSettings(files.path, ledger, files.pattern, files.order)
             return DecodedSource(FilesSource(settings), check_format(files.value_format))
+        case MySqlSource() as server:
+            return mysql.source(spec, server)
     raise ConfigError(f"a source of type {spec.source.type} is not known")
 
 

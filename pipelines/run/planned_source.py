@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from penstock.ingest.mysql.definition import schema_of
 from penstock.ingest.ranges import Limit
-from penstock.pipelines.run import build
+from penstock.pipelines.run import build, mysql
 from penstock.pipelines.run.planning import PlannedTable, planned
 from penstock.pipelines.run.sampling import sample
 from penstock.pipelines.run.tables import Warehouse
 from penstock.pipelines.spec.model import PipelineSpec
+from penstock.pipelines.spec.mysql_model import MySqlSource
 
 
 def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedTable]]:
@@ -15,6 +17,10 @@ def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedT
     catalog = spec.sink.catalog
     warehouse = Warehouse.of(catalog.warehouse, catalog.options)
     shape = build.shape(spec, warehouse)
+    if isinstance(spec.source, MySqlSource):
+        found, _ = mysql.check(spec, spec.source)
+        looked = f"{spec.source.type}: {len(found)} tables of {spec.source.hostname}:{spec.source.port}"
+        return looked, planned(shape, [schema_of(one) for one in found], now=warehouse.now_millis())
     seen = sample(spec, Limit(rows=records))
     bad = f", {len(seen.bad)} of them cannot be read" if seen.bad else ""
     looked = f"{spec.source.type}: looked at the first {seen.messages:,} messages{bad}"

@@ -130,6 +130,7 @@ class RangeReader:
         report.skipped.update(decoded.skipped)
         report.truncations += decoded.truncations
         report.repaired += decoded.repaired
+        report.barriers += chunk.barriers
         self._bad(decoded.bad, report.bad, chunk.fetched, None)
         for change in decoded.batches:
             self._shape(change, chunk.fetched)
@@ -167,7 +168,8 @@ class RangeReader:
     def _drift(self, table: str, change: ChangeBatch) -> None:
         """Report the schema; nothing more of the table is sent, because the driver has it read again."""
         if not any(drift.table == table and drift.schema == change.schema for drift in self._report.drifts):
-            self._report.drifts.append(Seen(table, change.schema, (self._range.number, int(change.pos[0]))))
+            first = int(change.pos[0]) if len(change) else 0
+            self._report.drifts.append(Seen(table, change.schema, (self._range.number, first)))
         self._drifted.add(table)
         self._window.forget(table)
 

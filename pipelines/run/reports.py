@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from penstock.formats.change import BadRecord, Truncation
+from penstock.ingest.barriers import Barrier
 from penstock.ingest.ranges import Offsets, Range
 from penstock.pipelines.run.shaping import Seen
 
@@ -43,6 +44,7 @@ class RangeReport:
     drifts: list[Seen] = field(default_factory=list)
     truncations: list[Truncation] = field(default_factory=list)
     newest: dict[str, int] = field(default_factory=dict)  # newest event time by table, milliseconds
+    barriers: list[Barrier] = field(default_factory=list)
 
 
 @dataclass(slots=True)

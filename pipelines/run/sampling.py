@@ -26,7 +26,9 @@ def sample(spec: PipelineSpec, limit: Limit) -> Sample:
     """The first messages a new pipeline would read, decoded: about `limit.rows` of them."""
     found = Sample()
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        source = _without_trace(build.source(spec), folder)
+        made = build.source(spec)
+        assert isinstance(made, DecodedSource), "only messages are sampled"
+        source = _without_trace(made, folder)
         try:
             start = source.initial_offsets()
             end = source.latest_offsets(start, limit)

@@ -45,6 +45,10 @@ class Shaping(Protocol):
         """`database.table` of the warehouse, None when the source table is left out."""
         ...
 
+    def column(self, source: str) -> str:
+        """The name that a source column has in its table."""
+        ...
+
     def fit(self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None, now_millis: int) -> Fitted | None:
         """None when the table lacks a column or a type that the change needs: drift.
 

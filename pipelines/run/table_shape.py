@@ -60,6 +60,9 @@ class TableShape:
             return None
         return f"{self.database}.{self.naming.target(database, table)}"
 
+    def column(self, source: str) -> str:
+        return self.rules.name(source)
+
     def fit(self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None, now_millis: int) -> Fitted | None:
         if not _holds(change.schema, _Hashed(table), self.rules):
             return None

@@ -77,5 +77,15 @@ RUNNING = (
 )
 KAFKA = Flag("kafka-conf", "option of the Kafka source: topic, value.format, properties.*; repeat", "pairs", "K=V")
 
+MYSQL = Flag("mysql-conf", "option of the MySQL source: hostname, username, database-name, ...; repeat", "pairs", "K=V")
+MYSQL_DDL = (
+    Flag("on-truncate", "ignore, or delete-all: a table emptied at the source is emptied (ignore)", metavar="POLICY"),
+    Flag("on-drop", "ignore, or delete-all: a table dropped at the source is emptied (ignore)", metavar="POLICY"),
+    Flag("on-rename-column", "add: a new column beside the old one; rename: the column keeps its rows (add)"),
+    Flag("include-keyless", "append: take tables without a key into append tables (left out)", metavar="POLICY"),
+)
+
+MYSQL_TABLE = (*TARGET, TABLE, *SHAPE, MYSQL, *MYSQL_DDL, *CONFS, *RUNNING)
+MYSQL_DATABASE = (*TARGET, *SHAPE, *NAMING, MYSQL, *MYSQL_DDL, *CONFS, *RUNNING)
 KAFKA_TABLE = (*TARGET, TABLE, *SHAPE, KAFKA, *CONFS, *RUNNING)
 KAFKA_DATABASE = (*TARGET, *SHAPE, *NAMING, KAFKA, *CONFS, *RUNNING)

@@ -8,6 +8,7 @@ from typing import Any
 from penstock.errors import ConfigError
 from penstock.pipelines.spec.kafka_conf import bounded, kafka_source
 from penstock.pipelines.spec.model import PipelineSpec
+from penstock.pipelines.spec.mysql_conf import ends_by_itself, mysql_source
 from penstock.pipelines.spec.pairs import pairs, words
 from penstock.pipelines.spec.reading import parsed
 
@@ -24,6 +25,26 @@ def kafka_pipeline(given: Given) -> PipelineSpec:
         {
             "pipeline": pipeline,
             "source": kafka_source(conf),
+            "selection": _named(given, "including-tables", "excluding-tables", "including-dbs", "excluding-dbs"),
+            "sink": _sink(given),
+            "errors": _errors(given),
+        }
+    )
+
+
+def mysql_pipeline(given: Given) -> PipelineSpec:
+    """mysql-sync-table where a table is named, else mysql-sync-database."""
+    conf = pairs(given.get("mysql-conf", ()))
+    pipeline = _pipeline(given)
+    if ends_by_itself(conf):
+        pipeline["until"] = "caught-up"
+    policies = {"on-truncate": "truncate", "on-drop": "drop", "on-rename-column": "rename-column"}
+    source = mysql_source(conf, names_table=bool(given.get("table")))
+    keyless = _renamed(given, {"include-keyless": "keyless"})
+    return parsed(
+        {
+            "pipeline": pipeline,
+            "source": source | {"ddl": _renamed(given, policies)} | keyless,
             "selection": _named(given, "including-tables", "excluding-tables", "including-dbs", "excluding-dbs"),
             "sink": _sink(given),
             "errors": _errors(given),

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from penstock.pipelines.spec.mysql_model import MySqlSource
 from penstock.pipelines.spec.strict import Strict, Text
 from penstock.pipelines.spec.units import Bytes, Seconds, Share
 
@@ -86,7 +87,7 @@ class FilesSource(Strict):
     value_format: str = Field(alias="value.format")
 
 
-Source = Annotated[KafkaSource | FilesSource, Field(discriminator="type")]
+Source = Annotated[KafkaSource | FilesSource | MySqlSource, Field(discriminator="type")]
 
 
 class Selection(Strict):

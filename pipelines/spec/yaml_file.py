@@ -16,6 +16,7 @@ from penstock.references import resolve
 
 # References to secrets below these keys are looked up where they are used, not here: specs are shown and sent around.
 _KEPT = {("source", "properties"), ("source", "schema-registry"), ("sink", "catalog", "options")}
+_SECRETS = {("source", "password")}
 
 
 def load(path: Path) -> PipelineSpec:
@@ -77,7 +78,7 @@ def _plain(node: yaml.Node, place: Place, lines: dict[Place, int]) -> Any:
     text = str(node.value)
     if isinstance(node, yaml.ScalarNode) and node.style is None and text in {"", "~", "null"}:
         return None
-    return text if place[:-1] in _KEPT else _resolved(text, node)
+    return text if _is_kept(place) else _resolved(text, node)
 
 
 def _resolved(text: str, node: yaml.Node) -> str:
@@ -99,5 +100,9 @@ def _mapping(node: yaml.MappingNode, place: Place, lines: dict[Place, int]) -> A
         found[name] = _plain(value, (*place, name), lines)
     if list(found) == ["secret"]:  # {secret: path}
         reference = f"${{file:{found['secret']}}}"
-        return reference if place[:-1] in _KEPT else _resolved(reference, node)
+        return reference if _is_kept(place) else _resolved(reference, node)
     return found
+
+
+def _is_kept(place: Place) -> bool:
+    return place[:-1] in _KEPT or place in _SECRETS

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import SourceError
 from penstock.formats.change import INSERT, UPDATE_AFTER, ChangeBatch, ImageRule
@@ -124,10 +125,10 @@ def as_of_high(
     batches = [*rows, *changes]
     schema = batches[0].schema
     whole = pa.Table.from_batches([batch.columns for batch in batches]).combine_chunks()
-    keys = _key_numbers(whole.select(list(schema.primary_keys)))
+    keys = row_numbers(whole.select(list(schema.primary_keys)))
     from_log = np.repeat([False, True], [sum(map(len, rows)), sum(map(len, changes))])
     kinds = np.concatenate([batch.kinds for batch in batches])
-    order = np.lexsort((_joined(batches, "sub"), _joined(batches, "pos"), from_log))
+    order = np.lexsort((joined(batches, "sub"), joined(batches, "pos"), from_log))
     last = np.zeros(int(keys.max()) + 1 if len(keys) else 0, np.int64)
     last[keys[order]] = order  # the last assignment stays
     stays = np.zeros(len(keys), np.bool_)
@@ -139,23 +140,28 @@ def as_of_high(
         stays[doubtful] = is_in_chunk(whole.take(pa.array(doubtful)).select(list(schema.primary_keys)))
     index = np.sort(np.flatnonzero(stays))
     kept = whole.take(pa.array(index)).combine_chunks()
-    return [_insertions(batches[0], batch) for batch in kept.to_batches() if len(batch)]
+    return [insertions(batches[0], batch) for batch in kept.to_batches() if len(batch)]
 
 
-def _joined(batches: Sequence[ChangeBatch], name: str) -> npt.NDArray[np.int64]:
+def joined(batches: Sequence[ChangeBatch], name: str) -> npt.NDArray[np.int64]:
     return np.concatenate([getattr(batch, name).astype(np.int64) for batch in batches])
 
 
-def _key_numbers(keys: pa.Table) -> npt.NDArray[np.int64]:
-    """A number for every distinct key."""
-    codes = [column.combine_chunks().dictionary_encode() for column in keys.columns]
+def row_numbers(keys: pa.Table) -> npt.NDArray[np.int64]:
+    """A number for every distinct key; rows may be taken whole for one."""
+    codes = [_comparable(column.combine_chunks()).dictionary_encode("encode") for column in keys.columns]
     numbers = np.stack([code.indices.to_numpy(zero_copy_only=False).astype(np.int64) for code in codes], axis=1)
     _, number = np.unique(numbers, axis=0, return_inverse=True)
     flat: npt.NDArray[np.int64] = number.reshape(-1).astype(np.int64)
     return flat
 
 
-def _insertions(like: ChangeBatch, columns: pa.RecordBatch) -> ChangeBatch:
+def _comparable(column: pa.Array) -> pa.Array:
+    # Lists are those of SET columns, whose labels hold no commas.
+    return pc.binary_join(column, ",") if pa.types.is_list(column.type) else column
+
+
+def insertions(like: ChangeBatch, columns: pa.RecordBatch) -> ChangeBatch:
     count = len(columns)
     return ChangeBatch(
         like.schema,

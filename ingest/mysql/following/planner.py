@@ -1,0 +1,309 @@
+"""The next batch: chunks of tables that are still to be read, and the log from where the last batch ended.
+
+Rows that are read stand before the log in a batch and are read after the batch was planned, so the log behind them
+takes a row back for a moment and forward again: once it has passed the time of the reading, the table is right.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from penstock.ingest.barriers import Barrier
+from penstock.ingest.mysql.catalog import TableFacts, TableName, definitions, list_tables
+from penstock.ingest.mysql.connection import ask, connected, server_facts, variables
+from penstock.ingest.mysql.ddl import statements as ddl
+from penstock.ingest.mysql.ddl.alter import ChangeColumn, RenameColumn
+from penstock.ingest.mysql.ddl.history import SchemaHistory, Version
+from penstock.ingest.mysql.following.progress import Batch, Progress
+from penstock.ingest.mysql.following.settings import FollowSettings, shadowed
+from penstock.ingest.mysql.following.state import State
+from penstock.ingest.mysql.log.plan import DdlSeen, LogPlan, PlanLimits, plan_log
+from penstock.ingest.mysql.log.resume import at_time, check_position, earliest, latest, resume, settled
+from penstock.ingest.mysql.position import LogPosition
+from penstock.ingest.mysql.snapshot.chunks import Chunk, ChunkCursor, next_chunks, start_chunks
+from penstock.ingest.ranges import Limit
+
+if TYPE_CHECKING:
+    from penstock.ingest.mysql.connection import Connection, ServerFacts
+
+log = logging.getLogger(__name__)
+
+_BYTES_A_CHANGE = 200  # where a limit is told in rows
+_MOST_CHUNKS = 400  # of a batch: their bounds travel in its offsets
+_RANGE_BYTES = 8 << 20
+
+
+@dataclass(slots=True)
+class Planner:
+    """Lives in the process that plans, as long as a query runs. Holds the schema history."""
+
+    settings: FollowSettings
+    _history: SchemaHistory | None = field(default=None, repr=False)
+    _state: State | None = field(default=None, repr=False)
+    _facts: ServerFacts | None = field(default=None, repr=False)
+
+    @property
+    def state(self) -> State:
+        self._state = self._state or State(self.settings.state)
+        return self._state
+
+    def begin(self) -> Progress:
+        """The place where a pipeline without a checkpoint begins, its tables noted as they are there."""
+        with connected(self.settings.server) as connection:
+            facts = server_facts(connection)
+            start = self._start(connection, facts)
+            tables = self.captured(connection)
+            self._history = self._empty_history(connection, facts)
+            self._history.start(definitions(connection, [table.name for table in tables]).values(), start)
+            self._store(facts.uuid)
+            self._facts = facts
+        names = tuple(table.name for table in tables)
+        waiting = names if self.settings.startup.reads_tables else ()
+        log.info("event=begins position=%s tables=%d mode=%s", start, len(names), self.settings.startup.mode)
+        by_gtid = self.settings.startup.mode == "specific-offset" and not self.settings.startup.file
+        return Progress(facts.uuid, start, by_gtid=by_gtid, waiting=waiting)
+
+    def _start(self, connection: Connection, facts: ServerFacts) -> LogPosition:
+        startup = self.settings.startup
+        match startup.mode:
+            case "earliest-offset":
+                return earliest(connection, facts)
+            case "timestamp":
+                return at_time(self.settings.server, connection, facts, startup.millis, self.settings.server_id(-1))
+            case "specific-offset" if startup.file:
+                start = LogPosition(startup.file, startup.pos, startup.gtid)
+                check_position(connection, start)
+                return start
+            case "specific-offset":
+                oldest = earliest(connection, facts)
+                return resume(connection, facts, replace(oldest, gtid=startup.gtid), "given by its set").start
+            case "latest-offset":
+                return latest(connection, facts)
+        return settled(connection, facts)
+
+    def captured(self, connection: Connection) -> list[TableFacts]:
+        """The tables that are there now and are to be taken."""
+        taken = [table for table in list_tables(connection) if self.settings.tables.takes(table.database, table.table)]
+        return [table for table in taken if table.has_primary_key or self.settings.keyless]
+
+    def end(self) -> LogPosition:
+        with connected(self.settings.server) as connection:
+            return settled(connection, server_facts(connection))
+
+    def next(self, before: Progress, limit: Limit, until: LogPosition | None) -> Progress | None:
+        """Where the batch behind `before` ends, with what is in it; None when there is nothing."""
+        with connected(self.settings.server) as connection:
+            facts = server_facts(connection)
+            progress = replace(before, batch=Batch())
+            if self._facts is None or facts.uuid != progress.server:
+                progress = self._returned(connection, facts, progress)
+            history = self.history_at(progress)
+            progress = self._heeded(connection, progress)
+            now = settled(connection, facts)
+            if progress.unsettled:
+                progress = replace(progress, settle=now, unsettled=False)
+            if not progress.reads_tables and _is_reached(progress, until):
+                return None
+            plan = self._log_plan(progress, limit, until, history)
+            self._store(progress.server)
+            progress = self._after_log(progress, facts, plan)
+            if not progress.batch.barriers and progress.reads_tables:
+                progress = self._with_chunks(connection, progress, limit, before.log)
+            if progress.batch.is_empty and replace(progress, batch=before.batch) == before:
+                return None
+            return progress
+
+    def history_at(self, progress: Progress) -> SchemaHistory:
+        """The history as far as the log was planned: in memory, or read back after a restart."""
+        if self._history is None:
+            with connected(self.settings.server) as connection:
+                self._history = self._empty_history(connection, server_facts(connection))
+            self._history.restore(
+                record.version
+                for record in self.state.records()
+                if record.server == progress.server and record.version.place <= progress.log.order[:2]
+            )
+        return self._history
+
+    def _empty_history(self, connection: Connection, facts: ServerFacts) -> SchemaHistory:
+        rows = ask(connection, "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA")
+        return SchemaHistory.of_server(facts, {str(row[0]): str(row[1]) for row in rows})
+
+    def _store(self, server: str) -> None:
+        if self._history is not None:
+            self.state.add(server, self._history.unsaved)
+            self._history.unsaved.clear()
+
+    def _returned(self, connection: Connection, facts: ServerFacts, progress: Progress) -> Progress:
+        """Go on after a restart: on this server or another, with tables that came to match while nobody looked."""
+        way = resume(connection, facts, progress.log, progress.server)
+        history = self.history_at(progress)
+        if way.by_gtid:
+            log.warning("event=another_server before=%s now=%s gtid=%s", progress.server, facts.uuid, progress.log.gtid)
+            # Its log has another order: what is known now holds from its very beginning.
+            known = list(history.tables.known.values())
+            history.versions.clear()
+            history.unsaved.clear()
+            history.start(known, LogPosition(f"{facts.uuid}.0", 0))
+            progress = replace(progress, server=facts.uuid, by_gtid=True)
+        self._facts = facts
+        fresh = [table.name for table in self.captured(connection) if table.name not in history.versions]
+        if fresh:
+            history.start(definitions(connection, fresh).values(), progress.log)
+        self._store(progress.server)
+        if fresh and self.settings.new_tables and self.settings.startup.reads_tables:
+            log.info("event=tables_added tables=%s", ",".join(map(".".join, fresh)))
+            progress = progress.reading(fresh)
+        return progress
+
+    def _heeded(self, connection: Connection, progress: Progress) -> Progress:
+        """Take up what people ask for; a signal goes once the offsets that name it are kept."""
+        found = self.state.signals()
+        heeded = [signal.name for signal in found if signal.name in progress.signals]
+        for name in heeded:
+            self.state.forget(name)
+        fresh = [signal for signal in found if signal.name not in heeded]
+        if fresh:
+            wanted = {table for signal in fresh for table in signal.tables}
+            there = [table.name for table in self.captured(connection)]
+            names = [name for name in there if wanted & {name[1], ".".join(name)}]
+            log.info("event=tables_read_again tables=%s", ",".join(map(".".join, names)))
+            progress = progress.reading(names)
+        return replace(progress, signals=tuple(signal.name for signal in fresh))
+
+    def _log_plan(self, progress: Progress, limit: Limit, until: LogPosition | None, history: SchemaHistory) -> LogPlan:
+        if self.settings.snapshot == "exact" and progress.reads_tables:
+            return LogPlan((), progress.log)  # the log waits for the tables
+        most = limit.bytes or self.settings.log_bytes
+        if limit.rows is not None:
+            most = min(most, limit.rows * _BYTES_A_CHANGE)
+        stop = None if progress.reads_tables or progress.by_gtid else _later(until, progress.settle if until else None)
+        limits = PlanLimits(most, min(_RANGE_BYTES, max(1 << 16, most // 8)), stop, progress.by_gtid)
+        return plan_log(
+            self.settings.server, progress.log, limits, self.settings.server_id(-1), history, self._is_barrier
+        )
+
+    def _is_barrier(self, statement: ddl.Statement) -> bool:
+        wanted = self.settings.barriers
+        match statement:
+            case ddl.TruncateTable(name):
+                return wanted.truncate and self._takes(name)
+            case ddl.DropTables(names):
+                return wanted.drop and any(map(self._takes, names))
+            case ddl.DropDatabase(database):
+                known = self._history.tables.known if self._history else {}
+                return wanted.drop and any(name[0] == database and self._takes(name) for name in known)
+            case ddl.AlterTable(name, changes):
+                return wanted.rename_column and self._takes(name) and any(map(_renames, changes))
+        return False
+
+    def _takes(self, name: TableName) -> bool:
+        return self.settings.tables.takes(*name)
+
+    def _after_log(self, progress: Progress, facts: ServerFacts, plan: LogPlan) -> Progress:
+        defined, moved = [], []
+        for seen in plan.ddl:
+            version = self._defined(seen)
+            if version is not None:
+                defined.append(version)
+                if self._needs_reading(seen):
+                    moved.append(seen.change.name)
+            elif seen.change.kind == "rows-moved" and self._takes(seen.change.name):
+                log.warning("event=rows_moved_unlogged table=%s how=%s", ".".join(seen.change.name), seen.change.detail)
+        barriers = tuple(_barriers(plan.barrier, self._takes))
+        defined += [version for seen in plan.barrier if (version := self._defined(seen)) is not None]
+        batch = Batch((), plan.ranges, tuple(defined), barriers)
+        by_gtid = progress.by_gtid and not plan.caught_up
+        progress = replace(progress, log=plan.end, by_gtid=by_gtid, batch=batch)
+        return progress.reading(moved) if moved and self.settings.startup.reads_tables else progress
+
+    def _defined(self, seen: DdlSeen) -> Version | None:
+        change = seen.change
+        if change.kind not in {"create", "alter", "rename", "swap"} or change.definition is None:
+            return None
+        keyed = bool(change.definition.primary_key) or self.settings.keyless
+        return (
+            Version(change.name, seen.file, seen.pos, change.definition) if keyed and self._takes(change.name) else None
+        )
+
+    def _needs_reading(self, seen: DdlSeen) -> bool:
+        """A table under a new name brings rows that the log does not show there; a schema change tool's copy has the
+        rows that were there before."""
+        old = seen.change.old_name
+        return seen.change.kind in {"rename", "swap"} and old is not None and shadowed(old[1]) != seen.change.name[1]
+
+    def _with_chunks(self, connection: Connection, progress: Progress, limit: Limit, at: LogPosition) -> Progress:
+        """Cut chunks until the batch is full. The place of the log must be known before: it was noted above."""
+        rows = limit.rows or self.settings.snapshot_rows
+        size = limit.bytes or 1 << 40
+        facts = {table.name: table for table in self.captured(connection)}
+        chunks: list[Chunk] = []
+        waiting, cursors = list(progress.waiting), list(progress.cursors)
+        while rows > 0 and size > 0 and len(chunks) < _MOST_CHUNKS and (cursors or waiting):
+            if not cursors:
+                table = facts.get(waiting.pop(0))
+                if table is None:  # dropped in the meantime: the log tells of it
+                    continue
+                cursors.append(start_chunks(connection, table, self.settings.chunks))
+            a_chunk = _rows_a_chunk(cursors[0], self.settings.chunks.rows, facts)
+            wanted = max(1, min(_MOST_CHUNKS - len(chunks), rows // a_chunk))
+            found, cursor = next_chunks(connection, cursors[0], wanted)
+            chunks += found
+            cursors = [] if cursor.done else [cursor]
+            rows -= a_chunk * len(found)
+            size -= a_chunk * len(found) * max(1, _bytes_a_row(cursor, facts))
+        exact = self.settings.snapshot == "exact"
+        batch = replace(progress.batch, chunks=tuple(chunks), as_of=at if exact else None)
+        over = not cursors and not waiting
+        return replace(progress, waiting=tuple(waiting), cursors=tuple(cursors), unsettled=over, batch=batch)
+
+    def names_in_log(self, connection: Connection) -> bool:
+        return variables(connection, "binlog_row_metadata").get("binlog_row_metadata") == "FULL"
+
+
+def _is_reached(progress: Progress, until: LogPosition | None) -> bool:
+    if until is None or progress.by_gtid:
+        return False
+    target = _later(until, progress.settle)
+    return target is not None and not progress.log.is_before(target)
+
+
+def _later(one: LogPosition | None, other: LogPosition | None) -> LogPosition | None:
+    if one is None or other is None:
+        return one or other
+    return other if one.is_before(other) else one
+
+
+def _renames(change: object) -> bool:
+    match change:
+        case RenameColumn():
+            return True
+        case ChangeColumn(old, parsed):
+            return old.lower() != parsed.column.name.lower()
+    return False
+
+
+def _barriers(seen: Iterable[DdlSeen], takes: Callable[[TableName], bool]) -> Iterator[Barrier]:
+    for one in seen:
+        change = one.change
+        if not takes(change.name):
+            continue
+        if change.kind == "truncate" or change.kind == "drop":  # noqa: PLR1714  told apart for the type
+            yield Barrier(change.kind, *change.name)
+        elif change.renamed_columns:
+            yield Barrier("rename-columns", *change.name, change.renamed_columns)
+
+
+def _rows_a_chunk(cursor: ChunkCursor, rows: int, facts: dict[TableName, TableFacts]) -> int:
+    table = facts.get((cursor.database, cursor.table))
+    if table is None:
+        return rows
+    return max(1, min(rows, table.rows // max(1, cursor.estimate)))
+
+
+def _bytes_a_row(cursor: ChunkCursor, facts: dict[TableName, TableFacts]) -> int:
+    table = facts.get((cursor.database, cursor.table))
+    return table.bytes_a_row if table else 1

@@ -1,0 +1,121 @@
+"""One range of a batch to changes, in a task."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.formats.change import ChangeBatch, Decoded, ImageRule
+from penstock.formats.change import DecodeOptions as Wanted
+from penstock.ingest.decoding import Chunk
+from penstock.ingest.mysql.ddl.history import HistoryPart, Version
+from penstock.ingest.mysql.definition import TableDefinition, schema_of
+from penstock.ingest.mysql.following.progress import barrier_from, chunk_from, range_from
+from penstock.ingest.mysql.following.settings import FollowSettings
+from penstock.ingest.mysql.log.options import DecodeOptions
+from penstock.ingest.mysql.log.read import read_range
+from penstock.ingest.mysql.position import LogPosition
+from penstock.ingest.mysql.snapshot.as_of import read_as_of
+from penstock.ingest.mysql.snapshot.read import SnapshotOptions, read_chunk
+
+CHUNK, LOG, DEFINED, BARRIERS = "chunk", "log", "defined", "barriers"
+
+
+@dataclass(frozen=True, slots=True)
+class ImagesOfTargets(DecodeOptions):
+    """Which images of an update are needed is for the table to say that the row goes to."""
+
+    wanted: Wanted = field(default_factory=Wanted)
+
+    def image_rule(self, definition: TableDefinition) -> ImageRule:
+        known = self.images.get(definition.name)
+        return known or self.wanted.rule(definition.database, definition.table, definition.primary_key)
+
+
+@dataclass(frozen=True, slots=True)
+class RangeReading:
+    """What a range's place holds: `start` as the planner made it."""
+
+    settings: FollowSettings
+    start: Mapping[str, Any]
+    wanted: Wanted
+
+    def chunks(self) -> Iterator[Chunk]:
+        oddities: Counter[str] = Counter()
+        if BARRIERS in self.start:
+            yield Chunk(Decoded(), 0, 0, barriers=tuple(barrier_from(one) for one in self.start[BARRIERS]))
+            return
+        for batch in self._batches(oddities):
+            change = self._finished(batch)
+            if change is not None:
+                yield Chunk(Decoded([change]), len(change), change.columns.nbytes)
+        if oddities:
+            yield Chunk(Decoded(skipped=oddities), 0, 0)
+
+    def _batches(self, oddities: Counter[str]) -> Iterator[ChangeBatch]:
+        settings, start = self.settings, self.start
+        server_id = settings.server_id(int(start.get("reader", 0)))
+        if DEFINED in start:
+            yield from (_empty(Version.from_json(one)) for one in start[DEFINED])
+        elif CHUNK in start:
+            chunk, options = chunk_from(start[CHUNK]), SnapshotOptions(settings.rules)
+            if "as_of" in start:
+                at = LogPosition.from_json(start["as_of"])
+                yield from read_as_of(settings.server, chunk, at, options, self._log_options(), server_id, oddities)
+            else:
+                yield from read_chunk(settings.server, chunk, options, oddities)
+        else:
+            part = range_from(start[LOG])
+            yield from read_range(settings.server, part, self._log_options(), server_id, oddities=oddities)
+
+    def _log_options(self) -> ImagesOfTargets:
+        versions: dict[tuple[str, str], tuple[Version, ...]] = {}
+        for record in self.start["history"]:
+            version = Version.from_json(record)
+            versions[version.name] = (*versions.get(version.name, ()), version)
+        part = HistoryPart(versions, bool(self.start["names_in_log"]))
+        return ImagesOfTargets(
+            choice=self.settings.tables, definitions=part, rules=self.settings.rules, wanted=self.wanted
+        )
+
+    def _finished(self, batch: ChangeBatch) -> ChangeBatch | None:
+        """As the tables take it: without keyless tables, comments and instants where they are not wanted."""
+        if not (batch.schema.primary_keys or self.settings.keyless):
+            return None
+        if not self.settings.comments and DEFINED not in self.start:
+            fields = tuple(replace(one, comment=None) for one in batch.schema.fields)
+            batch = replace(batch, schema=replace(batch.schema, fields=fields))
+        return in_zone(batch, self.settings.zone)
+
+
+def in_zone(batch: ChangeBatch, zone: str) -> ChangeBatch:
+    """TIMESTAMP columns, which are instants, as the time that clocks of the zone show."""
+    if not any(pa.types.is_timestamp(kind) and kind.tz for kind in batch.columns.schema.types):
+        return batch
+    columns = [
+        _local(column, zone) if pa.types.is_timestamp(column.type) and column.type.tz else column
+        for column in batch.columns.columns
+    ]
+    return replace(batch, columns=pa.RecordBatch.from_arrays(columns, names=batch.columns.schema.names))
+
+
+def _local(column: pa.Array, zone: str) -> pa.Array:
+    if zone == "UTC":
+        return column.view(pa.timestamp("us"))
+    return pc.local_timestamp(column.view(pa.timestamp("us", zone)))
+
+
+def _empty(version: Version) -> ChangeBatch:
+    """No rows, only the columns that a table has from now on."""
+    if version.definition is None:
+        raise ValueError("a table that is gone has no columns")
+    schema = schema_of(version.definition)
+    columns = pa.RecordBatch.from_arrays([pa.nulls(0)] * len(schema.fields), names=[f.name for f in schema.fields])
+    nothing = np.zeros(0, np.int64)
+    return ChangeBatch(schema, columns, nothing.astype(np.uint8), nothing, nothing.astype(np.int32), nothing)

@@ -1,0 +1,118 @@
+"""What is followed, from where, and how; plain data, safe to pickle and to print."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+from penstock.ingest.mysql.catalog import SYSTEM_DATABASES, TableName
+from penstock.ingest.mysql.connection import ServerAddress
+from penstock.ingest.mysql.snapshot.chunks import ChunkOptions
+from penstock.ingest.mysql.values.rules import ValueRules
+
+Mode = Literal["initial", "snapshot", "latest-offset", "earliest-offset", "timestamp", "specific-offset"]
+SnapshotMode = Literal["watermark", "exact"]
+
+_LOG_BYTES = 256 << 20
+_SNAPSHOT_ROWS = 2_000_000
+
+
+_SHADOW = re.compile(r"_(_?.+)_(?:gho|ghc|del|new|old)", re.DOTALL)
+
+
+def shadowed(table: str) -> str | None:
+    """The table of which gh-ost or pt-online-schema-change made this copy, by its name; None for an ordinary name."""
+    found = _SHADOW.fullmatch(table)
+    return found[1].removeprefix("_") if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedTables:
+    """Which tables are taken: full matches of regular expressions, excluding wins; `left_out` for reasons of their own.
+
+    Copies that schema change tools make of a captured table are not taken.
+    """
+
+    databases: str
+    tables: str = ".*"
+    including: str = ".*"
+    excluding: str | None = None
+    including_databases: str = ".*"
+    excluding_databases: str | None = None
+    left_out: frozenset[TableName] = frozenset()
+
+    def takes(self, database: str, table: str) -> bool:
+        if database in SYSTEM_DATABASES or (database, table) in self.left_out:
+            return False
+        original = shadowed(table)
+        return (original is None or not self.takes(database, original)) and self._matches(database, table)
+
+    def _matches(self, database: str, table: str) -> bool:
+        return (
+            _matches(self.databases, database)
+            and _matches(self.tables, table)
+            and _matches(self.including, table)
+            and _matches(self.including_databases, database)
+            and not _matches(self.excluding, table)
+            and not _matches(self.excluding_databases, database)
+        )
+
+
+def _matches(pattern: str | None, name: str) -> bool:
+    return pattern is not None and re.fullmatch(pattern, name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Startup:
+    """Where a pipeline without a checkpoint begins; afterwards the checkpoint rules."""
+
+    mode: Mode = "initial"
+    file: str = ""
+    pos: int = 4
+    gtid: str = ""
+    millis: int = 0
+
+    @property
+    def reads_tables(self) -> bool:
+        return self.mode in {"initial", "snapshot"}
+
+
+@dataclass(frozen=True, slots=True)
+class Barriers:
+    """Which changes of tables are carried over between batches; the others are passed over, as Paimon does."""
+
+    truncate: bool = False
+    drop: bool = False
+    rename_column: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FollowSettings:
+    """`state` is the checkpoint, beside whose own files the schema history and signals are kept.
+
+    `snapshot` watermark: rows are read as they are, and the log behind the batch's place is laid over them: right for
+    tables where a change may come twice. exact: every chunk is as of the place in the log where the pipeline stands,
+    which stays there until all of them are read.
+    """
+
+    server: ServerAddress
+    tables: CapturedTables
+    state: str
+    server_ids: tuple[int, int]
+    startup: Startup = Startup()
+    snapshot: SnapshotMode = "watermark"
+    chunks: ChunkOptions = field(default_factory=ChunkOptions)
+    rules: ValueRules = field(default_factory=ValueRules)
+    barriers: Barriers = Barriers()
+    zone: str = "UTC"
+    comments: bool = False
+    keyless: bool = False
+    new_tables: bool = True
+    log_bytes: int = _LOG_BYTES
+    snapshot_rows: int = _SNAPSHOT_ROWS
+
+    def server_id(self, number: int) -> int:
+        """The identity of the reader of this number."""
+        first, last = self.server_ids
+        return first + number % (last - first + 1)

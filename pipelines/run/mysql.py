@@ -1,0 +1,273 @@
+"""From the description of a MySQL pipeline to its source: checks, and the tables made before the first batch."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError, SchemaConflict
+from penstock.formats.change import SourceSchema
+from penstock.ingest.mysql.catalog import TableName, definitions
+from penstock.ingest.mysql.checks import Finding, Wanted, check_source, require_ready
+from penstock.ingest.mysql.connection import Secret, ServerAddress, Tls, connected
+from penstock.ingest.mysql.definition import TableDefinition, schema_of
+from penstock.ingest.mysql.following.planner import Planner
+from penstock.ingest.mysql.following.settings import Barriers, CapturedTables, FollowSettings, SnapshotMode, Startup
+from penstock.ingest.mysql.following.source import MySqlSource
+from penstock.ingest.mysql.snapshot.chunks import ChunkOptions
+from penstock.ingest.mysql.values.rules import ValueRules
+from penstock.pipelines.run.table_shape import TableShape
+from penstock.pipelines.run.tables import Warehouse
+from penstock.pipelines.spec import mysql_model as model
+from penstock.pipelines.spec.model import PipelineSpec, Sink
+from penstock.schema_evolution.drift import drift_of
+from penstock.schema_evolution.type_mapping import TypeMapping
+from penstock.table.catalog import check_usable
+from penstock.table.meta.store import TableMissing
+from penstock.table.schema.changes import SetOption, evolve
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.types import type_json
+
+if TYPE_CHECKING:
+    from penstock.ingest.mysql.connection import Connection
+
+log = logging.getLogger(__name__)
+
+PATIENCE_SECONDS = 60.0  # that a running pipeline waits for a server that is away
+_READERS = 256  # identities, where none are named
+_NEVER_SET = {"bucket", "bucket-key", "merge-engine", "primary-key", "partition", "rowkind.field", "sequence.field"}
+
+
+def source(spec: PipelineSpec, mysql: model.MySqlSource) -> MySqlSource:
+    """The source as described, its server not yet asked anything."""
+    return MySqlSource(settings_of(spec, mysql))
+
+
+def prepared(spec: PipelineSpec, mysql: model.MySqlSource, shape: TableShape, warehouse: Warehouse) -> MySqlSource:
+    """The source, its server found fit to be followed, and tables made for its tables."""
+    settings = settings_of(spec, mysql)
+    with connected(replace(settings.server, patience=0.0)) as connection:
+        require_ready(_told(findings(connection, settings)))
+        found = captured(connection, settings)
+        targets, left_out = _make_tables(found, spec.sink, shape, warehouse)
+    mode = _snapshot_mode(mysql, targets)
+    return MySqlSource(replace(settings, snapshot=mode, tables=replace(settings.tables, left_out=left_out)))
+
+
+def check(spec: PipelineSpec, mysql: model.MySqlSource) -> tuple[list[TableDefinition], list[Finding]]:
+    """The tables that would be taken; all that keeps the server from being followed, and what had better be otherwise.
+    Changes nothing."""
+    settings = settings_of(spec, mysql)
+    with connected(replace(settings.server, patience=0.0)) as connection:
+        return captured(connection, settings), findings(connection, settings)
+
+
+def findings(connection: Connection, settings: FollowSettings) -> list[Finding]:
+    tables = [table.name for table in Planner(settings).captured(connection)]
+    first, last = settings.server_ids
+    reads = settings.startup.reads_tables
+    return check_source(connection, Wanted(tables=tables, server_ids=range(first, last + 1), snapshot=reads))
+
+
+def _told(found: Sequence[Finding]) -> Sequence[Finding]:
+    for one in found:
+        if one.level == "warning":
+            log.warning("event=check %s", " ".join(str(one).split()))
+    return found
+
+
+def settings_of(spec: PipelineSpec, mysql: model.MySqlSource) -> FollowSettings:
+    mapping, selection, sink = TypeMapping.of(spec.sink.type_mapping), spec.selection, spec.sink
+    by_names = sink.table is None
+    first = secrets.randbelow(1 << 30) + 10_000
+    startup, snapshot, ddl = mysql.startup, mysql.snapshot, mysql.ddl
+    _check_shared(mysql, sink)
+    return FollowSettings(
+        server=address(mysql),
+        tables=CapturedTables(
+            mysql.database_name,
+            mysql.table_name,
+            selection.including_tables if by_names else ".*",
+            selection.excluding_tables if by_names else None,
+            selection.including_dbs if by_names else ".*",
+            selection.excluding_dbs if by_names else None,
+        ),
+        state=spec.checkpoint,
+        server_ids=mysql.server_ids or (first, first + _READERS - 1),
+        startup=Startup(
+            startup.mode, startup.file or "", startup.pos, startup.gtid_set or "", startup.timestamp_millis or 0
+        ),
+        chunks=ChunkOptions(snapshot.chunk_rows, snapshot.chunk_bytes, snapshot.even_from, snapshot.even_to),
+        rules=_value_rules(mapping),
+        barriers=Barriers(ddl.truncate != "ignore", ddl.drop != "ignore", ddl.rename_column == "rename"),
+        zone=mysql.server_time_zone or spec.pipeline.local_time_zone,
+        comments=mysql.schema_comments,
+        keyless=mysql.keyless == "append" or _is_keyed_by_flags(sink),
+        new_tables=mysql.newly_added_tables,
+    )
+
+
+def address(mysql: model.MySqlSource) -> ServerAddress:
+    tls = Tls(mysql.ssl.mode, mysql.ssl.ca, mysql.ssl.cert, mysql.ssl.key)
+    return ServerAddress(
+        mysql.hostname,
+        mysql.port,
+        mysql.username,
+        Secret(mysql.password),
+        tls,
+        connect_timeout=mysql.connect_timeout,
+        patience=PATIENCE_SECONDS,
+    )
+
+
+def _is_keyed_by_flags(sink: Sink) -> bool:
+    """Table sync takes tables without a key where a key is given, or none is wanted."""
+    return sink.table is not None and (bool(sink.primary_keys) or not sink.sync_primary_keys_from_source_schema)
+
+
+def _check_shared(mysql: model.MySqlSource, sink: Sink) -> None:
+    """A table that several source tables go to is not emptied because one of them is."""
+    literal = mysql.database_name.replace("_", "").replace("-", "").isalnum()
+    if sink.table is not None:
+        literal = literal and mysql.table_name.replace("_", "").replace("-", "").isalnum()
+    shared = not literal and (sink.table is not None or sink.naming.merge_shards)
+    if shared and (mysql.ddl.truncate, mysql.ddl.drop) != ("ignore", "ignore"):
+        raise ConfigError(
+            "a table that several source tables may go to cannot be emptied with one of them",
+            hint="name one database (and one table), or --merge-shards false, or leave --on-truncate and --on-drop out",
+        )
+
+
+def _value_rules(mapping: TypeMapping) -> ValueRules:
+    text = mapping.to_string
+    return ValueRules(
+        zero_date="error" if mapping.zero_date_error else "text" if text else "null",
+        time="text" if text or mapping.time_to_string else "null",
+    )
+
+
+def captured(connection: Connection, settings: FollowSettings) -> list[TableDefinition]:
+    """The definitions of the tables to be taken, in the catalog's order."""
+    names = [table.name for table in Planner(settings).captured(connection)]
+    keyless = [table.name for table in Planner(replace(settings, keyless=True)).captured(connection)]
+    left = [".".join(name) for name in keyless if name not in names]
+    if left:
+        log.warning("event=tables_without_key left_out=%s", ",".join(left))
+    if not names:
+        raise ConfigError(
+            "no table of the server is to be taken" if not left else "no table that is to be taken has a primary key",
+            databases=settings.tables.databases,
+            tables=settings.tables.tables,
+            without_key=", ".join(left) or None,
+            hint="database-name and table-name are regular expressions that match whole names; --including-tables too;"
+            " a table without key needs --primary-keys or --include-keyless append",
+        )
+    found = definitions(connection, names)
+    return [found[name] for name in names if name in found]
+
+
+def _make_tables(
+    found: Sequence[TableDefinition], sink: Sink, shape: TableShape, warehouse: Warehouse
+) -> tuple[list[TableSchema], frozenset[TableName]]:
+    """Make the tables that are missing, hold those that exist against their sources; the tables, and the sources to
+    leave out."""
+    sources: dict[str, list[TableDefinition]] = {}
+    for definition in found:
+        target = shape.target(definition.database, definition.table)
+        if target is not None:
+            sources.setdefault(target, []).append(definition)
+    left_out: set[TableName] = set()
+    targets: list[TableSchema] = []
+    for target, merged in sources.items():
+        try:
+            targets.append(_made_table(target, merged, sink, shape, warehouse))
+        except SchemaConflict as error:
+            if not sink.ignore_incompatible:
+                raise
+            log.warning("event=table_incompatible table=%s reason=%s", target, error.message)
+            left_out.update(definition.name for definition in merged)
+    return targets, frozenset(left_out)
+
+
+def _made_table(
+    target: str, merged: Sequence[TableDefinition], sink: Sink, shape: TableShape, warehouse: Warehouse
+) -> TableSchema:
+    schemas = [schema_of(definition) for definition in merged]
+    try:
+        store = warehouse.store(target)
+    except TableMissing:
+        schema = shape.new_tables.schema(
+            target, _with_common_key(schemas), insists=bool(sink.table), now=warehouse.now_millis()
+        )
+        if not schema.primary_keys and not _may_be_keyless(sink, merged):
+            raise ConfigError(
+                f"Failed to set specified primary keys for sink table {target}. Also, can't infer primary keys from "
+                "source table schemas because source tables have no primary keys or have different primary keys.",
+                hint="name the key with --primary-keys",
+            ) from None
+        return warehouse.created(target, replace(schema, comment=merged[0].comment))
+    current = store.schema()
+    for one in schemas:
+        _check_compatible(target, one, current, shape)
+    return _with_options(target, current, sink.table_options, warehouse)
+
+
+def _with_common_key(schemas: Sequence[SourceSchema]) -> list[SourceSchema]:
+    """Shards with different keys have none in common."""
+    keys = {schema.primary_keys for schema in schemas}
+    return list(schemas) if len(keys) == 1 else [replace(schema, primary_keys=()) for schema in schemas]
+
+
+def _may_be_keyless(sink: Sink, merged: Sequence[TableDefinition]) -> bool:
+    return not sink.sync_primary_keys_from_source_schema or not any(one.primary_key for one in merged)
+
+
+def _check_compatible(target: str, source: SourceSchema, current: TableSchema, shape: TableShape) -> None:
+    try:
+        drift_of(source, target, current, shape.rules)
+    except SchemaConflict as error:
+        columns = ", ".join(f"{one.name} {one.type}" for one in source.fields)
+        raise SchemaConflict(
+            "Paimon schema and source table schema are not compatible.",
+            table=target,
+            source=f"{source.database}.{source.table}",
+            reason=error.message,
+            paimon_fields=", ".join(f"{one.name} {type_json(one.type)}" for one in current.fields),
+            source_table_fields=columns,
+            hint=error.hint,
+        ) from error
+
+
+def _with_options(target: str, current: TableSchema, wanted: Mapping[str, str], warehouse: Warehouse) -> TableSchema:
+    """Options given now that differ from the table's are set, but for those that say how its rows are laid."""
+    changes = []
+    for key, value in wanted.items():
+        has = current.options.get(key)
+        if has != value and key in _NEVER_SET:
+            log.warning("event=option_kept table=%s option=%s has=%s given=%s", target, key, has, value)
+        elif has != value:
+            changes.append(SetOption(key, value))
+    if not changes:
+        return current
+    store = warehouse.store(target)
+    has_snapshots = store.snapshots.latest_id() is not None
+    return evolve(store.schemas, changes, has_snapshots, warehouse.now_millis(), check_usable)
+
+
+def _snapshot_mode(mysql: model.MySqlSource, targets: Sequence[TableSchema]) -> SnapshotMode:
+    """A change that comes twice shows where rows are added up, kept apart, or handed on as they come."""
+    if mysql.snapshot.mode != "auto":
+        return mysql.snapshot.mode
+    exact = any(not _forgives(table) for table in targets)
+    if exact:
+        log.info("event=snapshot_mode mode=exact reason=a change that comes twice would show in a table")
+    return "exact" if exact else "watermark"
+
+
+def _forgives(table: TableSchema) -> bool:
+    engine = table.options.get("merge-engine", "deduplicate").strip().lower()
+    producer = table.options.get("changelog-producer", "none").strip().lower()
+    return bool(table.primary_keys) and engine == "deduplicate" and producer != "input"

@@ -1,0 +1,112 @@
+"""`--mysql-conf` as the source section of a pipeline (cdc.md 5.3)."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+_PLAIN = ("hostname", "port", "username", "password", "database-name", "table-name", "server-id", "server-time-zone")
+_STARTUP = {
+    "scan.startup.mode": "mode",
+    "scan.startup.specific-offset.file": "file",
+    "scan.startup.specific-offset.pos": "pos",
+    "scan.startup.specific-offset.gtid-set": "gtid-set",
+    "scan.startup.timestamp-millis": "timestamp-millis",
+}
+_SNAPSHOT = {
+    "snapshot-mode": "mode",
+    "scan.incremental.snapshot.chunk.size": "chunk-rows",
+    "scan.incremental.snapshot.chunk.bytes": "chunk-bytes",
+    "chunk-key.even-distribution.factor.lower-bound": "even-from",
+    "chunk-key.even-distribution.factor.upper-bound": "even-to",
+}
+_OTHERS = {
+    "connect.timeout": "connect-timeout",
+    "scan.newly-added-table.enabled": "newly-added-tables",
+    "debezium.include.schema.comments": "schema-comments",
+}
+_SSL_MODES = {
+    "DISABLED": "disabled",
+    "PREFERRED": "preferred",
+    "REQUIRED": "required",
+    "VERIFY_CA": "verify-ca",
+    "VERIFY_IDENTITY": "verify-identity",
+}
+# Known to the connectors of others, and without meaning here: our readers do what these ask for, or need no such thing.
+_WITHOUT_EFFECT = {
+    "connector",
+    "scan.incremental.snapshot.enabled",
+    "scan.incremental.snapshot.backfill.skip",
+    "scan.incremental.snapshot.chunk.key-column",
+    "scan.incremental.snapshot.unbounded-chunk-first.enabled",
+    "scan.incremental.close-idle-reader.enabled",
+    "scan.startup.specific-offset.skip-events",
+    "scan.startup.specific-offset.skip-rows",
+    "scan.snapshot.fetch.size",
+    "scan.parse.online.schema.changes.enabled",
+    "chunk-meta.group.size",
+    "connect.max-retries",
+    "connection.pool.size",
+    "heartbeat.interval",
+    "use.legacy.json.format",
+}
+_REQUIRED = ("hostname", "username", "password", "database-name")
+
+
+def mysql_source(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any]:
+    """The keys of the `source` section. `names_table` where one target table is named, whose sources conf names too."""
+    required = (*_REQUIRED, "table-name") if names_table else _REQUIRED
+    for key in required:
+        if not conf.get(key):
+            raise ConfigError(f"mysql_conf [{key}] must be specified.")
+    if not names_table and "table-name" in conf:
+        raise ConfigError(
+            "table-name cannot be set for mysql_sync_database.",
+            hint="use --including-tables and --excluding-tables  to choose tables",
+        )
+    for key in conf:
+        _check_known(key)
+    tls = _ssl(conf)
+    return {
+        "type": "mysql",
+        **{key: conf[key] for key in _PLAIN if key in conf},
+        **{name: conf[key] for key, name in _OTHERS.items() if key in conf},
+        "startup": {name: conf[key] for key, name in _STARTUP.items() if key in conf},
+        "snapshot": {name: conf[key] for key, name in _SNAPSHOT.items() if key in conf},
+        **({"ssl": tls} if tls else {}),
+    }
+
+
+def _check_known(key: str) -> None:
+    known = {*_PLAIN, *_STARTUP, *_SNAPSHOT, *_OTHERS}
+    if key in known or key.startswith("jdbc.properties.ssl") or key.lower() == "jdbc.properties.usessl":
+        return
+    if key in _WITHOUT_EFFECT or key.startswith(("jdbc.properties.", "debezium.")):
+        log.warning("event=mysql_conf_without_effect key=%s", key)
+        return
+    near = difflib.get_close_matches(key, sorted(known | _WITHOUT_EFFECT), 1)
+    raise ConfigError(f"mysql_conf has no option {key}", hint=f"did you mean {near[0]}?" if near else None)
+
+
+def _ssl(conf: Mapping[str, str]) -> dict[str, str]:
+    """What the JDBC properties say of TLS."""
+    given = {key.removeprefix("jdbc.properties.").lower(): value for key, value in conf.items() if "jdbc." in key}
+    if "sslmode" in given:
+        mode = _SSL_MODES.get(given["sslmode"].upper())
+        if mode is None:
+            raise ConfigError(f"jdbc.properties.sslMode cannot be {given['sslmode']!r}", hint=", ".join(_SSL_MODES))
+        return {"mode": mode}
+    if "usessl" in given:
+        return {"mode": "preferred" if given["usessl"].lower() == "true" else "disabled"}
+    return {}
+
+
+def ends_by_itself(conf: Mapping[str, str]) -> bool:
+    """Startup mode snapshot reads the tables and ends."""
+    return conf.get("scan.startup.mode", "").strip().lower() == "snapshot"

@@ -1,0 +1,71 @@
+"""Pipelines from a server under test into tables, in this process, and what the tables and the server then hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.pipelines.commands.arguments import parse
+from penstock.pipelines.run.batches import Batches, OnBatch
+from penstock.pipelines.run.tables import Warehouse
+from penstock.pipelines.spec.actions import MYSQL_DATABASE, MYSQL_TABLE
+from penstock.pipelines.spec.from_flags import mysql_pipeline
+from penstock.pipelines.spec.model import PipelineSpec
+from penstock.table.handle import Table
+from tests.here import run
+from tests.integration.mysql.playground import DATABASE, Playground
+
+
+@dataclass
+class Sync:
+    """One pipeline: `table` for table sync, none for database sync. `conf` are options of --mysql-conf."""
+
+    server: Playground
+    folder: Path
+    table: str | None = None
+    conf: Sequence[str] = ()
+    flags: Sequence[str] = ()
+
+    @property
+    def words(self) -> list[str]:
+        conf = [
+            "hostname=127.0.0.1",
+            f"port={self.server.port}",
+            "username=cdc",
+            "password=cdc",
+            "jdbc.properties.useSSL=false",
+            *([] if any(one.startswith("database-name=") for one in self.conf) else [f"database-name={DATABASE}"]),
+            *self.conf,
+        ]
+        return [
+            *("--warehouse", f"{self.folder}/warehouse", "--database", "ods", "--until-caught-up"),
+            *(["--table", self.table] if self.table else []),
+            *(word for one in conf for word in ("--mysql_conf", one)),
+            *self.flags,
+        ]
+
+    @property
+    def command(self) -> str:
+        return "mysql-sync-table" if self.table else "mysql-sync-database"
+
+    @property
+    def spec(self) -> PipelineSpec:
+        return mysql_pipeline(parse(self.command, MYSQL_TABLE if self.table else MYSQL_DATABASE, self.words))
+
+    def run(self, on_batch: OnBatch | None = None) -> list[Batches]:
+        return run(self.spec, on_batch=on_batch)
+
+    def tables(self) -> list[str]:
+        return [name.partition(".")[2] for name in Warehouse.of(f"{self.folder}/warehouse", {}).tables("ods")]
+
+    def target(self, name: str | None = None) -> Table:
+        return Table(Warehouse.of(f"{self.folder}/warehouse", {}).store(f"ods.{name or self.table}"))
+
+    def rows(self, name: str | None = None, order: str = "id") -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.target(name).scan().to_arrow().to_pylist()
+        return sorted(found, key=lambda row: (row[order] is None, row[order]))
+
+    def ids(self, name: str | None = None) -> list[Any]:
+        return [row["id"] for row in self.rows(name)]

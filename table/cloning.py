@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError
 from penstock.table.catalog import Catalog, split_name
 from penstock.table.handle import Table
-from penstock.table.read.condition import Condition
 
 _PLACES = {"path"}  # of the old table alone
 
@@ -54,11 +53,7 @@ def clone_table(
 
 
 def _copy(source: Table, target: Table, where: pc.Expression | str | None) -> None:
-    condition = None if where is None else Condition(where)
     with target.overwrite(partition={}) as writer:
-        for batch in source.scan(where=condition.expression if condition else None).to_batches():
-            narrowed = condition is not None and condition.expression is None
-            rows = batch.filter(condition.mask(batch)) if condition is not None and narrowed else batch
-            if rows.num_rows:
-                writer.write(rows)
+        for batch in source.scan(where=where).to_batches():
+            writer.write(batch)
         writer.commit()

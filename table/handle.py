@@ -35,8 +35,10 @@ from penstock.table.meta.tag_files import TagFiles
 from penstock.table.read.changes import read_changes
 from penstock.table.read.follow import SnapshotChanges, follow
 from penstock.table.read.scan import Scan
+from penstock.table.schema.known_options import check_known
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.system.tables import system_table
+from penstock.table.values.arguments import epoch_millis
 from penstock.table.values.arrow_types import arrow_schema
 
 
@@ -138,7 +140,7 @@ class Table:
     def scan(
         self,
         columns: Sequence[str] | None = None,
-        where: pc.Expression | None = None,
+        where: pc.Expression | str | None = None,
         snapshot: int | None = None,
         tag: str | None = None,
         timestamp: int | datetime | None = None,
@@ -146,7 +148,11 @@ class Table:
         mode: str | None = None,
         options: Mapping[str, str] | None = None,
     ) -> Scan:
-        """Nothing is read before the scan is asked for rows; see Scan for what it can give."""
+        """Nothing is read before the scan is asked for rows; see Scan for what it can give.
+
+        `where` is an Arrow expression, which also spares the files that cannot hold such rows, or SQL text.
+        """
+        check_known(options or {})
         store = self._store.on_branch(branch) if branch else self._store
         return Scan.of(
             store,
@@ -181,6 +187,7 @@ class Table:
 
     def writer(self, commit_user: str | None = None, options: Mapping[str, str] | None = None) -> TableWriter:
         """`commit_user` with rising identifiers makes commits idempotent; without one each commit stands alone."""
+        check_known(options or {})
         return TableWriter.open(self._store, commit_user, options, after_commit(self._store))
 
     def overwrite(
@@ -189,6 +196,7 @@ class Table:
         commit_user: str | None = None,
         options: Mapping[str, str] | None = None,
     ) -> OverwriteWriter:
+        check_known(options or {})
         return OverwriteWriter.open_on(self._store, partition, commit_user, options, after_commit(self._store))
 
     def compact(
@@ -259,7 +267,7 @@ class Table:
             self._store,
             retain_max=retain_max,
             retain_min=retain_min,
-            older_than=_millis(older_than),
+            older_than=_millis(older_than, "older_than"),
             max_deletes=max_deletes,
         )
 
@@ -284,7 +292,7 @@ class Table:
         """Keep a snapshot by name: the latest, the one named, or the first at or after a time or a watermark."""
         if watermark is not None:
             tag_from_watermark(self._store, name, watermark, retain_millis)
-        elif (millis := _millis(timestamp)) is not None:
+        elif (millis := _millis(timestamp, "timestamp")) is not None:
             tag_from_timestamp(self._store, name, millis, retain_millis)
         else:
             create_tag(self._store, name, snapshot, retain_millis)
@@ -323,7 +331,7 @@ class Table:
             files.put(consumer_id, next_snapshot)
 
     def expire_consumers(self, older_than: int | datetime | None = None) -> list[str]:
-        return expire_consumers(self._store, _millis(older_than))
+        return expire_consumers(self._store, _millis(older_than, "older_than"))
 
     def expire_partitions(self, options: Mapping[str, str] | None = None) -> list[dict[str, object]]:
         """Drop the partitions older than `partition.expiration-time`; gives their values."""
@@ -331,7 +339,7 @@ class Table:
 
     def remove_orphan_files(self, *, dry_run: bool = False, older_than: int | datetime | None = None) -> list[Orphan]:
         """The files nothing leads to, last written before `older_than` (a day ago); deleted unless `dry_run`."""
-        found = find_orphans(self._store, _millis(older_than))
+        found = find_orphans(self._store, _millis(older_than, "older_than"))
         if found and not dry_run:
             delete_all(self._store, [orphan.path for orphan in found])
         return found
@@ -342,5 +350,5 @@ class Table:
         return self.system("statistics")
 
 
-def _millis(moment: int | datetime | None) -> int | None:
-    return int(moment.timestamp() * 1000) if isinstance(moment, datetime) else moment
+def _millis(moment: int | datetime | None, what: str) -> int | None:
+    return None if moment is None else epoch_millis(moment, what)

@@ -14,6 +14,7 @@ from penstock.pipelines.spark_tables.place import TablePlace
 from penstock.table.layout import Layout
 from penstock.table.meta.store import TableStore
 from penstock.table.read.changes import Between, between_splits, read_between, snapshot_or_changelog
+from penstock.table.read.condition import Condition
 from penstock.table.read.difference import overwritten
 from penstock.table.read.plan import Split
 from penstock.table.read.rows import SplitReader
@@ -107,7 +108,8 @@ class TableRead:
                 columns=", ".join(schema.names),
                 hint="start the query anew to read the table by its present columns",
             )
-        return SplitReader(store, Layout.of(schema), schema.select(names), self.where, kinds)
+        where = None if self.where is None else Condition(self.where, store.name)
+        return SplitReader(store, Layout.of(schema), schema.select(names), where, kinds)
 
     def _scan(self, store: TableStore) -> Scan:
         return Scan.of(store, where=self.where, options=self.place.table_options)

@@ -26,6 +26,7 @@ from penstock.table.read.plan import plan_state
 from penstock.table.read.scan import Scan
 from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.row_kinds import DELETE
 from penstock.table.write.opening import BucketFiles
 from penstock.table.write.state import TableState
@@ -41,7 +42,7 @@ def delete_rows(store: TableStore, where: pc.Expression | str, user: str | None 
     keys, one OVERWRITE: files that hold such rows are written anew without them, or, with deletion vectors, only
     marked; done again up to three times when another job rewrote one of them. Holds a batch of rows in memory.
     """
-    condition = Condition(where)
+    condition = Condition.of(where, arrow_schema(store.schema().fields), store.name)
     user = user or store.ambient.new_uuid()
     if store.schema().primary_keys:
         return _delete_by_keys(store, condition, user)
@@ -62,11 +63,9 @@ def _delete_by_keys(store: TableStore, condition: Condition, user: str) -> list[
     # The writer looks at the table before the scan does: what another job writes after that is met by the commit.
     with TableWriter.open(store, user) as writer:
         found = False
-        for batch in Scan.of(store, where=condition.expression).to_batches():
-            rows = batch if condition.expression is not None else batch.filter(condition.mask(batch))
-            if rows.num_rows:
-                writer.write(rows, np.full(rows.num_rows, DELETE, np.int8))
-                found = True
+        for batch in Scan.of(store, where=condition.given).to_batches():
+            writer.write(batch, np.full(batch.num_rows, DELETE, np.int8))
+            found = True
         return writer.commit() if found else []
 
 

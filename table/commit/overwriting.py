@@ -12,6 +12,7 @@ from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.arguments import mappings
 from penstock.table.values.partition_text import DEFAULT_NAME, partition_values
 from penstock.table.write.rows import RowRefused
 from penstock.table.write.state import BucketState, TableState
@@ -102,7 +103,7 @@ class PartitionSpec:
 
 def drop_partitions(store: TableStore, partitions: Sequence[Mapping[str, object]]) -> list[Snapshot]:
     """One OVERWRITE that takes away every partition that one of the specs names; nothing when none does."""
-    if not partitions or not all(partitions):
+    if not partitions or not all(mappings(partitions, "partitions")):
         raise RowRefused("name at least one partition, by at least one column", table=store.name)
     specs = [PartitionSpec.of(Layout.of(store.schema()), partition) for partition in partitions]
     committer = Committer(store, store.ambient.new_uuid())

@@ -14,6 +14,7 @@ from penstock.table.layout import Layout
 from penstock.table.meta.entries import Bucket, ManifestEntry
 from penstock.table.meta.store import TableStore
 from penstock.table.read.condition import Condition
+from penstock.table.values.arguments import mappings
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.internal import from_internal
 
@@ -47,7 +48,7 @@ class Selection:
     def _of(self, layout: Layout, partitions: Sequence[bytes], table: str) -> set[bytes]:
         chosen = set(partitions)
         if self.partitions is not None:
-            specs = [PartitionSpec.of(layout, one) for one in self.partitions]
+            specs = [PartitionSpec.of(layout, one) for one in mappings(self.partitions, "partitions")]
             chosen = {one for one in chosen if any(spec.covers(one) for spec in specs)}
         if self.where is not None and chosen:
             chosen &= _holding(layout, partitions, self.where, table)

@@ -18,6 +18,7 @@ from penstock.table.meta.store import TableStore
 from penstock.table.route import Slice, partitions_of, route, slices
 from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.arguments import option_texts, whole_number
 from penstock.table.write.assigner import Assigner
 from penstock.table.write.bucket_writer import BucketWriter
 from penstock.table.write.cross_partition import KeyPlacer
@@ -67,7 +68,7 @@ class TableWriter:
     def schema_with(store: TableStore, options: Mapping[str, str] | None) -> TableSchema:
         """The table's newest schema, under options that hold for this writer only."""
         schema = store.schema()
-        return replace(schema, options={**schema.options, **(options or {})})
+        return replace(schema, options={**schema.options, **option_texts(options)})
 
     def __enter__(self) -> TableWriter:
         return self
@@ -141,7 +142,7 @@ class TableWriter:
         """Make what was written visible. Called with an identifier this user has committed before: nothing changes and
         what was written is dropped. Without an identifier every commit counts.
         """
-        if identifier is not None and identifier < 0:
+        if identifier is not None and whole_number(identifier, "identifier") < 0:
             raise ConfigError(f"{identifier} cannot identify a commit", hint="identifiers rise from 0")
         return self.land(self.prepare(identifier), identifier, watermark=watermark, properties=properties)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,42 +12,112 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from penstock.errors import ConfigError
+from penstock.table.values.nearest import no_column
 from penstock.table.values.optional import duckdb_module
+
+_TEXT = re.compile(r'"(?:[^"\\]|\\.)*"')
+_BY_PLACE = re.compile(r"\bFieldPath\(")
+_NO_MATCH = re.compile(r"No match for FieldRef\.Name\((.*?)\) in ")
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Text is read by DuckDB, names backquoted or not; rows keep the types they have in Arrow all the same."""
+    """Expressions mean what Arrow means by them. Text is read by DuckDB, names backquoted or not; rows keep the types
+    they have in Arrow all the same.
+    """
 
     given: pc.Expression | str
-    _connection: Any = field(init=False, repr=False, default=None)
+    table: str | None = None
+    _connection: Any = field(init=False, repr=False, compare=False, default=None)
 
-    def __post_init__(self) -> None:
-        if isinstance(self.given, str):
-            connection = duckdb_module().connect(config={"threads": 1})
-            connection.execute("SET TimeZone = 'UTC'")
-            object.__setattr__(self, "_connection", connection)
+    @classmethod
+    def of(cls, given: object, schema: pa.Schema, table: str) -> Condition:
+        """Tried on no rows: ConfigError where it names no column of the table, or compares what cannot be compared."""
+        if not isinstance(given, pc.Expression | str):
+            raise ConfigError(
+                f"a condition is an Arrow expression or SQL text, not a {type(given).__name__}",
+                table=table,
+                hint="write pyarrow.compute.field('id') > 3, or 'id > 3'",
+            )
+        condition = cls(given, table)
+        condition._refuse_places()
+        condition.kept(pa.RecordBatch.from_pylist([], schema))
+        return condition
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Condition, (self.given, self.table)  # DuckDB's connections stay in their process
 
     @property
     def expression(self) -> pc.Expression | None:
         """What a scan can prune by; None for text."""
         return None if isinstance(self.given, str) else self.given
 
+    def columns(self, names: Iterable[str]) -> set[str]:
+        """The names that may be in it."""
+        text = str(self.given)
+        folded = text.lower() if isinstance(self.given, str) else text
+        return {name for name in names if name in text or name.lower() in folded}
+
+    def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows it holds for."""
+        if isinstance(self.given, str):
+            return batch.filter(self.mask(batch))
+        try:
+            return batch.filter(self.given)
+        except (pa.ArrowException, TypeError) as reason:
+            raise self._refused(reason, batch.schema) from reason
+
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
         """True for the rows it holds for, false where it does not or cannot say."""
-        if self._connection is None:
-            table = ds.InMemoryDataset(batch).to_table(
-                columns={"held": pc.coalesce(self.given, pc.scalar(value=False))}
-            )
-        else:
-            table = self._asked(batch)
-        return table["held"].combine_chunks()
+        if isinstance(self.given, str):
+            return self._asked(batch, self.given.replace("`", '"'))
+        held = pc.coalesce(self.given, pc.scalar(value=False))
+        try:
+            return ds.InMemoryDataset(batch).to_table(columns={"held": held})["held"].combine_chunks()
+        except (pa.ArrowException, TypeError) as reason:
+            raise self._refused(reason, batch.schema) from reason
 
-    def _asked(self, batch: pa.RecordBatch) -> pa.Table:
+    def _asked(self, batch: pa.RecordBatch, text: str) -> pa.Array:
         duckdb = duckdb_module()
-        text = str(self.given).replace("`", '"')
+        if self._connection is None:
+            connection = duckdb.connect(config={"threads": 1})
+            connection.execute("SET TimeZone = 'UTC'")
+            object.__setattr__(self, "_connection", connection)
         try:
             self._connection.register("rows", pa.Table.from_batches([batch]))
-            return self._connection.sql(f"SELECT coalesce(({text}), false) AS held FROM rows").to_arrow_table()
+            asked = self._connection.sql(f"SELECT coalesce(({text}), false) AS held FROM rows")
+            held = asked.to_arrow_table()["held"].combine_chunks()
         except duckdb.Error as reason:
-            raise ConfigError(f"the condition is not understood: {reason}", condition=text) from reason
+            raise ConfigError(
+                f"the condition is not understood: {reason}", condition=text, table=self.table
+            ) from reason
+        if not pa.types.is_boolean(held.type):
+            raise ConfigError("the condition is neither true nor false", condition=text, table=self.table)
+        return held
+
+    @property
+    def _written(self) -> str:
+        return " ".join(str(self.given).split())
+
+    def _refuse_places(self) -> None:
+        if not isinstance(self.given, str) and _BY_PLACE.search(_TEXT.sub("", str(self.given))):
+            raise ConfigError("a condition names columns, not their places", condition=self._written, table=self.table)
+
+    def _refused(self, reason: Exception, schema: pa.Schema) -> ConfigError:
+        unknown = _NO_MATCH.search(str(reason))
+        if unknown and unknown[1] not in schema.names:
+            return no_column([unknown[1]], schema.names, self.table, condition=self._written)
+        text = str(reason).partition("\n")[0]
+        hint = None
+        if "Precision is not great enough" in text:
+            hint = "compare decimals with decimal.Decimal, not with an int: Arrow does not fit the two together"
+        elif "timezone" in text:
+            hint = "compare TIMESTAMP with naive datetimes, WITH LOCAL TIME ZONE with aware ones"
+        elif isinstance(reason, pa.ArrowNotImplementedError):
+            hint = "compare a column with a value of its own type, or cast it"
+        return ConfigError(
+            f"the condition cannot be asked of the rows: {text:.200}",
+            hint=hint,
+            condition=self._written,
+            table=self.table,
+        )

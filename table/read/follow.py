@@ -17,6 +17,7 @@ from penstock.table.read.difference import overwritten
 from penstock.table.read.plan import Split
 from penstock.table.read.rows import SplitReader
 from penstock.table.schema.options import Options
+from penstock.table.values.arguments import whole_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def _start(store: TableStore, consumers: ConsumerFiles, from_snapshot: int | Non
     if known is not None:
         return known
     if from_snapshot is not None:
-        return from_snapshot
+        return whole_number(from_snapshot, "from_snapshot")
     earliest = store.snapshots.earliest_id()
     return 1 if earliest is None else earliest
 

@@ -52,7 +52,10 @@ def possible(items: Sequence[T], facts: Sequence[Sequence[Known]], schema: pa.Sc
         else:
             fragments.append(form.make_fragment(str(place), filesystem=files))
     dataset = ds.FileSystemDataset(fragments, schema, form, files)
-    return [items[int(fragment.path)] for fragment in dataset.get_fragments(where)]
+    try:
+        return [items[int(fragment.path)] for fragment in dataset.get_fragments(where)]
+    except pa.ArrowException:  # what has no order with the column: nothing is ruled out
+        return list(items)
 
 
 def _guarantees(known: Known) -> list[pc.Expression]:
@@ -102,7 +105,10 @@ def required_values(field: Field, schema: pa.Schema, where: pc.Expression) -> Se
     form = ds.ParquetFileFormat()
     files = fs.LocalFileSystem()
     fragments = [form.make_fragment(str(i), filesystem=files, partition_expression=gap) for i, gap in enumerate(gaps)]
-    if any(True for _ in ds.FileSystemDataset(fragments, schema, form, files).get_fragments(where)):
+    try:
+        if any(True for _ in ds.FileSystemDataset(fragments, schema, form, files).get_fragments(where)):
+            return None
+    except pa.ArrowException:  # it compares the column with what has no order with it: nothing is proven
         return None
     return candidates
 

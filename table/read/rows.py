@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.table.files.deletion_vectors import decode_vectors
 from penstock.table.files.reading import BATCH_ROWS, FileReader
@@ -19,6 +18,7 @@ from penstock.table.lsm.merge.spec import KIND, MergeSpec, required_columns
 from penstock.table.lsm.runs import Run, Section, sections
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.store import TableStore
+from penstock.table.read.condition import Condition
 from penstock.table.read.plan import Split, VectorPlace
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.row_kinds import ROWKIND, kind_texts
@@ -35,7 +35,7 @@ class SplitReader:
     store: TableStore
     layout: Layout
     wanted: tuple[Field, ...]
-    where: pc.Expression | None = None
+    where: Condition | None = None
     kinds: bool = False
     batch_rows: int = 65536
 
@@ -66,8 +66,7 @@ class SplitReader:
         """Wanted ones and those the filter names."""
         names = {field.name for field in self.wanted}
         if self.where is not None:
-            text = str(self.where)
-            names |= {field.name for field in self.layout.schema.fields if field.name in text}
+            names |= self.where.columns(self.layout.schema.names)
         return tuple(field for field in self.layout.schema.fields if field.name in names)
 
     def _reader(
@@ -140,12 +139,12 @@ class SplitReader:
     def finished_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Of rows that were read whole, with their kinds in front: what this reader would have given."""
         if self.where is not None:
-            batch = batch.filter(self.where)
+            batch = self.where.kept(batch)
         return batch.select(self.schema.names)
 
     def _finished(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         if self.where is not None:
-            batch = batch.filter(self.where)
+            batch = self.where.kept(batch)
         columns = [batch.column(field.name) for field in self.wanted]
         if self.kinds:
             columns.insert(0, _kind_texts(batch))

@@ -13,11 +13,15 @@ from penstock.errors import ConfigError
 from penstock.table.layout import Layout
 from penstock.table.meta.store import TableStore
 from penstock.table.read.changes import Between, read_between
+from penstock.table.read.condition import Condition
 from penstock.table.read.outputs import Outputs
 from penstock.table.read.plan import KeepLevel, Plan, Split, plan_state
 from penstock.table.read.rows import SplitReader
 from penstock.table.read.time_travel import Travel, resolve
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.arguments import option_texts
+from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.values.nearest import no_column
 from penstock.table.values.types import Field
 
 
@@ -27,7 +31,7 @@ class Scan(Outputs):
 
     store: TableStore
     columns: tuple[str, ...] | None
-    where: pc.Expression | None
+    where: pc.Expression | str | None
     travel: Travel
     options: Mapping[str, str]
     between: Between | None = None
@@ -39,21 +43,24 @@ class Scan(Outputs):
         store: TableStore,
         *,
         columns: Sequence[str] | None = None,
-        where: pc.Expression | None = None,
+        where: pc.Expression | str | None = None,
         snapshot: int | None = None,
         tag: str | None = None,
         timestamp: int | datetime | None = None,
         mode: str | None = None,
-        options: Mapping[str, str] | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> Scan:
-        merged = {**store.schema().options, **(options or {})}
+        if isinstance(columns, str):
+            raise ConfigError("columns are a list of names, not a text", hint=f"write columns=[{columns!r}]")
+        given = option_texts(options)
+        merged = {**store.schema().options, **given}
         travel = Travel.of(merged, snapshot=snapshot, tag=tag, timestamp=timestamp, mode=mode)
         return cls(
             store,
             None if columns is None else tuple(columns),
             where,
             travel,
-            dict(options or {}),
+            given,
             Between.of(merged),
         )
 
@@ -69,12 +76,13 @@ class Scan(Outputs):
     def plan(self) -> Plan:
         snapshot = resolve(self.store, self.travel)
         schema = self.table_schema()
+        where = self._condition(schema)
         after = self.travel.created_after
         return plan_state(
             self.store,
             Layout.of(schema),
             snapshot,
-            self.where,
+            where.expression if where else None,
             keep_level=self.keep_level,
             keep_file=None if after is None else lambda file: (file.creation_millis or 0) > after,
         )
@@ -102,16 +110,15 @@ class Scan(Outputs):
 
     def _reader(self, schema: TableSchema, *, kinds: bool = False) -> SplitReader:
         show_kinds = kinds or self.between is not None
-        return SplitReader(self.store, Layout.of(schema), self._wanted(schema), self.where, show_kinds)
+        return SplitReader(self.store, Layout.of(schema), self._wanted(schema), self._condition(schema), show_kinds)
+
+    def _condition(self, schema: TableSchema) -> Condition | None:
+        return None if self.where is None else Condition.of(self.where, arrow_schema(schema.fields), self.store.name)
 
     def _wanted(self, schema: TableSchema) -> tuple[Field, ...]:
         if self.columns is None:
             return schema.fields
         unknown = [name for name in self.columns if name not in schema.names]
         if unknown:
-            raise ConfigError(
-                f"the table has no column {', '.join(map(repr, unknown))}",
-                table=self.store.name,
-                columns=", ".join(schema.names),
-            )
+            raise no_column(unknown, schema.names, self.store.name)
         return schema.select(self.columns)

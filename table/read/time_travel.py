@@ -12,6 +12,7 @@ from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_files import TagFiles
 from penstock.table.schema.options import Options
+from penstock.table.values.arguments import epoch_millis, whole_number
 
 _MODES = (
     "default",
@@ -48,6 +49,8 @@ class Travel:
         timestamp: int | datetime | None = None,
         mode: str | None = None,
     ) -> Travel:
+        if snapshot is not None:
+            whole_number(snapshot, "snapshot")
         read = Options(options)
         chosen = Options({**options, **({"scan.mode": mode} if mode else {})}).choice("scan.mode", _MODES, "default")
         travel = cls(
@@ -76,10 +79,8 @@ _VERSION = "version:"
 
 
 def _millis(options: Mapping[str, str], timestamp: int | datetime | None) -> int | None:
-    if isinstance(timestamp, datetime):
-        return int(timestamp.timestamp() * 1000)
     if timestamp is not None:
-        return timestamp
+        return epoch_millis(timestamp, "timestamp")
     text = options.get("scan.timestamp")
     if text is not None:
         try:

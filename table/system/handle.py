@@ -10,8 +10,10 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.table.meta.store import TableStore
+from penstock.table.read.condition import Condition
 from penstock.table.read.outputs import Outputs
 from penstock.table.system.tables import check_name, system_table
+from penstock.table.values.nearest import no_column
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,7 @@ class SystemScan(Outputs):
     store: TableStore
     system: str
     columns: tuple[str, ...] | None
-    where: pc.Expression | None
+    where: pc.Expression | str | None
 
     @property
     def schema(self) -> pa.Schema:
@@ -28,8 +30,15 @@ class SystemScan(Outputs):
     def to_arrow(self) -> pa.Table:
         rows = system_table(self.store, self.system)
         if self.where is not None:
-            rows = rows.filter(self.where)
-        return rows if self.columns is None else rows.select(list(self.columns))
+            condition = Condition.of(self.where, rows.schema, self.store.name)
+            kept = [condition.kept(batch) for batch in rows.to_batches()]
+            rows = pa.Table.from_batches(kept, rows.schema)
+        if self.columns is None:
+            return rows
+        unknown = [name for name in self.columns if name not in rows.column_names]
+        if unknown:
+            raise no_column(unknown, rows.column_names, f"{self.store.name}${self.system}")
+        return rows.select(list(self.columns))
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         yield from self.to_arrow().to_batches()
@@ -54,7 +63,7 @@ class SystemTable:
         return self.scan().schema
 
     def scan(
-        self, columns: Sequence[str] | None = None, where: pc.Expression | None = None, **others: object
+        self, columns: Sequence[str] | None = None, where: pc.Expression | str | None = None, **others: object
     ) -> SystemScan:
         if any(value is not None for value in others.values()):
             raise ConfigError("a system table shows the table as it is now", table=self.name)

@@ -111,11 +111,12 @@ def partition_values(
 
 
 def _named_value(value: object, type_: DataType, default_name: str) -> object:
+    text = isinstance(type_, AtomicType) and type_.root in {"CHAR", "VARCHAR"}
     if not isinstance(value, str):
-        return _days(value)
+        return str(value) if text and value is not None else _days(value)
     if value == default_name:
         return None
-    if isinstance(type_, AtomicType) and type_.root in {"CHAR", "VARCHAR"}:
+    if text:
         return value
     if not isinstance(type_, AtomicType):
         raise ConfigError("a constructed type is no partition column")

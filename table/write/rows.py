@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,12 +38,19 @@ def kinds_of(kinds: object, rows: int) -> Kinds:
             given = given.combine_chunks()
         if pa.types.is_string(given.type) or pa.types.is_large_string(given.type):
             given = pc.fill_null(pc.index_in(given, pa.array(KIND_TEXTS, given.type)), -1)
-        numbers = given.cast(pa.int8()).to_numpy(zero_copy_only=False)
+        numbers = _kind_numbers(given)
     if len(numbers) != rows:
         raise RowRefused(f"{len(numbers)} kinds were given for {rows} rows")
     if rows and (numbers.min() < INSERT or numbers.max() > DELETE):
         raise RowRefused("a row kind is unknown", hint="kinds are +I, -U, +U, -D or 0 to 3")
     return numbers
+
+
+def _kind_numbers(given: pa.Array) -> Kinds:
+    try:
+        return np.asarray(given.cast(pa.int8()).fill_null(-1).to_numpy(zero_copy_only=False), np.int8)
+    except pa.ArrowException as reason:
+        raise RowRefused(f"a row kind is unknown: {reason}", hint="kinds are +I, -U, +U, -D or 0 to 3") from reason
 
 
 def _sequence(kinds: object) -> Sequence[object]:
@@ -125,7 +132,29 @@ def _one_batch(data: pa.Table | pa.RecordBatch) -> pa.RecordBatch:
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=data.schema)
 
 
+def _members_lost(given: pa.DataType, target: pa.DataType) -> Iterator[str]:
+    """Members of structs that a cast would drop without a word."""
+    if pa.types.is_struct(given) and pa.types.is_struct(target):
+        for member in given:
+            place = target.get_field_index(member.name)
+            if place < 0:
+                yield member.name
+            else:
+                yield from _members_lost(member.type, target.field(place).type)
+    elif pa.types.is_map(given) and pa.types.is_map(target):
+        yield from _members_lost(given.item_type, target.item_type)
+    elif hasattr(given, "value_type") and pa.types.is_list(target):
+        yield from _members_lost(given.value_type, target.value_type)
+
+
 def _cast(column: pa.Array, target: pa.DataType, field: Field) -> pa.Array:
+    if lost := list(_members_lost(column.type, target)):
+        raise RowRefused(
+            f"column {field.name!r} has no member {', '.join(map(repr, lost))}",
+            given=str(column.type),
+            wanted=str(target),
+            hint="add it to the column's type, or drop it from the data",
+        )
     try:
         return pc.cast(column, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as reason:

@@ -1,0 +1,147 @@
+"""A Kafka topic of canal changes to tables: ours, then Flink with Java Paimon, on one machine in one sitting.
+
+    python -m benchmarks.kafka_job EVENTS [--changelog none|input|lookup] [--bucket 4] [--write-only]
+        [--only ours|flink]
+
+Both get the same flags of `kafka-sync-database`. What they leave is compared row by row with what DuckDB folds from
+the messages. CPU seconds are those of all processes of the job from its start to its end, start-up included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+import penstock
+from benchmarks.peers import flink
+from benchmarks.processes import Cost, cost_of
+from benchmarks.shop.columns import TABLES
+from benchmarks.shop.judge import check
+from benchmarks.shop.stream import PARTS, write
+from tests.servers import launch
+
+TOPIC = "shop"
+SETTLED_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A topic full of changes, and how tables are to be made of it."""
+
+    bootstrap: str
+    messages: Path
+    events: int
+    table_options: Sequence[str]
+
+    def flags(self, warehouse: Path, group: str) -> list[str]:
+        source = {
+            "properties.bootstrap.servers": self.bootstrap,
+            "properties.group.id": group,
+            "topic": TOPIC,
+            "value.format": "canal-json",
+            "scan.startup.mode": "earliest-offset",
+        }
+        flags = ["--warehouse", str(warehouse), "--database", "shop"]
+        flags += [word for key, value in source.items() for word in ("--kafka_conf", f"{key}={value}")]
+        return flags + [word for option in self.table_options for word in ("--table_conf", option)]
+
+
+def load(bootstrap: str, paths: Sequence[Path]) -> None:
+    # The topic must be there first: a producer that makes it by itself may reorder what it sent meanwhile.
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(TOPIC, PARTS, 1)])[TOPIC].result()
+    settings = {"compression.type": "lz4", "linger.ms": 50, "queue.buffering.max.kbytes": 200_000}
+    producer = Producer({"bootstrap.servers": bootstrap, **settings})
+    for part, path in enumerate(paths):
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines):
+                producer.produce(TOPIC, line.rstrip(b"\n"), partition=part)
+                if number % 10_000 == 0:
+                    producer.flush()
+    producer.flush()
+
+
+def run_ours(work: Work, home: Path) -> Cost:
+    action = [sys.executable, "-m", "penstock.pipelines.commands.main", "kafka-sync-database"]
+    words = [*action, *work.flags(home, "ours"), "--until-caught-up"]
+    return cost_of([word.replace("_conf", "-conf") if word.startswith("--") else word for word in words], home / "log")
+
+
+def run_flink(work: Work, home: Path) -> Cost:
+    """Flink does not end by itself: it is stopped when its group has committed all offsets, which checkpoints do."""
+    flink.prepare()
+    command = flink.command("kafka_sync_database", work.flags(home, "flink"))
+    return cost_of(command, home / "log", until=committed(work.bootstrap, "flink"))
+
+
+def committed(bootstrap: str, group: str) -> Callable[[], bool]:
+    """Whether a group has committed to the ends of the topic, and some time has passed for the tables' commits."""
+    client = AdminClient({"bootstrap.servers": bootstrap})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "benchmark"})
+    places = [TopicPartition(TOPIC, part) for part in range(PARTS)]
+    ends = [consumer.get_watermark_offsets(place)[1] for place in places]
+    met: list[float] = []
+
+    def look() -> bool:
+        asked = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)])
+        reached = [place.offset for place in asked[group].result().topic_partitions]
+        if reached == ends:
+            met.append(time.monotonic())
+        return bool(met) and time.monotonic() - met[0] > SETTLED_SECONDS
+
+    return look
+
+
+RUNS: dict[str, Callable[[Work, Path], Cost]] = {"ours": run_ours, "flink": run_flink}
+
+
+def report(name: str, work: Work, home: Path, cost: Cost) -> str:
+    rows = 0
+    for table in TABLES.values():
+        stored = penstock.open_table(f"{home}/shop.db/{table.name}")
+        rows += check(work.messages, table, stored.scan().to_arrow())
+    size = sum(path.stat().st_size for path in (home / "shop.db").rglob("*") if path.is_file()) >> 20
+    each = cost.cpu / work.events * 1e6
+    figures = f"{each:.1f} CPU-us an event, {work.events / cost.wall:,.0f} events/s, {size} MB, {rows:,} rows right"
+    return f"{name:6} {cost}, {figures}"
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.kafka_job")
+    parser.add_argument("events", type=int)
+    parser.add_argument("--changelog", default="none")
+    parser.add_argument("--bucket", default="4")
+    parser.add_argument("--write-only", action="store_true")
+    parser.add_argument("--only", choices=list(RUNS))
+    parser.add_argument("--keep", type=Path, help="a folder for messages, tables and logs")
+    return parser.parse_args()
+
+
+def main() -> None:
+    asked = arguments()
+    options = [f"bucket={asked.bucket}", f"changelog-producer={asked.changelog}", "file.compression=zstd"]
+    options += ["write-only=true"] * asked.write_only
+    with tempfile.TemporaryDirectory() as scratch:
+        home = asked.keep or Path(scratch)
+        home.mkdir(parents=True, exist_ok=True)
+        messages = home / f"messages-{asked.events}"
+        paths = write(messages, asked.events)
+        with launch.running("kafka", Path(scratch) / "broker") as port:
+            work = Work(f"127.0.0.1:{port}", messages, asked.events, options)
+            load(work.bootstrap, paths)
+            print(f"{asked.events:,} events, {' '.join(options)}", flush=True)
+            for name in [asked.only] if asked.only else list(RUNS):
+                target = Path(tempfile.mkdtemp(prefix=name, dir=home))
+                print(report(name, work, target, RUNS[name](work, target)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""Flink with Java Paimon in one JVM, as a peer: fetched by its Maven coordinates, commanded by Paimon's own actions."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+HOME = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "penstock" / "flink"
+JARS, CLASSES = HOME / "jars", HOME / "classes"
+OPEN = [
+    f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.lang", "java.util", "java.net", "java.nio")
+]
+
+
+def prepare() -> None:
+    if not JARS.exists():
+        HOME.mkdir(parents=True, exist_ok=True)
+        words = ["mvn", "-q", "-B", "-f", HERE / "flink.xml", "dependency:copy-dependencies", "-DincludeScope=runtime"]
+        subprocess.run([*words, f"-DoutputDirectory={JARS}"], check=True)
+    CLASSES.mkdir(exist_ok=True)
+    subprocess.run(["javac", "-cp", f"{JARS}/*", "-d", CLASSES, HERE / "Peer.java"], check=True)
+
+
+def command(action: str, flags: Sequence[str], *, parallelism: int = 2, checkpoint_seconds: int = 10) -> list[str]:
+    words = ["java", "-Xmx3g", *OPEN, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{CLASSES}:{JARS}/*"]
+    return [*words, "Peer", str(parallelism), str(checkpoint_seconds), action, *flags]

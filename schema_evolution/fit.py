@@ -62,7 +62,7 @@ class Fit:
         self._refuse_nulls(columns, misfits)
         # Nullability is the table's word; misfits are nulls until their messages are taken out.
         rows = pa.RecordBatch.from_arrays(columns, schema=_nullable(self.schema.fields))
-        kept, bad = _whole_messages(batch, misfits)
+        kept, bad = whole_messages(batch, misfits)
         kinds, pos, sub = batch.kinds, batch.pos, batch.sub
         if kept is not None:
             rows = rows.filter(pa.array(kept))
@@ -106,7 +106,7 @@ def _nullable(fields: Sequence[Field]) -> pa.Schema:
     return pa.schema([one.with_nullable(True) for one in arrow_schema(fields)])  # noqa: FBT003 -- Arrow's own signature
 
 
-def _whole_messages(batch: ChangeBatch, misfits: Misfits) -> tuple[npt.NDArray[np.bool_] | None, tuple[BadRow, ...]]:
+def whole_messages(batch: ChangeBatch, misfits: Misfits) -> tuple[npt.NDArray[np.bool_] | None, tuple[BadRow, ...]]:
     """A message is written whole or not at all."""
     if not misfits.reasons:
         return None, ()

@@ -10,7 +10,7 @@ from penstock.formats.change import SourceField
 from penstock.schema_evolution.debezium_types import debezium_type
 from penstock.schema_evolution.mysql_types import mysql_type
 from penstock.schema_evolution.type_mapping import TypeMapping
-from penstock.table.values.types import STRING, DataType
+from penstock.table.values.types import STRING, DataType, parse_type
 
 _DIALECTS: dict[str, Callable[[str, TypeMapping], DataType]] = {
     "mysql": mysql_type,
@@ -18,6 +18,9 @@ _DIALECTS: dict[str, Callable[[str, TypeMapping], DataType]] = {
     "debezium": debezium_type,
     "avro": debezium_type,
 }
+
+
+TYPED = "paimon:"  # before the type of a column that was computed: the table's own type, in any dialect
 
 
 def paimon_type(dialect: str, field: SourceField, mapping: TypeMapping) -> DataType:
@@ -29,6 +32,8 @@ def paimon_type(dialect: str, field: SourceField, mapping: TypeMapping) -> DataT
 def _mapped(dialect: str, declared: str | None, mapping: TypeMapping) -> DataType:
     if declared is None or mapping.to_string:
         return STRING
+    if declared.startswith(TYPED):
+        return parse_type(declared.removeprefix(TYPED))
     known: Callable[[str, TypeMapping], DataType] | None = _DIALECTS.get(dialect)
     if known is None:
         raise SchemaConflict(f"types of dialect {dialect!r} are not known", type=declared)

@@ -1,0 +1,228 @@
+"""The functions of projections and filters: how many arguments they take, what they do to whole columns.
+
+A value that is null makes the result null, except where the function is about nulls.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import ConfigError
+from penstock.schema_evolution.date_patterns import format_timestamps
+from penstock.schema_evolution.expressions.operators import aligned, common, divided, stamps, texts, whole
+
+Values = Any  # an Arrow array, or a scalar where the expression is constant
+MANY = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What functions know beside their arguments: the batch's instant, the number of rows."""
+
+    now_millis: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """`form` and `does` are what the documentation says of it."""
+
+    least: int
+    most: int
+    form: str
+    does: str
+    values: Callable[[Sequence[Values], Moment], Values]
+
+
+def _text(change: Callable[[Values], Values]) -> Callable[[Sequence[Values], Moment], Values]:
+    return lambda given, moment: change(texts(given[0]))
+
+
+def _concat(given: Sequence[Values], moment: Moment) -> Values:
+    return pc.binary_join_element_wise(*map(texts, given), "", null_handling="emit_null")
+
+
+def _concat_ws(given: Sequence[Values], moment: Moment) -> Values:
+    return pc.binary_join_element_wise(*map(texts, given[1:]), texts(given[0]), null_handling="skip")
+
+
+def _substring(given: Sequence[Values], moment: Moment) -> Values:
+    """As SQL counts: the first character is 1, a place below zero counts from the end."""
+    begin = whole(given[1], "substring")
+    length = whole(given[2], "substring") if len(given) > 2 else None
+    value = texts(given[0])
+    if begin < 0:
+        stop = None if length is None or begin + length >= 0 else begin + length
+        return pc.utf8_slice_codeunits(value, begin, stop)
+    start = max(begin, 1) - 1
+    return pc.utf8_slice_codeunits(value, start, None if length is None else max(start + length, start))
+
+
+def _left(given: Sequence[Values], moment: Moment) -> Values:
+    return pc.utf8_slice_codeunits(texts(given[0]), 0, max(0, whole(given[1], "left")))
+
+
+def _right(given: Sequence[Values], moment: Moment) -> Values:
+    count = whole(given[1], "right")
+    return (
+        pc.utf8_slice_codeunits(texts(given[0]), -count)
+        if count > 0
+        else pc.utf8_slice_codeunits(texts(given[0]), 0, 0)
+    )
+
+
+def _replace(given: Sequence[Values], moment: Moment) -> Values:
+    return pc.replace_substring(texts(given[0]), constant(given[1], "replace"), constant(given[2], "replace"))
+
+
+def _regexp_replace(given: Sequence[Values], moment: Moment) -> Values:
+    pattern = constant(given[1], "regexp_replace")
+    return pc.replace_substring_regex(texts(given[0]), pattern, constant(given[2], "regexp_replace"))
+
+
+def _regexp_like(given: Sequence[Values], moment: Moment) -> Values:
+    return pc.match_substring_regex(texts(given[0]), constant(given[1], "regexp_like"))
+
+
+def _hashed(kind: str) -> Callable[[Sequence[Values], Moment], Values]:
+    return lambda given, moment: hashed(texts(given[0]), kind)
+
+
+def hashed(column: Values, kind: str) -> Values:
+    """Hexadecimal digests of UTF-8 texts, each distinct text once."""
+    if isinstance(column, pa.Scalar):
+        text = column.as_py()
+        return pa.scalar(None if text is None else hashlib.new(kind, text.encode()).hexdigest(), pa.string())
+    encoded = column.dictionary_encode()
+    digests = [hashlib.new(kind, text.encode()).hexdigest() for text in encoded.dictionary.to_pylist()]
+    return pa.array(digests, pa.string()).take(encoded.indices)
+
+
+def constant(value: Values, of: str) -> str:
+    """An argument that has to be a text of the expression itself."""
+    if not isinstance(value, pa.Scalar) or not pa.types.is_string(value.type) or not value.is_valid:
+        raise ConfigError(f"{of} takes a constant text there, no column")
+    return str(value.as_py())
+
+
+def _round(given: Sequence[Values], moment: Moment) -> Values:
+    digits = whole(given[1], "round") if len(given) > 1 else 0
+    return pc.round(given[0], digits, round_mode="half_towards_infinity")
+
+
+def _coalesce(given: Sequence[Values], moment: Moment) -> Values:
+    return pc.coalesce(*common(given))
+
+
+def _nullif(given: Sequence[Values], moment: Moment) -> Values:
+    left, right = aligned(given[0], given[1])
+    same = pc.fill_null(pc.equal(left, right), pa.scalar(value=False))
+    return pc.if_else(same, pa.scalar(None, given[0].type), given[0])
+
+
+def _if(given: Sequence[Values], moment: Moment) -> Values:
+    yes, no = common(given[1:])
+    return pc.if_else(pc.fill_null(given[0], pa.scalar(value=False)), yes, no)
+
+
+def _extreme(choose: Callable[..., Values]) -> Callable[[Sequence[Values], Moment], Values]:
+    return lambda given, moment: choose(*common(given), skip_nulls=False)
+
+
+def _field(take: Callable[[Values], Values]) -> Callable[[Sequence[Values], Moment], Values]:
+    return lambda given, moment: pc.cast(take(stamps(given[0])), pa.int32())
+
+
+def _date_format(given: Sequence[Values], moment: Moment) -> Values:
+    value = stamps(given[0])
+    column = pa.array([value.as_py()], value.type) if isinstance(value, pa.Scalar) else value
+    formatted = format_timestamps(column, constant(given[1], "date_format"))
+    return formatted[0] if isinstance(value, pa.Scalar) else formatted
+
+
+def _now(given: Sequence[Values], moment: Moment) -> Values:
+    return pa.scalar(moment.now_millis, pa.timestamp("ms"))
+
+
+def _today(given: Sequence[Values], moment: Moment) -> Values:
+    return pa.scalar(moment.now_millis // 86_400_000, pa.date32())
+
+
+def _to_date(given: Sequence[Values], moment: Moment) -> Values:
+    return pc.cast(pc.floor_temporal(stamps(given[0]), 1, unit="day"), pa.date32())
+
+
+def _unix(given: Sequence[Values], moment: Moment) -> Values:
+    return pc.cast(pc.cast(pc.floor_temporal(stamps(given[0]), 1, unit="second"), pa.timestamp("s")), pa.int64())
+
+
+def _from_unix(given: Sequence[Values], moment: Moment) -> Values:
+    return pc.cast(pc.cast(given[0], pa.int64()), pa.timestamp("s"))
+
+
+def _mod(given: Sequence[Values], moment: Moment) -> Values:
+    return divided(given[0], given[1], rest=True)
+
+
+def _sign(given: Sequence[Values], moment: Moment) -> Values:
+    return pc.cast(pc.sign(given[0]), pa.int32())
+
+
+FUNCTIONS: dict[str, Function] = {
+    "upper": Function(1, 1, "upper(text)", "the text in capitals", _text(pc.utf8_upper)),
+    "lower": Function(1, 1, "lower(text)", "the text in small letters", _text(pc.utf8_lower)),
+    "trim": Function(1, 1, "trim(text)", "without blanks at both ends", _text(lambda v: pc.utf8_trim(v, " "))),
+    "ltrim": Function(1, 1, "ltrim(text)", "without blanks at the beginning", _text(lambda v: pc.utf8_ltrim(v, " "))),
+    "rtrim": Function(1, 1, "rtrim(text)", "without blanks at the end", _text(lambda v: pc.utf8_rtrim(v, " "))),
+    "reverse": Function(1, 1, "reverse(text)", "the text backwards", _text(pc.utf8_reverse)),
+    "char_length": Function(1, 1, "char_length(text)", "how many characters", _text(pc.utf8_length)),
+    "length": Function(1, 1, "length(text)", "the same as char_length", _text(pc.utf8_length)),
+    "concat": Function(1, MANY, "concat(a, b, ...)", "the texts one after the other; `a || b` is the same", _concat),
+    "concat_ws": Function(2, MANY, "concat_ws(sep, a, ...)", "joined by a separator, nulls left out", _concat_ws),
+    "substring": Function(2, 3, "substring(text, from[, length])", "part of it; the first character is 1", _substring),
+    "substr": Function(2, 3, "substr(text, from[, length])", "the same as substring", _substring),
+    "left": Function(2, 2, "left(text, n)", "the first n characters", _left),
+    "right": Function(2, 2, "right(text, n)", "the last n characters", _right),
+    "replace": Function(3, 3, "replace(text, 'old', 'new')", "each occurrence replaced", _replace),
+    "regexp_replace": Function(3, 3, "regexp_replace(text, 'regex', 'new')", "each match replaced", _regexp_replace),
+    "regexp_like": Function(2, 2, "regexp_like(text, 'regex')", "whether the regex is found in it", _regexp_like),
+    "md5": Function(1, 1, "md5(text)", "digest, hexadecimal", _hashed("md5")),
+    "sha256": Function(1, 1, "sha256(text)", "digest, hexadecimal", _hashed("sha256")),
+    "abs": Function(1, 1, "abs(x)", "without its sign", lambda given, _: pc.abs_checked(given[0])),
+    "sign": Function(1, 1, "sign(x)", "-1, 0 or 1", _sign),
+    "ceil": Function(1, 1, "ceil(x)", "up to the next whole number", lambda given, _: pc.ceil(given[0])),
+    "floor": Function(1, 1, "floor(x)", "down to the next whole number", lambda given, _: pc.floor(given[0])),
+    "round": Function(1, 2, "round(x[, digits])", "to so many digits, halves up", _round),
+    "mod": Function(2, 2, "mod(a, b)", "what is left of a / b, with the sign of a; `a % b` is the same", _mod),
+    "power": Function(2, 2, "power(x, y)", "x to the y, a double", lambda given, _: pc.power(
+        pc.cast(given[0], pa.float64()), pc.cast(given[1], pa.float64()))),
+    "sqrt": Function(1, 1, "sqrt(x)", "the square root", lambda given, _: pc.sqrt(pc.cast(given[0], pa.float64()))),
+    "greatest": Function(2, MANY, "greatest(a, b, ...)", "the greatest; null if one is", _extreme(pc.max_element_wise)),
+    "least": Function(2, MANY, "least(a, b, ...)", "the least; null if one is", _extreme(pc.min_element_wise)),
+    "coalesce": Function(1, MANY, "coalesce(a, b, ...)", "the first that is not null", _coalesce),
+    "ifnull": Function(2, 2, "ifnull(a, b)", "b where a is null", _coalesce),
+    "nullif": Function(2, 2, "nullif(a, b)", "null where a = b, else a", _nullif),
+    "if": Function(3, 3, "if(condition, a, b)", "a where it holds, else b", _if),
+    "year": Function(1, 1, "year(time)", "of a date or a timestamp", _field(pc.year)),
+    "quarter": Function(1, 1, "quarter(time)", "1 to 4", _field(pc.quarter)),
+    "month": Function(1, 1, "month(time)", "1 to 12", _field(pc.month)),
+    "day": Function(1, 1, "day(time)", "of the month", _field(pc.day)),
+    "hour": Function(1, 1, "hour(time)", "0 to 23", _field(pc.hour)),
+    "minute": Function(1, 1, "minute(time)", "0 to 59", _field(pc.minute)),
+    "second": Function(1, 1, "second(time)", "0 to 59", _field(pc.second)),
+    "date_format": Function(2, 2, "date_format(time, 'yyyy-MM-dd')", "a time as text, by Java's pattern", _date_format),
+    "to_date": Function(1, 1, "to_date(x)", "the day of a timestamp or a text", _to_date),
+    "to_timestamp": Function(1, 1, "to_timestamp(x)", "a text as timestamp", lambda given, _: stamps(given[0])),
+    "unix_timestamp": Function(1, 1, "unix_timestamp(time)", "seconds since 1970", _unix),
+    "from_unixtime": Function(1, 1, "from_unixtime(seconds)", "the timestamp of seconds since 1970", _from_unix),
+    "now": Function(0, 0, "now()", "the instant of the batch, the same when it is read again", _now),
+    "current_timestamp": Function(0, 0, "current_timestamp", "the same as now()", _now),
+    "localtimestamp": Function(0, 0, "localtimestamp", "the same as now()", _now),
+    "current_date": Function(0, 0, "current_date", "the day of the batch", _today),
+}  # fmt: skip

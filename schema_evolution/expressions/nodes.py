@@ -1,0 +1,67 @@
+"""Expressions as they stand in projections and filters: a small tree, nothing evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from penstock.table.values.types import DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    value: str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Operators are calls too, by their sign: `+`, `=`, `and`, `is null`."""
+
+    name: str
+    arguments: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    value: Node
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    branches: tuple[tuple[Node, Node], ...]
+    default: Node
+
+
+Node: TypeAlias = Literal | Column | Call | Cast | Case
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One of a projection: all columns where `value` is None, else an expression under a name."""
+
+    name: str
+    value: Node | None = None
+
+
+def columns_of(node: Node) -> Iterator[str]:
+    """Names of the columns in it, as they are written."""
+    match node:
+        case Column(name):
+            yield name
+        case Call(_, arguments):
+            for argument in arguments:
+                yield from columns_of(argument)
+        case Cast(value, _):
+            yield from columns_of(value)
+        case Case(branches, default):
+            for condition, value in branches:
+                yield from columns_of(condition)
+                yield from columns_of(value)
+            yield from columns_of(default)

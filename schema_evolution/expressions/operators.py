@@ -1,0 +1,186 @@
+"""Operators on whole columns, and what brings two sides of one together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import ConfigError, DecodeError
+
+Values = Any  # an Arrow array, or a scalar where the expression is constant
+
+
+def texts(value: Values) -> Values:
+    """As text; numbers and times as SQL writes them."""
+    if pa.types.is_string(value.type):
+        return value
+    if pa.types.is_null(value.type):
+        return pc.cast(value, pa.string())
+    if pa.types.is_large_string(value.type) or pa.types.is_dictionary(value.type):
+        return pc.cast(value, pa.string())
+    if pa.types.is_boolean(value.type):
+        return pc.if_else(value, "true", "false")
+    if pa.types.is_binary(value.type):
+        raise ConfigError("bytes are no text", hint="cast(x as string) reads them as UTF-8")
+    return pc.cast(value, pa.string())
+
+
+def stamps(value: Values) -> Values:
+    """As timestamps without zone: of a date, a timestamp or a text."""
+    if pa.types.is_timestamp(value.type):
+        return value if value.type.tz is None else pc.cast(value, pa.timestamp(value.type.unit))
+    if pa.types.is_date(value.type) or pa.types.is_null(value.type):
+        return pc.cast(value, pa.timestamp("us"))
+    if pa.types.is_string(value.type):
+        try:
+            return pc.cast(value, pa.timestamp("us"))
+        except pa.ArrowInvalid as reason:
+            raise DecodeError(f"a text is no timestamp: {reason}") from reason
+    raise ConfigError(f"a time cannot be taken from {value.type}")
+
+
+def whole(value: Values, of: str) -> int:
+    """An argument that has to be a number of the expression itself."""
+    if not isinstance(value, pa.Scalar) or not pa.types.is_integer(value.type):
+        raise ConfigError(f"{of} takes a constant whole number there, no column")
+    return int(value.as_py())
+
+
+def aligned(left: Values, right: Values) -> tuple[Values, Values]:
+    """Two sides that can be compared. A text beside a time is read as that time; a boolean beside a number is 0 or 1;
+    text and number are different things."""
+    if left.type == right.type or pa.types.is_null(left.type) or pa.types.is_null(right.type):
+        return left, right
+    for one, other, turned in ((left, right, False), (right, left, True)):
+        if pa.types.is_boolean(one.type) and _is_number(other.type):
+            pair = pc.cast(one, pa.int8()), other
+        elif pa.types.is_string(one.type) and pa.types.is_temporal(other.type):
+            pair = _as_time(one, other.type), other
+        else:
+            continue
+        return (pair[1], pair[0]) if turned else pair
+    if pa.types.is_string(left.type) != pa.types.is_string(right.type):
+        raise ConfigError(f"{left.type} and {right.type} are not compared", hint="cast one of them: cast(x as bigint)")
+    return left, right
+
+
+def _as_time(value: Values, type_: pa.DataType) -> Values:
+    try:
+        if pa.types.is_timestamp(type_) and type_.tz is not None:
+            return pc.cast(pc.cast(value, pa.timestamp(type_.unit)), type_)
+        return pc.cast(value, type_)
+    except pa.ArrowInvalid as reason:
+        raise ConfigError(f"a text beside a {type_} is not one: {reason}") from reason
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_))
+
+
+def common(values: Sequence[Values]) -> list[Values]:
+    """All in one type that holds them: numbers by Arrow's rules, else text beside text."""
+    typed = [value for value in values if not pa.types.is_null(value.type)]
+    if not typed:
+        return list(values)
+    types = {value.type for value in typed}
+    if len(types) == 1:
+        wanted = typed[0].type
+    elif all(map(_is_number, types)):
+        wanted = _wider(list(types))
+    elif all(pa.types.is_temporal(type_) for type_ in types):
+        wanted = pa.timestamp("us")
+    else:
+        named = " and ".join(sorted(map(str, types)))
+        raise ConfigError(f"{named} have no type in common", hint="cast them: cast(x as string)")
+    return [pc.cast(value, wanted) for value in values]
+
+
+def _wider(types: Sequence[pa.DataType]) -> pa.DataType:
+    if any(pa.types.is_floating(type_) for type_ in types):
+        return pa.float64()
+    decimals = [type_ for type_ in types if pa.types.is_decimal(type_)]
+    if not decimals:
+        return pa.int64()
+    scale = max(type_.scale for type_ in decimals)
+    digits = max([type_.precision - type_.scale for type_ in decimals] + [19] * (len(decimals) < len(types)))
+    return pa.decimal128(min(38, digits + scale), scale)
+
+
+def arithmetic(sign: str, left: Values, right: Values) -> Values:
+    """Whole numbers stay whole and must not overflow; decimals stay decimals; beside a double all are doubles."""
+    if sign in {"/", "%"}:
+        return divided(left, right, rest=sign == "%")
+    left, right = (pc.cast(one, pa.int64()) if pa.types.is_integer(one.type) else one for one in (left, right))
+    if not all(_is_number(one.type) or pa.types.is_null(one.type) for one in (left, right)):
+        raise ConfigError(f"{left.type} {sign} {right.type} cannot be computed", hint="cast texts to numbers first")
+    operation = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}[sign]
+    try:
+        return operation(left, right)
+    except pa.ArrowInvalid as reason:
+        raise DecodeError(f"a number is beyond its type: {reason}") from reason
+
+
+def divided(left: Values, right: Values, *, rest: bool = False) -> Values:
+    """A double, or what is left over with the sign of the left side. Null where the right side is 0."""
+    whole_numbers = rest and all(pa.types.is_integer(one.type) for one in (left, right))
+    zero = pa.scalar(0, right.type)
+    safe = pc.if_else(pc.equal(right, zero), pa.scalar(None, right.type), right)
+    if whole_numbers:
+        left, safe = pc.cast(left, pa.int64()), pc.cast(safe, pa.int64())
+        return pc.subtract(left, pc.multiply(pc.divide(left, safe), safe))
+    left, safe = pc.cast(left, pa.float64()), pc.cast(safe, pa.float64())
+    quotient = pc.divide(left, safe)
+    return pc.subtract(left, pc.multiply(pc.trunc(quotient), safe)) if rest else quotient
+
+
+_COMPARED: dict[str, Callable[[Values, Values], Values]] = {
+    "=": pc.equal,
+    "<>": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+
+
+def operate(name: str, given: Sequence[Values]) -> Values | None:
+    """The operator's result; None where `name` is none."""
+    match name:
+        case "and":
+            return pc.and_kleene(_truth(given[0]), _truth(given[1]))
+        case "or":
+            return pc.or_kleene(_truth(given[0]), _truth(given[1]))
+        case "not":
+            return pc.invert(_truth(given[0]))
+        case "is null":
+            return pc.is_null(given[0])
+        case "is not null":
+            return pc.is_valid(given[0])
+        case "in":
+            pairs = (_COMPARED["="](*aligned(given[0], one)) for one in given[1:])
+            found = next(pairs)
+            for one in pairs:
+                found = pc.or_kleene(found, one)
+            return found
+        case "like":
+            return _like(given[0], given[1])
+    if name in _COMPARED:
+        return _COMPARED[name](*aligned(given[0], given[1]))
+    return arithmetic(name, given[0], given[1]) if name in {"+", "-", "*", "/", "%"} else None
+
+
+def _like(value: Values, pattern: Values) -> Values:
+    if not isinstance(pattern, pa.Scalar):
+        raise ConfigError("like takes a constant text, no column")
+    return pc.match_like(texts(value), str(pattern.as_py()))
+
+
+def _truth(value: Values) -> Values:
+    if pa.types.is_boolean(value.type) or pa.types.is_null(value.type):
+        return pc.cast(value, pa.bool_())
+    if pa.types.is_integer(value.type):
+        return pc.not_equal(value, 0)
+    raise ConfigError(f"{value.type} is no condition")

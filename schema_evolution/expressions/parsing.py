@@ -1,0 +1,274 @@
+"""SQL expressions to trees: literals, columns, operators by their strength, calls, CASE and CAST."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from penstock.errors import ConfigError
+from penstock.schema_evolution.expressions.functions import FUNCTIONS
+from penstock.schema_evolution.expressions.nodes import Call, Case, Cast, Column, Item, Literal, Node
+from penstock.table.values.types import parse_type
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+)|(?P<text>'(?:[^']|'')*')"
+    r"|(?P<quoted>`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\")|(?P<word>[A-Za-z_]\w*)|(?P<sign><=>|<>|!=|<=|>=|\|\||[-+*/%=<>(),.]))"
+)
+_COMPARISONS = {"=", "<>", "!=", "<", "<=", ">", ">="}
+_BARE = {"current_timestamp", "current_date", "localtimestamp"}  # functions that are written without brackets too
+_RESERVED = {"and", "or", "not", "as", "then", "else", "end", "when", "between", "in", "like", "is", "from", "where"}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """`kind` is number, text, quoted, word, sign or end; words and signs in lower case, `written` as they stand."""
+
+    kind: str
+    value: str
+    written: str
+    place: int
+
+
+def parse_expression(text: str) -> Node:
+    """ConfigError names the place of what cannot be read."""
+    parser = _Parser(text)
+    node = parser.expression()
+    parser.expect_end()
+    return node
+
+
+def parse_projection(text: str) -> tuple[Item, ...]:
+    """`*, upper(name) as name, price * 2 as doubled`: each name once, `*` at most once."""
+    parser = _Parser(text)
+    items = [parser.item()]
+    while parser.took(","):
+        items.append(parser.item())
+    parser.expect_end()
+    names = [item.name for item in items]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ConfigError(f"{twice!r} stands twice in the projection", projection=text)
+    return tuple(items)
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = _tokens(text)
+        self._at = 0
+
+    def item(self) -> Item:
+        if self.took("*"):
+            return Item("*")
+        value = self.expression()
+        if self.took("as"):
+            return Item(self._name(), value)
+        if isinstance(value, Column):
+            return Item(value.name, value)
+        raise self._wrong("an expression needs a name", "write it as  expression AS name")
+
+    def expression(self) -> Node:
+        node = self._and()
+        while self.took("or"):
+            node = Call("or", (node, self._and()))
+        return node
+
+    def expect_end(self) -> None:
+        if self._now.kind != "end":
+            raise self._wrong(f"{self._now.written!r} is not expected")
+
+    def took(self, value: str) -> bool:
+        if self._now.kind in {"word", "sign"} and self._now.value == value:
+            self._at += 1
+            return True
+        return False
+
+    @property
+    def _now(self) -> Token:
+        return self._tokens[self._at]
+
+    def _next(self) -> Token:
+        token = self._now
+        self._at += token.kind != "end"
+        return token
+
+    def _need(self, value: str) -> None:
+        if not self.took(value):
+            raise self._wrong(f"{value!r} is missing")
+
+    def _name(self) -> str:
+        token = self._next()
+        if token.kind == "quoted":
+            return _unquoted(token.written)
+        if token.kind != "word":
+            raise self._wrong("a name is missing")
+        return token.written
+
+    def _wrong(self, message: str, hint: str | None = None) -> ConfigError:
+        return ConfigError(
+            f"the expression cannot be read: {message}", expression=self._text, at=self._now.place, hint=hint
+        )
+
+    def _and(self) -> Node:
+        node = self._not()
+        while self.took("and"):
+            node = Call("and", (node, self._not()))
+        return node
+
+    def _not(self) -> Node:
+        return Call("not", (self._not(),)) if self.took("not") else self._comparison()
+
+    def _comparison(self) -> Node:
+        left = self._sum()
+        if self._now.kind == "sign" and self._now.value in _COMPARISONS:
+            sign = self._next().value
+            return Call("<>" if sign == "!=" else sign, (left, self._sum()))
+        if self.took("is"):
+            negated = self.took("not")
+            self._need("null")
+            return Call("is not null" if negated else "is null", (left,))
+        negated = self.took("not")
+        node = self._membership(left)
+        if node is None:
+            if negated:
+                raise self._wrong("after NOT comes BETWEEN, IN or LIKE")
+            return left
+        return Call("not", (node,)) if negated else node
+
+    def _membership(self, left: Node) -> Node | None:
+        if self.took("between"):
+            low = self._sum()
+            self._need("and")
+            return Call("and", (Call(">=", (left, low)), Call("<=", (left, self._sum()))))
+        if self.took("in"):
+            self._need("(")
+            return Call("in", (left, *self._list()))
+        if self.took("like"):
+            return Call("like", (left, self._sum()))
+        return None
+
+    def _sum(self) -> Node:
+        node = self._product()
+        while (sign := self._now.value) in {"+", "-", "||"} and self._now.kind == "sign":
+            self._next()
+            right = self._product()
+            node = Call("concat", (node, right)) if sign == "||" else Call(sign, (node, right))
+        return node
+
+    def _product(self) -> Node:
+        node = self._unary()
+        while (sign := self._now.value) in {"*", "/", "%"} and self._now.kind == "sign":
+            self._next()
+            node = Call(sign, (node, self._unary()))
+        return node
+
+    def _unary(self) -> Node:
+        if self.took("-"):
+            value = self._unary()
+            if isinstance(value, Literal) and isinstance(value.value, int | float):
+                return Literal(-value.value)
+            return Call("-", (Literal(0), value))
+        return self._unary() if self.took("+") else self._primary()
+
+    def _primary(self) -> Node:
+        token = self._next()
+        match token.kind:
+            case "number":
+                return Literal(int(token.value) if token.value.isdigit() else float(token.value))
+            case "text":
+                return Literal(_unquoted(token.written))
+            case "quoted":
+                return self._column(_unquoted(token.written))
+            case "word":
+                return self._word(token)
+        if token.value == "(":
+            node = self.expression()
+            self._need(")")
+            return node
+        raise self._wrong(f"{token.written!r} is not expected" if token.kind != "end" else "it ends too early")
+
+    def _word(self, token: Token) -> Node:
+        if token.value in {"true", "false"}:
+            return Literal(token.value == "true")
+        if token.value == "null":
+            return Literal(None)
+        if token.value == "case":
+            return self._case()
+        if token.value in _RESERVED:
+            raise self._wrong(f"{token.written!r} is not expected", "quote a column of that name with `backticks`")
+        if self.took("("):
+            return self._cast() if token.value in {"cast", "try_cast"} else self._call(token)
+        if token.value in _BARE:
+            return Call(token.value, ())
+        return self._column(token.written)
+
+    def _column(self, name: str) -> Node:
+        """Of `table.column` the column: there is one table."""
+        return Column(self._name()) if self.took(".") else Column(name)
+
+    def _call(self, token: Token) -> Node:
+        arguments = () if self.took(")") else self._list()
+        function = FUNCTIONS.get(token.value)
+        if function is None:
+            import difflib
+
+            near = difflib.get_close_matches(token.value, FUNCTIONS, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(FUNCTIONS))}"
+            raise self._wrong(f"there is no function {token.written}", hint)
+        if not function.least <= len(arguments) <= function.most:
+            raise self._wrong(f"{token.written} is written as {function.form}")
+        return Call(token.value, arguments)
+
+    def _list(self) -> tuple[Node, ...]:
+        found = [self.expression()]
+        while self.took(","):
+            found.append(self.expression())
+        self._need(")")
+        return tuple(found)
+
+    def _cast(self) -> Node:
+        value = self.expression()
+        self._need("as")
+        begin, depth = self._now.place, 0
+        while self._now.kind != "end" and not (depth == 0 and self._now.value == ")"):
+            depth += (self._now.value == "(") - (self._now.value == ")")
+            self._next()
+        text = self._text[begin : self._now.place]
+        self._need(")")
+        return Cast(value, parse_type(text.strip()))
+
+    def _case(self) -> Node:
+        subject = None if self._now.value == "when" else self.expression()
+        branches: list[tuple[Node, Node]] = []
+        while self.took("when"):
+            condition = self.expression()
+            self._need("then")
+            condition = condition if subject is None else Call("=", (subject, condition))
+            branches.append((condition, self.expression()))
+        default = self.expression() if self.took("else") else Literal(None)
+        self._need("end")
+        if not branches:
+            raise self._wrong("CASE without WHEN")
+        return Case(tuple(branches), default)
+
+
+def _tokens(text: str) -> list[Token]:
+    tokens, place = [], 0
+    while place < len(text.rstrip()):
+        found = _TOKEN.match(text, place)
+        if found is None:
+            raise ConfigError(
+                f"the expression cannot be read: {text[place:].strip()[:10]!r} is not expected",
+                expression=text,
+                at=place,
+            )
+        kind = found.lastgroup or ""
+        written = found[kind]
+        value = written.lower() if kind in {"word", "sign"} else written
+        tokens.append(Token(kind, value, written, found.start(kind)))
+        place = found.end()
+    return [*tokens, Token("end", "", "", len(text))]
+
+
+def _unquoted(written: str) -> str:
+    quote = written[0]
+    return written[1:-1].replace(quote * 2, quote)

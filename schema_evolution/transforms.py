@@ -1,0 +1,251 @@
+"""Transforms: filters, projections and masks on batches of changes, before they are routed.
+
+An update whose row leaves the filter becomes a delete, one whose row comes in an insert; one that moves its row to
+another key becomes both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import ConfigError
+from penstock.formats.change import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangeBatch, SourceField, SourceSchema
+from penstock.schema_evolution.expressions.evaluation import evaluated
+from penstock.schema_evolution.expressions.functions import Moment
+from penstock.schema_evolution.expressions.nodes import Column, Item, Node, columns_of
+from penstock.schema_evolution.expressions.parsing import parse_expression, parse_projection
+from penstock.schema_evolution.fit import BadRow, whole_messages
+from penstock.schema_evolution.masks import Mask
+from penstock.schema_evolution.patterns import TablePattern
+from penstock.schema_evolution.source_types import TYPED, paimon_type
+from penstock.schema_evolution.texts import Misfits
+from penstock.schema_evolution.type_mapping import TypeMapping
+from penstock.schema_evolution.values import fit_column
+from penstock.table.values.arrow_types import from_arrow
+from penstock.table.values.types import Field, type_json
+
+Flags = npt.NDArray[np.bool_]
+# Names under which a row's origin can be used in expressions; Flink CDC's.
+_ORIGINS = ("__schema_name__", "__table_name__", "__namespace_name__", "__data_event_type__")
+_EVENTS = pa.array(["+I", "-U", "+U", "-D"])
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """What is done to the changes of the source tables that match."""
+
+    tables: TablePattern
+    projection: tuple[Item, ...] = ()
+    filter: Node | None = None
+    masks: Mapping[str, Mask] | None = None
+    primary_keys: tuple[str, ...] = ()
+    partition_keys: tuple[str, ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
+    constants: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        tables: str,
+        projection: str | None = None,
+        filter_: str | None = None,
+        masks: Mapping[str, str] | None = None,
+        primary_keys: tuple[str, ...] = (),
+        partition_keys: tuple[str, ...] = (),
+        options: Mapping[str, str] | None = None,
+    ) -> Transform:
+        return cls(
+            TablePattern.of(tables),
+            parse_projection(projection) if projection else (),
+            parse_expression(filter_) if filter_ else None,
+            {name: Mask.of(text) for name, text in (masks or {}).items()},
+            primary_keys,
+            partition_keys,
+            tuple(sorted((options or {}).items())),
+        )
+
+    @property
+    def needs_before(self) -> bool:
+        """Whether it has to see the old image of every update."""
+        return self.filter is not None or bool(self.primary_keys or self.partition_keys)
+
+    def applied(self, change: ChangeBatch, mapping: TypeMapping, now_millis: int) -> tuple[ChangeBatch, list[BadRow]]:
+        """The batch as it goes on, and the messages of which no row is taken because an expression could not read a
+        value. ConfigError for an expression that does not fit the columns."""
+        work = _Work(change, mapping, now_millis)
+        columns = list(work.projected(self.projection, self.masks or {}))
+        kinds, kept = change.kinds.copy(), np.ones(len(change), np.bool_)
+        if self.filter is not None:
+            _follow_filter(change, _true(work.value(self.filter)), kinds, kept)
+        keys = [*(self.primary_keys or change.schema.primary_keys), *self.partition_keys]
+        if self.primary_keys or self.partition_keys:
+            moving = [column for field, column in columns if field.name in keys]
+            _part_moved(change, moving, kinds, kept)
+        whole, bad = whole_messages(change, work.misfits)
+        if whole is not None:
+            kept &= whole
+        return _taken(change, columns, kinds, kept, self.primary_keys), list(bad)
+
+
+class _Work:
+    """One batch's typed columns, each made when it is first asked for."""
+
+    def __init__(self, change: ChangeBatch, mapping: TypeMapping, now_millis: int) -> None:
+        self._change, self._mapping = change, mapping
+        self._moment = Moment(now_millis, len(change))
+        self._places = {one.name: place for place, one in enumerate(change.schema.fields)}
+        self._typed: dict[str, pa.Array] = {}
+        self.misfits = Misfits()
+
+    def value(self, node: Node) -> pa.Array:
+        columns = {name: self._column(name) for name in columns_of(node)}
+        return evaluated(node, columns, self._moment, self.misfits)
+
+    def projected(self, items: tuple[Item, ...], masks: Mapping[str, Mask]) -> Iterator[tuple[SourceField, pa.Array]]:
+        named = {item.name for item in items}
+        for item in items or (Item("*"),):
+            if item.value is None:
+                for one in self._change.schema.fields:
+                    if one.name not in named:
+                        yield self._masked(one, masks)
+            elif isinstance(item.value, Column) and item.value.name in self._places:
+                one = self._change.schema.fields[self._places[item.value.name]]
+                yield self._masked(replace(one, name=item.name), masks, item.value.name)
+            else:
+                field, values = self._computed(item.name, item.value)
+                yield _with_mask(field, values, masks[item.name]) if item.name in masks else (field, values)
+
+    def _masked(
+        self, field: SourceField, masks: Mapping[str, Mask], source: str | None = None
+    ) -> tuple[SourceField, pa.Array]:
+        """A column as it came, unless a mask is on it."""
+        name = source or field.name
+        if field.name in masks:
+            return _with_mask(field, self._column(name), masks[field.name])
+        return field, self._change.columns.column(self._places[name])
+
+    def _computed(self, name: str, node: Node) -> tuple[SourceField, pa.Array]:
+        values = self.value(node)
+        type_ = pa.string() if pa.types.is_null(values.type) else values.type
+        declared = f"{TYPED}{type_json(from_arrow(type_, True))}"  # noqa: FBT003 -- nullable
+        return SourceField(name, declared), pc.cast(values, type_)
+
+    def _column(self, name: str) -> pa.Array:
+        if name not in self._typed:
+            self._typed[name] = self._made(name)
+        return self._typed[name]
+
+    def _made(self, name: str) -> pa.Array:
+        change = self._change
+        if name in _ORIGINS:
+            return self._origin(name)
+        if name not in self._places:
+            known = ", ".join((*self._places, *_ORIGINS))
+            table = f"{change.schema.database}.{change.schema.table}"
+            raise ConfigError(f"an expression names {name!r}, no column of {table}", hint=f"there are {known}")
+        place = self._places[name]
+        field = change.schema.fields[place]
+        type_ = paimon_type(change.schema.dialect, field, self._mapping)
+        return fit_column(change.columns.column(place), Field(-1, name, type_), self._mapping, self.misfits)
+
+    def _origin(self, name: str) -> pa.Array:
+        schema, rows = self._change.schema, len(self._change)
+        match name:
+            case "__table_name__":
+                return pa.repeat(pa.scalar(schema.table, pa.string()), rows)
+            case "__data_event_type__":
+                return _EVENTS.take(pa.array(self._change.kinds))
+        return pa.repeat(pa.scalar(schema.database, pa.string()), rows)
+
+
+def _with_mask(field: SourceField, values: pa.Array, mask: Mask) -> tuple[SourceField, pa.Array]:
+    return replace(field, type=f"{TYPED}STRING"), mask.values(values)
+
+
+def with_constants(change: ChangeBatch, constants: tuple[tuple[str, str], ...]) -> ChangeBatch:
+    """The batch with columns of one text each, such as the shard it comes from."""
+    if not constants:
+        return change
+    names = {name for name, _ in constants}
+    kept = [place for place, one in enumerate(change.schema.fields) if one.name not in names]
+    fields = [change.schema.fields[place] for place in kept]
+    columns = [change.columns.column(place) for place in kept]
+    for name, value in constants:
+        fields.append(SourceField(name, f"{TYPED}STRING"))
+        columns.append(pa.repeat(pa.scalar(value), len(change)))
+    batch = pa.RecordBatch.from_arrays(columns, names=[one.name for one in fields])
+    return replace(change, schema=replace(change.schema, fields=tuple(fields)), columns=batch)
+
+
+def _true(values: pa.Array) -> Flags:
+    if not pa.types.is_boolean(values.type):
+        raise ConfigError(f"a filter is a condition, not {values.type}")
+    flags: Flags = pc.fill_null(values, fill_value=False).to_numpy(zero_copy_only=False)
+    return flags
+
+
+def _pairs(change: ChangeBatch) -> npt.NDArray[np.int64]:
+    """Rows that are old images with their new ones right behind them."""
+    kinds = change.kinds
+    if len(kinds) < 2:
+        return np.zeros(0, np.int64)
+    starts = (kinds[:-1] == UPDATE_BEFORE) & (kinds[1:] == UPDATE_AFTER) & (change.pos[:-1] == change.pos[1:])
+    return np.flatnonzero(starts)
+
+
+def _follow_filter(change: ChangeBatch, passes: Flags, kinds: npt.NDArray[np.uint8], kept: Flags) -> None:
+    """Changes `kinds` and `kept` in place."""
+    kept &= passes
+    before = _pairs(change)
+    after = before + 1
+    kinds[before[passes[before] & ~passes[after]]] = DELETE
+    kinds[after[~passes[before] & passes[after]]] = INSERT
+    alone = kinds == UPDATE_AFTER
+    alone[after] = False
+    # Without its old image nobody knows whether the row was in; a delete of a row that was not there does no harm.
+    left = alone & ~passes
+    kinds[left] = DELETE
+    kept |= left
+
+
+def _part_moved(change: ChangeBatch, keys: list[pa.Array], kinds: npt.NDArray[np.uint8], kept: Flags) -> None:
+    before = _pairs(change)
+    both = kept[before] & kept[before + 1] & (kinds[before] == UPDATE_BEFORE)
+    before = before[both]
+    if not len(before):
+        return
+    moved = np.zeros(len(before), np.bool_)
+    for column in keys:
+        old, new = column.take(pa.array(before)), column.take(pa.array(before + 1))
+        same = pc.fill_null(pc.equal(old, new), fill_value=False)
+        both_null = pc.and_(pc.is_null(old), pc.is_null(new))
+        moved |= ~pc.or_(same, both_null).to_numpy(zero_copy_only=False)
+    kinds[before[moved]] = DELETE
+    kinds[before[moved] + 1] = INSERT
+
+
+def _taken(
+    change: ChangeBatch,
+    columns: list[tuple[SourceField, pa.Array]],
+    kinds: npt.NDArray[np.uint8],
+    kept: Flags,
+    primary_keys: tuple[str, ...],
+) -> ChangeBatch:
+    fields = tuple(field for field, _ in columns)
+    names = [field.name for field in fields]
+    own = change.schema.primary_keys if set(change.schema.primary_keys) <= set(names) else ()
+    schema = SourceSchema(
+        change.schema.dialect, change.schema.database, change.schema.table, fields, primary_keys or own
+    )
+    batch = pa.RecordBatch.from_arrays([column for _, column in columns], names=names)
+    pos, sub, times = change.pos, change.sub, change.event_time
+    if not kept.all():
+        batch = batch.filter(pa.array(kept))
+        kinds, pos, sub, times = kinds[kept], pos[kept], sub[kept], times[kept]
+    return ChangeBatch(schema, batch, kinds, pos, sub, times)

@@ -1,0 +1,190 @@
+"""The functions and operators of projections and filters, one by one."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import ConfigError, DecodeError
+from penstock.schema_evolution.expressions.evaluation import evaluated
+from penstock.schema_evolution.expressions.functions import FUNCTIONS, Moment
+from penstock.schema_evolution.expressions.nodes import Column, Item, columns_of
+from penstock.schema_evolution.expressions.parsing import parse_expression, parse_projection
+from penstock.schema_evolution.texts import Misfits
+
+NOW = 1_769_860_805_000  # 2026-01-31 12:00:05 UTC
+COLUMNS = {
+    "s": pa.array([" Ab ", None]),
+    "t": pa.array(["hello", "x"]),
+    "i": pa.array([7, -7], pa.int32()),
+    "z": pa.array([2, 0], pa.int32()),
+    "n": pa.array([None, 3], pa.int64()),
+    "d": pa.array([Decimal("2.50"), Decimal("-1.25")]),
+    "f": pa.array([2.5, -2.5]),
+    "b": pa.array([True, False]),
+    "ts": pa.array([dt.datetime(2026, 1, 31, 12, 34, 56), None], pa.timestamp("us")),
+    "day": pa.array([dt.date(2026, 1, 31), dt.date(1969, 12, 31)]),
+    "text_time": pa.array(["2026-01-31 12:34:56", "1969-12-31 00:00:00"]),
+    "num": pa.array(["12", "oops"]),
+}
+SHA = hashlib.sha256(b"hello").hexdigest()
+
+
+def value(text: str, misfits: Misfits | None = None) -> list[Any]:
+    found: list[Any] = evaluated(parse_expression(text), COLUMNS, Moment(NOW, 2), misfits or Misfits()).to_pylist()
+    return found
+
+
+# ruff: noqa: E501 -- a table reads best with a line a function
+BY_FUNCTION: dict[str, list[tuple[str, list[Any]]]] = {
+    "upper": [("upper(s)", [" AB ", None])],
+    "lower": [("lower(s)", [" ab ", None])],
+    "trim": [("trim(s)", ["Ab", None])],
+    "ltrim": [("ltrim(s)", ["Ab ", None])],
+    "rtrim": [("rtrim(s)", [" Ab", None])],
+    "reverse": [("reverse(t)", ["olleh", "x"])],
+    "char_length": [("char_length(t)", [5, 1]), ("char_length('日本')", [2, 2])],
+    "length": [("length(s)", [4, None])],
+    "concat": [("concat(t, '-', i)", ["hello-7", "x--7"]), ("t || s", ["hello Ab ", None]), ("concat(d, '')", ["2.50", "-1.25"])],
+    "concat_ws": [("concat_ws('/', t, s)", ["hello/ Ab ", "x"])],
+    "substring": [("substring(t, 2, 3)", ["ell", ""]), ("substring(t, -3)", ["llo", "x"]), ("substring(t, -3, 2)", ["ll", ""])],
+    "substr": [("substr(t, 3)", ["llo", ""])],
+    "left": [("left(t, 2)", ["he", "x"])],
+    "right": [("right(t, 2)", ["lo", "x"]), ("right(t, 0)", ["", ""])],
+    "replace": [("replace(t, 'l', 'L')", ["heLLo", "x"])],
+    "regexp_replace": [("regexp_replace(t, '[aeiou]', '_')", ["h_ll_", "x"])],
+    "regexp_like": [("regexp_like(t, '^h')", [True, False])],
+    "md5": [("md5(t)", [hashlib.md5(b"hello").hexdigest(), hashlib.md5(b"x").hexdigest()])],
+    "sha256": [("sha256(t)", [SHA, hashlib.sha256(b"x").hexdigest()]), ("sha256(s)", [hashlib.sha256(b" Ab ").hexdigest(), None])],
+    "abs": [("abs(i)", [7, 7])],
+    "sign": [("sign(i)", [1, -1])],
+    "ceil": [("ceil(f)", [3.0, -2.0])],
+    "floor": [("floor(f)", [2.0, -3.0])],
+    "round": [("round(f)", [3.0, -3.0]), ("round(d, 1)", [Decimal("2.50"), Decimal("-1.30")])],
+    "mod": [("mod(i, 4)", [3, -3]), ("i % z", [1, None])],
+    "power": [("power(i, 2)", [49.0, 49.0])],
+    "sqrt": [("sqrt(49)", [7.0, 7.0])],
+    "greatest": [("greatest(i, 5)", [7, 5]), ("greatest(n, 1)", [None, 3])],
+    "least": [("least(i, 5)", [5, -7])],
+    "coalesce": [("coalesce(n, i)", [7, 3])],
+    "ifnull": [("ifnull(s, '-')", [" Ab ", "-"])],
+    "nullif": [("nullif(t, 'x')", ["hello", None])],
+    "if": [("if(i > 0, 'up', 'down')", ["up", "down"]), ("if(n > 1, 1, 0)", [0, 1])],
+    "year": [("year(ts)", [2026, None]), ("year(text_time)", [2026, 1969])],
+    "quarter": [("quarter(day)", [1, 4])],
+    "month": [("month(ts)", [1, None])],
+    "day": [("day(day)", [31, 31])],
+    "hour": [("hour(ts)", [12, None])],
+    "minute": [("minute(ts)", [34, None])],
+    "second": [("second(ts)", [56, None])],
+    "date_format": [("date_format(ts, 'yyyy-MM')", ["2026-01", None]), ("date_format(now(), 'HH')", ["12", "12"])],
+    "to_date": [("to_date(text_time)", [dt.date(2026, 1, 31), dt.date(1969, 12, 31)])],
+    "to_timestamp": [("to_timestamp(text_time) = ts", [True, None])],
+    "unix_timestamp": [("unix_timestamp(day)", [1_769_817_600, -86_400])],
+    "from_unixtime": [("from_unixtime(i)", [dt.datetime(1970, 1, 1, 0, 0, 7), dt.datetime(1969, 12, 31, 23, 59, 53)])],
+    "now": [("unix_timestamp(now())", [1_769_860_805] * 2)],
+    "current_timestamp": [("current_timestamp = now()", [True, True])],
+    "localtimestamp": [("localtimestamp = now()", [True, True])],
+    "current_date": [("current_date", [dt.date(2026, 1, 31)] * 2)],
+}  # fmt: skip
+OPERATORS: list[tuple[str, list[Any]]] = [
+    ("i + 1", [8, -6]),
+    ("i - z * 2", [3, -7]),
+    ("-i", [-7, 7]),
+    ("(i + 1) * 2", [16, -12]),
+    ("i / z", [3.5, None]),
+    ("d * 2", [Decimal("5.00"), Decimal("-2.50")]),
+    ("d + f", [5.0, -3.75]),
+    ("i = 7", [True, False]),
+    ("i <> 7", [False, True]),
+    ("i != 7 or n is null", [True, True]),
+    ("i >= -7 and i < 7", [False, True]),
+    ("b = 1", [True, False]),
+    ("b", [True, False]),
+    ("not b", [False, True]),
+    ("n is not null", [False, True]),
+    ("n > 1", [None, True]),
+    ("n > 1 and i > 0", [None, False]),
+    ("i between 1 and 10", [True, False]),
+    ("i not between 1 and 10", [False, True]),
+    ("t in ('x', 'y')", [False, True]),
+    ("i not in (7)", [False, True]),
+    ("t like 'h%o'", [True, False]),
+    ("t not like '_'", [True, False]),
+    ("ts > '2026-01-01'", [True, None]),
+    ("'2026-01-31' = day", [True, False]),
+    ("case when i > 0 then 'a' when i < -100 then 'b' else t end", ["a", "x"]),
+    ("case t when 'x' then 1 end", [None, 1]),
+    ("cast(i as string)", ["7", "-7"]),
+    ("cast('3' as int) + 1", [4, 4]),
+    ("cast(d as decimal(10, 1))", [Decimal("2.5"), Decimal("-1.3")]),
+    ('`i` + "z"', [9, -7]),
+    ("orders.i", [7, -7]),
+    ("'it''s'", ["it's", "it's"]),
+    ("null", [None, None]),
+    ("1.5e1", [15.0, 15.0]),
+]
+
+
+@pytest.mark.parametrize(("text", "wanted"), [case for cases in BY_FUNCTION.values() for case in cases], ids=str)
+def test_a_function_gives_what_it_says(text: str, wanted: list[Any]) -> None:
+    assert value(text) == wanted
+
+
+def test_each_function_has_a_test() -> None:
+    assert set(BY_FUNCTION) == set(FUNCTIONS)
+
+
+@pytest.mark.parametrize(("text", "wanted"), OPERATORS, ids=str)
+def test_an_operator_gives_what_sql_gives(text: str, wanted: list[Any]) -> None:
+    assert value(text) == wanted
+
+
+def test_a_text_that_a_cast_cannot_read_names_its_row() -> None:
+    misfits = Misfits()
+    assert value("cast(num as int)", misfits) == [12, None]
+    assert list(misfits.reasons) == [1]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("uppper(s)", "did you mean upper?"),
+        ("upper()", "upper(text)"),
+        ("i +", "ends too early"),
+        ("i + + ) 1", "not expected"),
+        ("i $ 1", "'$ 1' is not expected"),
+        ("case i end", "CASE without WHEN"),
+        ("i not 7", "BETWEEN, IN or LIKE"),
+        ("t > 1", "not compared"),
+        ("t + 1", "cast texts to numbers first"),
+        ("nobody", "there is no column 'nobody'"),
+        ("concat(t, 'a', replace(t, s, 'b'))", "takes a constant text"),
+    ],
+)
+def test_what_cannot_be_is_told(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        value(text)
+    assert message in str(caught.value)
+
+
+def test_an_overflow_is_an_error_and_no_other_number() -> None:
+    with pytest.raises(DecodeError, match="beyond its type"):
+        value("i + 9223372036854775807")
+
+
+def test_a_projection_names_each_column_once() -> None:
+    items = parse_projection("*, upper(t) as `T`, i, i * 2 AS twice")
+    assert [item.name for item in items] == ["*", "T", "i", "twice"]
+    assert items[0] == Item("*")
+    assert items[2] == Item("i", Column("i"))
+    assert items[3].value is not None
+    assert list(columns_of(items[3].value)) == ["i"]
+    for wrong in ("i, i", "i * 2", "i as a, i as a", "i,"):
+        with pytest.raises(ConfigError):
+            parse_projection(wrong)

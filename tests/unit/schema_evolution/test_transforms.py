@@ -1,0 +1,190 @@
+"""Filters, projections and masks on batches: what becomes of updates that cross a filter or move a key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.errors import ConfigError
+from penstock.formats.change import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangeBatch, SourceField, SourceSchema
+from penstock.schema_evolution.masks import FORMS, MASKS, Mask
+from penstock.schema_evolution.patterns import TablePattern
+from penstock.schema_evolution.transforms import Transform, with_constants
+from penstock.schema_evolution.type_mapping import TypeMapping
+
+FIELDS = (SourceField("id", "bigint"), SourceField("name", "varchar(20)"), SourceField("q", "int"))
+
+
+def batch(*rows: tuple[int, int, tuple[Any, ...]]) -> ChangeBatch:
+    """Rows are (kind, pos, values), as texts."""
+    columns = [
+        pa.array([None if row[2][place] is None else str(row[2][place]) for row in rows], pa.string())
+        for place in range(len(FIELDS))
+    ]
+    count = len(rows)
+    return ChangeBatch(
+        SourceSchema("mysql", "shop", "orders", FIELDS, ("id",)),
+        pa.RecordBatch.from_arrays(columns, names=[one.name for one in FIELDS]),
+        np.array([row[0] for row in rows], np.uint8),
+        np.array([row[1] for row in rows], np.int64),
+        np.arange(count, dtype=np.int32),
+        np.full(count, 5, np.int64),
+    )
+
+
+def rows_of(change: ChangeBatch, names: Sequence[str] = ("id",)) -> list[tuple[Any, ...]]:
+    columns = [change.columns.column(name).to_pylist() for name in names]
+    return list(zip(change.kinds.tolist(), *columns, strict=True))
+
+
+def applied(transform: Transform, change: ChangeBatch) -> ChangeBatch:
+    return transform.applied(change, TypeMapping(), 0)[0]
+
+
+UPDATES = batch(
+    (UPDATE_BEFORE, 1, (1, "a", 1)),
+    (UPDATE_AFTER, 1, (1, "b", 1)),  # stays in
+    (UPDATE_BEFORE, 2, (2, "a", 1)),
+    (UPDATE_AFTER, 2, (2, "a", 0)),  # moves out
+    (UPDATE_BEFORE, 3, (3, "a", 0)),
+    (UPDATE_AFTER, 3, (3, "a", 9)),  # moves in
+    (UPDATE_BEFORE, 4, (4, "a", 0)),
+    (UPDATE_AFTER, 4, (4, "b", 0)),  # stays out
+    (INSERT, 5, (5, "a", 0)),
+    (DELETE, 6, (6, "a", 4)),
+    (UPDATE_AFTER, 7, (7, "a", 0)),  # nobody knows where it was
+    (UPDATE_AFTER, 8, (8, "a", None)),
+    (UPDATE_AFTER, 9, (9, "a", 1)),
+)
+
+
+def test_an_update_that_leaves_the_filter_is_a_delete_one_that_comes_in_an_insert() -> None:
+    assert rows_of(applied(Transform.of("shop.orders", filter_="q > 0"), UPDATES)) == [
+        (UPDATE_BEFORE, "1"),
+        (UPDATE_AFTER, "1"),
+        (DELETE, "2"),
+        (INSERT, "3"),
+        (DELETE, "6"),
+        (DELETE, "7"),
+        (DELETE, "8"),
+        (UPDATE_AFTER, "9"),
+    ]
+
+
+def test_a_projection_keeps_declared_types_and_types_what_it_computes() -> None:
+    found = applied(Transform.of("shop.*", "id, upper(name) as name, q * 2 as twice, 'x' as x"), UPDATES)
+    assert [(one.name, one.type) for one in found.schema.fields] == [
+        ("id", "bigint"),
+        ("name", "paimon:STRING"),
+        ("twice", "paimon:BIGINT"),
+        ("x", "paimon:STRING"),
+    ]
+    assert found.schema.primary_keys == ("id",)
+    assert rows_of(found, ("name", "twice"))[0] == (UPDATE_BEFORE, "A", 2)
+
+
+def test_a_projection_without_the_key_makes_an_append_table() -> None:
+    assert applied(Transform.of("shop.*", "name"), UPDATES).schema.primary_keys == ()
+
+
+def test_a_star_gives_way_to_a_column_of_the_same_name() -> None:
+    found = applied(Transform.of("shop.*", "*, concat(name, '!') as name"), UPDATES)
+    assert [one.name for one in found.schema.fields] == ["id", "q", "name"]
+    assert found.columns.column("name")[0].as_py() == "a!"
+
+
+def test_a_row_that_an_update_moves_to_another_key_is_deleted_there_and_inserted_here() -> None:
+    found = applied(Transform.of("shop.*", primary_keys=("id", "name")), UPDATES)
+    assert rows_of(found, ("id", "name"))[:4] == [
+        (DELETE, "1", "a"),
+        (INSERT, "1", "b"),
+        (UPDATE_BEFORE, "2", "a"),
+        (UPDATE_AFTER, "2", "a"),
+    ]
+    assert found.schema.primary_keys == ("id", "name")
+
+
+def test_a_value_that_no_expression_can_read_takes_its_message_out_whole() -> None:
+    change = batch((INSERT, 1, (1, "7", 1)), (INSERT, 2, (2, "seven", 1)))
+    found, bad = Transform.of("shop.*", "id, cast(name as int) as n").applied(change, TypeMapping(), 0)
+    assert rows_of(found, ("n",)) == [(INSERT, 7)]
+    assert [one.pos for one in bad] == [2]
+
+
+def test_the_origin_of_a_row_can_be_used() -> None:
+    expression = "concat(__schema_name__, '.', __table_name__, __data_event_type__) as origin"
+    found = applied(Transform.of("shop.*", f"id, {expression}"), UPDATES)
+    assert found.columns.column("origin")[1].as_py() == "shop.orders+U"
+
+
+@pytest.mark.parametrize(
+    ("mask", "wanted"),
+    [
+        ("keep-last(2)", ["***lo", "*", None]),
+        ("keep-first(2)", ["he***", "*", None]),
+        ("keep-last(0)", ["*****", "*", None]),
+        ("redact", ["***", "***", None]),
+        ("replace(hidden)", ["hidden", "hidden", None]),
+        ("null", [None, None, None]),
+        ("md5", ["5d41402abc4b2a76b9719d911017c592", "9dd4e461268c8034f5c8564e155c67a6", None]),
+        ("sha256", ["2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824",
+                    "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881", None]),
+    ],
+)  # fmt: skip
+def test_a_mask_hides_what_it_says(mask: str, wanted: list[str | None]) -> None:
+    assert Mask.of(mask).values(pa.array(["hello", "x", None])).to_pylist() == wanted
+
+
+def test_each_mask_is_described() -> None:
+    assert {form.partition("(")[0] for form, _ in FORMS} == set(MASKS)
+
+
+def test_a_masked_column_is_text_and_its_values_never_come_through() -> None:
+    found = applied(Transform.of("shop.*", masks={"q": "sha256", "name": "keep-last(1)"}), UPDATES)
+    assert {one.name: one.type for one in found.schema.fields}["q"] == "paimon:STRING"
+    assert len(found.columns.column("q")[0].as_py()) == 64
+
+
+@pytest.mark.parametrize("mask", ["sha512", "keep-last", "keep-last(x)", "replace"])
+def test_a_mask_that_is_none_is_refused(mask: str) -> None:
+    with pytest.raises(ConfigError):
+        Mask.of(mask)
+
+
+@pytest.mark.parametrize("wrong", ["nobody > 1", "name", "q + 1"])
+def test_a_filter_that_does_not_fit_the_table_is_refused(wrong: str) -> None:
+    with pytest.raises(ConfigError):
+        applied(Transform.of("shop.*", filter_=wrong), UPDATES)
+
+
+def test_constants_are_columns_of_one_text() -> None:
+    found = with_constants(UPDATES, (("_shard", "7"),))
+    assert found.columns.column("_shard").unique().to_pylist() == ["7"]
+    assert found.schema.fields[-1] == SourceField("_shard", "paimon:STRING")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("shop.orders", {"shop.orders"}),
+        ("shop.*", {"shop.orders", "shop.tmp_a", "shop.tmp_b"}),
+        ("shop.tmp_*", {"shop.tmp_a", "shop.tmp_b"}),
+        ("crm_([0-9]+).customer", {"crm_1.customer", "crm_22.customer"}),
+        ("crm_[0-9]*.customer", {"crm_1.customer", "crm_22.customer"}),
+        ("shop.(orders|tmp_a)", {"shop.orders", "shop.tmp_a"}),
+        (r"shop.\.*", {"shop.orders", "shop.tmp_a", "shop.tmp_b"}),
+        (r"crm_\.*.\.*", {"crm_1.customer", "crm_22.customer"}),
+        (r"shop\.orders", {"shop.orders"}),
+        (".*.customer", {"crm_1.customer", "crm_22.customer"}),
+        (r"\.*.\.*", {"shop.orders", "shop.tmp_a", "shop.tmp_b", "crm_1.customer", "crm_22.customer"}),
+        ("*.*", {"shop.orders", "shop.tmp_a", "shop.tmp_b", "crm_1.customer", "crm_22.customer"}),
+    ],
+)
+def test_patterns_match_names_as_shells_as_regexes_and_as_flink_cdc(pattern: str, names: set[str]) -> None:
+    all_names = {"shop.orders", "shop.tmp_a", "shop.tmp_b", "crm_1.customer", "crm_22.customer"}
+    found = {name for name in all_names if TablePattern.of(pattern).match(*name.split("."))}
+    assert found == names

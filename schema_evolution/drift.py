@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.errors import SchemaConflict
 from penstock.formats.change import SourceField, SourceSchema
+from penstock.schema_evolution.policy import SchemaPolicy
 from penstock.schema_evolution.source_types import paimon_type
 from penstock.schema_evolution.type_changes import Verdict, change_of
 from penstock.schema_evolution.type_mapping import TypeMapping
@@ -55,6 +56,7 @@ class ColumnRules:
 
     mapping: TypeMapping = field(default_factory=TypeMapping)
     case_sensitive: bool = True
+    policy: SchemaPolicy = field(default_factory=SchemaPolicy)
 
     def name(self, source: str) -> str:
         return source if self.case_sensitive else source.lower()
@@ -86,11 +88,12 @@ def drift_of(source: SourceSchema, table: str, schema: TableSchema, rules: Colum
         if column is None:
             added.append(wanted)
             continue
-        if typed and _widens(table, schema, wanted, rules.mapping):
+        if typed and _widens(table, schema, wanted, rules):
             widened.append(wanted)
         if wanted.comment is not None and wanted.comment != column.description:
             comments.append(wanted)
-    return Drift(table, tuple(added), tuple(widened), tuple(comments), _relaxed(source, schema, rules))
+    drift = Drift(table, tuple(added), tuple(widened), tuple(comments), _relaxed(source, schema, rules))
+    return rules.policy.kept(drift)
 
 
 def _relaxed(source: SourceSchema, schema: TableSchema, rules: ColumnRules) -> tuple[str, ...]:
@@ -104,11 +107,11 @@ def _relaxed(source: SourceSchema, schema: TableSchema, rules: ColumnRules) -> t
     )
 
 
-def _widens(table: str, schema: TableSchema, wanted: Wanted, mapping: TypeMapping) -> bool:
+def _widens(table: str, schema: TableSchema, wanted: Wanted, rules: ColumnRules) -> bool:
     column = schema.field(wanted.name)
-    change = change_of(column.type, wanted.type, mapping)
+    change = change_of(column.type, wanted.type, rules.mapping)
     fixed = wanted.name in schema.primary_keys or wanted.name in schema.partition_keys
-    if change.verdict is Verdict.REFUSE and not fixed:
+    if change.verdict is Verdict.REFUSE and not fixed and not rules.policy.is_lenient:
         raise _refused(table, wanted, column.type)
     # Keys and partition columns cannot change in Paimon: the table's type stays, and what fits is written.
     return change.verdict is Verdict.WIDEN and not fixed

@@ -16,10 +16,11 @@ from penstock.ingest.ranges import Limit
 from penstock.ingest.registry import RegistrySettings
 from penstock.pipelines.run import mysql
 from penstock.pipelines.run.bad_records import OnBad
-from penstock.pipelines.run.dead_letters import DEFAULT_NAME
+from penstock.pipelines.run.dead_letters import DEFAULT_NAME, LETTERS_DATABASE
 from penstock.pipelines.run.job import Job
 from penstock.pipelines.run.metadata import check_names
 from penstock.pipelines.run.new_tables import KeyRules, NewTables
+from penstock.pipelines.run.rules import TableRules
 from penstock.pipelines.run.table_shape import TableShape
 from penstock.pipelines.run.tables import Warehouse
 from penstock.pipelines.spec import model
@@ -29,6 +30,7 @@ from penstock.pipelines.spec.mysql_model import MySqlSource
 from penstock.schema_evolution.computed import ComputedColumn, in_order
 from penstock.schema_evolution.drift import ColumnRules
 from penstock.schema_evolution.naming import Naming
+from penstock.schema_evolution.policy import SchemaPolicy
 from penstock.schema_evolution.type_mapping import TypeMapping
 
 log = logging.getLogger(__name__)
@@ -48,7 +50,7 @@ def job(spec: PipelineSpec) -> Job:
         shaping=shaping,
         warehouse=warehouse,
         checkpoint=spec.checkpoint,
-        tables=tuple(warehouse.tables(spec.sink.database)),
+        tables=tuple(name for database in databases(spec, warehouse) for name in warehouse.tables(database)),
         trigger_seconds=pipeline.trigger,
         until_caught_up=pipeline.until == "caught-up",
         limit=limit,
@@ -58,6 +60,14 @@ def job(spec: PipelineSpec) -> Job:
         retries=pipeline.on_error.retries,
         backoff_seconds=(pipeline.on_error.backoff, pipeline.on_error.longest_backoff),
     )
+
+
+def databases(spec: PipelineSpec, warehouse: Warehouse) -> list[str]:
+    """Those of the warehouse that the pipeline may write to; they need not exist yet."""
+    routed = {one.sink_table.partition(".")[0] for one in spec.route}
+    if spec.sink.database is not None and not any("{" in name or "$" in name for name in routed):
+        return sorted({spec.sink.database, *routed})
+    return sorted({*warehouse.databases(), *filter(None, [spec.sink.database])})
 
 
 def _refuse_what_is_missing(spec: PipelineSpec) -> None:
@@ -84,7 +94,7 @@ def _on_bad(spec: PipelineSpec) -> OnBad:
         return OnBad(action, spec.pipeline.name, None, errors.skip.max_per_batch, errors.skip.max_share, tells)
     letters = errors.dead_letter
     name = letters.table or DEFAULT_NAME
-    table = name if "." in name else f"{spec.sink.database}.{name}"
+    table = name if "." in name else f"{spec.sink.database or LETTERS_DATABASE}.{name}"
     return OnBad(action, spec.pipeline.name, table, letters.max_per_batch, letters.max_share, tells)
 
 
@@ -172,17 +182,22 @@ def shape(spec: PipelineSpec, warehouse: Warehouse) -> TableShape:
             merge_shards=naming.merge_shards,
             case_sensitive=sensitive,
         ),
-        new_tables=_new_tables(sink),
+        new_tables=_new_tables(spec),
         zone=spec.pipeline.local_time_zone,
+        table_rules=TableRules.of(spec.transform, spec.route, sink.per_table),
     )
 
 
-def _new_tables(sink: model.Sink) -> NewTables:
+def _new_tables(spec: PipelineSpec) -> NewTables:
+    sink = spec.sink
+    policy = SchemaPolicy(
+        spec.pipeline.schema_change_behavior, sink.include_schema_changes, sink.exclude_schema_changes
+    )
     sensitive = sink.catalog.case_sensitive
     check_names(sink.metadata_columns)
     names = [f"{sink.metadata_column_prefix}{name}" for name in sink.metadata_columns]
     return NewTables(
-        rules=ColumnRules(TypeMapping.of(sink.type_mapping), sensitive),
+        rules=ColumnRules(TypeMapping.of(sink.type_mapping), sensitive, policy),
         keys=KeyRules(
             sink.primary_keys,
             sink.partition_keys,

@@ -17,6 +17,7 @@ from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
 
 DEFAULT_NAME = "__penstock_dead_letters"
+LETTERS_DATABASE = "penstock"  # where the sink has no database of its own
 COLUMNS = (
     ("pipeline", "STRING"),
     ("source_position", "STRING"),  # place@offset: topic/partition, file, binlog

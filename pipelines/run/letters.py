@@ -21,7 +21,7 @@ from penstock.ingest.ranges import Limit, Offsets, Range
 from penstock.pipelines.run import build
 from penstock.pipelines.run.alone import take_batch
 from penstock.pipelines.run.bad_records import OnBad
-from penstock.pipelines.run.dead_letters import DEFAULT_NAME
+from penstock.pipelines.run.dead_letters import DEFAULT_NAME, LETTERS_DATABASE
 from penstock.pipelines.run.identity import NOW, BatchIdentity
 from penstock.pipelines.run.reports import MOST_BAD_SHOWN, BatchReport
 from penstock.pipelines.spec.model import PipelineSpec
@@ -60,7 +60,7 @@ class Replayed:
 
 def table_of_letters(spec: PipelineSpec) -> str:
     named = spec.errors.dead_letter.table or DEFAULT_NAME
-    return named if "." in named else f"{spec.sink.database}.{named}"
+    return named if "." in named else f"{spec.sink.database or LETTERS_DATABASE}.{named}"
 
 
 def letters_of(rows: pa.Table) -> list[Letter]:

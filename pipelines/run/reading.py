@@ -136,6 +136,11 @@ class RangeReader:
             self._shape(change, chunk.fetched)
 
     def _shape(self, change: ChangeBatch, fetched: Fetched | None) -> None:
+        given = len(change)
+        change, unread = self._reading.shaping.transformed(change, fetched, self._share.now_millis)
+        if given and not len(change) and not unread:
+            self._report.filtered += given
+            return
         table = self._reading.shaping.target(change.schema.database, change.schema.table)
         if table is None:
             self._report.filtered += len(change)
@@ -153,8 +158,8 @@ class RangeReader:
             if taken:
                 self._drift(table, change)
             return
-        if fitted.bad:
-            self._bad(fitted.bad, self._report.unfit.setdefault(table, BadRecords()), fetched, table)
+        if fitted.bad or unread:
+            self._bad((*unread, *fitted.bad), self._report.unfit.setdefault(table, BadRecords()), fetched, table)
         if not taken:
             return
         self._report.dropped[table] += fitted.dropped
@@ -167,8 +172,8 @@ class RangeReader:
 
     def _drift(self, table: str, change: ChangeBatch) -> None:
         """Report the schema; nothing more of the table is sent, because the driver has it read again."""
+        first = int(change.pos[0]) if len(change) else 0
         if not any(drift.table == table and drift.schema == change.schema for drift in self._report.drifts):
-            first = int(change.pos[0]) if len(change) else 0
             self._report.drifts.append(Seen(table, change.schema, (self._range.number, first)))
         self._drifted.add(table)
         self._window.forget(table)

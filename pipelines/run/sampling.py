@@ -10,6 +10,7 @@ from penstock.ingest.decoding import DecodedSource
 from penstock.ingest.files import FilesSource
 from penstock.ingest.ranges import Limit
 from penstock.pipelines.run import build
+from penstock.pipelines.run.tables import Warehouse
 from penstock.pipelines.spec.model import PipelineSpec
 
 
@@ -25,6 +26,8 @@ class Sample:
 def sample(spec: PipelineSpec, limit: Limit) -> Sample:
     """The first messages a new pipeline would read, decoded: about `limit.rows` of them."""
     found = Sample()
+    catalog = spec.sink.catalog
+    shape = build.shape(spec, Warehouse.of(catalog.warehouse, catalog.options))
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         made = build.source(spec)
         assert isinstance(made, DecodedSource), "only messages are sampled"
@@ -38,7 +41,11 @@ def sample(spec: PipelineSpec, limit: Limit) -> Sample:
                 for chunk in source.chunks(range_, DecodeOptions(zone=spec.pipeline.local_time_zone)):
                     found.messages += chunk.messages
                     found.bad += chunk.decoded.bad
-                    _remember(found, chunk.decoded.batches)
+                    for batch in chunk.decoded.batches:
+                        change, unread = shape.transformed(batch, chunk.fetched, 0)
+                        found.bad += unread
+                        if change.schema not in found.schemas:
+                            found.schemas.append(change.schema)
                     if limit.rows is not None and found.messages >= limit.rows:
                         return found
         finally:
@@ -52,10 +59,3 @@ def _without_trace(source: DecodedSource, folder: str) -> DecodedSource:
     if isinstance(inner, FilesSource):
         return replace(source, source=FilesSource(replace(inner.settings, ledger=folder)))
     return source
-
-
-def _remember(found: Sample, batches: object) -> None:
-    assert isinstance(batches, list)
-    for batch in batches:
-        if batch.schema not in found.schemas:
-            found.schemas.append(batch.schema)

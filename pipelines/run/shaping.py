@@ -49,6 +49,12 @@ class Shaping(Protocol):
         """The name that a source column has in its table."""
         ...
 
+    def transformed(
+        self, change: ChangeBatch, fetched: Fetched | None, now_millis: int
+    ) -> tuple[ChangeBatch, tuple[BadRecord, ...]]:
+        """The change as it is routed: filtered, projected, masked; and the messages that could not be."""
+        ...
+
     def fit(self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None, now_millis: int) -> Fitted | None:
         """None when the table lacks a column or a type that the change needs: drift.
 

@@ -14,6 +14,7 @@ from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, Image
 from penstock.ingest.fetched import Fetched
 from penstock.pipelines.run.metadata import COLUMNS, Metadata
 from penstock.pipelines.run.new_tables import NewTables
+from penstock.pipelines.run.rules import NO_RULES, TableRules
 from penstock.pipelines.run.shaping import Fitted, Seen
 from penstock.pipelines.run.tables import Warehouse
 from penstock.schema_evolution.drift import ColumnRules, drift_of, fold
@@ -33,11 +34,12 @@ class TableShape:
     """A `Shaping`. With `table` everything goes to that one table; else each source table has its own."""
 
     warehouse: Warehouse
-    database: str
+    database: str | None
     table: str | None
     naming: Naming
     new_tables: NewTables
     zone: str = "UTC"
+    table_rules: TableRules = NO_RULES
 
     @property
     def rules(self) -> ColumnRules:
@@ -58,7 +60,18 @@ class TableShape:
             )
         if not self.naming.takes(database, table):
             return None
-        return f"{self.database}.{self.naming.target(database, table)}"
+        routed = self.table_rules.target(database, table)
+        if routed is not None:
+            return routed if self.naming.case_sensitive else routed.lower()
+        return f"{self.database or database}.{self.naming.target(database, table)}"
+
+    def transformed(
+        self, change: ChangeBatch, fetched: Fetched | None, now_millis: int
+    ) -> tuple[ChangeBatch, tuple[BadRecord, ...]]:
+        if not self.table_rules:
+            return change, ()
+        change, bad = self.table_rules.applied(change, self.rules.mapping, now_millis)
+        return change, tuple(_bad_record(one.pos, one.reason_class, one.message, fetched) for one in bad)
 
     def column(self, source: str) -> str:
         return self.rules.name(source)
@@ -77,13 +90,17 @@ class TableShape:
             return self.warehouse.created(table, self.planned(table, sources, self.warehouse.now_millis()))
         store = self.warehouse.store(table)
         drifts = [drift_of(source, table, current, self.rules) for source in sources]
+        for drift in drifts:
+            self.rules.policy.check(drift)
         changes = fold(drifts, current, self.rules.mapping)
         has_snapshots = store.snapshots.latest_id() is not None
         return evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis(), check_usable)
 
     def planned(self, table: str, sources: Sequence[SourceSchema], now: int) -> TableSchema:
         """The first version of a table that is not there yet."""
-        return self.new_tables.schema(table, sources, insists=bool(self.table), now=now)
+        self.rules.policy.check_create(table)
+        rules = self.table_rules.new_tables(self.new_tables, table, sources)
+        return rules.schema(table, sources, insists=bool(self.table), now=now)
 
     def _fit(self, table: TableSchema, fetched: Fetched | None, now_millis: int) -> Fit:
         extras = {
@@ -102,6 +119,9 @@ class ShapedOptions(DecodeOptions):
     known: Mapping[str, TableSchema]
 
     def rule(self, database: str | None, table: str | None, primary_keys: tuple[str, ...]) -> ImageRule:
+        transform = self.shape.table_rules.transform(database, table)
+        if transform is not None and transform.needs_before:
+            return ImageRule("all", frozenset(primary_keys))
         name = self.shape.target(database, table)
         schema = self.known.get(name) if name else None
         if schema is None:

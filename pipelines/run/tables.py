@@ -62,6 +62,11 @@ class Warehouse:
         """The store, and the path in it."""
         return _storage(self)
 
+    def databases(self) -> list[str]:
+        storage, root = _storage(self)
+        names = (entry.name for entry in storage.list(root) if entry.is_dir and entry.name.endswith(".db"))
+        return sorted(name.removesuffix(".db") for name in names)
+
     def tables(self, database: str) -> list[str]:
         """The tables of a database that are there now, as `database.table`."""
         storage, root = _storage(self)

@@ -11,6 +11,8 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from penstock.pipelines.spec.mysql_model import MySqlSource
+from penstock.pipelines.spec.observing import Observe
+from penstock.pipelines.spec.rules import Behavior, EventType, Names, Route, Transform
 from penstock.pipelines.spec.strict import Strict, Text
 from penstock.pipelines.spec.units import Bytes, Seconds, Share
 
@@ -38,6 +40,7 @@ class Pipeline(Strict):
     accept_replay: bool = False
     resume_from_tables: bool = False
     accept_gap: bool = False
+    schema_change_behavior: Behavior = Field(default="evolve", alias="schema.change.behavior")
 
 
 class Startup(Strict):
@@ -122,10 +125,10 @@ class Sink(Strict):
 
     type: Literal["paimon"] = "paimon"
     catalog: Catalog
-    database: str
+    database: str | None = None  # default: the source's
     table: str | None = None
-    primary_keys: tuple[str, ...] = ()
-    partition_keys: tuple[str, ...] = ()
+    primary_keys: Names = ()
+    partition_keys: Names = ()
     multiple_table_partition_keys: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     sync_primary_keys_from_source_schema: bool = True
     computed_columns: tuple[str, ...] = ()
@@ -133,11 +136,20 @@ class Sink(Strict):
     metadata_column_prefix: str = ""
     type_mapping: tuple[str, ...] = ()
     table_options: Text = Field(default_factory=dict)
+    per_table: dict[str, Text] = Field(default_factory=dict)
+    include_schema_changes: tuple[EventType, ...] = Field(default=(), alias="include.schema.changes")
+    exclude_schema_changes: tuple[EventType, ...] = Field(default=(), alias="exclude.schema.changes")
     naming: Naming = Naming()
     ignore_incompatible: bool = False
     eager_init: bool = False
     schema_init_max_read: int = Field(default=1000, gt=0)
     wait_for_data: bool = False
+
+    @model_validator(mode="after")
+    def _has_a_place_for_its_table(self) -> Sink:
+        if self.table is not None and self.database is None:
+            raise ValueError("a table needs its database: write  database: NAME  beside it")
+        return self
 
 
 class BadRecordLimits(Strict):
@@ -163,8 +175,11 @@ class PipelineSpec(Strict):
     pipeline: Pipeline = Pipeline()
     source: Source
     selection: Selection = Selection()
+    transform: tuple[Transform, ...] = ()
+    route: tuple[Route, ...] = ()
     sink: Sink
     errors: Errors = Errors()
+    observe: Observe = Observe()
 
     @property
     def checkpoint(self) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from docs.generate import PARTS, generated
 from penstock.schema_evolution.type_changes import Verdict, change_of
 from penstock.schema_evolution.type_mapping import TypeMapping
 from penstock.table.values.types import parse_type, type_json
@@ -69,3 +70,8 @@ def test_every_error_of_the_tree_has_its_cure() -> None:
         )
     }
     assert sorted(name for name in found if f"`{name}`" not in text) == []
+
+
+@pytest.mark.parametrize("page", sorted(PARTS))
+def test_what_is_generated_is_current(page: str) -> None:
+    assert generated(page) == (ROOT / "docs" / page).read_text(encoding="utf-8"), "run  python docs/generate.py"

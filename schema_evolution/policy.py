@@ -1,0 +1,67 @@
+"""Which of the source's changes a table follows, by kind of event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from penstock.errors import SchemaConflict
+
+if TYPE_CHECKING:
+    from penstock.schema_evolution.drift import Drift
+
+ADD_COLUMN, ALTER_TYPE, CREATE_TABLE = "add.column", "alter.column.type", "create.table"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaPolicy:
+    """`behavior`: exception stops at any change; ignore follows none; evolve stops at one that cannot be followed;
+    try_evolve and lenient leave the column as it is then. `include` (all, when empty) and `exclude` narrow it."""
+
+    behavior: str = "evolve"
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    @property
+    def is_lenient(self) -> bool:
+        return self.behavior in {"try_evolve", "lenient", "ignore"}
+
+    def follows(self, event: str) -> bool:
+        return event not in self.exclude and (not self.include or event in self.include)
+
+    def kept(self, drift: Drift) -> Drift:
+        """What of a drift is followed. Columns that are not added are left out of the rows; a column that is not
+        widened takes what fits, the rest are bad records."""
+        if self.behavior == "ignore":
+            return replace(drift, added=(), widened=(), comments=(), relaxed=())
+        return replace(
+            drift,
+            added=drift.added if self.follows(ADD_COLUMN) else (),
+            widened=drift.widened if self.follows(ALTER_TYPE) else (),
+        )
+
+    def check(self, drift: Drift) -> None:
+        """SchemaConflict where no change at all is wanted."""
+        if self.behavior != "exception" or not (drift.added or drift.widened):
+            return
+        raise SchemaConflict(
+            "the source's schema changed, and this pipeline is to stop then",
+            table=drift.table,
+            added=_named(drift.added),
+            widened=_named(drift.widened),
+            hint="pipeline: {schema.change.behavior: evolve}  follows such changes",
+        )
+
+    def check_create(self, table: str) -> None:
+        """SchemaConflict where a table is missing that is not to be made."""
+        if not self.follows(CREATE_TABLE):
+            raise SchemaConflict(
+                "the table is not there, and this pipeline makes none",
+                table=table,
+                hint="make it, or let  create.table  stand among include.schema.changes",
+            )
+
+
+def _named(wanted: Sequence[object]) -> str | None:
+    return ", ".join(str(getattr(one, "name", one)) for one in wanted) or None

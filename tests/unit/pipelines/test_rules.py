@@ -1,0 +1,194 @@
+"""Transforms, routes, options by table and policies for schema changes, through a whole pipeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import ConfigError, SchemaConflict
+from penstock.pipelines.spec import yaml_file
+from penstock.pipelines.spec.model import PipelineSpec
+from tests.here import run
+from tests.shop import Shop, change, insert
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def test_a_row_that_an_update_moves_out_of_the_filter_leaves_the_table(shop: Shop) -> None:
+    shop.put("1.json", *(insert("orders", {"id": number, "name": "new", "q1": number}) for number in range(4)))
+    rule = {"source-table": "shop.orders", "filter": "q1 > 0"}
+    run(shop.spec(transform=[rule]))
+    assert shop.ids("orders") == [1, 2, 3]
+    shop.put(
+        "2.json",
+        change("UPDATE", "orders", {"id": 1, "name": "new", "q1": 0}, old=[{"q1": "1"}]),
+        change("UPDATE", "orders", {"id": 0, "name": "new", "q1": 5}, old=[{"q1": "0"}]),
+        change("UPDATE", "orders", {"id": 2, "name": "paid", "q1": 2}, old=[{"name": "new"}]),
+    )
+    run(shop.spec(transform=[rule]))
+    assert [(row["id"], row["name"]) for row in shop.rows("orders")] == [(0, "new"), (2, "paid"), (3, "new")]
+
+
+def test_the_changelog_of_a_filtered_table_tells_deletes_and_inserts(shop: Shop) -> None:
+    sink = {"table-options": {"bucket": "1", "changelog-producer": "input"}}
+    rule = {"source-table": "shop.orders", "filter": "q1 > 0"}
+    shop.put("1.json", insert("orders", {"id": 1, "q1": 1}), insert("orders", {"id": 2, "q1": 0}))
+    run(shop.spec(transform=[rule], sink=sink))
+    shop.put(
+        "2.json",
+        change("UPDATE", "orders", {"id": 1, "q1": 0}, old=[{"q1": "1"}]),
+        change("UPDATE", "orders", {"id": 2, "q1": 3}, old=[{"q1": "0"}]),
+    )
+    run(shop.spec(transform=[rule], sink=sink))
+    changes = shop.table("orders").changes(1, 2)
+    found = sorted(zip(changes["rowkind"].to_pylist(), changes["id"].to_pylist(), strict=True))
+    assert found == [("+I", 2), ("-D", 1)]
+
+
+def test_a_projection_makes_columns_keys_and_partitions(shop: Shop) -> None:
+    rule = {
+        "source-table": "shop.orders",
+        "projection": "*, upper(name) as loud, cast(id % 2 as string) as part",
+        "primary-keys": ["id", "part"],
+        "partition-keys": "part",
+        "mask": {"name": "keep-first(1)"},
+        "table-options": "bucket=1,changelog-producer=input",
+    }
+    shop.put("1.json", insert("orders", {"id": 1, "name": "ann"}, {"id": 2, "name": "bob"}))
+    run(shop.spec(transform=[rule]))
+    table = shop.table("orders")
+    assert (table.primary_keys, table.partition_keys) == (["id", "part"], ["part"])
+    assert (table.options["bucket"], table.options["changelog-producer"]) == ("1", "input")
+    assert shop.rows("orders") == [
+        {"id": 1, "name": "a**", "loud": "ANN", "part": "1"},
+        {"id": 2, "name": "b**", "loud": "BOB", "part": "0"},
+    ]
+
+
+def test_a_new_column_comes_through_a_star(shop: Shop) -> None:
+    rule = {"source-table": "shop.orders", "projection": "*, id * 10 as ten"}
+    shop.put("1.json", insert("orders", {"id": 1}))
+    run(shop.spec(transform=[rule]))
+    shop.put("2.json", insert("orders", {"id": 2, "q1": 7}))
+    run(shop.spec(transform=[rule]))
+    assert shop.rows("orders") == [{"id": 1, "ten": 10, "q1": None}, {"id": 2, "ten": 20, "q1": 7}]
+
+
+def routed(shop: Shop, **more: Any) -> PipelineSpec:
+    routes = [
+        {"source-table": "shop.orders_([0-9]+)", "sink-table": "ods.orders", "add-columns": {"_shard": "$1"}},
+        {"source-table": "shop.tmp_*", "sink-table": "scratch.{database}_{table}"},
+        {"source-table": "shop.log", "sink-table": "ods.x_<>", "replace-symbol": "<>"},
+    ]
+    return shop.spec(route=routes, **more)
+
+
+def test_routes_fill_names_from_groups_and_columns_from_shards(shop: Shop) -> None:
+    shop.put(
+        "1.json",
+        insert("orders_1", {"id": 1}),
+        insert("orders_22", {"id": 2}),
+        insert("tmp_a", {"id": 3}),
+        insert("log", {"id": 4}),
+        insert("rest", {"id": 5}),
+    )
+    run(routed(shop))
+    assert shop.rows("orders") == [{"id": 1, "_shard": "1"}, {"id": 2, "_shard": "22"}]
+    assert (shop.ids("x_log"), shop.ids("rest")) == ([4], [5])
+    assert shop.warehouse.tables("scratch") == ["scratch.shop_tmp_a"]
+
+
+def test_shards_with_the_shard_in_their_key_do_not_meet(shop: Shop) -> None:
+    shop.put("1.json", insert("orders_1", {"id": 1}), insert("orders_2", {"id": 1}))
+    run(routed(shop, sink={"primary-keys": "id,_shard"}))
+    assert sorted(row["_shard"] for row in shop.rows("orders")) == ["1", "2"]
+
+
+def test_without_a_database_tables_go_where_the_source_has_them(shop: Shop) -> None:
+    shop.put("1.json", insert("orders", {"id": 1}))
+    run(shop.spec(sink={"database": None}))
+    run(shop.spec(sink={"database": None}))
+    assert shop.warehouse.tables("shop") == ["shop.orders"]
+
+
+def test_a_table_may_have_options_of_its_own(shop: Shop) -> None:
+    shop.put("1.json", insert("orders", {"id": 1}), insert("users", {"id": 1}))
+    run(shop.spec(sink={"per-table": {"ods.orders": {"bucket": "3"}}}))
+    assert (shop.table("orders").options["bucket"], shop.table("users").options["bucket"]) == ("3", "2")
+
+
+def grown(shop: Shop, behavior: str, **sink: Any) -> None:
+    """A new column, and one whose type cannot be followed."""
+    pipeline = {"schema.change.behavior": behavior}
+    shop.put("1.json", insert("orders", {"id": 1, "q1": 1}))
+    run(shop.spec(pipeline=pipeline, sink=sink))
+    new = insert("orders", {"id": 2, "q1": "7", "q2": 5}).replace('"q1": "int"', '"q1": "varchar(20)"')
+    shop.put("2.json", new)
+    run(shop.spec(pipeline=pipeline, sink=sink))
+
+
+def test_exception_stops_at_any_change_and_evolve_at_one_that_cannot_be_followed(shop: Shop, tmp_path: Path) -> None:
+    shop.put("1.json", insert("orders", {"id": 1}))
+    run(shop.spec(pipeline={"schema.change.behavior": "exception"}))
+    shop.put("2.json", insert("orders", {"id": 2, "q1": 1}))
+    with pytest.raises(SchemaConflict, match="is to stop then"):
+        run(shop.spec(pipeline={"schema.change.behavior": "exception"}))
+    with pytest.raises(SchemaConflict, match="Cannot convert field q1"):
+        grown(Shop(tmp_path / "second"), "evolve")
+
+
+def test_lenient_follows_what_it_can_and_ignore_nothing(shop: Shop, tmp_path: Path) -> None:
+    grown(shop, "lenient")
+    assert shop.rows("orders") == [{"id": 1, "q1": 1, "q2": None}, {"id": 2, "q1": 7, "q2": 5}]
+    other = Shop(tmp_path / "second")
+    grown(other, "ignore")
+    assert other.rows("orders") == [{"id": 1, "q1": 1}, {"id": 2, "q1": 7}]
+
+
+def test_events_can_be_left_out_one_by_one(shop: Shop) -> None:
+    grown(shop, "lenient", **{"exclude.schema.changes": ["add.column"]})
+    assert shop.rows("orders") == [{"id": 1, "q1": 1}, {"id": 2, "q1": 7}]
+    shop.put("3.json", insert("users", {"id": 1}))
+    with pytest.raises(SchemaConflict, match="makes none"):
+        run(shop.spec(sink={"include.schema.changes": ["add.column"]}))
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ({"transform": [{"source-table": "shop.orders", "filter": "uppper(name) = 'A'"}]}, "did you mean upper?"),
+        ({"transform": [{"source-table": "shop.orders", "filter": "nobody = 1"}]}, "no column of shop.orders"),
+        ({"transform": [{"source-table": "orders"}]}, "names no table"),
+        ({"route": [{"source-table": "shop.orders", "sink-table": "ods.$1"}]}, "no such group"),
+        ({"route": [{"source-table": "shop.orders", "sink-table": "ods"}]}, "names no database"),
+    ],
+)
+def test_a_rule_that_cannot_be_is_told(shop: Shop, section: dict[str, Any], message: str) -> None:
+    shop.put("1.json", insert("orders", {"id": 1}))
+    with pytest.raises(ConfigError) as caught:
+        run(shop.spec(**section))
+    assert message in str(caught.value)
+
+
+def test_sections_are_read_from_a_file() -> None:
+    spec = yaml_file.read("""
+        pipeline: {schema.change.behavior: lenient}
+        source: {type: files, path: in, value.format: canal-json}
+        transform:
+          - source-table: shop.users
+            projection: "*, upper(country) as code"
+            filter: "deleted = 0"
+            mask: {email: sha256}
+        route:
+          - {source-table: "shop.*", sink-table: "ods.{table}"}
+        sink: {catalog: {warehouse: /w}, per-table: {ods.orders: {bucket: "16"}}, exclude.schema.changes: [drop.table]}
+        observe: {metrics: "127.0.0.1:9404", notify: {webhook: "${NO_SUCH_HOOK:-}", events: [stopped, lag>15m]}}
+    """)
+    assert (spec.transform[0].mask, spec.route[0].sink_table) == ({"email": "sha256"}, "ods.{table}")
+    assert (spec.observe.metrics, spec.observe.notify.webhook) == ("127.0.0.1:9404", None)
+    assert (spec.sink.database, spec.sink.exclude_schema_changes) == (None, ("drop.table",))

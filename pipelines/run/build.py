@@ -50,7 +50,7 @@ def job(spec: PipelineSpec) -> Job:
         shaping=shaping,
         warehouse=warehouse,
         checkpoint=spec.checkpoint,
-        tables=tuple(name for database in databases(spec, warehouse) for name in warehouse.tables(database)),
+        tables=known_tables(spec, warehouse),
         trigger_seconds=pipeline.trigger,
         until_caught_up=pipeline.until == "caught-up",
         limit=limit,
@@ -60,6 +60,10 @@ def job(spec: PipelineSpec) -> Job:
         retries=pipeline.on_error.retries,
         backoff_seconds=(pipeline.on_error.backoff, pipeline.on_error.longest_backoff),
     )
+
+
+def known_tables(spec: PipelineSpec, warehouse: Warehouse) -> tuple[str, ...]:
+    return tuple(name for database in databases(spec, warehouse) for name in warehouse.tables(database))
 
 
 def databases(spec: PipelineSpec, warehouse: Warehouse) -> list[str]:
@@ -104,7 +108,7 @@ def ready(spec: PipelineSpec) -> Job:
     if isinstance(spec.source, MySqlSource):
         shaping = shape(spec, made.warehouse)
         made = replace(made, source=mysql.prepared(spec, spec.source, shaping, made.warehouse))
-        made = replace(made, tables=tuple(made.warehouse.tables(spec.sink.database)))
+        made = replace(made, tables=known_tables(spec, made.warehouse))
     return made
 
 

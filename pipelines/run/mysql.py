@@ -195,13 +195,11 @@ def _make_tables(
 def _made_table(
     target: str, merged: Sequence[TableDefinition], sink: Sink, shape: TableShape, warehouse: Warehouse
 ) -> TableSchema:
-    schemas = [schema_of(definition) for definition in merged]
+    schemas = [shape.shaped(schema_of(definition)) for definition in merged]
     try:
         store = warehouse.store(target)
     except TableMissing:
-        schema = shape.new_tables.schema(
-            target, _with_common_key(schemas), insists=bool(sink.table), now=warehouse.now_millis()
-        )
+        schema = shape.planned(target, _with_common_key(schemas), warehouse.now_millis())
         if not schema.primary_keys and not _may_be_keyless(sink, merged):
             raise ConfigError(
                 f"Failed to set specified primary keys for sink table {target}. Also, can't infer primary keys from "
@@ -212,7 +210,7 @@ def _made_table(
     current = store.schema()
     for one in schemas:
         _check_compatible(target, one, current, shape)
-    return _with_options(target, current, sink.table_options, warehouse)
+    return _with_options(target, current, sink.table_options | sink.per_table.get(target, {}), warehouse)
 
 
 def _with_common_key(schemas: Sequence[SourceSchema]) -> list[SourceSchema]:

@@ -96,6 +96,15 @@ class TableShape:
         has_snapshots = store.snapshots.latest_id() is not None
         return evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis(), check_usable)
 
+    def shaped(self, source: SourceSchema) -> SourceSchema:
+        """What rows of this schema have become when they are routed."""
+        nothing = pa.RecordBatch.from_arrays(
+            [pa.nulls(0, pa.string()) for _ in source.fields], names=[one.name for one in source.fields]
+        )
+        none = np.zeros(0, np.int64)
+        change = ChangeBatch(source, nothing, none.astype(np.uint8), none, none.astype(np.int32), none)
+        return self.transformed(change, None, 0)[0].schema
+
     def planned(self, table: str, sources: Sequence[SourceSchema], now: int) -> TableSchema:
         """The first version of a table that is not there yet."""
         self.rules.policy.check_create(table)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.formats.change import ChangeBatch, Decoded, ImageRule
+from penstock.formats.change import ChangeBatch, Decoded, ImageRule, Int64s
 from penstock.formats.change import DecodeOptions as Wanted
 from penstock.ingest.decoding import Chunk
 from penstock.ingest.mysql.ddl.history import HistoryPart, Version
@@ -24,6 +24,7 @@ from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.snapshot.as_of import read_as_of
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, read_chunk
 
+_ROW_BITS = 24  # rows of one event; a log file has less than 2^39 bytes
 CHUNK, LOG, DEFINED, BARRIERS = "chunk", "log", "defined", "barriers"
 
 
@@ -91,7 +92,16 @@ class RangeReading:
         if not self.settings.comments and DEFINED not in self.start:
             fields = tuple(replace(one, comment=None) for one in batch.schema.fields)
             batch = replace(batch, schema=replace(batch.schema, fields=fields))
+        if LOG in self.start:
+            batch = replace(batch, pos=_row_places(batch))
         return in_zone(batch, self.settings.zone)
+
+
+def _row_places(batch: ChangeBatch) -> Int64s:
+    """A place for every row: what is wrong with one is no matter of the others of its event."""
+    places: Int64s = np.minimum(batch.sub >> 1, (1 << _ROW_BITS) - 1).astype(np.int64)
+    places += batch.pos << _ROW_BITS
+    return places
 
 
 def in_zone(batch: ChangeBatch, zone: str) -> ChangeBatch:

@@ -1,0 +1,188 @@
+"""Where a pipeline begins, what it refuses to begin with, and how tables are read: exactly, without a key, again."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import ConfigError
+from penstock.ingest.mysql.errors import MissingGrant, RowImageError, SourceNotReady
+from tests.integration.mysql.playground import Playground
+from tests.integration.mysql.sync import Sync
+
+
+def table(server: Playground, *ids: int) -> None:
+    server.run("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20), n INT)")
+    insert(server, *ids)
+
+
+def insert(server: Playground, *ids: int) -> None:
+    server.run("INSERT INTO t VALUES " + ", ".join(f"({n}, 'v{n}', 1)" for n in ids))
+
+
+def start(mode: str, **more: object) -> list[str]:
+    return [
+        "table-name=t",
+        f"scan.startup.mode={mode}",
+        *(f"scan.startup.{name.replace('_', '-')}={value}" for name, value in more.items()),
+    ]
+
+
+def test_latest_takes_what_comes_and_nothing_that_was(server: Playground, tmp_path: Path) -> None:
+    table(server, 1)
+    sync = Sync(server, tmp_path, "t", start("latest-offset"))
+    sync.run()
+    assert sync.ids() == []
+    insert(server, 2)
+    sync.run()
+    assert sync.ids() == [2]
+
+
+def test_snapshot_takes_what_was_and_ends(server: Playground, tmp_path: Path) -> None:
+    table(server, 1)
+    sync = Sync(server, tmp_path, "t", start("snapshot"))
+    sync.flags = ["--name", "once"]
+    assert sync.spec.pipeline.until == "caught-up"
+    sync.run()
+    assert sync.ids() == [1]
+
+
+def test_a_place_or_a_set_of_transactions_to_begin_behind(server: Playground, tmp_path: Path) -> None:
+    table(server, 1)
+    here = server.here()
+    insert(server, 2)
+    place = start("specific-offset", **{"specific-offset.file": here.file, "specific-offset.pos": here.pos})
+    by_place = Sync(server, tmp_path / "place", "t", place)
+    by_place.run()
+    gtid = start("specific-offset", **{"specific-offset.gtid-set": here.gtid})
+    by_set = Sync(server, tmp_path / "set", "t", gtid)
+    by_set.run()
+    insert(server, 3)
+    for sync in (by_place, by_set):
+        sync.run()
+        assert sync.ids() == [2, 3]
+
+
+@pytest.mark.mysql
+def test_earliest_and_a_moment(mysql: Playground, tmp_path: Path) -> None:
+    mysql.start_over()
+    mysql.run("PURGE BINARY LOGS TO '" + mysql.here().file + "'")
+    table(mysql, 1)
+    time.sleep(1.1)
+    moment = int(time.time()) * 1000
+    insert(mysql, 2)
+    earliest = Sync(mysql, tmp_path / "earliest", "t", start("earliest-offset"))
+    earliest.run()
+    assert earliest.ids() == [1, 2]
+    since = Sync(mysql, tmp_path / "since", "t", start("timestamp", timestamp_millis=moment))
+    since.run()
+    assert since.ids() == [2]
+
+
+@pytest.mark.mysql
+def test_a_wrong_mode_is_named_with_the_right_ones(mysql: Playground, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"Unknown scan.startup.mode='never'. Valid .* \[initial, "):
+        Sync(mysql, tmp_path, "t", start("never")).run()
+
+
+@pytest.mark.mysql
+def test_all_that_keeps_the_server_from_being_followed_is_told_at_once(mysql: Playground, tmp_path: Path) -> None:
+    mysql.start_over()
+    table(mysql, 1)
+    sync = Sync(mysql, tmp_path, "t", ["table-name=t"])
+    mysql.run("CREATE USER IF NOT EXISTS poor IDENTIFIED BY 'poor'", "GRANT SELECT ON play.* TO poor")
+    sync.conf = [*sync.conf, "username=poor", "password=poor"]
+    mysql.run("SET GLOBAL binlog_row_image = 'MINIMAL'")
+    try:
+        with pytest.raises(SourceNotReady) as caught:
+            sync.run()
+        told = str(caught.value)
+        assert "binlog_row_image = FULL" in told
+        assert "GRANT REPLICATION SLAVE ON *.* TO" in told
+        assert "GRANT REPLICATION CLIENT ON *.* TO" in told
+        assert not (tmp_path / "warehouse").exists()
+        sync.conf = ["table-name=t"]
+        with pytest.raises(RowImageError):
+            sync.run()
+    finally:
+        mysql.run("SET GLOBAL binlog_row_image = 'FULL'")
+    sync.conf = ["table-name=t", "username=poor", "password=poor"]
+    mysql.run("GRANT REPLICATION CLIENT ON *.* TO poor")
+    with pytest.raises(MissingGrant):
+        sync.run()
+
+
+def test_a_table_is_read_again_on_a_signal_while_the_rest_goes_on(server: Playground, tmp_path: Path) -> None:
+    table(server, *range(100))
+    server.run("CREATE TABLE other (id INT PRIMARY KEY)")
+    sync = Sync(server, tmp_path)
+    sync.run()
+    server.run("SET SESSION sql_log_bin = 0", "UPDATE t SET v = 'unlogged'", "SET SESSION sql_log_bin = 1")
+    server.run("INSERT INTO other VALUES (5)")
+    sync.run()
+    assert {row["v"] for row in sync.rows("t")} == {f"v{n}" for n in range(100)}
+    signals = Path(sync.spec.checkpoint) / "signals"
+    signals.mkdir(exist_ok=True)
+    (signals / "snapshot-1.json").write_text(json.dumps({"tables": ["play.t"]}))
+    sync.run()
+    assert {row["v"] for row in sync.rows("t")} == {"unlogged"}
+    assert sync.ids("other") == [5]
+    server.run("INSERT INTO other VALUES (6)")
+    sync.run()
+    assert list(signals.glob("snapshot-*")) == []
+
+
+ADDED_UP = [
+    *("--table-conf", "merge-engine=aggregation"),
+    *("--table-conf", "fields.n.aggregate-function=sum"),
+    *("--table-conf", "bucket=1"),
+]
+
+
+def test_a_table_that_adds_up_takes_each_change_once(server: Playground, tmp_path: Path) -> None:
+    table(server, *range(300))
+    flags = [*ADDED_UP, "--primary-keys", "v", "--max-batch-rows", "60"]
+    sync = Sync(server, tmp_path, "t", ["table-name=t", "scan.incremental.snapshot.chunk.size=50"], flags)
+    server.run("UPDATE t SET v = CONCAT('v', id % 7)")
+    turns = 0
+
+    def meanwhile(*_: object) -> None:
+        nonlocal turns
+        turns += 1
+        server.run(
+            f"UPDATE t SET n = n + 1 WHERE id % {turns + 1} = 0",
+            f"DELETE FROM t WHERE id = {turns * 30}",
+            f"INSERT INTO t VALUES ({1000 + turns}, 'v3', 10)",
+        )
+
+    sync.run(meanwhile)
+    sync.run()
+    wanted = server.rows("SELECT v, SUM(n) FROM t GROUP BY v ORDER BY v")
+    assert turns > 3
+    assert [(row["v"], row["n"]) for row in sync.rows(order="v")] == [(v, int(n)) for v, n in wanted]
+
+
+def test_a_table_without_a_key_is_read_as_of_one_moment(server: Playground, tmp_path: Path) -> None:
+    server.run("CREATE TABLE t (id INT, v VARCHAR(20))", "INSERT INTO t VALUES (1, 'a'), (1, 'a'), (2, 'b')")
+    flags = ["--sync-primary-keys-from-source-schema", "false"]
+    sync = Sync(server, tmp_path, "t", ["table-name=t"], flags)
+    sync.run()
+    server.run("INSERT INTO t VALUES (1, 'a'), (3, 'c')")
+    sync.run()
+    assert sync.ids() == [1, 1, 1, 2, 3]
+    by_name = Sync(server, tmp_path / "all", flags=["--include-keyless", "append"])
+    by_name.run()
+    assert by_name.ids("t") == [1, 1, 1, 2, 3]
+
+
+def test_a_table_without_a_key_is_refused_where_none_is_given(server: Playground, tmp_path: Path) -> None:
+    server.run("CREATE TABLE t (id INT NOT NULL, v VARCHAR(20))", "INSERT INTO t VALUES (1, 'a')")
+    with pytest.raises(ConfigError, match="primary key"):
+        Sync(server, tmp_path, "t", ["table-name=t"]).run()
+    sync = Sync(server, tmp_path, "t", ["table-name=t"], ["--primary-keys", "id"])
+    sync.run()
+    assert sync.target().primary_keys == ["id"] or sync.target().primary_keys == ("id",)
+    assert sync.ids() == [1]

@@ -40,6 +40,7 @@ from penstock.table.schema.table_schema import TableSchema
 from penstock.table.system.tables import system_table
 from penstock.table.values.arguments import epoch_millis
 from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.write.budget import WriteBudget
 
 
 class Table:
@@ -185,10 +186,17 @@ class Table:
 
     # writing
 
-    def writer(self, commit_user: str | None = None, options: Mapping[str, str] | None = None) -> TableWriter:
-        """`commit_user` with rising identifiers makes commits idempotent; without one each commit stands alone."""
+    def writer(
+        self,
+        commit_user: str | None = None,
+        options: Mapping[str, str] | None = None,
+        budget: WriteBudget | None = None,
+    ) -> TableWriter:
+        """`commit_user` with rising identifiers makes commits idempotent; without one each commit stands alone. One
+        `budget` for the writers of several tables bounds what they hold together.
+        """
         check_known(options or {})
-        return TableWriter.open(self._store, commit_user, options, after_commit(self._store))
+        return TableWriter.open(self._store, commit_user, options, after_commit(self._store), budget)
 
     def overwrite(
         self,

@@ -51,7 +51,9 @@ class Sink:
         reading = self.batches.reading
         if moves_keys(reading.warehouse, self.batches.targets.schemas):
             batch = self._shuffled(batch).mapInArrow(place_task(reading.warehouse, reading.writers), blobs.COLUMNS)
-        rows = self._shuffled(batch).mapInArrow(write_task(reading.warehouse, reading.writers), COLUMNS)
+        rows = self._shuffled(batch).mapInArrow(
+            write_task(reading.warehouse, reading.writers, self.batches.pipeline), COLUMNS
+        )
         return Written.of(rows.toArrow())
 
     def _shuffled(self, batch: DataFrame) -> DataFrame:

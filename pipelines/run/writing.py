@@ -22,18 +22,22 @@ from penstock.table.schema.options import Options
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.write.assigner import Assigner
 from penstock.table.write.bucket_writer import BucketWriter
+from penstock.table.write.budget import WriteBudget
+from penstock.table.write.postponed import ALONE, Writer
 
 COLUMNS = "table string, body binary"
 SCHEMA = pa.schema([("table", pa.string()), ("body", pa.binary())])
 
 
-def write_task(warehouse: Warehouse, writers: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def write_task(
+    warehouse: Warehouse, writers: int, user: str = ALONE.user
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function of `mapInArrow`: rows come sorted by table, partition, bucket, range, position."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)
         with carrying():
-            for table, content in Writing(warehouse, writers).results(batches):
+            for table, content in Writing(warehouse, writers, user).results(batches):
                 body = content if isinstance(content, bytes) else pickle.dumps(content)
                 yield pa.RecordBatch.from_arrays(
                     [pa.array([table], pa.string()), pa.array([body], pa.binary())], schema=SCHEMA
@@ -52,7 +56,9 @@ class Writing:
 
     warehouse: Warehouse
     writers: int
+    user: str = ALONE.user
     _table: TableWriting | None = None
+    _budget: WriteBudget = field(default_factory=WriteBudget)
 
     def results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, bytes | CommitMessage | PenstockError]]:
         try:
@@ -78,7 +84,7 @@ class Writing:
             if self._table is None:
                 own = own_number(table, writers[row].as_py(), self.writers)
                 version = Version(schemas[row].as_py(), snapshots[row].as_py())
-                self._table = TableWriting(self.warehouse, table, version, own, self.writers)
+                self._table = TableWriting(self.warehouse, table, version, own, self.writers, self._budget, self.user)
             self._table.write(partition, bucket, blobs[row].as_buffer())
 
     def _left(self, table: str | None, partition: bytes, bucket: int) -> Iterator[tuple[str, CommitMessage]]:
@@ -96,13 +102,23 @@ class Writing:
 class TableWriting:
     """One table's buckets in one task, at the version the batch stands on."""
 
-    def __init__(self, warehouse: Warehouse, name: str, version: Version, own: int, writers: int) -> None:
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        name: str,
+        version: Version,
+        own: int,
+        writers: int,
+        budget: WriteBudget,
+        user: str = ALONE.user,
+    ) -> None:
         self.name = name
         self._store = warehouse.store(name)
         self._layout = warehouse.layout(name, version.schema)
         self._arrow = arrow_schema(self._layout.schema.fields)
         self._state = state_at(self._store, version)
-        self._budget = Options(self._layout.schema.options).size("write-buffer-size", 256 << 20)
+        self._budget, self._user = budget, Writer(user, own)
+        budget.resize(Options(self._layout.schema.options))
         self._buckets: dict[int, BucketWriter] = {}
         self._partition = b""
         self._assigner: Assigner | None = None
@@ -125,7 +141,6 @@ class TableWriting:
             buckets = self._assigner.assign_partition(partition, hashes)
             for part in slices([partition], np.zeros(len(hashes), np.int64), buckets):
                 self._bucket(part.bucket).write(batch.take(pa.array(part.rows)), numbers[part.rows])
-        self._stay_within_budget()
 
     def finish(self) -> Sequence[CommitMessage]:
         messages = [writer.prepare() for writer in self._buckets.values()]
@@ -136,13 +151,10 @@ class TableWriting:
         writer = self._buckets.get(bucket)
         if writer is None:
             state = self._state.bucket(self._partition, bucket)
-            writer = BucketWriter.opened(self._store, self._layout, self._partition, bucket, state)
+            place = (self._partition, bucket)
+            writer = BucketWriter.opened(self._store, self._layout, *place, state, self._budget, self._user)
             self._buckets[bucket] = writer
         return writer
-
-    def _stay_within_budget(self) -> None:
-        while sum(writer.held_bytes for writer in self._buckets.values()) > self._budget:
-            max(self._buckets.values(), key=lambda writer: writer.held_bytes).flush()
 
 
 @dataclass(frozen=True, slots=True)

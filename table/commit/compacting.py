@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from penstock.errors import CommitConflict, ConfigError
 from penstock.table.commit.committer import Committer
+from penstock.table.commit.postponing import distribute, postponed
 from penstock.table.commit.selection import Selection
 from penstock.table.layout import BucketMode, Layout
 from penstock.table.meta.entries import CommitMessage
@@ -34,9 +35,9 @@ def compact_table(
 ) -> list[Snapshot]:
     """Compact what is due, or with `full` everything, also in tables whose writers leave it to others (write-only).
 
-    `options` stand for the table's of these names. A compaction that met another is done again on the new state; after
-    three times CommitConflict says so. Dies half way: the files made so far are orphans. Memory holds one bucket's runs
-    at a time.
+    Postponed rows get their buckets first, in a snapshot of its own. `options` stand for the table's of these names. A
+    compaction that met another is done again on the new state; after three times CommitConflict says so. Dies half way:
+    the files made so far are orphans. Memory holds one bucket's runs at a time.
     """
     chosen = only or Selection(partitions)
     return _committed(store, chosen, options or {}, user, lambda bucket: bucket.due((), full=full))
@@ -74,9 +75,17 @@ def _committed(
     store: TableStore, only: Selection, options: Mapping[str, str], user: str | None, compaction: Compaction
 ) -> list[Snapshot]:
     committer = Committer(store, user or store.ambient.new_uuid())
+    made = []
+    if Layout.of(store.schema()).mode is BucketMode.POSTPONE:
+        made += _landed(committer, lambda: _distributed(store, only, options, committer.user))
+    return made + _landed(committer, lambda: _messages(store, only, options, compaction))
+
+
+def _landed(committer: Committer, work: Callable[[], Iterable[CommitMessage]]) -> list[Snapshot]:
+    store = committer.store
     lost: CommitConflict | None = None
     for _ in range(_TRIES):
-        messages = list(_messages(store, only, options, compaction))
+        messages = list(work())
         if not messages:
             return []
         done = committer.commit(messages, BATCH_IDENTIFIER)
@@ -90,6 +99,18 @@ def _committed(
     raise lost
 
 
+def _distributed(store: TableStore, only: Selection, options: Mapping[str, str], user: str) -> Iterable[CommitMessage]:
+    snapshot = store.snapshots.latest()
+    if snapshot is None:
+        return ()
+    schema = store.schema()
+    layout = Layout.of(replace(schema, options={**schema.options, **options}))
+    entries = live_entries(store, snapshot)
+    chosen = only.partitions_of(store, entries)
+    parts = [part for part in postponed(layout, entries) if part.partition in chosen]
+    return distribute(store, layout, parts, user, snapshot.id)
+
+
 def _messages(
     store: TableStore, only: Selection, options: Mapping[str, str], compaction: Compaction
 ) -> Iterator[CommitMessage]:
@@ -99,7 +120,7 @@ def _messages(
     if snapshot is None:
         return
     state = TableState(store, snapshot)
-    entries = live_entries(store, snapshot)
+    entries = [entry for entry in live_entries(store, snapshot) if entry.bucket >= 0]
     totals = {entry.partition: entry.total_buckets for entry in entries}
     for partition, bucket in only.buckets_of(store, entries):
         files = BucketFiles(store, layout, partition, bucket)

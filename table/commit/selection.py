@@ -32,18 +32,22 @@ class Selection:
 
     def buckets_of(self, store: TableStore, entries: Iterable[ManifestEntry]) -> list[Bucket]:
         """The chosen buckets among those of the entries, in order; postponed rows are in none."""
-        layout = Layout.of(store.schema())
+        entries = [entry for entry in entries if entry.bucket >= 0]
+        chosen = self.partitions_of(store, entries)
+        places = {
+            (entry.partition, entry.bucket) for entry in entries if self.buckets is None or entry.bucket in self.buckets
+        }
+        return sorted(place for place in places if place[0] in chosen)
+
+    def partitions_of(self, store: TableStore, entries: Iterable[ManifestEntry]) -> set[bytes]:
         newest: dict[bytes, int] = {}
-        places: set[Bucket] = set()
         for entry in entries:
             newest[entry.partition] = max(newest.get(entry.partition, 0), entry.file.creation_millis or 0)
-            if entry.bucket >= 0 and (self.buckets is None or entry.bucket in self.buckets):
-                places.add((entry.partition, entry.bucket))
-        chosen = self._of(layout, list(newest), store.name)
+        chosen = self._of(Layout.of(store.schema()), list(newest), store.name)
         if self.idle_millis is not None:
             since = store.ambient.local_millis() - self.idle_millis
             chosen = {partition for partition in chosen if newest[partition] <= since}
-        return sorted(place for place in places if place[0] in chosen)
+        return chosen
 
     def _of(self, layout: Layout, partitions: Sequence[bytes], table: str) -> set[bytes]:
         chosen = set(partitions)

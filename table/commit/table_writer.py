@@ -21,9 +21,11 @@ from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import option_texts, whole_number
 from penstock.table.write.assigner import Assigner
 from penstock.table.write.bucket_writer import BucketWriter
+from penstock.table.write.budget import WriteBudget
 from penstock.table.write.cross_partition import KeyPlacer
 from penstock.table.write.full_compaction import FullCompaction
 from penstock.table.write.opening import BucketFiles
+from penstock.table.write.postponed import Writer
 from penstock.table.write.rows import Kinds, RowRules
 from penstock.table.write.state import BucketState, TableState
 
@@ -33,12 +35,17 @@ log = logging.getLogger(__name__)
 
 
 class TableWriter:
-    """Buckets share `write-buffer-size`; when it is spent the largest go to files first. Nothing is visible before
-    `commit`; leaving the block without one deletes what was written.
+    """Buckets share `write-buffer-size`, or a budget with the writers of other tables; when it is spent the largest go
+    to disk first. Nothing is visible before `commit`; leaving the block without one deletes what was written.
     """
 
     def __init__(
-        self, store: TableStore, schema: TableSchema, user: str, after_commit: AfterCommit | None = None
+        self,
+        store: TableStore,
+        schema: TableSchema,
+        user: str,
+        after_commit: AfterCommit | None = None,
+        budget: WriteBudget | None = None,
     ) -> None:
         self.store = store
         self._after_commit = after_commit
@@ -46,12 +53,11 @@ class TableWriter:
         self.user = user
         self._options = Options(schema.options)
         self._rules = RowRules.of(schema)
-        self._budget = self._options.size("write-buffer-size", 256 << 20)
+        self._budget = budget or WriteBudget.of(self._options)
         self._state = TableState(store, store.snapshots.latest())
         self._buckets: dict[Bucket, BucketWriter] = {}
         self._assigner, self._placer = self._opened_routes()
         self._full_compaction = FullCompaction.of(store, self.layout)
-        self._held = 0
 
     @classmethod
     def open(
@@ -60,9 +66,10 @@ class TableWriter:
         user: str | None,
         options: Mapping[str, str] | None = None,
         after_commit: AfterCommit | None = None,
+        budget: WriteBudget | None = None,
     ) -> TableWriter:
         """`after_commit` is told each commit that made a snapshot, and whether it stood for itself (no identifier)."""
-        return cls(store, cls.schema_with(store, options), user or store.ambient.new_uuid(), after_commit)
+        return cls(store, cls.schema_with(store, options), user or store.ambient.new_uuid(), after_commit, budget)
 
     @staticmethod
     def schema_with(store: TableStore, options: Mapping[str, str] | None) -> TableSchema:
@@ -95,7 +102,7 @@ class TableWriter:
         for part in parts:
             whole = len(part.rows) == batch.num_rows
             rows = batch if whole else batch.take(pa.array(part.rows))
-            self._write_bucket(part.partition, part.bucket, rows, kinds if whole else kinds[part.rows])
+            self._bucket((part.partition, part.bucket)).write(rows, kinds if whole else kinds[part.rows])
 
     def _routed(self, batch: pa.RecordBatch) -> Iterable[Slice]:
         if self._assigner is None:
@@ -103,21 +110,12 @@ class TableWriter:
         partitions, places = partitions_of(self.layout, batch)
         return slices(partitions, places, self._assigner.assign(batch, partitions, places))
 
-    def _write_bucket(self, partition: bytes, bucket: int, rows: pa.RecordBatch, kinds: Kinds) -> None:
-        writer = self._bucket((partition, bucket))
-        before = writer.held_bytes
-        writer.write(rows, kinds)
-        self._held += writer.held_bytes - before
-        while self._held > self._budget:
-            largest = max(self._buckets.values(), key=lambda one: one.held_bytes)
-            self._held -= largest.held_bytes
-            largest.flush()
-
     def _bucket(self, place: Bucket) -> BucketWriter:
         writer = self._buckets.get(place)
         if writer is None:
             state = self._bucket_state(*place)
-            writer = self._buckets[place] = BucketWriter.opened(self.store, self.layout, *place, state)
+            writer = BucketWriter.opened(self.store, self.layout, *place, state, self._budget, Writer(self.user))
+            self._buckets[place] = writer
         return writer
 
     def _bucket_state(self, partition: bytes, bucket: int) -> BucketState:
@@ -129,8 +127,11 @@ class TableWriter:
         for place in due:
             self._bucket(place)
         messages = [writer.prepare(full=place in due) for place, writer in self._buckets.items()]
-        self._held = 0
         return messages if self._assigner is None else self._assigner.with_index(messages)
+
+    def forget(self) -> None:
+        """Leave what was prepared to whoever commits it."""
+        self._buckets.clear()
 
     def commit(
         self,
@@ -205,15 +206,15 @@ class TableWriter:
 
     def abort(self) -> None:
         """Delete the files that were not committed."""
-        self._discard([writer.unwritten() for writer in self._buckets.values()])
+        for writer in self._buckets.values():
+            writer.abort()
         self._buckets.clear()
-        self._held = 0
 
     def _discard(self, messages: Sequence[CommitMessage]) -> None:
         """Delete the files that messages speak of, none of which was committed."""
         for message in messages:
             BucketFiles(self.store, self.layout, message.partition, message.bucket).delete(message)
-        self._buckets.clear()
+        self.abort()
 
 
 def only_compaction(message: CommitMessage) -> CommitMessage:

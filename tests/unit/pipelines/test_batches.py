@@ -133,6 +133,22 @@ def test_keys_move_between_partitions_over_batches_tasks_and_writers(shop: Shop)
     assert len(shop.buckets("orders")) >= 8
 
 
+def test_postponed_rows_keep_their_order_until_they_get_buckets(shop: Shop) -> None:
+    sink = {"table-options": {"bucket": "-2", "postpone.default-bucket-num": "2"}}
+    for number, writers in enumerate([2, 3]):
+        for part in range(3):
+            shop.put(
+                f"{number}.{part}.json",
+                *(insert("orders", {"id": k, "q1": 10 * number + part}) for k in range(part, 9)),
+            )
+        run(shop.spec(sink=sink), writers=writers)
+    assert shop.rows("orders") == []
+    assert all(name.startswith("data--u-") for name in shop.files("orders"))
+    shop.table("orders").compact(full=False)
+    assert [(row["id"], row["q1"]) for row in shop.rows("orders")] == [(k, 10 + min(k, 2)) for k in range(9)]
+    assert {bucket for _, bucket in shop.buckets("orders")} == {0, 1}
+
+
 def test_an_append_table_takes_what_is_new_and_counts_what_it_leaves_out(shop: Shop) -> None:
     reports: list[BatchReport] = []
     shop.put(

@@ -54,7 +54,7 @@ def test_an_older_identifier_is_known_as_committed(tmp_path: Path) -> None:
 
 
 def test_leaving_without_a_commit_leaves_no_file(tmp_path: Path) -> None:
-    table = new_table(tmp_path, options={"write-buffer-size": "1 b"})
+    table = new_table(tmp_path, options={"write-buffer-size": "1 b", "write-buffer-spillable": "false"})
     with table.writer() as writer:
         writer.write(rows(table, (1, "a", None)))
         assert files_below(tmp_path)
@@ -63,7 +63,8 @@ def test_leaving_without_a_commit_leaves_no_file(tmp_path: Path) -> None:
 
 
 def test_a_small_buffer_makes_more_files_and_the_same_rows(tmp_path: Path) -> None:
-    table = new_table(tmp_path, options={"write-buffer-size": "1 b", "bucket": "1", "write-only": "true"})
+    options = {"write-buffer-size": "1 b", "write-buffer-spillable": "false", "bucket": "1", "write-only": "true"}
+    table = new_table(tmp_path, options=options)
     with table.writer() as writer:
         for number in range(5):
             writer.write(rows(table, (1, f"v{number}", None), (number + 10, "x", None)))

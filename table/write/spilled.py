@@ -1,0 +1,51 @@
+"""Sorted rows of a write buffer on local disk: compressed Arrow, in batches that part no key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.table.schema.options import Options
+
+_CODECS = {"zstd": "zstd", "lz4": "lz4", "none": None, "lzo": "lz4"}
+
+
+@dataclass(frozen=True, slots=True)
+class SpilledRun:
+    path: Path
+    size: int
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Batch by batch: only one is decompressed at a time."""
+        with pa.OSFile(str(self.path)) as source, pa.ipc.open_stream(source) as stream:
+            yield from stream
+
+    def delete(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+
+def spill(path: Path, pieces: Iterable[pa.Table], options: Options) -> SpilledRun:
+    """Each piece as one batch. Dies half way: half a file is left in a temporary folder."""
+    writer = None
+    try:
+        for piece in pieces:
+            writer = writer or pa.ipc.new_stream(str(path), piece.schema, options=_encoding(options))
+            for batch in piece.combine_chunks().to_batches():
+                writer.write_batch(batch)
+    finally:
+        if writer is not None:
+            writer.close()
+    return SpilledRun(path, path.stat().st_size)
+
+
+def _encoding(options: Options) -> pa.ipc.IpcWriteOptions:
+    name = options.text("spill-compression", "zstd").strip().lower()
+    if name not in _CODECS:
+        raise ConfigError(f"spill-compression = {name!r} is not known", hint=f"choices are {', '.join(_CODECS)}")
+    level = options.integer("spill-compression.zstd-level", 1)
+    codec = pa.Codec("zstd", level) if name == "zstd" else _CODECS[name]
+    return pa.ipc.IpcWriteOptions(compression=codec, use_threads=False)

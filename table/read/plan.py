@@ -138,7 +138,10 @@ def _pruned(
     entries = _in_possible_buckets(layout, entries, schema, where)
     if not layout.has_keys:
         return possible(entries, [value_facts(store, layout, entry.file) for entry in entries], schema, where)
-    entries = possible(entries, [key_facts(layout, entry.file) for entry in entries], schema, where)
+    # With its partition beside, a file also answers conditions that ask for one or the other.
+    places = {partition: partition_facts(layout, partition, 1) for partition in {entry.partition for entry in entries}}
+    facts = [[*places[entry.partition], *key_facts(layout, entry.file)] for entry in entries]
+    entries = possible(entries, facts, schema, where)
     # Values decide only where no other file can hold a later row of the same key.
     alone = [entry for group in grouped(entries).values() if _settled([e.file for e in group]) for entry in group]
     chosen = {id(e) for e in possible(alone, [value_facts(store, layout, e.file) for e in alone], schema, where)}

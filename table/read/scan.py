@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import pyarrow as pa
@@ -80,7 +80,7 @@ class Scan(Outputs):
         after = self.travel.created_after
         return plan_state(
             self.store,
-            Layout.of(schema),
+            Layout.of(replace(schema, options={**schema.options, **self.options})),
             snapshot,
             where.expression if where else None,
             keep_level=self.keep_level,

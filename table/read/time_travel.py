@@ -52,6 +52,8 @@ class Travel:
         if snapshot is not None:
             whole_number(snapshot, "snapshot")
         read = Options(options)
+        if mode is None and any(point is not None for point in (snapshot, tag, timestamp)):
+            mode = "default"  # an argument says more than an option of the table
         chosen = Options({**options, **({"scan.mode": mode} if mode else {})}).choice("scan.mode", _MODES, "default")
         travel = cls(
             chosen,
@@ -67,6 +69,7 @@ class Travel:
             raise ConfigError(
                 "a scan stands on one snapshot, tag, timestamp or watermark", hint="give only one of them"
             )
+        _check_mode(travel, options)
         return cls._versioned(travel, version)
 
     @staticmethod
@@ -76,6 +79,41 @@ class Travel:
 
 
 _VERSION = "version:"
+_POINTS = ("snapshot", "tag", "millis", "watermark", "created_after")
+# What each mode stands on; `default` takes what there is, the others nothing.
+_STANDS_ON = {
+    "from-timestamp": ("millis",),
+    "from-snapshot": ("snapshot", "tag", "watermark"),
+    "from-snapshot-full": ("snapshot", "tag", "watermark"),
+    "from-file-creation-time": ("created_after",),
+}
+_OPTION = {
+    "snapshot": "scan.snapshot-id",
+    "tag": "scan.tag-name",
+    "millis": "scan.timestamp-millis",
+    "watermark": "scan.watermark",
+    "created_after": "scan.file-creation-time-millis",
+    "between": "incremental-between",
+}
+
+
+def _check_mode(travel: Travel, options: Mapping[str, str]) -> None:
+    """ConfigError where a mode lacks the point that it stands on, or is given one that it passes over."""
+    if travel.mode == "default":
+        return
+    given = {point for point in _POINTS if getattr(travel, point) is not None}
+    if "scan.version" in options:
+        given.add("snapshot")
+    if options.keys() & {"incremental-between", "incremental-between-timestamp"}:
+        given.add("between")
+    wanted = ("between",) if travel.mode == "incremental" else _STANDS_ON.get(travel.mode, ())
+    if wanted and not given & set(wanted):
+        hint = f"set {' or '.join(_OPTION[point] for point in wanted)}"
+        raise ConfigError(f"scan.mode {travel.mode} needs a point to start from", hint=hint)
+    for point in sorted(given - set(wanted)):
+        raise ConfigError(
+            f"scan.mode {travel.mode} and {_OPTION[point]} contradict each other", hint="leave one of the two out"
+        )
 
 
 def _millis(options: Mapping[str, str], timestamp: int | datetime | None) -> int | None:
@@ -100,11 +138,6 @@ def resolve(store: TableStore, travel: Travel) -> Snapshot | None:
         return _at(store, travel.millis)
     if travel.watermark is not None:
         return _past_watermark(store, travel.watermark)
-    if travel.mode in {"from-snapshot", "from-snapshot-full", "from-timestamp"}:
-        raise ConfigError(
-            f"scan.mode {travel.mode} needs a point to start from",
-            hint="set scan.snapshot-id, scan.tag-name or scan.timestamp-millis",
-        )
     if travel.mode == "compacted-full":
         compacted = (s for s in store.snapshots.newest_first() if s.commit_kind is CommitKind.COMPACT)
         return next(compacted, None)

@@ -1,0 +1,122 @@
+"""Where a scan stands: ids, tags, times and modes; and what changed between two such points."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import ConfigError
+from penstock.table.handle import Table
+from penstock.table.meta.errors import SnapshotMissing
+from tests.unit.table.tables import new_table, rows
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """Snapshots 1 to 4: ids 1 and 2, a change of 2, 1 goes and 3 comes, a compaction."""
+    made = new_table(tmp_path, options={"bucket": "1", "write-only": "true"})
+    for values, kinds in (
+        ([(1, "a", None), (2, "b", None)], ["+I", "+I"]),
+        ([(2, "bb", None)], ["+U"]),
+        ([(1, "a", None), (3, "c", None)], ["-D", "+I"]),
+    ):
+        with made.writer() as writer:
+            writer.write(rows(made, *values), kinds)
+            writer.commit()
+    made.compact()
+    made.create_tag("first", 1)
+    made.create_tag("third", 3)
+    return made
+
+
+def seen(table: Table, **asked: object) -> list[str]:
+    found = table.scan(**asked).to_arrow().sort_by("id")  # type: ignore[arg-type]
+    kinds = found["rowkind"].to_pylist() if "rowkind" in found.column_names else [""] * len(found)
+    return [f"{kind}{name}" for kind, name in zip(kinds, found["name"].to_pylist(), strict=True)]
+
+
+def test_points_in_time_show_the_rows_of_then(table: Table) -> None:
+    times = [snapshot.time_millis for snapshot in table.snapshots]
+    assert [seen(table, snapshot=n) for n in (1, 2, 3)] == [["a", "b"], ["a", "bb"], ["bb", "c"]]
+    assert seen(table, tag="first") == ["a", "b"]
+    assert seen(table, timestamp=times[1]) == ["a", "bb"]
+    assert seen(table, options={"scan.version": "first"}) == seen(table, options={"scan.version": "1"}) == ["a", "b"]
+    with pytest.raises(SnapshotMissing, match="as old as"):
+        seen(table, timestamp=times[0] - 1)
+
+
+def test_each_mode_stands_where_paimon_says(table: Table) -> None:
+    times = [str(snapshot.time_millis) for snapshot in table.snapshots]
+    assert seen(table) == seen(table, mode="latest-full") == seen(table, mode="latest") == ["bb", "c"]
+    assert seen(table, mode="compacted-full") == ["bb", "c"]
+    assert seen(table, mode="from-snapshot", options={"scan.snapshot-id": "2"}) == ["a", "bb"]
+    assert seen(table, mode="from-snapshot-full", options={"scan.tag-name": "first"}) == ["a", "b"]
+    assert seen(table, mode="from-timestamp", options={"scan.timestamp-millis": times[1]}) == ["a", "bb"]
+    assert seen(table, mode="incremental", options={"incremental-between": "1,2"}) == ["+Ubb"]
+    assert seen(table, mode="from-file-creation-time", options={"scan.file-creation-time-millis": "0"}) == ["bb", "c"]
+
+
+def test_a_compacted_read_of_a_table_never_compacted_is_empty(tmp_path: Path) -> None:
+    table = new_table(tmp_path, options={"bucket": "1", "write-only": "true"})
+    with table.writer() as writer:
+        writer.write(rows(table, (1, "a", None)))
+        writer.commit()
+    assert seen(table, mode="compacted-full") == []
+
+
+@pytest.mark.parametrize("mode", ["from-timestamp", "from-snapshot", "from-snapshot-full", "incremental"])
+def test_a_mode_without_its_point_is_refused(table: Table, mode: str) -> None:
+    with pytest.raises(ConfigError, match="needs a point to start from"):
+        seen(table, mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["latest-full", "latest", "compacted-full", "from-timestamp"])
+def test_a_point_that_the_mode_passes_over_is_refused(table: Table, mode: str) -> None:
+    options = {"scan.snapshot-id": "1", **({"scan.timestamp-millis": "1"} if mode == "from-timestamp" else {})}
+    with pytest.raises(ConfigError, match=r"contradict each other|only one of them"):
+        seen(table, mode=mode, options=options)
+
+
+def test_an_argument_says_more_than_the_mode_of_the_table(tmp_path: Path) -> None:
+    table = new_table(tmp_path, options={"bucket": "1", "scan.mode": "latest"})
+    for name in "ab":
+        with table.writer() as writer:
+            writer.write(rows(table, (1, name, None)))
+            writer.commit()
+    assert seen(table, snapshot=1) == ["a"]
+
+
+def test_changes_between_ids_tags_and_times(table: Table) -> None:
+    times = [snapshot.time_millis for snapshot in table.snapshots]
+    assert seen(table, options={"incremental-between": "1,3"}) == ["-Da", "+Ubb", "+Ic"]
+    assert seen(table, options={"incremental-between": "3,3"}) == []
+    assert seen(table, options={"incremental-between": "first,third"}) == ["+Ubb", "+Ic"]  # two states, as in Java
+    between = f"{times[0]},{times[2]}"
+    assert seen(table, options={"incremental-between-timestamp": between}) == ["-Da", "+Ubb", "+Ic"]
+    diff = {"incremental-between": "1,3", "incremental-between-scan-mode": "diff"}
+    assert seen(table, options=diff) == ["+Ubb", "+Ic"]
+    assert table.changes(0, 2)["rowkind"].to_pylist() == ["+I", "+I", "+U"]
+
+
+@pytest.mark.parametrize(
+    ("between", "reason"),
+    [("1", "two ends"), ("3,1", "before the start"), ("1,99", "does not exist"), ("first,2", "neither")],
+)
+def test_ends_that_make_no_sense_are_refused(table: Table, between: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        seen(table, options={"incremental-between": between})
+
+
+def test_a_consumer_goes_on_where_it_was_and_holds_what_it_has_not_read(table: Table) -> None:
+    stream = table.follow(from_snapshot=1, consumer_id="c", until=3)
+    assert next(stream).snapshot == 1
+    assert next(stream).snapshot == 2  # 1 is read now; of 2 that is not sure yet
+    assert table.consumers == {"c": 2}
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    assert [snapshot.id for snapshot in table.snapshots] == [2, 3, 4]
+    assert [change.snapshot for change in table.follow(consumer_id="c", until=3)] == [2, 3]
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    assert [snapshot.id for snapshot in table.snapshots] == [4]
+    with pytest.raises(SnapshotMissing, match="expired"):
+        next(table.follow(from_snapshot=2))

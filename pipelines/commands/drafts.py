@@ -59,7 +59,7 @@ source:
   port: {port}
   username: {user}
   password: "${{MYSQL_PASSWORD}}"   # looked up where it is used, never written down
-  tables: [{tables}]
+  tables: [{tables}]                # both parts may be regular expressions; tables.exclude leaves some out
 """
 
 

@@ -62,6 +62,10 @@ def job(spec: PipelineSpec) -> Job:
     )
 
 
+def job_warehouse(spec: PipelineSpec) -> Warehouse:
+    return Warehouse.of(spec.sink.catalog.warehouse, spec.sink.catalog.options)
+
+
 def known_tables(spec: PipelineSpec, warehouse: Warehouse) -> tuple[str, ...]:
     return tuple(name for database in databases(spec, warehouse) for name in warehouse.tables(database))
 

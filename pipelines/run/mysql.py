@@ -24,6 +24,7 @@ from penstock.pipelines.run.tables import Warehouse
 from penstock.pipelines.spec import mysql_model as model
 from penstock.pipelines.spec.model import PipelineSpec, Sink
 from penstock.schema_evolution.drift import drift_of
+from penstock.schema_evolution.patterns import TablePattern
 from penstock.schema_evolution.type_mapping import TypeMapping
 from penstock.table.catalog import check_usable
 from penstock.table.meta.store import TableMissing
@@ -94,6 +95,8 @@ def settings_of(spec: PipelineSpec, mysql: model.MySqlSource) -> FollowSettings:
             selection.excluding_tables if by_names else None,
             selection.including_dbs if by_names else ".*",
             selection.excluding_dbs if by_names else None,
+            names=_pattern(mysql.tables),
+            excluding_names=_pattern(mysql.tables_exclude),
         ),
         state=spec.checkpoint,
         server_ids=mysql.server_ids or (first, first + _READERS - 1),
@@ -108,6 +111,11 @@ def settings_of(spec: PipelineSpec, mysql: model.MySqlSource) -> FollowSettings:
         keyless=mysql.keyless == "append" or _is_keyed_by_flags(sink),
         new_tables=mysql.newly_added_tables,
     )
+
+
+def _pattern(tables: Sequence[str]) -> str | None:
+    """One regular expression of `database.table` for all of them."""
+    return "|".join(f"(?:{TablePattern.of(one).regex.pattern})" for one in tables) or None
 
 
 def address(mysql: model.MySqlSource) -> ServerAddress:

@@ -20,7 +20,7 @@ def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedT
     if isinstance(spec.source, MySqlSource):
         found, _ = mysql.check(spec, spec.source)
         looked = f"{spec.source.type}: {len(found)} tables of {spec.source.hostname}:{spec.source.port}"
-        return looked, planned(shape, [schema_of(one) for one in found], now=warehouse.now_millis())
+        return looked, planned(shape, [shape.shaped(schema_of(one)) for one in found], now=warehouse.now_millis())
     seen = sample(spec, Limit(rows=records))
     bad = f", {len(seen.bad)} of them cannot be read" if seen.bad else ""
     looked = f"{spec.source.type}: looked at the first {seen.messages:,} messages{bad}"

@@ -56,6 +56,7 @@ _WITHOUT_EFFECT = {
     "heartbeat.interval",
     "use.legacy.json.format",
 }
+_KNOWN = {*_PLAIN, *_STARTUP, *_SNAPSHOT, *_OTHERS}
 _REQUIRED = ("hostname", "username", "password", "database-name")
 
 
@@ -83,14 +84,21 @@ def mysql_source(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any
     }
 
 
+def has_effect(key: str) -> bool | None:
+    """False for a key that others know and that has no meaning here, None for one that nobody knows."""
+    if key in _KNOWN or key.startswith("jdbc.properties.ssl") or key.lower() == "jdbc.properties.usessl":
+        return True
+    return False if key in _WITHOUT_EFFECT or key.startswith(("jdbc.properties.", "debezium.")) else None
+
+
 def _check_known(key: str) -> None:
-    known = {*_PLAIN, *_STARTUP, *_SNAPSHOT, *_OTHERS}
-    if key in known or key.startswith("jdbc.properties.ssl") or key.lower() == "jdbc.properties.usessl":
+    effect = has_effect(key)
+    if effect:
         return
-    if key in _WITHOUT_EFFECT or key.startswith(("jdbc.properties.", "debezium.")):
+    if effect is not None:
         log.warning("event=mysql_conf_without_effect key=%s", key)
         return
-    near = difflib.get_close_matches(key, sorted(known | _WITHOUT_EFFECT), 1)
+    near = difflib.get_close_matches(key, sorted(_KNOWN | _WITHOUT_EFFECT), 1)
     raise ConfigError(f"mysql_conf has no option {key}", hint=f"did you mean {near[0]}?" if near else None)
 
 

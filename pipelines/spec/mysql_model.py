@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from penstock.pipelines.spec.rules import Names
 from penstock.pipelines.spec.strict import Strict
 from penstock.pipelines.spec.units import Bytes, Seconds
 
@@ -74,8 +75,10 @@ class MySqlSource(Strict):
     port: int = Field(default=3306, gt=0, lt=65536)
     username: str
     password: str = Field(repr=False)
-    database_name: str
+    database_name: str = ".*"
     table_name: str = ".*"
+    tables: Names = Field(default=(), description="database.table, both may be regular expressions; instead of names")
+    tables_exclude: Names = Field(default=(), alias="tables.exclude", description="these are left out; wins")
     server_id: str | None = None
     server_time_zone: str | None = None
     startup: MySqlStartup = MySqlStartup()
@@ -95,6 +98,12 @@ class MySqlSource(Strict):
         except re.error as reason:
             raise ValueError(f"{pattern!r} is not a regular expression: {reason}") from reason
         return pattern
+
+    @model_validator(mode="after")
+    def _says_what_to_take(self) -> MySqlSource:
+        if not self.tables and not {"database_name", "table_name"} & self.model_fields_set:
+            raise ValueError("which tables? write  tables: [shop.*]  or  database-name: shop")
+        return self
 
     @property
     def server_ids(self) -> tuple[int, int] | None:

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from penstock.errors import ConfigError
+from penstock.pipelines.spec.flink_cdc import is_flink_cdc, translated
 from penstock.pipelines.spec.model import PipelineSpec
 from penstock.pipelines.spec.reading import Place, examined
 from penstock.references import resolve
@@ -38,7 +39,9 @@ def examine(text: str, name: str = "pipeline") -> PipelineSpec | list[ConfigErro
     """The pipeline of a file, or all that is wrong with it."""
     lines: dict[Place, int] = {}
     try:
-        found = examined(_plain(_composed(text), (), lines), lambda place: _line(lines, place))
+        values = _plain(_composed(text), (), lines)
+        values = translated(values) if is_flink_cdc(values) else values
+        found = examined(values, lambda place: _line(lines, place))
     except ConfigError as error:
         found = [error]
     if isinstance(found, list):
@@ -105,4 +108,5 @@ def _mapping(node: yaml.MappingNode, place: Place, lines: dict[Place, int]) -> A
 
 
 def _is_kept(place: Place) -> bool:
-    return place[:-1] in _KEPT or place in _SECRETS
+    flat = place[:1] == ("sink",) and str(place[-1]).startswith("catalog.properties.")
+    return place[:-1] in _KEPT or place in _SECRETS or flat

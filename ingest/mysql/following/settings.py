@@ -41,6 +41,8 @@ class CapturedTables:
     including_databases: str = ".*"
     excluding_databases: str | None = None
     left_out: frozenset[TableName] = frozenset()
+    names: str | None = None  # of `database.table`, in one
+    excluding_names: str | None = None
 
     def takes(self, database: str, table: str) -> bool:
         if database in SYSTEM_DATABASES or (database, table) in self.left_out:
@@ -56,6 +58,8 @@ class CapturedTables:
             and _matches(self.including_databases, database)
             and not _matches(self.excluding, table)
             and not _matches(self.excluding_databases, database)
+            and (self.names is None or _matches(self.names, f"{database}.{table}"))
+            and not _matches(self.excluding_names, f"{database}.{table}")
         )
 
 

@@ -1,0 +1,101 @@
+"""Pipeline files against real servers: init, check, plan, and a file of Flink CDC that runs as it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock.pipelines.commands.main import main
+from penstock.pipelines.spec import yaml_file
+from penstock.table.catalog import Catalog
+from penstock.table.handle import Table
+from tests.here import run
+from tests.integration.mysql.playground import DATABASE, Playground
+
+FLINK = r"""
+source:
+  type: mysql
+  hostname: 127.0.0.1
+  port: PORT
+  username: cdc
+  password: "${TEST_MYSQL_PASSWORD}"
+  tables: DATABASE.\.*
+  server-id: 7400-7499
+  schema-change.enabled: true
+transform:
+  - source-table: DATABASE.orders
+    projection: \*, UPPER(status) as loud
+    filter: amount > 0
+route:
+  - source-table: DATABASE.\.*
+    sink-table: ods.ods_<>
+    replace-symbol: <>
+sink:
+  type: paimon
+  catalog.properties.metastore: filesystem
+  catalog.properties.warehouse: WAREHOUSE
+  table.properties.bucket: 1
+pipeline:
+  name: shop
+  parallelism: 2
+  execution.runtime-mode: BATCH
+"""
+
+
+@pytest.fixture
+def file(server: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    server.run(
+        "CREATE TABLE orders (id INT PRIMARY KEY, status VARCHAR(10), amount DECIMAL(10, 2))",
+        "CREATE TABLE users (id INT PRIMARY KEY, name VARCHAR(10))",
+        "INSERT INTO orders VALUES (1, 'new', 5), (2, 'paid', 0), (3, 'new', 7)",
+        "INSERT INTO users VALUES (1, 'ann')",
+    )
+    monkeypatch.setenv("TEST_MYSQL_PASSWORD", "cdc")
+    path = tmp_path / "flink.yaml"
+    text = FLINK.replace("PORT", str(server.port)).replace("DATABASE", DATABASE)
+    path.write_text(text.replace("WAREHOUSE", f"{tmp_path}/warehouse"))
+    return path
+
+
+def rows(tmp_path: Path, name: str) -> list[dict[str, object]]:
+    table = Catalog(f"{tmp_path}/warehouse").table(name)
+    assert isinstance(table, Table)
+    found: list[dict[str, object]] = table.scan().to_arrow().sort_by("id").to_pylist()
+    return found
+
+
+def test_a_file_of_flink_cdc_runs_as_it_is(
+    file: Path, server: Playground, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["ok"]
+    assert main(["plan", str(file)]) == 0
+    out = capsys.readouterr().out
+    assert "create ods.ods_orders" in out
+    assert "loud" in out
+    run(yaml_file.load(file))
+    assert [(row["id"], row["loud"]) for row in rows(tmp_path, "ods.ods_orders")] == [(1, "NEW"), (3, "NEW")]
+    assert rows(tmp_path, "ods.ods_users") == [{"id": 1, "name": "ann"}]
+    server.run(
+        "UPDATE orders SET amount = 0 WHERE id = 1",
+        "UPDATE orders SET amount = 9 WHERE id = 2",
+        "ALTER TABLE users ADD COLUMN vip INT",
+        "INSERT INTO users VALUES (2, 'bob', 7)",
+    )
+    run(yaml_file.load(file))
+    assert [(row["id"], row["loud"]) for row in rows(tmp_path, "ods.ods_orders")] == [(2, "PAID"), (3, "NEW")]
+    assert [row["vip"] for row in rows(tmp_path, "ods.ods_users")] == [None, 7]
+
+
+def test_init_looks_at_the_server_and_what_it_writes_can_be_run(
+    file: Path, server: Playground, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MYSQL_PASSWORD", "cdc")
+    made = tmp_path / "made.yaml"
+    source = f"mysql://cdc@127.0.0.1:{server.port}/{DATABASE}"
+    assert main(["init", source, f"{tmp_path}/lake", "--output", str(made)]) == 0
+    assert "2 tables" in capsys.readouterr().out
+    assert main(["check", str(made)]) == 0
+    assert "cdc" not in made.read_text().replace("username: cdc", "")

@@ -9,6 +9,13 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError
 from penstock.table.catalog import Catalog, split_name
 from penstock.table.handle import Table
+from penstock.table.layout import Layout
+from penstock.table.maintain.reachable import Held
+from penstock.table.maintain.sweep import with_folders
+from penstock.table.meta.live import live_entries
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot_json import snapshot_json
+from penstock.table.meta.store import TableStore
 
 _PLACES = {"path"}  # of the old table alone
 
@@ -57,3 +64,44 @@ def _copy(source: Table, target: Table, where: pc.Expression | str | None) -> No
         for batch in source.scan(where=where).to_batches():
             writer.write(batch)
         writer.commit()
+
+
+def copy_table(source: Table, catalog: Catalog, name: str) -> Table:
+    """Make `name` in `catalog` of the very files of the newest snapshot of `source`: its schemas, metadata and data.
+
+    The table must not be there yet. The snapshot keeps its id, and comes last: dies half way, and there is a table
+    without rows, to be dropped. History, tags, branches and consumers stay behind. Holds one file in memory.
+    """
+    if catalog.table_exists(name):
+        raise ConfigError(f"table {name!r} exists already", warehouse=catalog.warehouse)
+    catalog.create_database(split_name(name)[0], ignore_if_exists=True)
+    store, root = source.store, catalog.table_path(name)
+    snapshot = store.snapshots.latest()
+    paths = [] if snapshot is None else _paths_of(store, snapshot)
+    schemas = [store.schemas.path(number) for number in store.schemas.ids()]
+    for path in [*schemas, *paths]:
+        catalog.storage.write(root + path.removeprefix(store.paths.root), store.storage.read(path))
+    if snapshot is not None:
+        copied = TableStore.open(catalog.storage, root)
+        catalog.storage.write(copied.paths.snapshot(snapshot.id), snapshot_json(snapshot))
+        copied.snapshots.folder.write_earliest(snapshot.id)
+        copied.snapshots.folder.write_latest(snapshot.id)
+    return catalog.table(name)
+
+
+def _paths_of(store: TableStore, snapshot: Snapshot) -> list[str]:
+    """Every file that the snapshot's rows need."""
+    held, layout = Held(), Layout.of(store.schema())
+    held.add_state(store, snapshot)
+    paths = [store.paths.manifest(file) for file in (*held.manifests, *held.lists)]
+    paths += [store.paths.statistics(file) for file in held.statistics]
+    for index in held.indexes.values():
+        folder = layout.partition_dir(index.partition)
+        paths.append(index.external_path or store.paths.index_file(index.name, folder, index.bucket))
+    for entry, folder in with_folders(store, live_entries(store, snapshot)):
+        paths.append(entry.file.external_path or f"{folder}/{entry.file.name}")
+        paths += [f"{folder}/{extra}" for extra in entry.file.extra_files]
+    outside = [path for path in paths if not path.startswith(f"{store.paths.root}/")]
+    if outside:
+        raise ConfigError("a table with files outside of its folder cannot be copied file by file", file=outside[0])
+    return paths

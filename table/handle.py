@@ -11,6 +11,12 @@ import pyarrow.compute as pc
 from penstock.table.commit.committer import Committer
 from penstock.table.commit.compacting import compact_table, sort_table
 from penstock.table.commit.deleting import delete_rows
+from penstock.table.commit.healing import (
+    Healed,
+    compact_manifests,
+    remove_unexisting_files,
+    remove_unexisting_manifests,
+)
 from penstock.table.commit.overwriting import OverwriteWriter, drop_partitions
 from penstock.table.commit.rescaling import rescale
 from penstock.table.commit.selection import Selection
@@ -18,7 +24,8 @@ from penstock.table.commit.table_writer import TableWriter
 from penstock.table.layout import Layout
 from penstock.table.maintain.branches import create_branch, delete_branch, fast_forward
 from penstock.table.maintain.consumers import expire_consumers
-from penstock.table.maintain.expire import Expired, expire_snapshots
+from penstock.table.maintain.done_partitions import mark_partitions_done
+from penstock.table.maintain.expire import Expired, expire_changelogs, expire_snapshots
 from penstock.table.maintain.orphans import Orphan, find_orphans
 from penstock.table.maintain.partitions import expire_partitions
 from penstock.table.maintain.retagging import rename_tag, replace_tag, tag_from_timestamp, tag_from_watermark
@@ -269,14 +276,16 @@ class Table:
         retain_min: int | None = None,
         older_than: int | datetime | None = None,
         max_deletes: int | None = None,
+        options: Mapping[str, str] | None = None,
     ) -> Expired:
-        """One bounded round, by the table's options where nothing else is said."""
+        """One bounded round, by the table's options (or those given in their place) where nothing else is said."""
         return expire_snapshots(
             self._store,
             retain_max=retain_max,
             retain_min=retain_min,
             older_than=_millis(older_than, "older_than"),
             max_deletes=max_deletes,
+            options=options,
         )
 
     def rollback_to(self, target: int | str | datetime) -> Snapshot:
@@ -344,6 +353,42 @@ class Table:
     def expire_partitions(self, options: Mapping[str, str] | None = None) -> list[dict[str, object]]:
         """Drop the partitions older than `partition.expiration-time`; gives their values."""
         return expire_partitions(self._store, options)
+
+    def mark_partitions_done(self, partitions: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
+        """Run `partition.mark-done-action` for the partitions, each named by all or some of its columns."""
+        return mark_partitions_done(self._store, partitions)
+
+    def expire_changelogs(
+        self,
+        *,
+        retain_max: int | None = None,
+        retain_min: int | None = None,
+        older_than: int | datetime | None = None,
+        max_deletes: int | None = None,
+        delete_all: bool = False,
+    ) -> Expired:
+        """One bounded round over the changelogs that outlived their snapshots; with `delete_all` none is left."""
+        return expire_changelogs(
+            self._store,
+            retain_max=retain_max,
+            retain_min=retain_min,
+            older_than=_millis(older_than, "older_than"),
+            max_deletes=max_deletes,
+            delete_all=delete_all,
+        )
+
+    def compact_manifests(self, *, dry_run: bool = False) -> Healed:
+        return compact_manifests(self._store, dry_run=dry_run)
+
+    def remove_unexisting_files(
+        self, partitions: Sequence[Mapping[str, object]] | None = None, *, dry_run: bool = False
+    ) -> Healed:
+        """Take data files that are not there any more out of the table; their rows are lost."""
+        return remove_unexisting_files(self._store, partitions, dry_run=dry_run)
+
+    def remove_unexisting_manifests(self, *, dry_run: bool = False) -> Healed:
+        """Go on from the manifests that are still there, where some are lost."""
+        return remove_unexisting_manifests(self._store, dry_run=dry_run)
 
     def remove_orphan_files(self, *, dry_run: bool = False, older_than: int | datetime | None = None) -> list[Orphan]:
         """The files nothing leads to, last written before `older_than` (a day ago); deleted unless `dry_run`."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from penstock.errors import ConfigError, PenstockError
 from penstock.pipelines.commands.pipeline_commands import PIPELINE_COMMANDS
-from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
+from penstock.pipelines.commands.table_commands import REFUSED, TABLE_COMMANDS
 
 # command -> (module, what it does). Modules load when their command is called: --help pays for none of them.
 COMMANDS = {
@@ -51,6 +51,8 @@ def _run(words: Sequence[str]) -> int:
         return 0
     _check_dashes(words)
     name = words[0].lower().replace("_", "-")
+    if name in REFUSED:
+        importlib.import_module(REFUSED[name][0]).command(name, list(words[1:]))
     if name not in COMMANDS:
         near = difflib.get_close_matches(name, COMMANDS, 1)
         raise ConfigError(

@@ -25,6 +25,7 @@ from penstock.pipelines.commands.target import (
     yes,
 )
 from penstock.pipelines.spec.actions import Flag
+from penstock.pipelines.spec.pairs import pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ def expire_snapshots(given: Given) -> int:
         retain_min=number(given, "retain-min"),
         older_than=moment(given, "older-than"),
         max_deletes=number(given, "max-deletes"),
+        options=pairs(one for written in given.get("options", ()) for one in written.split(",")),
     )
     facts = {
         "snapshots": expired.snapshots,
@@ -52,6 +54,23 @@ def expire_snapshots(given: Given) -> int:
         "files_failed": expired.swept.failed,
     }
     return answer(given, facts, f"expired {expired.snapshots} snapshots, deleted {expired.swept.deleted} files")
+
+
+def expire_changelogs(given: Given) -> int:
+    expired = table_of(given).expire_changelogs(
+        retain_max=number(given, "retain-max"),
+        retain_min=number(given, "retain-min"),
+        older_than=moment(given, "older-than"),
+        max_deletes=number(given, "max-deletes"),
+        delete_all=yes(given, "delete-all"),
+    )
+    facts = {"changelogs": expired.changelogs, "files_deleted": expired.swept.deleted}
+    return answer(given, facts, f"expired {expired.changelogs} changelogs, deleted {expired.swept.deleted} files")
+
+
+def mark_partition_done(given: Given) -> int:
+    marked = table_of(given).mark_partitions_done(partitions(given))
+    return answer(given, {"partitions": marked}, f"marked {len(marked)} partitions as done")
 
 
 def create_tag(given: Given) -> int:
@@ -229,6 +248,7 @@ ACTIONS = {
             Flag("retain-min", "snapshots kept at least", metavar="N"),
             Flag("older-than", f"snapshots younger than this stay: {_OLDER}", metavar="TIME"),
             Flag("max-deletes", "snapshots that go at most", metavar="N"),
+            Flag("options", "options that stand for the table's: a=b,c=d", metavar="K=V,..."),
         ),
     ),
     "create-tag": Action(create_tag, _tag(_SNAPSHOT, _RETAINED)),
@@ -307,4 +327,16 @@ ACTIONS = {
         ),
     ),
     "drop-partition": Action(drop_partition, (*ON_TABLE, NEEDED_PARTITION)),
+    "expire-changelogs": Action(
+        expire_changelogs,
+        (
+            *ON_TABLE,
+            Flag("retain-max", "changelogs and snapshots kept at most", metavar="N"),
+            Flag("retain-min", "changelogs and snapshots kept at least", metavar="N"),
+            Flag("older-than", f"changelogs younger than this stay: {_OLDER}", metavar="TIME"),
+            Flag("max-deletes", "changelogs that go at most", metavar="N"),
+            Flag("delete-all", "let all go that outlived their snapshots (false)", "bool"),
+        ),
+    ),
+    "mark-partition-done": Action(mark_partition_done, (*ON_TABLE, NEEDED_PARTITION)),
 }

@@ -30,7 +30,17 @@ if TYPE_CHECKING:
     from penstock.table.meta.snapshot import Snapshot
 
 _NO_EFFECT = "accepted, no effect"
+_SOURCE_AND_TARGET = (
+    *WAREHOUSE,
+    Flag("database", "database to clone from; all when none is named", metavar="NAME"),
+    Flag("table", "table to clone; all of the database when none is named", metavar="NAME"),
+    Flag("target-warehouse", "warehouse to clone to", metavar="PATH"),
+    Flag("target-catalog-conf", "option of the target's catalog; repeat", "pairs", "K=V"),
+    Flag("target-database", "its database (the same name)", metavar="NAME"),
+    Flag("target-table", "its table (the same name)", metavar="NAME"),
+)
 _FLAGS = {
+    "copy-files": (*_SOURCE_AND_TARGET, Flag("parallelism", _NO_EFFECT, metavar="N")),
     "delete": (
         *ON_TABLE,
         Flag("where", "which rows, an SQL condition", metavar="SQL", required=True),
@@ -61,18 +71,14 @@ _FLAGS = {
         Flag("sink-parallelism", _NO_EFFECT, metavar="N"),
     ),
     "clone": (
-        *WAREHOUSE,
-        Flag("database", "database to clone from; all when none is named", metavar="NAME"),
-        Flag("table", "table to clone; all of the database when none is named", metavar="NAME"),
-        Flag("target-warehouse", "warehouse to clone to", metavar="PATH"),
-        Flag("target-catalog-conf", "option of the target's catalog; repeat", "pairs", "K=V"),
-        Flag("target-database", "its database (the same name)", metavar="NAME"),
-        Flag("target-table", "its table (the same name)", metavar="NAME"),
+        *_SOURCE_AND_TARGET,
         Flag("target-table-conf", "option of the new tables; repeat", "pairs", "K=V"),
         Flag("where", "which rows, an SQL condition", metavar="SQL"),
         Flag("included-tables", "tables as db.table, a regular expression (.*)", metavar="REGEX"),
         Flag("excluded-tables", "tables to leave out; wins", metavar="REGEX"),
         Flag("meta-only", "no rows (false)", "bool"),
+        Flag("prefer-file-format", "file format of the new tables: parquet, orc or avro", metavar="NAME"),
+        Flag("clone-from", "paimon; files of other formats are read by Spark (paimon)", metavar="NAME"),
         Flag("clone-if-exists", "overwrite a table of the same columns that is there (false)", "bool"),
         Flag("parallelism", _NO_EFFECT, metavar="N"),
     ),
@@ -81,7 +87,13 @@ _FLAGS = {
 
 def command(name: str, words: list[str]) -> int:
     given = parse(name, _FLAGS[name], words, TABLE_COMMANDS[name][1])
-    run = {"delete": _delete, "merge-into": _merge_into, "rescale": _rescale, "clone": _clone}[name]
+    run = {
+        "delete": _delete,
+        "merge-into": _merge_into,
+        "rescale": _rescale,
+        "clone": _clone,
+        "copy-files": _copy_files,
+    }[name]
     return run(given)
 
 
@@ -133,6 +145,7 @@ def _clone(given: Given) -> int:
     source = catalog_of(given)
     options = pairs(given.get("target-catalog-conf", ()))
     warehouse = text(given, "target-warehouse") or options.pop("warehouse", None) or source.warehouse
+    conf = _options(given)
     target = Catalog(warehouse, options)
     cloned = {}
     for name in _names(given, source):
@@ -143,13 +156,41 @@ def _clone(given: Given) -> int:
             target,
             new,
             where=text(given, "where"),
-            options=pairs(given.get("target-table-conf", ())),
+            options=conf,
             into_existing=yes(given, "clone-if-exists"),
             rows=not yes(given, "meta-only"),
         )
         cloned[name] = new
     said = "\n".join(f"{name}  ->  {new}" for name, new in cloned.items())
     return answer(given, {"tables": cloned, "warehouse": warehouse}, said or "no table matches")
+
+
+def _options(given: Given) -> dict[str, str]:
+    if (text(given, "clone-from") or "paimon").lower() != "paimon":
+        raise ConfigError(
+            f"tables of {text(given, 'clone-from')} cannot be cloned: their metastore is not read",
+            hint='read them with Spark, and write them with  df.write.format("penstock")',
+        )
+    preferred = text(given, "prefer-file-format")
+    return {**({"file.format": preferred} if preferred else {}), **pairs(given.get("target-table-conf", ()))}
+
+
+def _copy_files(given: Given) -> int:
+    """The same, file by file, as they lie there."""
+    from penstock.table.catalog import Catalog
+    from penstock.table.cloning import copy_table
+
+    source = catalog_of(given)
+    options = pairs(given.get("target-catalog-conf", ()))
+    warehouse = text(given, "target-warehouse") or options.pop("warehouse", None) or source.warehouse
+    target, copied = Catalog(warehouse, options), {}
+    for name in _names(given, source):
+        database, _, table = name.partition(".")
+        new = f"{text(given, 'target-database') or database}.{text(given, 'target-table') or table}"
+        copy_table(source.table(name), target, new)
+        copied[name] = new
+    said = "\n".join(f"{name}  ->  {new}" for name, new in copied.items())
+    return answer(given, {"tables": copied, "warehouse": warehouse}, said or "no table matches")
 
 
 def _names(given: Given, source: Catalog) -> list[str]:
@@ -161,3 +202,6 @@ def _names(given: Given, source: Catalog) -> list[str]:
     wanted, spared = text(given, "included-tables") or ".*", text(given, "excluded-tables")
     names = [f"{one}.{name}" for one in ([database] if database else source.databases()) for name in source.tables(one)]
     return [name for name in names if re.fullmatch(wanted, name) and not (spared and re.fullmatch(spared, name))]
+
+
+_RUN = {"delete": _delete, "merge-into": _merge_into, "rescale": _rescale, "clone": _clone, "copy-files": _copy_files}

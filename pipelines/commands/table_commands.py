@@ -7,6 +7,8 @@ _QUERYING = "penstock.pipelines.commands.querying"
 _COMPACTING = "penstock.pipelines.commands.compacting"
 _REWRITING = "penstock.pipelines.commands.rewriting"
 _MAINTAINING = "penstock.pipelines.commands.maintaining"
+_HEALING = "penstock.pipelines.commands.healing"
+_REFUSING = "penstock.pipelines.commands.refusing"
 
 TABLE_COMMANDS = {
     "tables": (_LOOKING, "the tables of a warehouse"),
@@ -35,5 +37,28 @@ TABLE_COMMANDS = {
     "merge-into": (_REWRITING, "update, insert and delete rows by those of another table"),
     "rescale": (_REWRITING, "write a table or partition anew with another number of buckets"),
     "clone": (_REWRITING, "make tables again elsewhere, with the rows they have now"),
+    "copy-files": (_REWRITING, "make tables again elsewhere, of the files their newest snapshots have"),
     "drop-partition": (_MAINTAINING, "take away all rows of partitions"),
+    "expire-changelogs": (_MAINTAINING, "let changelogs go that outlived their snapshots: one bounded round"),
+    "mark-partition-done": (_MAINTAINING, "tell by a file or a request that partitions are complete"),
+    "compact-manifest": (_HEALING, "write the manifests of a table together"),
+    "remove-unexisting-files": (_HEALING, "take data files out of a table that are not there any more"),
+    "remove-unexisting-manifests": (_HEALING, "go on without manifests that are not there any more"),
 }
+# Paimon's actions that have no meaning here; each says why.
+REFUSED = dict.fromkeys(
+    (
+        "repair",
+        "migrate-table",
+        "migrate-database",
+        "migrate-file",
+        "migrate-iceberg-table",
+        "query-service",
+        "rewrite-file-index",
+        "merge-branch",
+        "compact-chain-table",
+        "data-evolution-merge-into",
+        "reassign-row-id",
+    ),
+    (_REFUSING, "not here: says why"),
+)

@@ -112,6 +112,7 @@ def _next_snapshot(
     schema = store.schema()
     written = lists.write(latest, changes, schema)
     delta = record_delta(changes.entries)
+    before = latest.total_record_count if latest else 0
     watermarks = [mark for mark in (identity.watermark, latest.watermark if latest else None) if mark is not None]
     return Snapshot(
         id=latest.id + 1 if latest else 1,
@@ -127,7 +128,7 @@ def _next_snapshot(
         commit_identifier=identity.identifier,
         commit_kind=changes.kind,
         time_millis=store.ambient.now_millis(),
-        total_record_count=(latest.total_record_count if latest else 0) + delta,
+        total_record_count=(before if changes.base is None else record_delta(changes.base)) + delta,
         delta_record_count=delta,
         changelog_record_count=record_delta(changes.changelog),
         watermark=max(watermarks) if watermarks else None,

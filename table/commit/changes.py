@@ -12,12 +12,16 @@ from penstock.table.meta.snapshot import CommitKind
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """One snapshot's worth: manifest entries, changelog entries, index changes."""
+    """One snapshot's worth: manifest entries, changelog entries, index changes.
+
+    `base` stands for all that was in the table before; the manifests that told so are not looked at.
+    """
 
     kind: CommitKind
     entries: list[ManifestEntry] = field(default_factory=list)
     changelog: list[ManifestEntry] = field(default_factory=list)
     index: list[IndexEntry] = field(default_factory=list)
+    base: list[ManifestEntry] | None = None
 
     @property
     def is_empty(self) -> bool:

@@ -55,7 +55,11 @@ class Lists:
 
     def write(self, latest: Snapshot | None, changes: Changes, schema: TableSchema) -> SnapshotLists:
         delta, changelog = self._delta(changes, schema)
-        base = self._list(self._base(latest, schema), self._of_attempt)
+        if changes.base is None:
+            manifests = self._base(latest, schema)
+        else:
+            manifests = self._manifests(changes.base, schema, self._of_attempt)
+        base = self._list(manifests, self._of_attempt)
         index = self._index(latest, changes.index)
         if self.offered_since is None:
             self.offered_since = latest.id + 1 if latest else 1

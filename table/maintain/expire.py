@@ -6,7 +6,7 @@ leaves behind are orphans, never a snapshot without its files.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.errors import TableCorrupt
@@ -18,7 +18,7 @@ from penstock.table.maintain.reachable import (
     tagged,
     taken_away,
 )
-from penstock.table.maintain.retention import Retention
+from penstock.table.maintain.retention import Keep, Retention
 from penstock.table.maintain.sweep import Garbage, Swept, sweep
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.data_file import FileSource
@@ -52,6 +52,7 @@ def expire_snapshots(
     older_than: int | None = None,
     max_deletes: int | None = None,
     protect_users: int = WEEK,
+    options: Mapping[str, str] | None = None,
 ) -> Expired:
     """One bounded round, by the table's options where nothing else is said. `older_than` is an instant in epoch millis.
 
@@ -61,7 +62,7 @@ def expire_snapshots(
     """
     now = store.ambient.now_millis()
     retention = Retention.of(
-        store.schema().options,
+        {**store.schema().options, **(options or {})},
         most=retain_max,
         least=retain_min,
         millis=None if older_than is None else now - older_than,
@@ -69,6 +70,32 @@ def expire_snapshots(
     )
     expired = _expire_snapshots(store, retention, now, protect_users)
     return _with_changelogs(store, retention, now, expired)
+
+
+def expire_changelogs(
+    store: TableStore,
+    *,
+    retain_max: int | None = None,
+    retain_min: int | None = None,
+    older_than: int | None = None,
+    max_deletes: int | None = None,
+    delete_all: bool = False,
+) -> Expired:
+    """One bounded round over the changelogs that outlived their snapshots, by the table's `changelog.*` options where
+    nothing else is said; no snapshot is touched. With `delete_all` every one goes, whoever still wants to read it.
+    """
+    now, folder = store.ambient.now_millis(), store.snapshots.changelogs
+    if delete_all:
+        gone = [found for number in folder.numbers() if (found := store.snapshots.find_changelog(number)) is not None]
+        return Expired(changelogs=len(gone), swept=_expire_changelogs(store, gone, ())) if gone else Expired()
+    retention = Retention.of(store.schema().options, at_once=max_deletes)
+    kept = retention.changelogs
+    keep = Keep(
+        kept.least if retain_min is None else retain_min,
+        kept.most if retain_max is None else retain_max,
+        kept.millis if older_than is None else now - older_than,
+    )
+    return _with_changelogs(store, replace(retention, changelogs=keep, snapshots=keep), now, Expired())
 
 
 def _expire_snapshots(store: TableStore, retention: Retention, now: int, protect_users: int) -> Expired:

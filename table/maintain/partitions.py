@@ -21,13 +21,46 @@ _DEFAULT_FORMS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d")
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionTimes:
+    """The wall-clock times that partitions stand for: `pattern` makes one text of their values, `forms` read it."""
+
+    pattern: str | None
+    forms: tuple[str, ...]
+
+    @classmethod
+    def of(cls, values: Mapping[str, str]) -> PartitionTimes:
+        options = Options(values)
+        formatter = options.text("partition.timestamp-formatter", None)
+        forms = _DEFAULT_FORMS if formatter is None else (_form(formatter),)
+        return cls(options.text("partition.timestamp-pattern", None), forms)
+
+    def of_partition(self, layout: Layout, partition: bytes) -> int | None:
+        """In milliseconds; None for values that tell no time."""
+        texts = self.texts(layout, partition)
+        if self.pattern is None:
+            text = next(iter(texts.values()))
+        else:
+            text = re.sub(r"\$(\w+)", lambda match: str(texts.get(match[1], match[0])), self.pattern)
+        for form in self.forms if text is not None else ():
+            try:
+                return int(datetime.strptime(str(text), form).replace(tzinfo=UTC).timestamp() * 1000)
+            except ValueError:
+                continue
+        return None
+
+    @staticmethod
+    def texts(layout: Layout, partition: bytes) -> dict[str, str | None]:
+        values = zip(layout.partition_fields, layout.partition_values(partition), strict=True)
+        return {field.name: value_text(value, field.type) for field, value in values}
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionExpiry:
-    """`millis` is how long a partition stays; `pattern` makes one text of its values, `forms` read a time from it."""
+    """`millis` is how long a partition stays, counted from the time of its values or from its last rows."""
 
     millis: int
     by_values: bool
-    pattern: str | None
-    forms: tuple[str, ...]
+    times: PartitionTimes
     most: int
 
     @classmethod
@@ -38,14 +71,8 @@ class PartitionExpiry:
         if millis is None:
             return None
         strategy = options.choice("partition.expiration-strategy", ("values-time", "update-time"), "values-time")
-        formatter = options.text("partition.timestamp-formatter", None)
-        return cls(
-            millis,
-            strategy == "values-time",
-            options.text("partition.timestamp-pattern", None),
-            _DEFAULT_FORMS if formatter is None else (_form(formatter),),
-            options.integer("partition.expiration-max-num", 100),
-        )
+        most = options.integer("partition.expiration-max-num", 100)
+        return cls(millis, strategy == "values-time", PartitionTimes.of(values), most)
 
 
 def expire_partitions(store: TableStore, options: Mapping[str, str] | None = None) -> list[dict[str, object]]:
@@ -68,36 +95,14 @@ def expire_partitions(store: TableStore, options: Mapping[str, str] | None = Non
     updated: dict[bytes, int] = {}
     for entry in live_entries(store, base):
         updated[entry.partition] = max(updated.get(entry.partition, 0), entry.file.creation_millis or 0)
-    times = {one: _millis_of(layout, one, expiry) if expiry.by_values else at for one, at in updated.items()}
+    times = {one: expiry.times.of_partition(layout, one) if expiry.by_values else at for one, at in updated.items()}
     limit = store.ambient.local_millis() - expiry.millis
     old = sorted((at, partition) for partition, at in times.items() if at is not None and at < limit)[: expiry.most]
     doomed = {partition for _, partition in old}
     if doomed:
         committer = Committer(store, store.ambient.new_uuid())
         committer.overwrite((), doomed.__contains__, base=None if expiry.by_values else base)
-    return [dict(_texts(layout, partition)) for _, partition in old]
-
-
-def _millis_of(layout: Layout, partition: bytes, expiry: PartitionExpiry) -> int | None:
-    """The wall-clock time that the partition's values stand for."""
-    texts = _texts(layout, partition)
-    if expiry.pattern is None:
-        text = next(iter(texts.values()))
-    else:
-        text = re.sub(r"\$(\w+)", lambda match: str(texts.get(match[1], match[0])), expiry.pattern)
-    for form in expiry.forms if text is not None else ():
-        try:
-            return int(datetime.strptime(str(text), form).replace(tzinfo=UTC).timestamp() * 1000)
-        except ValueError:
-            continue
-    return None
-
-
-def _texts(layout: Layout, partition: bytes) -> dict[str, str | None]:
-    values = layout.partition_values(partition)
-    return {
-        field.name: value_text(value, field.type) for field, value in zip(layout.partition_fields, values, strict=True)
-    }
+    return [dict(PartitionTimes.texts(layout, partition)) for _, partition in old]
 
 
 def _form(formatter: str) -> str:

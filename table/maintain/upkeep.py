@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from penstock.errors import PenstockError
 from penstock.table.maintain.automatic_tags import AutomaticTags, create_batch_tag, create_idle_snapshot
 from penstock.table.maintain.consumers import expire_consumers
+from penstock.table.maintain.done_partitions import mark_due, mark_written
 from penstock.table.maintain.expire import Expired, expire_snapshots
 from penstock.table.maintain.partitions import PartitionExpiry, expire_partitions
 from penstock.table.maintain.tags import expire_tags
@@ -29,15 +30,17 @@ class Upkeep:
     consumers: tuple[str, ...] = ()
     expired: Expired = field(default_factory=Expired)
     partitions: tuple[dict[str, object], ...] = ()
+    marked_done: tuple[dict[str, object], ...] = ()
     tags: tuple[str, ...] = ()
     tags_over: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
     partitions_checked: int | None = None
+    done_checked: int | None = None
 
     @property
     def did_something(self) -> bool:
         swept = self.expired.snapshots or self.expired.changelogs
-        return bool(self.consumers or swept or self.partitions or self.tags or self.tags_over)
+        return bool(self.consumers or swept or self.partitions or self.marked_done or self.tags or self.tags_over)
 
 
 def keep_up(
@@ -49,7 +52,7 @@ def keep_up(
     write_only: bool | None = None,
 ) -> Upkeep:
     """Let expire what its options let expire, and make the tags that are due: consumers, snapshots and long-lived
-    changelogs, partitions, automatic tags, tags whose time is over. In Paimon's order.
+    changelogs, partitions, marks of partitions that are done, automatic tags, tags whose time is over.
 
     Never raises what a table or a store can raise: a step that fails is told in `failures` and in the log, and the
     others are taken all the same. Bounded: every step does what its options allow at once (`snapshot.expire.limit`,
@@ -66,16 +69,19 @@ def keep_up(
     last = last or Upkeep()
     only = Options(values).boolean("write-only", default=False) if write_only is None else write_only
     if only:
-        return Upkeep(partitions_checked=last.partitions_checked)
+        return Upkeep(partitions_checked=last.partitions_checked, done_checked=last.done_checked)
     run = _Round(store, now + int(seconds * 1000))
     run.step("consumers", lambda done: replace(done, consumers=tuple(expire_consumers(store))))
     run.step("snapshots", lambda done: replace(done, expired=expire_snapshots(store)))
     if _partitions_are_due(store, last, now, committed):
         run.step("partitions", lambda done: _without_old_partitions(store, done, now))
+    run.step("done", lambda done: _with_marks(store, done, last.done_checked, committed))
     run.step("tags", lambda done: replace(done, tags=tuple(_create_tags(store, committed))))
     run.step("tags over", lambda done: replace(done, tags_over=tuple(expire_tags(store, MOST_TAGS))))
     done = run.done
-    return done if done.partitions_checked is not None else replace(done, partitions_checked=last.partitions_checked)
+    if done.partitions_checked is None:
+        done = replace(done, partitions_checked=last.partitions_checked)
+    return done if done.done_checked is not None else replace(done, done_checked=last.done_checked)
 
 
 def after_commit(store: TableStore) -> Callable[[Snapshot, bool], None]:
@@ -120,6 +126,14 @@ def _partitions_are_due(store: TableStore, last: Upkeep, now: int, committed: Sn
 
 def _without_old_partitions(store: TableStore, done: Upkeep, now: int) -> Upkeep:
     return replace(done, partitions=tuple(expire_partitions(store)), partitions_checked=now)
+
+
+def _with_marks(store: TableStore, done: Upkeep, since: int | None, committed: Snapshot | None) -> Upkeep:
+    if not store.schema().partition_keys:
+        return done
+    checked = store.ambient.local_millis()
+    marked = [*(mark_written(store, committed) if committed is not None else ()), *mark_due(store, since)]
+    return replace(done, marked_done=tuple(marked), done_checked=checked)
 
 
 def _create_tags(store: TableStore, committed: Snapshot | None) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.table.commit.healing import compact_manifests, remove_unexisting_files
 from penstock.table.maintain.branches import create_branch, fast_forward
 from penstock.table.maintain.expire import expire_snapshots
 from penstock.table.maintain.orphans import find_orphans
@@ -123,3 +124,27 @@ def test_long_lived_changelogs_are_read_by_java(oracle: Oracle, tmp_path: Path) 
     expire_snapshots(opened(path), retain_max=1, retain_min=1, protect_users=0)
     assert opened(path).snapshots.ids() == [4]
     assert [(part.snapshot, part.rows.rows) for part in oracle.stream(path, 1, 4)] == before
+
+
+def test_java_goes_on_after_manifests_were_put_together(oracle: Oracle, table: Path) -> None:
+    wanted, tagged = rows(oracle, table)
+    done = compact_manifests(opened(table))
+    assert done.snapshot is not None
+    assert same(oracle.read(table), wanted)
+    assert same(oracle.read(table, tag="t2"), tagged)
+    oracle.write(table, [("+I", 99, "a", "new")], user="u", identifier=99, compact="full")
+    assert len(oracle.read(table).rows) == len(wanted.rows) + 1
+    oracle.compact_manifests(table)
+    assert compact_manifests(opened(table)).snapshot is None
+    assert find_orphans(opened(table), LATE) == []
+
+
+def test_java_reads_what_is_left_without_lost_files(oracle: Oracle, tmp_path: Path) -> None:
+    path = oracle.create(tmp_path, "shop.t", COLUMNS, primary_keys=["k"], options={"bucket": "1"})
+    for turn in range(3):
+        oracle.write(path, [("+I", turn, "a", f"{turn}")], user="u", identifier=turn + 1)
+    next(path.glob("bucket-0/data-*")).unlink()
+    remove_unexisting_files(opened(path))
+    assert len(oracle.read(path).rows) == 2
+    oracle.write(path, [("+I", 9, "a", "9")], user="u", identifier=9, compact="full")
+    assert len(oracle.read(path).rows) == 3

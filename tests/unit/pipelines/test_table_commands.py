@@ -12,7 +12,7 @@ import pytest
 
 import penstock
 from penstock.pipelines.commands.main import main
-from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
+from penstock.pipelines.commands.table_commands import REFUSED, TABLE_COMMANDS
 from tests.invariants import check_invariants
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -200,6 +200,57 @@ def test_an_append_table_is_sorted(shop: Shop) -> None:
     assert table.scan(columns=["v"]).to_arrow()["v"].to_pylist() == ["a1", "a2", "a3", "b1", "b2", "b3"]
     wrong = ["--order-strategy", "order", "--order-by", "v", "--partition-idle-time", "1 h"]
     assert "does not support" in shop.run("compact", *wrong, table="log", expect=2)
+
+
+def test_metadata_is_put_in_order(shop: Shop) -> None:
+    assert len(shop.json("compact-manifest", "--dry-run")["paths"]) == 3
+    assert shop.json("compact-manifest")["snapshot"] == 4
+    assert shop.run("compact_manifest") == "0 manifests to put together\n"
+    lost = next(Path(shop.orders.path).glob("dt=a/bucket-0/data-*"))
+    lost.unlink()
+    assert shop.json("remove-unexisting-files", "--partition", "dt=b")["paths"] == []
+    assert shop.json("remove-unexisting-files", "--dry-run") == {"paths": [str(lost)], "snapshot": None}
+    assert shop.json("remove-unexisting-files")["snapshot"] == 5
+    assert len(shop.values()) == 5
+    assert shop.json("remove-unexisting-manifests") == {"paths": [], "snapshot": None}
+
+
+def test_partitions_are_marked_as_done(shop: Shop) -> None:
+    assert shop.json("mark-partition-done", "--partition", "dt=a") == {"partitions": [{"dt": "a"}]}
+    assert (Path(shop.orders.path) / "dt=a" / "_SUCCESS").is_file()
+
+
+def test_changelogs_expire_by_themselves(shop: Shop) -> None:
+    keep = {"changelog.num-retained.min": "10", "changelog.num-retained.max": "20", "changelog-producer": "input"}
+    table = shop.catalog.create_table("shop.log", COLUMNS, ["dt", "id"], ["dt"], {"bucket": "1", **keep})
+    for number in range(1, 6):
+        with table.writer(commit_user="etl") as writer:
+            writer.write(shop.rows(number))
+            writer.commit()
+    shop.run("expire-snapshots", "--retain-max", "1", "--retain-min", "1", table="log")
+    assert table.changes(1, 4).num_rows == 6
+    few = ["--retain-max", "3", "--retain-min", "1"]
+    assert shop.json("expire-changelogs", *few, table="log")["changelogs"] == 3  # the fifth commit compacted: six ids
+    assert shop.json("expire-changelogs", "--delete-all", table="log")["changelogs"] == 2
+    assert shop.json("expire-changelogs", "--delete-all", table="log")["changelogs"] == 0
+    check_invariants(table)
+
+
+def test_a_table_is_copied_file_by_file(shop: Shop, tmp_path: Path) -> None:
+    to = ["--target-warehouse", str(tmp_path / "copied")]
+    assert shop.json("copy-files", *to)["tables"] == {"shop.orders": "shop.orders"}
+    copied = penstock.Catalog(str(tmp_path / "copied")).table("shop.orders")
+    assert copied.scan().to_arrow().num_rows == 6
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_actions_that_cannot_be_here_say_why(shop: Shop, name: str) -> None:
+    told = shop.words(name, "--warehouse", shop.warehouse, expect=2)
+    assert told.startswith(f"error: {name} is not here: ")
+
+
+def test_tables_of_other_lakes_are_not_cloned(shop: Shop) -> None:
+    assert "metastore" in shop.run("clone", "--target-database", "x", "--clone-from", "hive", expect=2)
 
 
 def test_a_warehouse_shows_its_tables(shop: Shop) -> None:

@@ -14,6 +14,7 @@ PIPELINE_COMMANDS = {
     "run": (f"{_HOME}run", "run a pipeline described by a YAML file"),
     "status": (f"{_HOME}status", "how a pipeline stands: tables, freshness, lag, files"),
     "signal": (f"{_HOME}signal", "pause, resume or stop a running pipeline, or have tables copied again"),
+    "verify": (f"{_HOME}verify", "compare MySQL tables with the tables made of them, while both go on"),
     "dlq": (f"{_HOME}dlq", "records that could not be taken: list, show, replay, drop"),
     "schema": (f"{_HOME}schema", "the JSON Schema of pipeline files, for editors"),
 }

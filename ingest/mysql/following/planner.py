@@ -128,6 +128,13 @@ class Planner:
             )
         return self._history
 
+    def whole_history(self, server: str) -> SchemaHistory:
+        """All that was ever recorded of this server's log, for readers that do not plan."""
+        with connected(self.settings.server) as connection:
+            history = self._empty_history(connection, server_facts(connection))
+        history.restore(record.version for record in self.state.records() if record.server == server)
+        return history
+
     def _empty_history(self, connection: Connection, facts: ServerFacts) -> SchemaHistory:
         rows = ask(connection, "SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA")
         return SchemaHistory.of_server(facts, {str(row[0]): str(row[1]) for row in rows})
@@ -257,7 +264,7 @@ class Planner:
             size -= a_chunk * len(found) * max(1, _bytes_a_row(cursor, facts))
         exact = self.settings.snapshot == "exact"
         batch = replace(progress.batch, chunks=tuple(chunks), as_of=at if exact else None)
-        over = not cursors and not waiting
+        over = not cursors and not waiting and not exact
         return replace(progress, waiting=tuple(waiting), cursors=tuple(cursors), unsettled=over, batch=batch)
 
     def names_in_log(self, connection: Connection) -> bool:

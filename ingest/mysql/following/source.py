@@ -15,7 +15,7 @@ from penstock.errors import SourceError
 from penstock.formats.change import DecodeOptions
 from penstock.ingest.decoding import Chunk
 from penstock.ingest.mysql.connection import connected, log_files
-from penstock.ingest.mysql.ddl.history import Version
+from penstock.ingest.mysql.ddl.history import SchemaHistory, Version
 from penstock.ingest.mysql.following.planner import Planner
 from penstock.ingest.mysql.following.progress import Batch, Progress, barrier_json, chunk_json, range_json
 from penstock.ingest.mysql.following.reading import BARRIERS, CHUNK, DEFINED, LOG, RangeReading
@@ -27,6 +27,7 @@ from penstock.ingest.ranges import Limit, Offsets, Range, grouped
 log = logging.getLogger(__name__)
 
 _TRIES = 3
+_LAST_FILE = "end.999999999"
 # Beside a byte of the log: a full chunk, and a table that is one chunk, which is small as a rule.
 _WEIGHT_OF_A_CHUNK, _WEIGHT_OF_A_TABLE = 5 << 20, 1 << 18
 
@@ -94,11 +95,16 @@ class MySqlSource:
 
     def _known(self, progress: Progress, before: LogPosition | None) -> dict[str, Any]:
         """The definitions that readers of the log need: those it does not tell by itself."""
-        history = self.planner.history_at(progress)
+        start = progress.batch.as_of or before or LogPosition(progress.log.file, 0)
+        return self._part(self.planner.history_at(progress), start, LogPosition(_after(progress.log), 0))
+
+    def definitions_for(self, progress: Progress) -> dict[str, Any]:
+        """The same for a reader of the log from this place to its end, as far as the pipeline has looked."""
+        return self._part(self.planner.whole_history(progress.server), progress.log, LogPosition(_LAST_FILE, 0))
+
+    def _part(self, history: SchemaHistory, start: LogPosition, end: LogPosition) -> dict[str, Any]:
         with connected(self.settings.server) as connection:
             names_in_log = self.planner.names_in_log(connection)
-        start = progress.batch.as_of or before or LogPosition(progress.log.file, 0)
-        end = LogPosition(f"end.{file_number(progress.log.file) + 1}", 0)
         part = history.part(self.settings.tables, start, end, names_in_log=names_in_log)
         versions = [
             version
@@ -128,6 +134,11 @@ class MySqlSource:
 
     def close(self) -> None:
         self._planner = None
+
+
+def _after(position: LogPosition) -> str:
+    """The name of a file behind this one."""
+    return f"end.{file_number(position.file) + 1}"
 
 
 Part = tuple[str, dict[str, Any], int]

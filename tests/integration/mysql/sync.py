@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from penstock.pipelines.commands.arguments import parse
+from penstock.pipelines.observe.checkpoint import CheckpointFolder
+from penstock.pipelines.run import build, mysql
 from penstock.pipelines.run.batches import Batches, OnBatch
 from penstock.pipelines.run.tables import Warehouse
+from penstock.pipelines.run.verifying import TableVerdict, Verification
 from penstock.pipelines.spec.actions import MYSQL_DATABASE, MYSQL_TABLE
 from penstock.pipelines.spec.from_flags import mysql_pipeline
 from penstock.pipelines.spec.model import PipelineSpec
+from penstock.pipelines.spec.mysql_model import MySqlSource
 from penstock.table.handle import Table
-from tests.here import run
+from tests.here import Log, run
 from tests.integration.mysql.playground import DATABASE, Playground
 
 
@@ -55,7 +60,28 @@ class Sync:
         return mysql_pipeline(parse(self.command, MYSQL_TABLE if self.table else MYSQL_DATABASE, self.words))
 
     def run(self, on_batch: OnBatch | None = None) -> list[Batches]:
-        return run(self.spec, on_batch=on_batch)
+        spec = self.spec
+        try:
+            return run(spec, on_batch=on_batch)
+        finally:
+            self._note_as_spark_does(Path(spec.checkpoint))
+
+    def _note_as_spark_does(self, checkpoint: Path) -> None:
+        """The last batch that is done, where those look that know Spark's checkpoints."""
+        log = Log.at(checkpoint / "log.json")
+        if log.done:
+            for folder, text in (("offsets", json.dumps(log.ends[log.done - 1])), ("commits", "{}")):
+                (checkpoint / folder).mkdir(exist_ok=True)
+                (checkpoint / folder / str(log.done - 1)).write_text(f"v1\n{text}")
+
+    def verified(self) -> list[TableVerdict]:
+        """How the tables stand against the server."""
+        spec = self.spec
+        assert isinstance(spec.source, MySqlSource)
+        shape = build.shape(spec, Warehouse.of(spec.sink.catalog.warehouse, {}))
+        source = mysql.source(spec, spec.source)
+        reached = CheckpointFolder(spec.checkpoint).progress().offsets
+        return list(Verification(spec.pipeline.name, source, shape, reached).verdicts())
 
     def tables(self) -> list[str]:
         return [name.partition(".")[2] for name in Warehouse.of(f"{self.folder}/warehouse", {}).tables("ods")]

@@ -1,0 +1,105 @@
+"""`penstock verify FILE`, or `penstock verify mysql-sync-... FLAGS`: is every table what its source is?"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError, SourceError
+from penstock.pipelines.commands.arguments import Given, parse, parse_with_file
+from penstock.pipelines.commands.printing import answer, shown, wants_json
+from penstock.pipelines.commands.target import JSON, number
+from penstock.pipelines.spec.actions import MYSQL_DATABASE, MYSQL_TABLE, Flag
+from penstock.pipelines.spec.mysql_model import MySqlSource
+from penstock.pipelines.spec.pairs import words as words_of
+
+if TYPE_CHECKING:
+    from penstock.pipelines.run.verifying import TableVerdict
+    from penstock.pipelines.spec.model import PipelineSpec
+
+DIFFERENT = 1  # the exit code where tables differ; errors have others
+FLAGS = (
+    Flag("tables", "only these tables of the warehouse; repeat or separate by commas", "list", "A,B"),
+    Flag("ignore-columns", "columns that are not compared", "list", "A,B"),
+    Flag("limit", "how many ranges and keys that differ are listed a table (20)", metavar="N"),
+    Flag("wait", "seconds to wait for tables that are still being read (60)", metavar="N"),
+    JSON,
+)
+_DOES = (
+    "Compare tables with their MySQL sources by checksums of key ranges, at one place of the log, while the pipeline "
+    "runs. Exit code 0: equal, 1: they differ."
+)
+_ACTIONS = {"mysql-sync-table": MYSQL_TABLE, "mysql-sync-database": MYSQL_DATABASE}
+
+
+def command(name: str, words: list[str]) -> int:
+    logging.getLogger("penstock").setLevel(logging.WARNING)
+    spec, given = _described(name, words)
+    if not isinstance(spec.source, MySqlSource):
+        raise ConfigError(f"a source of type {spec.source.type} keeps no rows to compare with", hint="only MySQL does")
+    verdicts = _patiently(spec, given)
+    equal = all(verdict.is_equal for verdict in verdicts)
+    if wants_json(given):
+        facts = [asdict(verdict) | {"equal": verdict.is_equal} for verdict in verdicts]
+        answer(given, {"pipeline": spec.pipeline.name, "equal": equal, "tables": facts})
+    else:
+        for verdict in verdicts:
+            print("\n".join(_lines(verdict)))
+    return 0 if equal else DIFFERENT
+
+
+def _described(name: str, words: list[str]) -> tuple[PipelineSpec, Given]:
+    action = words[0].lower().replace("_", "-") if words else ""
+    if action in _ACTIONS:
+        from penstock.pipelines.spec.from_flags import mysql_pipeline
+
+        given = parse(f"{name} {action}", (*_ACTIONS[action], *FLAGS), words[1:], _DOES)
+        return mysql_pipeline(given), given
+    file, given = parse_with_file(name, FLAGS, words, _DOES)
+    from penstock.pipelines.spec import yaml_file
+
+    return yaml_file.load(Path(file)), given
+
+
+def _patiently(spec: PipelineSpec, given: Given) -> list[TableVerdict]:
+    from penstock.pipelines.observe.checkpoint import CheckpointFolder
+    from penstock.pipelines.run import build, mysql
+    from penstock.pipelines.run.tables import Warehouse
+    from penstock.pipelines.run.verifying import Verification
+
+    source = spec.source
+    assert isinstance(source, MySqlSource)
+    until = time.monotonic() + (number(given, "wait") or 60)
+    catalog = spec.sink.catalog
+    shape = build.shape(spec, Warehouse.of(catalog.warehouse, catalog.options))
+    while True:
+        reached = CheckpointFolder(spec.checkpoint, catalog.options).progress().offsets
+        verification = Verification(
+            spec.pipeline.name,
+            mysql.source(spec, source),
+            shape,
+            reached,
+            number(given, "limit") or 20,
+            frozenset(words_of(given.get("ignore-columns", ()))),
+        )
+        try:
+            return list(verification.verdicts(words_of(given.get("tables", ()))))
+        except SourceError as error:
+            if not error.retryable or time.monotonic() >= until:
+                raise
+        time.sleep(1)
+
+
+def _lines(verdict: TableVerdict) -> list[str]:
+    at = f"at {verdict.position}"
+    if verdict.is_equal:
+        return [f"equal    {verdict.table}: {verdict.source_rows:,} rows {at}"]
+    counts = ", ".join(f"{count:,} {how}" for how, count in verdict.counts.items())
+    rows = f"{verdict.source_rows:,} rows at the source, {verdict.table_rows:,} in the table"
+    keys = (
+        f"  {one.how}  {', '.join(f'{name}={shown(value)}' for name, value in one.key.items())}" for one in verdict.keys
+    )
+    return [f"differs  {verdict.table}: {counts}; {rows} {at}", *(f"  range  {one}" for one in verdict.ranges), *keys]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from confluent_kafka import KafkaException
@@ -109,6 +109,12 @@ class KafkaSource:
             (f"{topic}/{partition}", piece) for (topic, partition), span in spans.items() for piece in cut(*span, size)
         ]
         return [Range(number, place, begin, stop, stop - begin) for number, (place, (begin, stop)) in enumerate(pieces)]
+
+    def sample(self, records: int) -> list[Range]:
+        """About so many records of all partitions, the first that are left, wherever a pipeline is to begin."""
+        first = KafkaSource(replace(self.settings, startup=Startup("earliest-offset")))
+        end = first.latest_offsets({}, Limit(rows=records))
+        return first.plan({}, end, 1)
 
     def read(self, range_: Range) -> Iterator[Fetched]:
         settings = self.settings

@@ -14,10 +14,9 @@ from pathlib import Path
 
 from penstock.ingest.ranges import Offsets
 from penstock.pipelines.run import build
-from penstock.pipelines.run.alone import written
+from penstock.pipelines.run.alone import take_batch
 from penstock.pipelines.run.batches import Batches, OnBatch
 from penstock.pipelines.run.job import Job
-from penstock.pipelines.run.reading import Reading
 from penstock.pipelines.spec.model import PipelineSpec
 
 
@@ -72,5 +71,5 @@ def batches_of(job: Job, log: Log, tasks: int, writers: int, on_batch: OnBatch |
 
 
 def one_batch(batches: Batches, number: int, start: Offsets, end: Offsets) -> None:
-    reading: Reading = pickle.loads(pickle.dumps(batches.reading))  # as a task has it
-    batches.take(number, written(reading, reading.shares(start, end)), lambda shares: written(reading, shares))
+    batches.reading = pickle.loads(pickle.dumps(batches.reading))  # as a task has it
+    take_batch(batches, number, start, end)

@@ -12,7 +12,7 @@ from penstock.pipelines.run.batches import Batches
 from penstock.pipelines.run.blobs import SCHEMA
 from penstock.pipelines.run.placing import Placing
 from penstock.pipelines.run.reading import Reading, Share
-from penstock.pipelines.run.writing import Writing, Written
+from penstock.pipelines.run.writing import Compacting, Writing, Written
 
 ORDER = [(name, "ascending") for name in ("table", "partition", "bucket", "range", "position")]
 RESULTS = pa.schema([("table", pa.string()), ("body", pa.binary())])
@@ -20,20 +20,25 @@ RESULTS = pa.schema([("table", pa.string()), ("body", pa.binary())])
 
 def take_batch(batches: Batches, number: int, start: Offsets, end: Offsets) -> None:
     reading = batches.reading
-    batches.take(number, written(reading, reading.shares(start, end)), lambda shares: written(reading, shares))
+    compacting = Compacting(number, reading.compacts_in_background)
+
+    def again(shares: Sequence[Share]) -> Written:
+        return written(reading, shares, compacting)
+
+    batches.take(number, again(reading.shares(start, end)), again)
 
 
-def written(reading: Reading, shares: Sequence[Share]) -> Written:
+def written(reading: Reading, shares: Sequence[Share], compacting: Compacting) -> Written:
     rows = pa.Table.from_batches([batch for share in shares for batch in reading.read(share)], SCHEMA)
-    return Written.of(pa.Table.from_batches(list(_results(reading, rows)), RESULTS))
+    return Written.of(pa.Table.from_batches(list(_results(reading, rows, compacting)), RESULTS))
 
 
-def _results(reading: Reading, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+def _results(reading: Reading, rows: pa.Table, compacting: Compacting) -> Iterator[pa.RecordBatch]:
     # A step that only tables with moving keys need; it lets all others pass.
     parts = [Placing(reading.warehouse, reading.writers).placed(mine) for mine in _shuffled(reading, rows)]
     placed = pa.Table.from_batches([batch for part in parts for batch in part], SCHEMA)
     for mine in _shuffled(reading, placed):
-        for table, content in Writing(reading.warehouse, reading.writers).results(mine):
+        for table, content in Writing(reading.warehouse, reading.writers, compacting).results(mine):
             body = content if isinstance(content, bytes) else pickle.dumps(content)
             yield pa.record_batch([pa.array([table]), pa.array([body], pa.binary())], schema=RESULTS)
 

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.errors import DecodeError
 from penstock.pipelines.run.bad_records import BadRecordLimit
 from penstock.pipelines.run.barriers import cross
 from penstock.pipelines.run.committing import Commits, discard
+from penstock.pipelines.run.compacting import (
+    Compact,
+    compacted_here,
+    due_buckets,
+    due_in_full,
+    land,
+    owes_compaction,
+)
 from penstock.pipelines.run.identity import BatchIdentity
 from penstock.pipelines.run.reading import Reading, Share
 from penstock.pipelines.run.replay import Replay
 from penstock.pipelines.run.reports import BatchReport
 from penstock.pipelines.run.tables import Targets
+from penstock.pipelines.run.watermarks import Watermarks, idle_millis, wants_watermark
 from penstock.pipelines.run.writing import Written
 
 log = logging.getLogger(__name__)
@@ -33,10 +42,14 @@ class Batches:
     commits: Commits
     on_batch: OnBatch | None = None
     checkpoint: str = ""  # the uuid of the checkpoint
+    compact: Compact = field(init=False)
+    eager: set[str] | None = None  # tables that get a snapshot with every batch; None: only those with rows
     limit: BadRecordLimit = field(init=False)
+    watermarks: Watermarks = field(default_factory=Watermarks)
 
     def __post_init__(self) -> None:
         self.limit = BadRecordLimit(self.reading.on_bad)
+        self.compact = compacted_here(self.reading.warehouse)
 
     def take(self, number: int, written: Written, again: Again) -> None:
         """Commit a batch. Called again with a batch it has committed, it changes nothing."""
@@ -52,23 +65,52 @@ class Batches:
             return
         self._judge(report, written)
         identity = BatchIdentity(self.pipeline, self.checkpoint, number, *report.span, report.newest)
-        self._commit(identity, written, replay)
+        self._commit(identity, written, replay, self._watermarks(identity, report))
+        self._compact_what_is_owed(identity, written)
         self.reading.source.mirror(identity.end)
         if self.on_batch is not None:
             self.on_batch(identity, report)
 
-    def _commit(self, identity: BatchIdentity, written: Written, replay: Replay) -> None:
+    def _watermarks(self, identity: BatchIdentity, report: BatchReport) -> dict[str, int]:
+        """Of the tables whose options ask for one."""
+        self.watermarks.see(report, identity.planned_at)
+        found: dict[str, int] = {}
+        for table, schema in self.targets.schemas.items():
+            options = self.reading.warehouse.layout(table, schema).schema.options
+            watermark = (
+                self.watermarks.at(identity.planned_at, idle_millis(options)) if wants_watermark(options) else None
+            )
+            if watermark is not None:
+                found[table] = watermark
+        return found
+
+    def _commit(self, identity: BatchIdentity, written: Written, replay: Replay, watermarks: Mapping[str, int]) -> None:
         """Tables that another job wrote to in the meantime are written again on what stands there now."""
-        messages = written.messages
+        messages = dict(written.messages)
+        if self.eager is not None:
+            self.eager.update(messages)
+            messages = {table: messages.get(table, []) for table in self.eager}
         for attempt in range(1, MOST_FOREIGN + 2):
-            done = self.commits.commit(identity, messages, {})
+            done = self.commits.commit(identity, messages, watermarks)
             self.targets.put(done.schemas)
+            self.targets.taken.update(done.schemas)
             if not done.foreign:
                 return
             if attempt > MOST_FOREIGN:
                 raise next(iter(done.foreign.values()))
             log.warning("event=foreign_writer tables=%s attempt=%d", ",".join(done.foreign), attempt)
             messages = replay.again(replay.shares(written.reports, frozenset(done.foreign))).messages
+
+    def _compact_what_is_owed(self, identity: BatchIdentity, written: Written) -> None:
+        """Full compactions reach buckets that this batch did not. And where rows show only once they are compacted,
+        none stays undone, though a compaction was lost or a driver died before it."""
+        warehouse = self.reading.warehouse
+        for table, messages in written.messages.items():
+            due = due_in_full(warehouse, table, identity.number, messages)
+            if owes_compaction(warehouse, table, self.targets.schemas[table]):
+                due += due_buckets(warehouse, table)
+            if due:
+                land(warehouse, identity.user, self.compact(due))
 
     def _judge(self, report: BatchReport, written: Written) -> None:
         try:

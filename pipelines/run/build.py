@@ -17,6 +17,7 @@ from penstock.ingest.registry import RegistrySettings
 from penstock.pipelines.run import mysql
 from penstock.pipelines.run.bad_records import OnBad
 from penstock.pipelines.run.dead_letters import DEFAULT_NAME, LETTERS_DATABASE
+from penstock.pipelines.run.first_look import PAUSES, FirstLook
 from penstock.pipelines.run.job import Job
 from penstock.pipelines.run.metadata import check_names
 from penstock.pipelines.run.new_tables import KeyRules, NewTables
@@ -57,6 +58,11 @@ def job(spec: PipelineSpec) -> Job:
         on_bad=_on_bad(spec),
         accept_replay=pipeline.accept_replay,
         resume_from_tables=pipeline.resume_from_tables,
+        ignore_incompatible=spec.sink.ignore_incompatible,
+        eager_init=spec.sink.eager_init,
+        compaction=spec.sink.compaction.mode,
+        maintenance_seconds=spec.sink.compaction.maintenance_interval,
+        first_look=_first_look(spec),
         retries=pipeline.on_error.retries,
         backoff_seconds=(pipeline.on_error.backoff, pipeline.on_error.longest_backoff),
     )
@@ -85,11 +91,6 @@ def _refuse_what_is_missing(spec: PipelineSpec) -> None:
             "which files were read is known to their checkpoint alone, not to the tables",
             hint="--accept-replay  reads all files again",
         )
-    of_mysql = isinstance(spec.source, MySqlSource)
-    incompatible = spec.sink.ignore_incompatible and not of_mysql
-    for name, given in (("eager-init", spec.sink.eager_init), ("ignore-incompatible", incompatible)):
-        if given:
-            log.warning("event=flag_without_effect flag=%s", name)
 
 
 def _on_bad(spec: PipelineSpec) -> OnBad:
@@ -104,6 +105,20 @@ def _on_bad(spec: PipelineSpec) -> OnBad:
     name = letters.table or DEFAULT_NAME
     table = name if "." in name else f"{spec.sink.database or LETTERS_DATABASE}.{name}"
     return OnBad(action, spec.pipeline.name, table, letters.max_per_batch, letters.max_share, tells)
+
+
+def _first_look(spec: PipelineSpec) -> FirstLook | None:
+    if not isinstance(spec.source, model.KafkaSource):
+        return None
+    sink = spec.sink
+    return FirstLook(
+        KafkaSource(_kafka(spec.source, spec)).sample,
+        sink.schema_init_max_read,
+        spec.source.topic_pattern or ", ".join(spec.source.topic),
+        f"{sink.database}.{sink.table}" if sink.table else None,
+        sink.wait_for_data,
+        () if spec.pipeline.until == "caught-up" else PAUSES,
+    )
 
 
 def ready(spec: PipelineSpec) -> Job:

@@ -74,7 +74,11 @@ class Commits:
             discard(store, messages)
             return store.schema().id
         done = committer.commit(
-            messages, identity.number, watermark=watermark, properties=identity.properties_of(store.name)
+            messages,
+            identity.number,
+            watermark=watermark,
+            properties=identity.properties_of(store.name),
+            force_empty=not messages,
         )
         if done.lost_compaction is not None:
             log.warning("event=compaction_lost table=%s reason=%s", store.name, done.lost_compaction.message)

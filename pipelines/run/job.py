@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.errors import PySparkException
 
@@ -20,13 +20,15 @@ from penstock.ingest.spark import COLUMNS, FORMAT, STREAM, ChangesDataSource, pa
 from penstock.pipelines.run import blobs, dead_letters
 from penstock.pipelines.run.bad_records import FAIL, OnBad
 from penstock.pipelines.run.batches import Batches, OnBatch
+from penstock.pipelines.run.care import Care
 from penstock.pipelines.run.checkpoint import Checkpoint
 from penstock.pipelines.run.committing import Commits
+from penstock.pipelines.run.first_look import FirstLook
 from penstock.pipelines.run.hadoop import checkpoint_url
 from penstock.pipelines.run.reading import Reading
 from penstock.pipelines.run.resume import Lineage, Reached
 from penstock.pipelines.run.shaping import Shaping
-from penstock.pipelines.run.sink import Sink
+from penstock.pipelines.run.sink import Sink, compacted_by_spark
 from penstock.pipelines.run.tables import Targets, Warehouse
 
 if TYPE_CHECKING:
@@ -56,12 +58,25 @@ class Job:
     on_bad: OnBad = FAIL
     accept_replay: bool = False
     resume_from_tables: bool = False
+    ignore_incompatible: bool = False
+    eager_init: bool = False
+    compaction: Literal["inline", "background"] = "inline"
+    maintenance_seconds: float = 60.0
+    first_look: FirstLook | None = None
     retries: int = 0
     backoff_seconds: tuple[float, float] = (1.0, 300.0)
 
-    def batches(self, folder: Path, tasks: int, writers: int, on_batch: OnBatch | None = None) -> Batches:
-        """The driver's part of a run, with its list of tables in `folder`."""
+    def batches(
+        self,
+        folder: Path,
+        tasks: int,
+        writers: int,
+        on_batch: OnBatch | None = None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> Batches:
+        """The driver's part of a run, with its list of tables in `folder`. Makes what must stand before a batch."""
         targets = Targets(self.warehouse, folder)
+        self.shaping.adopt(self.tables)
         if self.on_bad.table is not None:
             dead_letters.ensure(self.warehouse, self.on_bad.table)
         targets.load({*self.tables, *self.on_bad.letters})
@@ -76,12 +91,22 @@ class Job:
             limit=self.limit,
             on_bad=self.on_bad,
             resumes=resumes,
+            ignore_incompatible=self.ignore_incompatible,
+            compacts_in_background=self.compaction == "background",
         )
-        return Batches(self.name, reading, targets, Commits(self.warehouse, self.accept_replay, follows), on_batch)
+        if self.first_look is not None and resumes is None and self._own_checkpoint.is_new:
+            self.first_look.make_tables(reading, targets, stopped)
+        commits = Commits(self.warehouse, self.accept_replay, follows)
+        own = Lineage.of(self.warehouse, targets.schemas, self.name).newest if self.eager_init else {}
+        return Batches(self.name, reading, targets, commits, on_batch, eager=set(own) if self.eager_init else None)
+
+    @property
+    def _own_checkpoint(self) -> Checkpoint:
+        return Checkpoint(Warehouse(self.checkpoint, self.warehouse.options))
 
     def _lineage(self, targets: Targets) -> tuple[frozenset[str], Reached | None]:
         """The users of older checkpoints that this one may follow, and the batch that it begins with."""
-        checkpoint = Checkpoint(Warehouse(self.checkpoint, self.warehouse.options))
+        checkpoint = self._own_checkpoint
         new = checkpoint.is_new
         if not (new or self.accept_replay):
             return checkpoint.follows(), None
@@ -140,11 +165,28 @@ class Running:
             query = self._started(sink)
             try:
                 sink.name(str(query.id))
-                return self._wait(query, sink)
+                with self._care(sink.batches) as care:
+                    ended = self._wait(query, sink)
+                if ended:  # a bounded run has no clock to look after its tables by
+                    care.maintain(now=True)
+                return ended
             except PySparkException as error:
                 raise _told(error, sink) from error
             finally:
                 query.stop()
+
+    def _care(self, batches: Batches) -> Care:
+        job = self.job
+        compact = compacted_by_spark(self.session, job.warehouse) if job.compaction == "background" else None
+        batches.compact = compacted_by_spark(self.session, job.warehouse)
+        before = Lineage.of(job.warehouse, batches.targets.schemas, job.name).newest
+        return Care(
+            job.warehouse,
+            lambda: sorted({*before, *batches.targets.taken}),
+            lambda: f"{job.name}-{batches.checkpoint}",
+            compact,
+            job.maintenance_seconds,
+        )
 
     def _wait(self, query: StreamingQuery, sink: Sink) -> bool:
         asked = None
@@ -157,7 +199,7 @@ class Running:
 
     def _sink(self, folder: Path) -> Sink:
         slots = self.session.sparkContext.defaultParallelism
-        return Sink(self.job.batches(folder, slots, slots, self.on_batch))
+        return Sink(self.job.batches(folder, slots, slots, self.on_batch, lambda: self._stopped))
 
     def _started(self, sink: Sink) -> StreamingQuery:
         self.session.dataSource.register(ChangesDataSource)

@@ -22,7 +22,7 @@ from penstock.pipelines.run.reports import BadRecords, RangeReport
 from penstock.pipelines.run.resume import Reached
 from penstock.pipelines.run.routing import Router
 from penstock.pipelines.run.shaping import Seen, Shaping
-from penstock.pipelines.run.tables import Version, Versions, Warehouse, known_schemas, versions_now
+from penstock.pipelines.run.tables import Version, Versions, Warehouse, known_tables, versions_now
 from penstock.table.layout import Layout
 
 BLOBS_A_BATCH = 64  # rows of the fixed schema handed to Spark at a time
@@ -37,6 +37,7 @@ class Share:
     now_millis: int
     span: tuple[Offsets, Offsets] | None = None
     only: frozenset[str] | None = None
+    left_out: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -53,6 +54,8 @@ class Reading:
     limit: Limit = NO_LIMIT
     on_bad: OnBad = FAIL
     resumes: Reached | None = None
+    ignore_incompatible: bool = False
+    compacts_in_background: bool = False
 
     def initial_offsets(self) -> Offsets:
         return self.resumes.start if self.resumes else self.source.initial_offsets()
@@ -68,12 +71,14 @@ class Reading:
         return start if end == start else end | {NOW: self.warehouse.now_millis()}
 
     def shares(self, start: Offsets, end: Offsets) -> list[Share]:
-        versions = versions_now(self.warehouse, known_schemas(self.folder))
+        schemas, left_out = known_tables(self.folder)
+        versions = versions_now(self.warehouse, schemas)
         ranges = self.source.plan(start, end, self.tasks)
         groups = grouped(ranges, self.tasks)
         now = int(end.get(NOW, 0))
         return [
-            Share(tuple(group), versions, now, None if number else (start, end)) for number, group in enumerate(groups)
+            Share(tuple(group), versions, now, None if number else (start, end), left_out=left_out)
+            for number, group in enumerate(groups)
         ]
 
     def read(self, share: Share) -> Iterator[pa.RecordBatch]:
@@ -142,7 +147,7 @@ class RangeReader:
             self._report.filtered += given
             return
         table = self._reading.shaping.target(change.schema.database, change.schema.table)
-        if table is None:
+        if table is None or table in self._share.left_out:
             self._report.filtered += len(change)
             return
         taken = self._takes(table)

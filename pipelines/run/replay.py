@@ -37,7 +37,10 @@ class Replay:
             drifts = BatchReport(written.reports).drifts
             if not drifts:
                 return written
-            self._evolve(drifts)
+            self.evolve(drifts)
+            drifts = self._without_left_out(written, drifts)
+            if not drifts:
+                continue
             # What does not fit a drifted table is known only now: all dead letters are written again with it.
             replayed = frozenset(drifts) | self.reading.on_bad.letters
             for table in replayed:
@@ -56,16 +59,35 @@ class Replay:
         versions = versions_now(self.reading.warehouse, schemas)
         span = BatchReport(list(reports)).span
         now = int(span[1].get(NOW, 0)) if span else 0
-        return [Share(tuple(group), versions, now, None, only) for group in groups]
+        left_out = frozenset(self.targets.left_out)
+        return [Share(tuple(group), versions, now, None, only, left_out) for group in groups]
 
-    def _evolve(self, drifts: Mapping[str, list[Seen]]) -> None:
+    def evolve(self, drifts: Mapping[str, list[Seen]]) -> None:
+        """Make each table hold what was seen of it; with `ignore_incompatible` those that cannot are left out."""
         schemas = {}
         for table, found in drifts.items():
             current = self.reading.warehouse.store(table).schema() if table in self.targets.schemas else None
-            schema = self.reading.shaping.evolved(table, current, found)
+            try:
+                schema = self.reading.shaping.evolved(table, current, found)
+            except SchemaConflict as conflict:
+                # What was taken in this run is not left in the middle.
+                if not self.reading.ignore_incompatible or table in self.targets.taken:
+                    raise
+                log.warning("event=table_left_out table=%s reason=%s", table, conflict.message)
+                self.targets.leave_out([table])
+                continue
             log.info("event=schema_evolved table=%s from=%s to=%d", table, current and current.id, schema.id)
             schemas[table] = schema.id
         self.targets.put(schemas)
+
+    def _without_left_out(self, written: Written, drifts: Mapping[str, list[Seen]]) -> dict[str, list[Seen]]:
+        """The drifts of the other tables; nothing of these is kept."""
+        left_out = self.targets.left_out
+        for table in left_out & drifts.keys():
+            discard(self.reading.warehouse.store(table), written.messages.pop(table, []))
+        for report in written.reports:
+            report.drifts = [drift for drift in report.drifts if drift.table not in left_out]
+        return {table: found for table, found in drifts.items() if table not in left_out}
 
 
 def merged(first: Written, again: Written, replayed: frozenset[str]) -> Written:

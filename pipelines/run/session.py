@@ -37,6 +37,7 @@ _SETTINGS = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "10",
     "spark.python.worker.reuse": "true",
+    "spark.scheduler.mode": "FAIR",  # compaction runs beside batches, in a pool of its own
     "spark.driver.memory": "1g",
 }
 

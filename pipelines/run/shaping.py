@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -60,6 +60,11 @@ class Shaping(Protocol):
 
         `now_millis` is the batch's one instant, the same when the batch is read again.
         """
+        ...
+
+    def adopt(self, known: Collection[str]) -> None:
+        """At the start: bring tables that are there already to what the settings say; ConfigError where they contradict
+        them. Called again, it changes nothing."""
         ...
 
     def evolved(self, table: str, current: TableSchema | None, seen: Sequence[Seen]) -> TableSchema:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,12 +12,17 @@ import pyarrow as pa
 from penstock.ingest.carried import carrying
 from penstock.pipelines.run import blobs
 from penstock.pipelines.run.batches import Batches
+from penstock.pipelines.run.compacting import Compact, Due, compact_task
 from penstock.pipelines.run.placing import moves_keys, place_task
 from penstock.pipelines.run.reading import Share
-from penstock.pipelines.run.writing import COLUMNS, Written, write_task
+from penstock.pipelines.run.tables import Warehouse
+from penstock.pipelines.run.writing import COLUMNS, Compacting, Written, write_task
+from penstock.table.meta.entries import CommitMessage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+POOL = "compaction"
 
 
 @dataclass(slots=True)
@@ -39,20 +44,25 @@ class Sink:
         self.busy = True
         try:
             session = batch.sparkSession
-            self.batches.take(number, self._written(batch), lambda shares: self._written(self._rows(session, shares)))
+            compacting = Compacting(number, self.batches.reading.compacts_in_background)
+
+            def again(shares: Sequence[Share]) -> Written:
+                return self._written(self._rows(session, shares), compacting)
+
+            self.batches.take(number, self._written(batch, compacting), again)
         except BaseException as error:
             self.failure = error  # Spark keeps only its text
             raise
         finally:
             self.busy = False
 
-    def _written(self, batch: DataFrame) -> Written:
+    def _written(self, batch: DataFrame, compacting: Compacting) -> Written:
         """The one action: a second one would read and decode everything again."""
         reading = self.batches.reading
         if moves_keys(reading.warehouse, self.batches.targets.schemas):
             batch = self._shuffled(batch).mapInArrow(place_task(reading.warehouse, reading.writers), blobs.COLUMNS)
         rows = self._shuffled(batch).mapInArrow(
-            write_task(reading.warehouse, reading.writers, self.batches.pipeline), COLUMNS
+            write_task(reading.warehouse, reading.writers, compacting, self.batches.pipeline), COLUMNS
         )
         return Written.of(rows.toArrow())
 
@@ -73,3 +83,16 @@ class Sink:
                         yield from reading.read(shares[number])
 
         return session.range(0, len(shares), 1, len(shares)).mapInArrow(read, blobs.COLUMNS)
+
+
+def compacted_by_spark(session: SparkSession, warehouse: Warehouse) -> Compact:
+    """As a job beside the batches, in a pool of its own, on at most a quarter of the slots."""
+    tasks = max(1, session.sparkContext.defaultParallelism // 4)
+
+    def compact(dues: Sequence[Due]) -> Mapping[str, list[CommitMessage]]:
+        session.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
+        groups = [dues[number::tasks] for number in range(min(tasks, len(dues)))]
+        frame = session.range(0, len(groups), 1, len(groups))
+        return Written.of(frame.mapInArrow(compact_task(warehouse, groups), COLUMNS).toArrow()).messages
+
+    return compact

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import DecodeError
+from penstock.errors import ConfigError, DecodeError, SchemaConflict
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, ImageRule, SourceSchema
 from penstock.ingest.fetched import Fetched
 from penstock.pipelines.run.metadata import COLUMNS, Metadata
@@ -23,8 +24,11 @@ from penstock.schema_evolution.naming import Naming
 from penstock.table.catalog import check_usable
 from penstock.table.lsm.merge.incoming import check_retracts, kept_rows, row_kinds
 from penstock.table.lsm.merge.spec import Engine, MergeSpec
-from penstock.table.schema.changes import evolve
+from penstock.table.schema.changes import SetOption, evolve, is_immutable
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.types import type_json
+
+log = logging.getLogger(__name__)
 
 _KEYS_PER_SCHEMA = 4096
 
@@ -77,7 +81,7 @@ class TableShape:
         return self.rules.name(source)
 
     def fit(self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None, now_millis: int) -> Fitted | None:
-        if not _holds(change.schema, _Hashed(table), self.rules):
+        if not _holds(change.schema, _Hashed(table), self.rules) or self._lacking_keys(table, change.schema):
             return None
         rows = self._fit(table, fetched, now_millis).rows(change)
         bad = tuple(_bad_record(one.pos, one.reason_class, one.message, fetched) for one in rows.bad)
@@ -88,6 +92,9 @@ class TableShape:
         sources = [one.schema for one in seen]
         if current is None:
             return self.warehouse.created(table, self.planned(table, sources, self.warehouse.now_millis()))
+        for source in sources:
+            if self._lacking_keys(current, source):
+                raise _incompatible(table, current, source)
         store = self.warehouse.store(table)
         drifts = [drift_of(source, table, current, self.rules) for source in sources]
         for drift in drifts:
@@ -105,6 +112,41 @@ class TableShape:
         change = ChangeBatch(source, nothing, none.astype(np.uint8), none, none.astype(np.int32), none)
         return self.transformed(change, None, 0)[0].schema
 
+    def adopt(self, known: Collection[str]) -> None:
+        """Where everything goes to one table and that is there: check its keys, give it the options it lacks."""
+        name = f"{self.database}.{self.table}"
+        if self.table is None or name not in known:
+            return
+        store = self.warehouse.store(name)
+        schema = store.schema()
+        keys = self.new_tables.keys
+        _check_keys("primary", keys.primary, schema.primary_keys)
+        _check_keys("partition", keys.partition, schema.partition_keys)
+        changes = []
+        for option, value in self.new_tables.options:
+            if schema.options.get(option) == value:
+                continue
+            if option == "bucket" or is_immutable(option):
+                log.warning(
+                    "event=option_kept table=%s option=%s value=%s wanted=%s",
+                    name,
+                    option,
+                    schema.options.get(option),
+                    value,
+                )
+                continue
+            changes.append(SetOption(option, value))
+        has_snapshots = store.snapshots.latest_id() is not None
+        evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis(), check_usable)
+
+    def _lacking_keys(self, table: TableSchema, source: SourceSchema) -> bool:
+        """Whether the source declares its columns, and has none for a key of the table."""
+        if source.dialect == "text" or not table.primary_keys:
+            return False
+        made = {one.name for one in self.new_tables.computed} | {name for name, _ in self.new_tables.metadata}
+        given = {self.rules.name(one.name) for one in source.fields}
+        return not set(table.primary_keys) <= given | made
+
     def planned(self, table: str, sources: Sequence[SourceSchema], now: int) -> TableSchema:
         """The first version of a table that is not there yet."""
         self.rules.policy.check_create(table)
@@ -118,6 +160,26 @@ class TableShape:
             if column in table.names
         }
         return Fit(table, self.rules, extras, self.new_tables.computed, now_millis)
+
+
+def _check_keys(kind: str, given: Sequence[str], own: Sequence[str]) -> None:
+    if given and set(given) != set(own):
+        raise ConfigError(
+            f"Specified {kind} keys [{', '.join(given)}] are not equal to the existed table {kind} keys"
+            f" [{', '.join(own)}]. You should remove the --{kind}-keys argument or re-create the table if the {kind}"
+            " keys are wrong."
+        )
+
+
+def _incompatible(table: str, schema: TableSchema, source: SourceSchema) -> SchemaConflict:
+    ours = ", ".join(f"{one.name} {type_json(one.type)}" for one in schema.fields)
+    theirs = ", ".join(f"{one.name} {one.type}" for one in source.fields)
+    return SchemaConflict(
+        f"Incompatible schema found.\nPaimon table is: {table}, fields are: {ours}.\n"
+        f"Source table is: {source.database}.{source.table}, fields are: {theirs}.\n"
+        "If you want to ignore the incompatible tables, please specify --ignore-incompatible to true.",
+        table=table,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,4 +261,7 @@ class _Hashed:
 @lru_cache(maxsize=_KEYS_PER_SCHEMA)
 def _holds(source: SourceSchema, table: _Hashed, rules: ColumnRules) -> bool:
     """Whether the table has a place for all that the source declares; asked once per pair of schemas."""
-    return drift_of(source, "", table.schema, rules).is_none
+    try:
+        return drift_of(source, "", table.schema, rules).is_none
+    except SchemaConflict:  # the driver tells it, or leaves the table out
+        return False

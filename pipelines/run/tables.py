@@ -117,6 +117,8 @@ class Targets:
     warehouse: Warehouse
     folder: Path
     schemas: Schemas = field(default_factory=dict)
+    left_out: set[str] = field(default_factory=set)  # in this run, because they cannot hold what comes
+    taken: set[str] = field(default_factory=set)  # that got rows in this run
 
     def load(self, names: Iterable[str]) -> None:
         """Look up those of the tables that exist."""
@@ -136,16 +138,20 @@ class Targets:
             self.schemas.update(schemas)
             self._save()
 
+    def leave_out(self, tables: Iterable[str]) -> None:
+        self.left_out.update(tables)
+        self._save()
+
     def _save(self) -> None:
         half = self.folder / f".{FILE}"
-        half.write_text(json.dumps(self.schemas))
+        half.write_text(json.dumps([self.schemas, sorted(self.left_out)]))
         half.replace(self.folder / FILE)
 
 
-def known_schemas(folder: str) -> Schemas:
-    """What the driver wrote last; the planner's side."""
-    schemas: Schemas = json.loads((Path(folder) / FILE).read_text())
-    return schemas
+def known_tables(folder: str) -> tuple[Schemas, frozenset[str]]:
+    """What the driver wrote last, schemas and tables that are left out; the planner's side."""
+    schemas, left_out = json.loads((Path(folder) / FILE).read_text())
+    return schemas, frozenset(left_out)
 
 
 def versions_now(warehouse: Warehouse, schemas: Schemas) -> Versions:

@@ -15,29 +15,60 @@ from penstock.pipelines.run.blobs import NO_TABLE, unpacked
 from penstock.pipelines.run.reports import RangeReport
 from penstock.pipelines.run.routing import UNASSIGNED, own_number
 from penstock.pipelines.run.tables import Version, Warehouse, state_at
-from penstock.table.layout import BucketMode
+from penstock.table.layout import BucketMode, Layout
+from penstock.table.lsm.units import CompactionSpec
 from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.store import TableStore
 from penstock.table.route import key_hashes, slices
 from penstock.table.schema.options import Options
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.write.assigner import Assigner
 from penstock.table.write.bucket_writer import BucketWriter
 from penstock.table.write.budget import WriteBudget
+from penstock.table.write.compacting import BucketCompactor
+from penstock.table.write.full_compaction import FullCompaction
 from penstock.table.write.postponed import ALONE, Writer
 
 COLUMNS = "table string, body binary"
 SCHEMA = pa.schema([("table", pa.string()), ("body", pa.binary())])
 
 
+@dataclass(frozen=True, slots=True)
+class Compacting:
+    """What the writers of a batch leave to others. `number` is the batch's, by which full compactions are counted."""
+
+    number: int = 0
+    in_background: bool = False
+
+    def full(self, store: TableStore, layout: Layout) -> bool:
+        return FullCompaction.of(store, layout).is_due(self.number)
+
+    def waits(self, writer: BucketWriter) -> bool:
+        """Whether the bucket is left to the background; one that has too many runs is not."""
+        layout = writer.files.layout
+        if not (self.in_background and layout.has_keys and may_wait(layout)):
+            return False
+        return not BucketCompactor(writer.files, writer.state).is_behind()
+
+
+INLINE = Compacting()
+
+
+def may_wait(layout: Layout) -> bool:
+    """Whether compaction can be left for later: nothing that readers see hangs on it."""
+    spec = CompactionSpec.of(layout.schema)
+    return not (spec.looks_up or spec.vectors or spec.full_changelog)
+
+
 def write_task(
-    warehouse: Warehouse, writers: int, user: str = ALONE.user
+    warehouse: Warehouse, writers: int, compacting: Compacting, user: str = ALONE.user
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function of `mapInArrow`: rows come sorted by table, partition, bucket, range, position."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)
         with carrying():
-            for table, content in Writing(warehouse, writers, user).results(batches):
+            for table, content in Writing(warehouse, writers, compacting, user).results(batches):
                 body = content if isinstance(content, bytes) else pickle.dumps(content)
                 yield pa.RecordBatch.from_arrays(
                     [pa.array([table], pa.string()), pa.array([body], pa.binary())], schema=SCHEMA
@@ -56,6 +87,7 @@ class Writing:
 
     warehouse: Warehouse
     writers: int
+    compacting: Compacting = INLINE
     user: str = ALONE.user
     _table: TableWriting | None = None
     _budget: WriteBudget = field(default_factory=WriteBudget)
@@ -84,7 +116,9 @@ class Writing:
             if self._table is None:
                 own = own_number(table, writers[row].as_py(), self.writers)
                 version = Version(schemas[row].as_py(), snapshots[row].as_py())
-                self._table = TableWriting(self.warehouse, table, version, own, self.writers, self._budget, self.user)
+                self._table = TableWriting(
+                    self.warehouse, table, version, own, self.writers, self._budget, self.compacting, self.user
+                )
             self._table.write(partition, bucket, blobs[row].as_buffer())
 
     def _left(self, table: str | None, partition: bytes, bucket: int) -> Iterator[tuple[str, CommitMessage]]:
@@ -110,9 +144,11 @@ class TableWriting:
         own: int,
         writers: int,
         budget: WriteBudget,
+        compacting: Compacting = INLINE,
         user: str = ALONE.user,
     ) -> None:
         self.name = name
+        self._compacting = compacting
         self._store = warehouse.store(name)
         self._layout = warehouse.layout(name, version.schema)
         self._arrow = arrow_schema(self._layout.schema.fields)
@@ -143,7 +179,8 @@ class TableWriting:
                 self._bucket(part.bucket).write(batch.take(pa.array(part.rows)), numbers[part.rows])
 
     def finish(self) -> Sequence[CommitMessage]:
-        messages = [writer.prepare() for writer in self._buckets.values()]
+        full = self._compacting.full(self._store, self._layout)
+        messages = [writer.prepare(full=full) for writer in self._buckets.values()]
         self._buckets = {}
         return messages if self._assigner is None else self._assigner.with_index(messages)
 
@@ -153,6 +190,7 @@ class TableWriting:
             state = self._state.bucket(self._partition, bucket)
             place = (self._partition, bucket)
             writer = BucketWriter.opened(self._store, self._layout, *place, state, self._budget, self._user)
+            writer.compacts = writer.compacts and not self._compacting.waits(writer)
             self._buckets[bucket] = writer
         return writer
 

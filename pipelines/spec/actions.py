@@ -43,10 +43,10 @@ NAMING = (
     Flag("including-dbs", "source databases to take, a regular expression (.*)", metavar="REGEX"),
     Flag("excluding-dbs", "source databases to leave out; wins", metavar="REGEX"),
     Flag("multiple-table-partition-keys", "partition columns for one source table; repeat", "pairs", "TABLE=A,B"),
-    Flag("ignore-incompatible", "leave out tables whose schema cannot be reconciled (false)", "bool"),
+    Flag("ignore-incompatible", "leave out tables that cannot hold what the source declares (false)", "bool"),
     Flag("merge-shards", "tables of one name in several databases become one table (true)", "bool"),
     Flag("mode", "divided or combined; both work the same here", metavar="MODE"),
-    Flag("eager-init", "commit to all known tables once per batch (false)", "bool"),
+    Flag("eager-init", "a snapshot for every table with each batch, empty where there are no rows (false)", "bool"),
     Flag("schema-init-max-read", "records looked at to make the tables before the first batch (1000)", metavar="N"),
 )
 CONFS = (
@@ -62,6 +62,7 @@ RUNNING = (
     Flag("max-batch-rows", "records in one batch at most", metavar="N"),
     Flag("max-batch-bytes", "bytes in one batch at most", metavar="SIZE"),
     Flag("parallelism", "tasks per batch (all cores)", metavar="N"),
+    Flag("compaction", "inline: by the tasks that write; background: beside them (inline)", metavar="MODE"),
     Flag("on-bad-record", "fail, skip or dead-letter (fail)", metavar="POLICY"),
     Flag("dead-letter-table", "table that keeps bad records (__penstock_dead_letters)", metavar="NAME"),
     Flag("max-bad-records", "bad records in one batch at most, else the job stops (1000)", metavar="N"),

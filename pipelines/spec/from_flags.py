@@ -102,6 +102,7 @@ def _sink(given: Given) -> dict[str, Any]:
         **plain,
         "catalog": {**catalog, "options": conf},
         "naming": naming,
+        "compaction": _renamed(given, {"compaction": "mode"}),
         "primary-keys": words(given.get("primary-keys", ())),
         "partition-keys": words(given.get("partition-keys", ())),
         "multiple-table-partition-keys": {table: words([keys]) for table, keys in per_table.items()},

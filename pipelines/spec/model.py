@@ -120,6 +120,15 @@ class Catalog(Strict):
     options: Text = Field(default_factory=dict)
 
 
+class Compaction(Strict):
+    """inline: by the tasks that write. background: by a Spark job beside them; buckets that pile up are compacted by
+    the next batch all the same, and tables whose changelog or rows hang on compaction are compacted inline. Tables with
+    `write-only` are left to others in both."""
+
+    mode: Literal["inline", "background"] = "inline"
+    maintenance_interval: Seconds = 60.0
+
+
 class Sink(Strict):
     """With `table` everything goes to that one table, without it each source table has its own."""
 
@@ -144,6 +153,7 @@ class Sink(Strict):
     eager_init: bool = False
     schema_init_max_read: int = Field(default=1000, gt=0)
     wait_for_data: bool = False
+    compaction: Compaction = Compaction()
 
     @model_validator(mode="after")
     def _has_a_place_for_its_table(self) -> Sink:

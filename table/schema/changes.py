@@ -255,8 +255,13 @@ def _reset_option(schema: TableSchema, key: str, has_snapshots: bool) -> TableSc
     return replace(schema, options={name: value for name, value in schema.options.items() if name != key})
 
 
+def is_immutable(key: str) -> bool:
+    """Whether a table with snapshots keeps this option as it is."""
+    return key in _IMMUTABLE
+
+
 def _refuse_immutable(key: str) -> None:
-    if key in _IMMUTABLE:
+    if is_immutable(key):
         raise ConfigError(
             f"{key} cannot change on a table with snapshots: rows already written depend on it",
             option=key,

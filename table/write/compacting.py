@@ -75,6 +75,20 @@ class BucketCompactor:
                 break
         return self._together(done)
 
+    def is_due(self) -> bool:
+        """Whether picking asks for anything in the bucket as it is. Reads no data."""
+        files = self.state.files
+        if not self.files.layout.has_keys:
+            policy = AppendPolicy.of(self.files.layout.schema.options)
+            live = sorted(files, key=lambda file: file.min_sequence)
+            unaware = self.files.layout.mode is BucketMode.UNAWARE
+            return bool(pick_bucket(policy, live, self._vectors()) if unaware else pick_window(policy, live))
+        return self._chosen(files, self._vectors(), full=False) is not None
+
+    def is_behind(self) -> bool:
+        """Whether a writer has to compact before it adds another run (num-sorted-run.stop-trigger)."""
+        return self.files.layout.has_keys and must_wait(self._policy, self._levels(self.state.files))
+
     def _chosen(self, live: Sequence[DataFile], vectors: Vectors, *, full: bool) -> Pick | None:
         levels = self._levels(live)
         if full:

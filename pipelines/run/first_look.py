@@ -1,0 +1,74 @@
+"""A look at the first records of a source: tables stand before the first batch, which then is read once."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from penstock.errors import PenstockError, SourceError
+from penstock.ingest.ranges import Range
+from penstock.pipelines.run.bad_records import OnBad
+from penstock.pipelines.run.reading import Reading, Share
+from penstock.pipelines.run.replay import Replay
+from penstock.pipelines.run.reports import BatchReport, RangeReport
+from penstock.pipelines.run.tables import Targets
+from penstock.pipelines.run.writing import Written
+
+PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)  # before further looks, where a table must come of it (Paimon's)
+WAIT_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class FirstLook:
+    """`ranges` gives the first so many records of the source. `table` is the one table that must come of them; `waits`
+    for them for ever."""
+
+    ranges: Callable[[int], list[Range]]
+    records: int
+    place: str
+    table: str | None = None
+    waits: bool = False
+    pauses: Sequence[float] = PAUSES
+    sleep: Callable[[float], None] = time.sleep
+
+    def make_tables(self, reading: Reading, targets: Targets, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Make the tables that are not there. Called again, it changes nothing. SourceError where the one table that
+        is wanted cannot be told from any record."""
+        if self.table in targets.schemas:
+            return
+        looks = itertools.repeat(WAIT_SECONDS) if self.waits else self.pauses
+        for pause in itertools.chain(looks if self.table else (), (None,)):
+            self._look(reading, targets)
+            if self.table is None or self.table in targets.schemas or stopped():
+                return
+            if pause is not None:
+                self.sleep(pause)
+        raise SourceError(
+            f"Could not get metadata from server, topic: {self.place}. If this topic is not empty, please check the "
+            "configuration of synchronization job. Otherwise, you should create the Paimon table first.",
+            table=self.table,
+            hint="--wait-for-data  waits until there is a record",
+        )
+
+    def _look(self, reading: Reading, targets: Targets) -> None:
+        # Whether records that cannot be read stop the job is for the batches to say.
+        looking = replace(reading, on_bad=OnBad("skip"))
+        share = Share(tuple(self.ranges(self.records)), {}, reading.warehouse.now_millis())
+        found = BatchReport(list(_reports(looking, share))).drifts
+        new = {table: seen for table, seen in found.items() if table not in targets.schemas}
+        Replay(reading, targets, _nothing).evolve(new)
+
+
+def _reports(reading: Reading, share: Share) -> Iterator[RangeReport]:
+    for batch in reading.read(share):
+        for content in map(pickle.loads, batch.column("blob").to_pylist()):
+            if isinstance(content, PenstockError):
+                raise content
+            yield content
+
+
+def _nothing(shares: Sequence[Share]) -> Written:
+    raise AssertionError(f"a look at the source reads nothing again: {len(shares)}")

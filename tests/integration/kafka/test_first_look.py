@@ -1,0 +1,103 @@
+"""Tables made before the first batch, by a look at the first records of a topic."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import ConfigError, SourceError
+from penstock.pipelines.run import build
+from penstock.pipelines.run.reports import BatchReport
+from penstock.pipelines.run.tables import Warehouse
+from penstock.pipelines.spec.model import PipelineSpec
+from tests.here import run
+from tests.integration.kafka.conftest import Broker
+from tests.shop import Shop, insert
+
+pytestmark = pytest.mark.kafka
+
+DDL = json.dumps({"isDdl": True, "type": "CREATE", "database": "shop", "table": "orders", "data": None, "sql": "..."})
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def spec(shop: Shop, broker: Broker, topic: str, startup: str = "earliest-offset", **sink: Any) -> PipelineSpec:
+    source = {
+        "type": "kafka",
+        "topic": [topic],
+        "properties": broker.properties,
+        "value.format": "canal-json",
+        "startup": {"mode": startup},
+    }
+    made = shop.spec(sink=sink)
+    return made.model_validate({**made.model_dump(by_alias=True), "source": source})
+
+
+def test_the_first_batch_drifts_no_more_because_its_tables_stand(shop: Shop, broker: Broker) -> None:
+    topic = broker.topic(partitions=2)
+    broker.send(topic, insert("orders", {"id": 1}), insert("users", {"id": 1}))
+    broker.send(topic, insert("orders", {"id": 2, "q1": 5}), partition=1)
+    made: list[str] = []
+    reports: list[BatchReport] = []
+    look = build.job(spec(shop, broker, topic))
+    look.batches(shop.folder, 1, 1)
+    made += shop.warehouse.tables("ods")
+    run(spec(shop, broker, topic), on_batch=lambda _, report: reports.append(report))
+    assert made == ["ods.orders", "ods.users"]
+    assert shop.table("orders").schema_id == 0
+    assert shop.rows("orders") == [{"id": 1, "q1": None}, {"id": 2, "q1": 5}]
+
+
+def test_no_more_records_are_looked_at_than_were_said(shop: Shop, broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, *(insert(f"t{number}", {"id": 1}) for number in range(5)))
+    look = build.job(spec(shop, broker, topic, **{"schema-init-max-read": 3}))
+    look.batches(shop.folder, 1, 1)
+    assert Warehouse.of(f"{shop.folder}/warehouse", {}).tables("ods") == ["ods.t0", "ods.t1", "ods.t2"]
+
+
+def test_a_pipeline_that_begins_at_the_end_gets_its_table_from_what_was_before(shop: Shop, broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, insert("orders", {"id": 1}))
+    run(spec(shop, broker, topic, "latest-offset", table="t"))
+    assert shop.rows("t") == []
+
+
+@pytest.mark.parametrize("messages", [(), (DDL,)], ids=["empty", "DDL only"])
+def test_one_table_that_no_record_tells_of_is_an_error_that_names_the_topic(
+    shop: Shop, broker: Broker, messages: tuple[str, ...]
+) -> None:
+    topic = broker.topic()
+    broker.send(topic, *messages)
+    with pytest.raises(SourceError, match=f"topic: {topic}"):
+        run(spec(shop, broker, topic, table="t"))
+
+
+def test_wait_for_data_waits_for_the_first_record(shop: Shop, broker: Broker) -> None:
+    topic = broker.topic()
+    waiting = threading.Thread(target=run, args=[spec(shop, broker, topic, table="t", **{"wait-for-data": True})])
+    waiting.start()
+    time.sleep(1)
+    broker.send(topic, insert("orders", {"id": 1}))
+    waiting.join(30)
+    assert not waiting.is_alive()
+    assert shop.ids("t") == [1]
+
+
+def test_an_avro_topic_needs_a_registry_that_is_known(shop: Shop, broker: Broker) -> None:
+    avro = spec(shop, broker, "t").model_dump(by_alias=True)
+    avro["source"]["value.format"] = "debezium-avro"
+    made = PipelineSpec.model_validate(avro)
+    with pytest.raises(ConfigError, match="needs a schema registry"):
+        build.job(made)
+    avro["source"]["schema-registry"] = {"url": "http://localhost:1", "basic.auth.user.inf": "x"}
+    with pytest.raises(ConfigError, match="is not known"):
+        build.job(PipelineSpec.model_validate(avro))

@@ -1,0 +1,154 @@
+"""Compaction beside the batches, and what batches owe though a compaction was lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.pipelines.run import committing
+from penstock.pipelines.run.care import Care
+from penstock.pipelines.run.compacting import compacted_here, due_buckets, land
+from penstock.table.meta.snapshot import CommitKind
+from tests.here import run
+from tests.shop import Shop, insert
+
+BEHIND = {"bucket": "1", "num-sorted-run.compaction-trigger": "3", "num-sorted-run.stop-trigger": "5"}
+BACKGROUND = {"mode": "background"}
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def batches(shop: Shop, first: int, count: int, **sink: object) -> None:
+    for number in range(first, first + count):
+        shop.put(f"{number:03}.json", insert("orders", {"id": number % 4, "name": f"v{number}"}))
+        run(shop.spec(sink=sink))
+
+
+def kinds(shop: Shop) -> list[CommitKind]:
+    return [snapshot.commit_kind for snapshot in shop.table("orders").snapshots]
+
+
+def care(shop: Shop) -> Care:
+    compact = compacted_here(shop.warehouse)
+    return Care(shop.warehouse, lambda: ["ods.orders"], lambda: "shop-x", compact)
+
+
+def test_batches_leave_compaction_to_the_background_until_a_bucket_has_too_many_runs(shop: Shop) -> None:
+    sink = {"table-options": BEHIND, "compaction": BACKGROUND}
+    batches(shop, 0, 6, **sink)
+    assert CommitKind.COMPACT not in kinds(shop)
+    batches(shop, 6, 1, **sink)
+    assert kinds(shop)[-1] is CommitKind.COMPACT
+
+
+def test_the_background_compacts_what_is_due_under_a_user_of_its_own_and_then_rests(shop: Shop) -> None:
+    batches(shop, 0, 4, **{"table-options": BEHIND, "compaction": BACKGROUND})
+    rows = shop.rows("orders")
+    watch = care(shop)
+    watch.round()
+    latest = shop.table("orders").latest_snapshot
+    assert latest is not None
+    assert (latest.commit_kind, latest.commit_user, latest.commit_identifier) == (
+        CommitKind.COMPACT,
+        "shop-x-compact",
+        0,
+    )
+    assert shop.rows("orders") == rows
+    watch.round()
+    assert len(kinds(shop)) == 5
+    batches(shop, 4, 4, **{"table-options": BEHIND, "compaction": BACKGROUND})
+    watch.round()
+    latest = shop.table("orders").latest_snapshot
+    assert latest is not None
+    assert latest.commit_identifier == 1
+
+
+def test_a_compaction_that_lost_is_dropped_with_its_files(shop: Shop) -> None:
+    batches(shop, 0, 4, **{"table-options": BEHIND, "compaction": BACKGROUND})
+    due = due_buckets(shop.warehouse, "ods.orders")
+    made = compacted_here(shop.warehouse)(due)
+    shop.table("orders").compact()
+    assert land(shop.warehouse, "shop-x", made) == {"ods.orders"}
+    rows = shop.rows("orders")
+    assert [row["name"] for row in rows] == ["v0", "v1", "v2", "v3"]
+
+
+def test_a_write_only_table_is_left_to_others(shop: Shop) -> None:
+    batches(shop, 0, 6, **{"table-options": BEHIND | {"write-only": "true"}})
+    assert due_buckets(shop.warehouse, "ods.orders") == []
+
+
+def test_small_files_of_a_table_without_keys_are_put_together(shop: Shop) -> None:
+    sink = {"table-options": {"compaction.min.file-num": "3"}, "sync-primary-keys-from-source-schema": "false"}
+    batches(shop, 0, 4, **sink)
+    care(shop).round()
+    assert (len(shop.live("orders")), len(shop.rows("orders"))) == (1, 4)
+
+
+@pytest.mark.parametrize("options", [{"changelog-producer": "lookup"}, {"deletion-vectors.enabled": "true"}])
+def test_rows_that_show_only_once_compacted_are_compacted_though_the_driver_died_before(
+    shop: Shop, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = {"table-options": {"bucket": "1", **options}}
+    batches(shop, 0, 1, **sink)
+    shop.put("001.json", insert("orders", {"id": 9, "name": "x"}))
+    commit = committing.Committer.commit
+
+    class DiedError(Exception):
+        pass
+
+    def without_compaction(self: committing.Committer, messages: object, *given: object, **named: object) -> object:
+        done = commit(self, [strip(one) for one in messages], *given, **named)  # type: ignore[attr-defined, arg-type]
+        assert done.snapshots
+        raise DiedError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(committing.Committer, "commit", without_compaction)
+        with pytest.raises(DiedError):
+            run(shop.spec(sink=sink))
+    run(shop.spec(sink=sink))
+    assert shop.ids("orders") == [0, 9]
+    assert all(file.level > 0 for file in shop.live("orders"))
+
+
+def strip(message: object) -> object:
+    """The message as if the driver died between its two halves."""
+    from dataclasses import replace
+
+    return replace(message, compact_before=(), compact_after=(), compact_changelog=(), compact_index_changes=())  # type: ignore[type-var]
+
+
+def test_full_compactions_reach_buckets_that_the_batch_did_not(shop: Shop) -> None:
+    options = {"bucket": "4", "changelog-producer": "full-compaction", "full-compaction.delta-commits": "3"}
+    for number in range(4):
+        shop.put(f"{number}.json", insert("orders", {"id": number}))
+        run(shop.spec(sink={"table-options": options}))
+    assert shop.ids("orders") == [0, 1, 2, 3]
+    assert {file.level for file in shop.live("orders")} == {5}
+    table = shop.table("orders")
+    changes = table.changes(0, table.snapshots[-1].id).to_pylist()
+    assert sorted((row["rowkind"], row["id"]) for row in changes) == [("+I", number) for number in range(4)]
+
+
+def test_maintenance_runs_on_the_clock_for_tables_that_rest(shop: Shop) -> None:
+    options = {
+        "bucket": "1",
+        "snapshot.num-retained.min": "1",
+        "snapshot.num-retained.max": "1",
+        "snapshot.time-retained": "1 ms",
+    }
+    batches(shop, 0, 3, **{"table-options": options})
+    now = [0.0]
+    watch = Care(shop.warehouse, lambda: ["ods.orders"], lambda: "shop-x", None, 60.0, lambda: now[0])
+    watch.round()
+    assert shop.snapshots("orders") == 1
+    batches(shop, 3, 2, **{"table-options": options})
+    watch.round()
+    assert shop.snapshots("orders") > 1
+    now[0] = 61.0
+    watch.round()
+    assert shop.snapshots("orders") == 1

@@ -1,0 +1,122 @@
+"""What happens before and around batches: existing tables, tables left out, empty commits, watermarks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import ConfigError, SchemaConflict
+from penstock.ingest.ranges import Range
+from penstock.pipelines.run.reports import BatchReport, RangeReport
+from penstock.pipelines.run.watermarks import Watermarks
+from tests.here import run
+from tests.shop import Shop, insert
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def typed(table: str, type_: str, **row: object) -> str:
+    """An insert whose column `v` is declared as `type_`."""
+    message = json.loads(insert(table, row))
+    message["mysqlType"]["v"] = type_
+    return json.dumps(message)
+
+
+def test_a_change_that_no_type_holds_stops_the_job_without_the_flag(shop: Shop) -> None:
+    shop.put("1.json", typed("orders", "date", id=1, v="2026-01-01"))
+    run(shop.spec())
+    shop.put("2.json", typed("orders", "blob", id=2, v="x"), insert("users", {"id": 1}))
+    with pytest.raises(SchemaConflict, match="Cannot convert field v"):
+        run(shop.spec())
+
+
+def test_a_table_that_cannot_hold_what_comes_is_left_out_and_the_others_go_on(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.put("1.json", typed("orders", "date", id=1, v="2026-01-01"))
+    run(shop.spec())
+    sink = {"ignore-incompatible": True}
+    shop.put("2.json", typed("orders", "blob", id=2, v="x"), insert("users", {"id": 1}))
+    shop.put("3.json", typed("orders", "blob", id=3, v="y"), insert("users", {"id": 2}))
+    reports: list[BatchReport] = []
+    run(
+        shop.spec(sink=sink, pipeline={"max-batch": {"rows": 2}}),
+        on_batch=lambda _, report: reports.append(report),
+    )
+    assert (shop.ids("orders"), shop.ids("users")) == ([1], [1, 2])
+    assert "table_left_out table=ods.orders" in caplog.text
+    assert sum(one.filtered for one in reports[-1].ranges) == 1
+    assert shop.files("orders") == {file.name for file in shop.live("orders")}
+
+
+def test_a_table_is_not_left_in_the_middle_of_a_run(shop: Shop) -> None:
+    shop.put("1.json", typed("orders", "date", id=1, v="2026-01-01"))
+    shop.put("2.json", typed("orders", "blob", id=2, v="x"))
+    with pytest.raises(SchemaConflict):
+        run(shop.spec(sink={"ignore-incompatible": True}, pipeline={"max-batch": {"rows": 1}}))
+
+
+def test_a_table_whose_key_the_source_lacks_is_incompatible_and_both_sides_are_shown(shop: Shop) -> None:
+    shop.put("1.json", insert("orders", {"id": 1, "name": "k"}))
+    run(shop.spec(sink={"table": "t", "primary-keys": ["name"]}))
+    shop.put("2.json", insert("orders", {"id": 2, "q1": 1}))
+    with pytest.raises(SchemaConflict, match="Incompatible schema found") as caught:
+        run(shop.spec(sink={"table": "t"}))
+    assert "fields are: id BIGINT, name VARCHAR(20) NOT NULL" in caught.value.message
+    assert "fields are: id bigint, q1 int" in caught.value.message
+
+
+def test_keys_that_are_not_the_existing_tables_are_refused(shop: Shop) -> None:
+    shop.put("1.json", insert("orders", {"id": 1, "name": "k"}))
+    run(shop.spec(sink={"table": "t"}))
+    with pytest.raises(ConfigError, match=r"Specified primary keys \[name\] are not equal"):
+        run(shop.spec(sink={"table": "t", "primary-keys": ["name"]}))
+
+
+def test_an_existing_table_takes_the_options_of_a_restart_but_for_those_that_cannot_change(shop: Shop) -> None:
+    shop.put("1.json", insert("orders", {"id": 1}))
+    run(shop.spec(sink={"table": "t", "table-options": {"bucket": "1"}}))
+    options = {"bucket": "2", "merge-engine": "first-row", "snapshot.num-retained.max": "17"}
+    run(shop.spec(sink={"table": "t", "table-options": options}))
+    assert shop.table("t").options.get("snapshot.num-retained.max") == "17"
+    assert shop.table("t").options["bucket"] == "1"
+    assert "merge-engine" not in shop.table("t").options
+
+
+def test_eager_init_gives_every_table_a_snapshot_with_every_batch(shop: Shop) -> None:
+    shop.put("1.json", insert("orders", {"id": 1}), insert("users", {"id": 1}))
+    shop.put("2.json", insert("orders", {"id": 2}))
+    run(shop.spec(sink={"eager-init": True}, pipeline={"max-batch": {"rows": 1}}))
+    run(shop.spec(sink={"eager-init": True}))
+    assert (shop.snapshots("orders"), shop.snapshots("users")) == (2, 2)
+    shop.put("3.json", insert("orders", {"id": 3}))
+    run(shop.spec(sink={"eager-init": True}))
+    assert (shop.snapshots("orders"), shop.snapshots("users")) == (3, 3)
+    assert shop.ids("users") == [1]
+
+
+def test_a_snapshot_carries_the_newest_event_time_where_tags_are_made_by_it(shop: Shop) -> None:
+    options = {"bucket": "1", "tag.automatic-creation": "watermark", "tag.creation-period": "daily"}
+    shop.put("1.json", insert("orders", {"id": 1}))
+    run(shop.spec(sink={"table-options": options}))
+    latest = shop.table("orders").latest_snapshot
+    assert latest is not None
+    assert latest.watermark == 1_700_000_000_001 - 1
+
+
+def seen(place: str, newest: int) -> RangeReport:
+    return RangeReport(Range(0, place, 0, 1), newest={"t": newest})
+
+
+def test_the_slowest_place_decides_until_it_has_been_silent_for_long() -> None:
+    marks = Watermarks()
+    assert marks.at(0) is None
+    marks.see(BatchReport([seen("a/0", 100), seen("a/1", 50)]), now=1000)
+    assert marks.at(1000) == 49
+    marks.see(BatchReport([seen("a/0", 300)]), now=9000)
+    assert (marks.at(9000), marks.at(9000, idle=5000)) == (49, 299)

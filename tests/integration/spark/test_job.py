@@ -109,3 +109,29 @@ def wait_until(true: object, seconds: float = 90) -> None:
     while not true():  # type: ignore[operator]
         assert time.monotonic() < deadline
         time.sleep(0.2)
+
+
+def test_compaction_beside_the_batches_is_a_spark_job_of_its_own(shop: Shop, spark: SparkSession) -> None:
+    options = {"bucket": "1", "num-sorted-run.compaction-trigger": "2", "num-sorted-run.stop-trigger": "100"}
+    sink = {"table-options": options, "compaction": {"mode": "background"}}
+    spec = shop.spec(pipeline={"until": "forever", "trigger": "100ms"}, sink=sink)
+    running = Running(build.job(spec), spark)
+    thread = threading.Thread(target=running.run)
+    thread.start()
+    for number in range(4):
+        shop.put(f"{number}.json", insert("orders", {"id": number}))
+        wait_until(lambda wanted=number + 1: exists(shop) and len(shop.ids("orders")) == wanted)  # type: ignore[misc]
+    wait_until(lambda: any(one.commit_user.endswith("-compact") for one in shop.table("orders").snapshots))
+    running.stop()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert shop.ids("orders") == [0, 1, 2, 3]
+
+
+def test_a_bounded_run_looks_after_its_tables_before_it_ends(shop: Shop, spark: SparkSession) -> None:
+    keep = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1", "snapshot.time-retained": "1 ms"}
+    for number in range(3):
+        shop.put(f"{number}.json", insert("orders", {"id": number}))
+    run(spark, shop.spec(pipeline={"max-batch": {"rows": 1}}, sink={"table-options": {"bucket": "1", **keep}}))
+    assert shop.snapshots("orders") == 1
+    assert shop.ids("orders") == [0, 1, 2]

@@ -106,7 +106,7 @@ class Planner:
             if progress.unsettled:
                 progress = replace(progress, settle=now, unsettled=False)
             if not progress.reads_tables and _is_reached(progress, until):
-                return None
+                return None if progress == replace(before, batch=Batch()) else progress
             plan = self._log_plan(progress, limit, until, history)
             self._store(progress.server)
             progress = self._after_log(progress, facts, plan)

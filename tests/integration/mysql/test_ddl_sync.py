@@ -1,0 +1,185 @@
+"""DDL at the source, as its tables show it: Paimon's way by default, by option as a barrier between batches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import ConfigError, PenstockError, SchemaConflict
+from penstock.pipelines.run import barriers
+from tests.integration.mysql.playground import DATABASE, Playground
+from tests.integration.mysql.sync import Sync
+
+
+def columns(sync: Sync, table: str | None = None) -> list[tuple[str, str, bool]]:
+    fields = sync.target(table).store.schema().fields
+    return [(field.name, str(field.type.root), field.type.nullable) for field in fields]  # type: ignore[union-attr]
+
+
+def names(sync: Sync, table: str | None = None) -> list[str]:
+    return [name for name, _, _ in columns(sync, table)]
+
+
+def test_columns_are_added_widened_dropped_and_renamed_as_paimon_does_it(server: Playground, tmp_path: Path) -> None:
+    server.run("CREATE TABLE t (id INT PRIMARY KEY, a INT NOT NULL, b VARCHAR(5) COMMENT 'bee', c INT)")
+    server.run("INSERT INTO t VALUES (1, 1, 'x', 1)")
+    sync = Sync(server, tmp_path, "t", ["table-name=t"])
+    sync.run()
+    assert columns(sync)[1] == ("a", "INT", False)
+    server.run(
+        "ALTER TABLE t ADD first_one INT FIRST, ADD (m INT, n VARCHAR(3)), MODIFY b VARCHAR(20)",
+        "INSERT INTO t (id, a, b, c, first_one, m, n) VALUES (2, 2, 'longer than five', 2, 20, 200, 'n')",
+        "ALTER TABLE t DROP COLUMN a, RENAME COLUMN c TO d, MODIFY m BIGINT",
+        "INSERT INTO t (id, b, d, m) VALUES (3, 'y', 33, 5000000000)",
+        "ALTER TABLE t ADD never_filled DATE",
+    )
+    sync.run()
+    assert names(sync) == ["id", "a", "b", "c", "first_one", "m", "n", "d", "never_filled"]
+    assert {name: (kind, null) for name, kind, null in columns(sync)}["a"] == ("INT", True)
+    rows = {row["id"]: row for row in sync.rows()}
+    assert (rows[2]["first_one"], rows[2]["m"], rows[2]["b"], rows[2]["c"]) == (20, 200, "longer than five", 2)
+    assert (rows[3]["a"], rows[3]["c"], rows[3]["d"], rows[3]["m"]) == (None, None, 33, 5_000_000_000)
+
+
+def test_a_type_that_has_no_common_one_stops_the_job_with_both(server: Playground, tmp_path: Path) -> None:
+    server.run("CREATE TABLE t (id INT PRIMARY KEY, a INT)")
+    sync = Sync(server, tmp_path, "t", ["table-name=t"])
+    sync.run()
+    server.run("ALTER TABLE t MODIFY a VARCHAR(5)", "INSERT INTO t VALUES (1, 'x')")
+    with pytest.raises(SchemaConflict, match="are not compatible"):
+        sync.run()
+    sync.flags = ["--type-mapping", "allow-non-string-to-string"]
+    sync.run()
+    assert sync.rows() == [{"id": 1, "a": "x"}]
+
+
+def test_one_incompatible_table_is_left_out_where_that_is_wished(server: Playground, tmp_path: Path) -> None:
+    server.run("CREATE TABLE t (id INT PRIMARY KEY, a INT)", "CREATE TABLE u (id INT PRIMARY KEY, a INT)")
+    sync = Sync(server, tmp_path)
+    sync.run()
+    server.run("ALTER TABLE t MODIFY a VARCHAR(5)", "INSERT INTO t VALUES (1, 'x')", "INSERT INTO u VALUES (1, 1)")
+    sync.flags = ["--ignore-incompatible", "true"]
+    sync.run()
+    assert (sync.ids("t"), sync.ids("u")) == ([], [1])
+
+
+DDL = [*("--on-truncate", "delete-all"), *("--on-drop", "delete-all"), *("--on-rename-column", "rename")]
+
+
+def test_truncate_drop_and_rename_are_ignored_or_followed_at_their_place(server: Playground, tmp_path: Path) -> None:
+    server.run("CREATE TABLE t (id INT PRIMARY KEY, a INT)", "CREATE TABLE u (id INT PRIMARY KEY, a INT)")
+    server.run("INSERT INTO t VALUES (1, 1), (2, 2)", "INSERT INTO u VALUES (1, 1)")
+    ignoring, following = Sync(server, tmp_path / "i"), Sync(server, tmp_path / "f", flags=DDL)
+    ignoring.run()
+    following.run()
+    server.run(
+        "INSERT INTO t VALUES (3, 3)",
+        "TRUNCATE TABLE t",
+        "INSERT INTO t VALUES (4, 4)",
+        "ALTER TABLE t RENAME COLUMN a TO z",
+        "INSERT INTO t VALUES (5, 5)",
+        "DROP TABLE u",
+        "CREATE TABLE u (id INT PRIMARY KEY, a INT, b INT)",
+        "INSERT INTO u VALUES (9, 9, 9)",
+    )
+    ignoring.run()
+    following.run()
+    assert (ignoring.ids("t"), names(ignoring, "t")) == ([1, 2, 3, 4, 5], ["id", "a", "z"])
+    assert following.rows("t") == [{"id": 4, "z": 4}, {"id": 5, "z": 5}]
+    assert (ignoring.ids("u"), following.ids("u")) == ([1, 9], [9])
+    assert all(verdict.is_equal for verdict in following.verified())
+
+
+class Died(PenstockError):
+    """The driver's death at a barrier."""
+
+
+@pytest.mark.mysql
+@pytest.mark.parametrize("after", [False, True])
+def test_a_barrier_is_crossed_once_when_the_driver_dies_before_or_behind_it(
+    mysql: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    mysql.start_over()
+    mysql.run("CREATE TABLE t (id INT PRIMARY KEY, a INT)", "INSERT INTO t VALUES (1, 1), (2, 2)")
+    sync = Sync(mysql, tmp_path, flags=DDL)
+    sync.run()
+    mysql.run(
+        "TRUNCATE t", "INSERT INTO t VALUES (3, 3)", "ALTER TABLE t CHANGE a z BIGINT", "INSERT INTO t VALUES (4, 4)"
+    )
+    crossed = 0
+    rename, empty = barriers._rename, barriers._empty
+
+    def dying(do):  # type: ignore[no-untyped-def]
+        def step(*arguments):  # type: ignore[no-untyped-def]
+            nonlocal crossed
+            crossed += 1
+            done = do(*arguments) if after or crossed % 2 == 0 else None
+            if crossed % 2:
+                raise Died("died at the barrier")
+            return done
+
+        return step
+
+    monkeypatch.setattr(barriers, "_rename", dying(rename))
+    monkeypatch.setattr(barriers, "_empty", dying(empty))
+    for _ in range(2):
+        with pytest.raises(Died):
+            sync.run()
+    sync.run()
+    assert sync.rows("t") == [{"id": 3, "z": 3}, {"id": 4, "z": 4}]
+    assert crossed == 4
+
+
+def test_schema_change_tools_and_renamed_tables(server: Playground, tmp_path: Path) -> None:
+    server.run("CREATE TABLE a (id INT PRIMARY KEY, v INT)", "INSERT INTO a VALUES (1, 1), (2, 2)")
+    sync = Sync(server, tmp_path)
+    sync.run()
+    server.run(
+        "CREATE TABLE _a_gho LIKE a",
+        "ALTER TABLE _a_gho ADD w INT DEFAULT 7",
+        "INSERT INTO _a_gho (id, v) SELECT id, v FROM a",
+        "INSERT INTO a VALUES (3, 3)",
+        "INSERT INTO _a_gho (id, v) VALUES (3, 3)",
+        "RENAME TABLE a TO _a_del, _a_gho TO a",
+        "INSERT INTO a VALUES (4, 4, 40)",
+        "CREATE TABLE hidden_source (id INT, v INT)",
+        "INSERT INTO hidden_source VALUES (10, 10)",
+        "ALTER TABLE hidden_source ADD PRIMARY KEY (id)",
+        "RENAME TABLE hidden_source TO shown",
+        "INSERT INTO shown VALUES (11, 11)",
+    )
+    sync.run()
+    assert sync.ids("a") == [1, 2, 3, 4]
+    assert sync.rows("a")[3] == {"id": 4, "v": 4, "w": 40}
+    assert [name for name in sync.tables() if name.startswith("_")] == []
+    assert sync.ids("shown") == [10, 11]
+
+
+def test_shards_merge_and_names_are_chosen(server: Playground, tmp_path: Path) -> None:
+    shards = [f"{DATABASE}_{number}" for number in range(2)]
+    try:
+        for number, shard in enumerate(shards):
+            extra = ", extra VARCHAR(9)" if number else ""
+            server.run(
+                f"CREATE DATABASE {shard}",
+                f"CREATE TABLE {shard}.t (id INT PRIMARY KEY, v {'BIGINT' if number else 'INT'}{extra})",
+                f"INSERT INTO {shard}.t (id, v) VALUES ({number}, {number})",
+                f"CREATE TABLE {shard}.left_out (id INT PRIMARY KEY)",
+            )
+        conf = [f"database-name={DATABASE}_[01]"]
+        merged = Sync(server, tmp_path / "m", conf=conf, flags=["--excluding-tables", "left.*", "--table-suffix", "_x"])
+        merged.run()
+        apart = Sync(server, tmp_path / "a", conf=conf, flags=["--merge-shards", "false", "--including-tables", "t"])
+        apart.run()
+        server.run(f"INSERT INTO {shards[1]}.t VALUES (5, 5000000000, 'e')", f"DELETE FROM {shards[0]}.t")
+        merged.run()
+        apart.run()
+        assert (merged.tables(), merged.ids("t_x"), names(merged, "t_x")) == (["t_x"], [1, 5], ["id", "v", "extra"])
+        assert apart.tables() == [f"{shard}_t" for shard in shards]
+        assert apart.ids(f"{shards[1]}_t") == [1, 5]
+        assert all(verdict.is_equal for verdict in merged.verified())
+        with pytest.raises(ConfigError, match="cannot be emptied"):
+            Sync(server, tmp_path / "e", conf=conf, flags=DDL).run()
+    finally:
+        server.run(*(f"DROP DATABASE IF EXISTS {shard}" for shard in shards))

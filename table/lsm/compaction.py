@@ -138,8 +138,10 @@ class _Compaction:
         )
 
     def _read(self, run: Run, rows: int) -> Iterator[pa.RecordBatch]:
+        expiry = self._spec.expiry
         for file in run.data_files:
-            yield from self._bucket.reader.read(file, vector=self._bucket.vectors.get(file.name), batch_rows=rows)
+            batches = self._bucket.reader.read(file, vector=self._bucket.vectors.get(file.name), batch_rows=rows)
+            yield from batches if expiry is None else filter(len, map(expiry.left, batches))
 
     def _note(self, compared: Compared) -> None:
         if compared.changes is not None and len(compared.changes):

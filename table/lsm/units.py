@@ -9,6 +9,7 @@ from penstock.table.files.encoding import encoding_of
 from penstock.table.lsm.changelog import ChangelogSpec
 from penstock.table.lsm.merge.spec import Engine, MergeSpec
 from penstock.table.lsm.picking import Pick, Policy
+from penstock.table.lsm.record_expiry import RecordExpiry
 from penstock.table.lsm.runs import KeyedFile, Levels, Run, Section, sections
 from penstock.table.meta.data_file import DataFile
 from penstock.table.schema.options import Options
@@ -26,9 +27,11 @@ class CompactionSpec:
     vectors: bool  # deletion vectors: levels above 0 show one row a key
     target_size: int
     options: Mapping[str, str]
+    expiry: RecordExpiry | None = None
+    rewrites_all: bool = False  # no file only rises
 
     @classmethod
-    def of(cls, schema: TableSchema) -> CompactionSpec:
+    def of(cls, schema: TableSchema, expiry: RecordExpiry | None = None) -> CompactionSpec:
         options = Options(schema.options)
         return cls(
             merge=MergeSpec.of(schema),
@@ -36,7 +39,13 @@ class CompactionSpec:
             vectors=options.boolean("deletion-vectors.enabled", default=False),
             target_size=options.size("target-file-size", 128 * MB),
             options=schema.options,
+            expiry=expiry,
+            rewrites_all=options.boolean("compaction.force-rewrite-all-files", default=False),
         )
+
+    def must_rewrite(self, file: DataFile) -> bool:
+        """Whether a file cannot stay as it is, wherever it goes: some of its records are over."""
+        return self.rewrites_all or (self.expiry is not None and self.expiry.concerns(file))
 
     @property
     def looks_up(self) -> bool:
@@ -121,7 +130,8 @@ class _Planning:
 
     def _upgrade(self, section: Section) -> Iterator[Unit]:
         [file] = section.data_files
-        if self._forced or (self._to_top and file.delete_row_count != 0) or self._other_format(file):
+        unfit = self._spec.must_rewrite(file) or self._other_format(file)
+        if self._forced or unfit or (self._to_top and file.delete_row_count != 0):
             yield self._rewrite((section,))
         elif file.level != self._pick.level:
             yield self._rise(section, file)

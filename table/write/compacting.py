@@ -23,6 +23,7 @@ from penstock.table.lsm.compaction import Compacted, compact
 from penstock.table.lsm.lookup import Lookup
 from penstock.table.lsm.lookup_store import LookupStore
 from penstock.table.lsm.picking import Pick, Policy, must_wait, pick, pick_all
+from penstock.table.lsm.record_expiry import RecordExpiry
 from penstock.table.lsm.runs import Levels
 from penstock.table.lsm.units import CompactionSpec
 from penstock.table.meta.data_file import DataFile, FileSource
@@ -92,7 +93,8 @@ class BucketCompactor:
     def _chosen(self, live: Sequence[DataFile], vectors: Vectors, *, full: bool) -> Pick | None:
         levels = self._levels(live)
         if full:
-            return pick_all(levels, vectors)
+            unfit = {file.name for file in levels.all_files if self._spec.must_rewrite(file)}
+            return pick_all(levels, {*vectors, *unfit})
         # Both are what the bucket itself tells: a compaction of everything made its top level, each commit a file of 0.
         return pick(self._policy, levels, idle_millis=self._idle_millis(levels), skipped=len(levels.level0) - 1)
 
@@ -102,7 +104,9 @@ class BucketCompactor:
 
     @cached_property
     def _spec(self) -> CompactionSpec:
-        return CompactionSpec.of(self.files.layout.schema)
+        store, schema = self.files.store, self.files.layout.schema
+        expiry = RecordExpiry.of(schema, store.ambient.now_millis(), store.schemas.get)
+        return CompactionSpec.of(schema, expiry)
 
     @cached_property
     def _policy(self) -> Policy:

@@ -1,0 +1,84 @@
+"""Records that have had their time (`record-level.expire-time`): compaction leaves them out, as Java's does.
+
+Nothing else does: until a compaction meets them they are read. A record without a time stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import ConfigError
+from penstock.table.files.statistics import bounds_of_what_is_read
+from penstock.table.meta.data_file import DataFile
+from penstock.table.schema.options import Options
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.binary_row import decode_row
+from penstock.table.values.types import AtomicType, Field
+
+_FIRST_MILLIS = 10**12  # numbers from here on are milliseconds, smaller ones seconds
+_NANOS = 10**9
+
+Schemas = Callable[[int], TableSchema]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordExpiry:
+    """Records whose `field` tells a time before `since`, in epoch seconds, are over. `schemas` read old statistics."""
+
+    field: Field
+    since: int
+    schemas: Schemas
+
+    @classmethod
+    def of(cls, schema: TableSchema, now_millis: int, schemas: Schemas) -> RecordExpiry | None:
+        """By the options of a table; None when they let no record expire."""
+        options = Options(schema.options)
+        millis = options.duration("record-level.expire-time", None)
+        if millis is None:
+            return None
+        name = options.text("record-level.time-field", None)
+        if name is None:
+            raise ConfigError("You should set time field for record-level expire.", hint="set record-level.time-field")
+        return cls(schema.field(name), now_millis // 1000 - millis // 1000, schemas)
+
+    def left(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that are not over."""
+        keep = self._stay(rows.column(self.field.name))
+        return rows if keep.all() else rows.filter(pa.array(keep))
+
+    def _stay(self, column: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        if pa.types.is_timestamp(column.type):
+            seconds = pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False).view(pa.int64())
+            seconds = pc.cast(seconds, pa.int64()).fill_null(0).to_numpy() // 1000
+        else:
+            seconds = _seconds(pc.cast(column, pa.int64()).fill_null(0).to_numpy())
+        stay: np.ndarray[tuple[int], np.dtype[np.bool_]] = seconds >= self.since
+        return stay | pc.is_null(column).to_numpy(zero_copy_only=False) if column.null_count else stay
+
+    def concerns(self, file: DataFile) -> bool:
+        """Whether a file surely holds such a record, by its statistics."""
+        written = self.schemas(file.schema_id)
+        old = next((one for one in written.fields if one.id == self.field.id), None)
+        names = file.value_stats_cols if file.value_stats_cols is not None else written.names
+        if old is None or old.name not in names or not isinstance(old.type, AtomicType):
+            return False
+        if not file.value_stats.null_counts:
+            return False
+        by_name = {field.name: field.type for field in written.fields}
+        types, place = [by_name[name] for name in names], list(names).index(old.name)
+        lows, highs = file.value_stats.min_values, file.value_stats.max_values
+        least, greatest = decode_row(lows, types)[place], decode_row(highs, types)[place]
+        low, _ = bounds_of_what_is_read(least, greatest, old.type, file.format)
+        if not isinstance(low, int):
+            return False
+        seconds = low // _NANOS if old.type.root.startswith("TIMESTAMP") else int(_seconds(np.array([low]))[0])
+        return seconds < self.since
+
+
+def _seconds(numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    return np.where(numbers >= _FIRST_MILLIS, numbers // 1000, numbers)

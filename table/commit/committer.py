@@ -22,6 +22,7 @@ from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.values.binary_row import decode_row
 from penstock.table.values.ordering import order_values
+from penstock.table.write.compacting import drop_lookups
 
 Covers = Callable[[bytes], bool]
 
@@ -87,6 +88,9 @@ class Committer:
             snapshots.append(land(self.store, identity, self.retries, check))
         except CommitConflict as lost:
             return Committed(tuple(snapshots), lost)
+        stays = {entry.file.name for entry in compact.entries if entry.kind is FileKind.ADD}
+        gone = (entry.file for entry in compact.entries if entry.kind is FileKind.DELETE)
+        drop_lookups(self.store.schema(), [file for file in gone if file.name not in stays])
         return Committed(tuple(snapshots))
 
     def overwrite(

@@ -175,5 +175,7 @@ def _joined(found: Sequence[Hits], with_rows: bool) -> Hits:
     files = tuple(dict.fromkeys(hits.files[0] for hits in found))
     file_of = np.concatenate([np.full(len(hits.probes), files.index(hits.files[0])) for hits in found])
     positions = np.concatenate([hits.positions for hits in found])
-    rows = pa.concat_tables([hits.rows for hits in found]).take(pa.array(order)) if with_rows else None
+    rows = pa.concat_tables([hits.rows for hits in found]) if with_rows else None
+    if rows is not None and (order[1:] < order[:-1]).any():
+        rows = rows.take(pa.array(order))
     return Hits(probes[order], files, file_of[order], positions[order], rows)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,8 @@ from penstock.table.values.buffers import fixed_values
 from penstock.table.values.ordering import ColumnLayout, KeyLayout, Keys, comparable_keys, key_layout, sort_keys
 from penstock.table.values.types import DataType, parse_atomic, type_text
 
-VERSION = 1
+VERSION = 2
+Words: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
 CHUNK_ROWS = 131_072
 _MOST_OPEN = 128
 _ABANDONED_SECONDS = 3600
@@ -37,13 +38,19 @@ _WIDEST_KEYS = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """One data file's rows, in its order. `keys` is None where they are too long to keep as bytes."""
+    """One data file's rows, in its order. `keys` is None where they are too long to keep as bytes.
+
+    `words`: of keys of many bytes the eight behind the `shared` first ones, which all keys have alike. Searching them
+    touches a quarter of the memory, and almost always finds the row.
+    """
 
     batches: tuple[pa.RecordBatch, ...]
     starts: Ints  # row number where each batch starts
     keys: Keys | None
     layout: KeyLayout
     key_names: tuple[str, ...]
+    words: Words | None = None
+    shared: int = 0
 
     def find(self, probes: Sequence[pa.Array]) -> tuple[Ints, Ints]:
         """Which probes are there, and the number of the row of each. Fastest for probes in key order."""
@@ -56,10 +63,26 @@ class StoredFile:
             which = np.flatnonzero(_fits(probes, self.layout))
             chosen = [column.take(pa.array(which)) for column in probes] if len(which) < len(probes[0]) else probes
             keys, wanted = self.keys, sort_keys(chosen, types, layout=self.layout)
-        places = np.searchsorted(keys, wanted)
-        found = places < len(keys)
-        found[found] = keys[places[found]] == wanted[found]
-        return which[found], places[found]
+            if self.words is not None:
+                places = self._by_words(keys, wanted, self.words)
+                return which[places >= 0], places[places >= 0]
+        places = _search(keys, wanted)
+        return which[places >= 0], places[places >= 0]
+
+    def _by_words(self, keys: Keys, wanted: Keys, words: Words) -> Ints:
+        ours = np.flatnonzero(_heads(wanted, self.shared) == _heads(keys[:1], self.shared))
+        places = np.full(len(wanted), -1, np.int64)
+        candidates = wanted if len(ours) == len(wanted) else wanted[ours]
+        probes = _words(candidates, self.shared)
+        at = np.searchsorted(words, probes)
+        near = np.minimum(at, len(keys) - 1)
+        hit = keys[near] == candidates
+        # Where keys have these bytes alike too, the first of them is not always the one.
+        tied = np.flatnonzero(~hit & (words[near] == probes))
+        places[ours] = np.where(hit, near, -1)
+        if len(tied):
+            places[ours[tied]] = _search(keys, candidates[tied])
+        return places
 
     def rows(self, places: Ints) -> pa.Table:
         """The rows with these numbers, which rise."""
@@ -70,6 +93,41 @@ class StoredFile:
                 parts.append(batch.take(pa.array(places[begin:end] - start)))
             begin = int(end)
         return pa.Table.from_batches(parts, self.batches[0].schema)
+
+
+def _search(keys: Keys, wanted: Keys) -> Ints:
+    places = np.searchsorted(keys, wanted)
+    found = places < len(keys)
+    found[found] = keys[places[found]] == wanted[found]
+    return np.where(found, places, -1)
+
+
+def _heads(keys: Keys, width: int) -> np.ndarray[Any, Any]:
+    """The first bytes of each key; all alike where there are none."""
+    if width == 0:
+        return np.zeros(len(keys), "V1")
+    return np.ascontiguousarray(_matrix(keys)[:, :width]).view(f"V{width}").ravel()
+
+
+def _words(keys: Keys, start: int) -> Words:
+    """Eight bytes of each key, as numbers that sort as they do."""
+    some = np.zeros((len(keys), 8), np.uint8)
+    part = _matrix(keys)[:, start : start + 8]
+    some[:, : part.shape[1]] = part
+    return some.view(">u8").ravel().astype(np.uint64)
+
+
+def _matrix(keys: Keys) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    return np.ascontiguousarray(keys).view(np.uint8).reshape(len(keys), keys.dtype.itemsize)
+
+
+def _shared_width(keys: Keys) -> int:
+    """How many first bytes all keys have alike: as many as the least and the greatest."""
+    if len(keys) == 0:
+        return 0
+    least, greatest = _matrix(keys[:1])[0], _matrix(keys[-1:])[0]
+    other = np.flatnonzero(least != greatest)
+    return int(other[0]) if len(other) else 0
 
 
 def _fits(probes: Sequence[pa.Array], layout: KeyLayout) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -204,10 +262,14 @@ def _write_keys(path: Path, batches: Sequence[pa.RecordBatch], names: Sequence[s
         {"type": type_text(column.type), "width": column.width, "uniform": column.uniform, "nullable": column.nullable}
         for column in layout.columns
     ]
+    long = keys is not None and keys.dtype.kind == "S" and keys.dtype.itemsize > 8 and len(keys) > 0
+    head["shared"] = _shared_width(keys) if keys is not None and long else None
     line = json.dumps(head).encode()
     with path.open("wb") as file:
         # Padded, so that the integers behind it lie aligned.
         file.write(line + b" " * (-(len(line) + 1) % 64) + b"\n")
+        if keys is not None and long:
+            _words(keys, _shared_width(keys)).tofile(file)
         if keys is not None:
             np.ascontiguousarray(keys).tofile(file)
 
@@ -217,6 +279,8 @@ def _mapped(data: Path, key_file: Path) -> StoredFile:
     with key_file.open("rb") as file:
         line = file.readline()
     head = json.loads(line)
+    if head["version"] != VERSION:
+        raise ValueError(f"a lookup file of version {head['version']}")
     columns = [
         ColumnLayout(
             parse_atomic(node["type"]),
@@ -228,7 +292,14 @@ def _mapped(data: Path, key_file: Path) -> StoredFile:
         for node in head["layout"]
     ]
     keys: Keys | None = None
+    words: Words | None = None
     if head["dtype"] is not None:
-        keys = np.memmap(key_file, head["dtype"], "r", len(line), (head["rows"],))
+        begin = len(line)
+        if head["shared"] is not None:
+            words = np.memmap(key_file, np.uint64, "r", begin, (head["rows"],))
+            begin += 8 * head["rows"]
+        keys = np.memmap(key_file, head["dtype"], "r", begin, (head["rows"],))
     starts = np.append(0, np.cumsum([batch.num_rows for batch in batches]))[:-1]
-    return StoredFile(batches, starts, keys, KeyLayout(tuple(columns)), tuple(head["names"]))
+    return StoredFile(
+        batches, starts, keys, KeyLayout(tuple(columns)), tuple(head["names"]), words, head["shared"] or 0
+    )

@@ -29,6 +29,7 @@ from penstock.table.lsm.units import CompactionSpec
 from penstock.table.meta.data_file import DataFile, FileSource
 from penstock.table.meta.entries import DELETION_VECTORS, FileKind, IndexEntry
 from penstock.table.schema.options import Options
+from penstock.table.schema.table_schema import TableSchema
 from penstock.table.write.opening import BucketFiles
 from penstock.table.write.row_order import RowOrder, ordered_rows
 from penstock.table.write.state import BucketState
@@ -47,6 +48,21 @@ class Rewritten:
     index: tuple[IndexEntry, ...] = ()
 
 
+def lookup_folder() -> Path:
+    return Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}" / "lookup"
+
+
+def drop_lookups(schema: TableSchema, files: Iterable[DataFile]) -> None:
+    """Forget the rows that were kept of files that left the table; on other machines they are the next to be evicted.
+
+    A reader that is at them keeps them until it is done.
+    """
+    spec = CompactionSpec.of(schema) if schema.primary_keys else None
+    if spec is not None and (spec.looks_up or spec.vectors) and (folder := lookup_folder()).exists():
+        variants = range(schema.id + 1)
+        LookupStore(folder, 0).drop(f"{file.name}-{variant}" for file in files for variant in variants)
+
+
 @dataclass
 class BucketCompactor:
     """Compacts the bucket of `files` as its table's options say.
@@ -56,9 +72,7 @@ class BucketCompactor:
 
     files: BucketFiles
     state: BucketState
-    _lookup_folder: Path = field(
-        default_factory=lambda: Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}" / "lookup"
-    )
+    _lookup_folder: Path = field(default_factory=lookup_folder)
 
     def due(self, new_files: Sequence[DataFile], *, full: bool = False) -> Rewritten:
         """What is to be done after `new_files` joined the bucket; empty when nothing is due."""

@@ -184,8 +184,12 @@ class Oracle:
         properties: Mapping[str, str] | None = None,
         options: Mapping[str, str] | None = None,
         branch: str | None = None,
+        assigners: int | None = None,
     ) -> int:
-        """Commit rows, each ("+I", value, ...); gives the latest snapshot's id. `compact`: none, auto or full."""
+        """Commit rows, each ("+I", value, ...); gives the latest snapshot's id. `compact`: none, auto or full.
+
+        `assigners`: how many give out dynamic buckets side by side.
+        """
         answer = self.ask(
             "write",
             path=path,
@@ -198,6 +202,7 @@ class Oracle:
             properties=properties,
             options=options,
             branch=branch,
+            assigners=assigners,
         )
         return int(answer["latest"])
 

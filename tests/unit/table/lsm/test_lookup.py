@@ -25,6 +25,8 @@ KEYS: dict[str, tuple[dict[str, str], Any]] = {
     "integer": ({"k": "BIGINT NOT NULL"}, lambda n: (n * 3 - 50,)),
     "text": ({"k": "STRING NOT NULL"}, lambda n: ("a" * (n % 4) + str(n),)),
     "text of one length": ({"k": "STRING NOT NULL"}, lambda n: (f"{n:05}",)),
+    "long text": ({"k": "STRING NOT NULL"}, lambda n: (f"customer-{n:06}-of-some-shop",)),
+    "long text, heads alike": ({"k": "STRING NOT NULL"}, lambda n: (f"{'ab'[n % 2]}-of-one-kind-{n // 3}-{n}",)),
     "text and number": ({"k": "STRING NOT NULL", "l": "INT NOT NULL"}, lambda n: (str(n // 3), n)),
     "bytes": ({"k": "BYTES NOT NULL"}, lambda n: (b"\0" * (n % 3) + str(n).encode() + b"\0" * (n % 2),)),
     "decimal": ({"k": "DECIMAL(30, 2) NOT NULL"}, lambda n: (Decimal(n) * 10**20,)),

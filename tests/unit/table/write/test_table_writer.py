@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from decimal import Decimal
 from pathlib import Path
 
@@ -304,3 +305,18 @@ def test_append_buckets_keep_their_order_through_compaction(tmp_path: Path) -> N
             writer.commit(identifier=number)
     assert table.scan().to_arrow()["name"].to_pylist() == [f"v{number}" for number in range(6)]
     assert table.scan().plan().files < 6
+
+
+def test_rows_kept_for_lookups_go_with_their_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    table = new_table(tmp_path, options={"bucket": "1", "changelog-producer": "lookup"})
+    kept = set[str]()
+    for number in range(12):
+        with table.writer() as writer:
+            writer.write(rows(table, *((key, f"v{number}", None) for key in range(number % 3, 2000, 1 + number % 2))))
+            writer.commit()
+        now = {path.name.rpartition("-")[0] for path in (tmp_path / "tmp").rglob("*.arrow")}
+        assert now <= {row["file_path"].rpartition("/")[2] for row in table.system("files").to_pylist()}
+        kept |= now
+    assert len(kept) > 1

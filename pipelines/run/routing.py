@@ -14,6 +14,7 @@ from penstock.pipelines.run.tables import Version, Warehouse, state_at
 from penstock.table.layout import BucketMode
 from penstock.table.meta.paths import POSTPONE_BUCKET
 from penstock.table.route import key_hashes, partitions_of, route, slices
+from penstock.table.schema.options import Options
 from penstock.table.write.assigner import Assigner
 
 UNASSIGNED = -1  # the bucket of a key that no bucket has yet; the writing task finds one
@@ -86,13 +87,20 @@ class Router:
             buckets[rows] = known.known(partition, hashes[rows])
         # New keys get numbers below zero, one for each writer, so that one pass cuts both kinds.
         new = buckets < 0
-        buckets[new] = -1 - (np.mod(hashes[new].astype(np.int64) + self._salt, self._writers)).astype(np.int32)
+        buckets[new] = -1 - self._openers(hashes[new])
         for part in slices(partitions, places, buckets):
             if part.bucket < 0:
                 yield Part(part.partition, UNASSIGNED, -1 - part.bucket, part.rows)
             else:
                 writer = bucket_writer(self._table, part.bucket, self._writers)
                 yield Part(part.partition, part.bucket, writer, part.rows)
+
+    def _openers(self, hashes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+        """The writer that finds a bucket for a new key: one of `dynamic-bucket.initial-buckets`, if so said."""
+        most = Options(self.layout.schema.options).integer("dynamic-bucket.initial-buckets", self._writers)
+        spread = max(1, min(most, self._writers))
+        own = np.mod(hashes.astype(np.int64), spread)
+        return np.asarray(np.mod(own + self._salt, self._writers), np.int32)
 
 
 def bucket_writer(table: str, bucket: int, writers: int) -> int:

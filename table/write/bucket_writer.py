@@ -60,7 +60,7 @@ class BucketWriter:
         writer: Writer = ALONE,
     ) -> BucketWriter:
         """By the table's options. ConfigError when its partition was written with another number of buckets."""
-        check_total(layout, state, store.name)
+        check_total(layout, partition, state, store.name)
         if layout.mode is BucketMode.POSTPONE:
             files = BucketFiles(store, postponed_layout(layout, writer), partition, bucket)
             return cls(StreamedRows(files, budget, 0, with_kinds=True), files, state, compacts=False)

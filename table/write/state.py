@@ -76,11 +76,13 @@ class TableState:
         return self._index.get(bucket, ())
 
 
-def check_total(layout: Layout, state: BucketState, table: str) -> None:
+def check_total(layout: Layout, partition: bytes, state: BucketState, table: str) -> None:
     """A partition keeps the number of buckets it was written with until it is overwritten."""
     if layout.bucket_count > 0 and state.total_buckets not in {None, layout.bucket_count}:
+        place = layout.partition_dir(partition).replace("/", ", ")
+        what = f"partition {{{place}}}" if place else "table"
         raise ConfigError(
-            f"Try to write table with a new bucket num {layout.bucket_count}, but the previous bucket num is "
+            f"Try to write {what} with a new bucket num {layout.bucket_count}, but the previous bucket num is "
             f"{state.total_buckets}. Please switch to batch mode, and perform INSERT OVERWRITE to rescale current data "
             "layout first.",
             table=table,

@@ -95,7 +95,9 @@ def test_new_keys_fill_buckets_up_to_the_target_and_no_more_than_the_most(oracle
     assert len(oracle.read(path).rows) == len(set(range(40)) | set(range(0, 60, 3)))
 
 
-REFUSAL = "Try to write table with a new bucket num 3, but the previous bucket num is 2"
+REFUSAL = (
+    r"Try to write partition \{p=0\} with a new bucket num 3, but the previous bucket num is 2. Please switch to batch"
+)
 
 
 def fixed(oracle: Oracle, folder: Path) -> tuple[Path, Table]:

@@ -25,6 +25,8 @@ TOOLS = {
     "kafka": ("java", "mvn"),
     "hdfs": ("java", "mvn"),
     "mysql": ("apt-get", "dpkg-deb"),
+    "browser": ("chromium",),
+    "docker": ("docker",),
 }
 
 

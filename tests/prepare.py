@@ -30,6 +30,7 @@ STEPS: dict[str, Callable[[], object]] = {
     "MariaDB": server("mariadb"),
     "PostgreSQL": server("postgres"),
     "HDFS": server("hdfs"),
+    "Chromium": server("chromium"),
 }
 
 

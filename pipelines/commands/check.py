@@ -29,7 +29,11 @@ def command(name: str, words: list[str]) -> int:
         print("\n".join(finding.lines()))
     errors = sum(finding.level == "error" for finding in findings)
     warnings = sum(finding.level == "warning" for finding in findings)
-    print(f"\n{errors} errors, {warnings} warnings" if errors or warnings else "\nready: penstock run " + str(path))
+    told = f"{warnings} warnings" if warnings else ""
+    if errors:
+        print(f"\n{errors} errors{', ' if told else ''}{told}")
+    else:
+        print(f"\nready: penstock run {path}{f'   ({told})' if told else ''}")
     return code
 
 

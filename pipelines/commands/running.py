@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import signal
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
@@ -29,11 +27,12 @@ def run_here(
 ) -> int:
     """Runs until it has caught up, is asked to stop (SIGTERM, SIGINT, a signal: exit 0 after the batch) or fails
     (raises)."""
-    log_to_stderr()
+    from penstock.pipelines.observe.logs import log_to_stderr
     from penstock.pipelines.run.build import ready
     from penstock.pipelines.run.job import Running
     from penstock.pipelines.run.session import open_session
 
+    log_to_stderr(spec.observe.log.level, spec.observe.log.format)
     job = ready(spec)  # what is wrong with it is told before a JVM is started
     check_checkpoint_store(spec, settings or {})
     session = open_session(spec.pipeline.name, master=master, cores=spec.pipeline.parallelism, settings=settings)
@@ -63,8 +62,9 @@ def summary(watch: Watch) -> dict[str, object]:
 
 @contextmanager
 def watched(spec: PipelineSpec, running: Running) -> Iterator[Watch]:
-    """Status, signals and observers of a run."""
+    """Status, signals and observers of a run. What they need is taken before the first batch: packages, the port."""
     from penstock.pipelines.observe.checkpoint import CheckpointFolder
+    from penstock.pipelines.observe.observers import observed
     from penstock.pipelines.observe.watch import Watch
 
     job = running.job
@@ -77,7 +77,7 @@ def watched(spec: PipelineSpec, running: Running) -> Iterator[Watch]:
         trigger_seconds=job.trigger_seconds,
     )
     running.on_batch = watch.on_batch
-    with watch:
+    with observed(spec, watch), watch:
         yield watch
 
 
@@ -96,11 +96,3 @@ def check_checkpoint_store(spec: PipelineSpec, settings: Mapping[str, str]) -> N
             needs=needed.package,
             hint=needed.fix,
         )
-
-
-def log_to_stderr(level: int = logging.INFO) -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%d %H:%M:%S"))
-    root = logging.getLogger("penstock")
-    root.setLevel(level)
-    root.handlers[:] = [handler]

@@ -20,7 +20,7 @@ def as_facts(state: PipelineState, position: Mapping[str, Any] | None = None) ->
         "state": state.state,
         "paused": state.paused,
         "checkpoint": state.checkpoint,
-        "batch": state.progress.done,
+        "batch": driver.get("batch") if state.progress.done is None else state.progress.done,
         "batch_running": None if state.progress.planned == state.progress.done else state.progress.planned,
         "last_commit": moment(state.last_commit_millis),
         "position": dict(position) if position is not None else None,
@@ -30,6 +30,14 @@ def as_facts(state: PipelineState, position: Mapping[str, Any] | None = None) ->
         "tables": [_table(state, one, driver) for one in state.tables],
         "warnings": list(state.warnings),
     }
+
+
+def page_facts(state: PipelineState) -> dict[str, Any]:
+    """What the status page shows: no place in the source, no checkpoint, nothing that could hold a secret."""
+    facts, driver = as_facts(state), state.driver or {}
+    kept = {name: facts[name] for name in ("pipeline", "state", "batch", "last_commit", "dead_letters", "tables")}
+    shown = ("host", "rows_per_second", "lag", "error", "copying")
+    return {**kept, "recent": driver.get("recent", []), **{name: driver.get(name) for name in shown}}
 
 
 def _table(state: PipelineState, one: TableState, driver: Mapping[str, Any]) -> dict[str, Any]:

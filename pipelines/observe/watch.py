@@ -20,6 +20,7 @@ from penstock.errors import PenstockError
 from penstock.ingest.ranges import Offsets
 from penstock.pipelines.observe.checkpoint import PAUSED, STOP, CheckpointFolder
 from penstock.pipelines.observe.facts import BatchFacts, Look, Observer, SchemaChanged
+from penstock.pipelines.observe.snapshot import Copying
 from penstock.pipelines.run.identity import BatchIdentity
 from penstock.pipelines.run.reports import BatchReport
 from penstock.pipelines.run.tables import Warehouse
@@ -54,6 +55,7 @@ class Watch:
     source: LooksAhead
     trigger_seconds: float
     observers: Sequence[Observer] = ()
+    copying: Copying = field(default_factory=Copying)
     _facts: dict[str, Any] = field(default_factory=dict)
     _schemas: dict[str, int] = field(default_factory=dict)
     _end: Offsets | None = None
@@ -173,6 +175,12 @@ class Watch:
             "bad": self._facts.get("bad", 0) + sum(facts.bad.values()),
         }
         self._facts["dead_letters"] = self._facts["bad"]
+        copying = self.copying.batch(facts.rows, facts.end, facts.total_rows / facts.seconds)
+        self._facts["copying"] = copying.facts() if copying.tables else None
+        open_ = {one.table for one in copying.tables}
+        for table in self._facts["tables"].keys() | facts.rows.keys():
+            one = self._facts["tables"].setdefault(table, {"rows": 0})
+            one["state"] = "copying" if table in open_ else "streaming"
         for table, rows in facts.rows.items():
             one = self._facts["tables"].setdefault(table, {"rows": 0, "state": "streaming"})
             one["rows"] += rows

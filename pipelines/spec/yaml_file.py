@@ -17,7 +17,7 @@ from penstock.references import resolve
 
 # References to secrets below these keys are looked up where they are used, not here: specs are shown and sent around.
 _KEPT = {("source", "properties"), ("source", "schema-registry"), ("sink", "catalog", "options")}
-_SECRETS = {("source", "password")}
+_SECRETS = {("source", "password"), ("observe", "notify", "webhook")}
 
 
 def load(path: Path) -> PipelineSpec:

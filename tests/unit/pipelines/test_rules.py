@@ -190,5 +190,5 @@ def test_sections_are_read_from_a_file() -> None:
         observe: {metrics: "127.0.0.1:9404", notify: {webhook: "${NO_SUCH_HOOK:-}", events: [stopped, lag>15m]}}
     """)
     assert (spec.transform[0].mask, spec.route[0].sink_table) == ({"email": "sha256"}, "ods.{table}")
-    assert (spec.observe.metrics, spec.observe.notify.webhook) == ("127.0.0.1:9404", None)
+    assert (spec.observe.metrics, spec.observe.notify.webhook) == ("127.0.0.1:9404", "${NO_SUCH_HOOK:-}")
     assert (spec.sink.database, spec.sink.exclude_schema_changes) == (None, ("drop.table",))

@@ -1,0 +1,84 @@
+"""The observers that a pipeline's section `observe` asks for, for as long as it runs."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from penstock.errors import PenstockError
+from penstock.pipelines.observe.facts import Observer
+from penstock.pipelines.observe.logs import keep_above
+from penstock.pipelines.observe.notifying import Notifying
+from penstock.pipelines.observe.progress import LiveProgress
+from penstock.pipelines.observe.server import StatusServer
+from penstock.pipelines.observe.snapshot import Copying
+from penstock.pipelines.observe.state import state_of
+from penstock.pipelines.observe.telling import page_facts
+from penstock.pipelines.observe.watch import Watch
+from penstock.pipelines.run import build, mysql
+from penstock.pipelines.spec.model import PipelineSpec
+from penstock.pipelines.spec.mysql_model import MySqlSource
+from penstock.references import resolve
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def observed(spec: PipelineSpec, watch: Watch) -> Iterator[None]:
+    """ConfigError where a package is missing or the port is taken."""
+    wanted = spec.observe
+    observers: list[Observer] = []
+    with ExitStack() as stack:
+        watch.copying = _copying(spec)
+        if wanted.metrics is not None:
+            observers.append(_served(spec, watch, stack))
+        if wanted.open_telemetry is not None:
+            from penstock.pipelines.observe.tracing import Tracing
+
+            observers.append(Tracing(spec.pipeline.name, wanted.open_telemetry))
+        notify = wanted.notify
+        if notify.webhook is not None and resolve(notify.webhook):
+            observers.append(Notifying(spec.pipeline.name, notify.webhook, notify.events, notify.at_most_every))
+        if wanted.progress == "always" or (wanted.progress == "auto" and sys.stderr.isatty()):
+            live = LiveProgress(spec.pipeline.name, snapshot=lambda: watch.copying.now)
+            keep_above(live)
+            stack.callback(keep_above, None)
+            observers.append(live)
+        watch.observers = observers
+        yield
+
+
+def _served(spec: PipelineSpec, watch: Watch, stack: ExitStack) -> Observer:
+    from penstock.pipelines.observe.metrics import Metrics
+
+    metrics = Metrics(spec.pipeline.name)
+    databases = build.databases(spec, watch.warehouse)
+
+    def status() -> dict[str, object]:
+        return page_facts(state_of(watch.name, spec.checkpoint, watch.warehouse, databases))
+
+    server = StatusServer(spec.observe.metrics or "", status, metrics.text, page=spec.observe.page)
+    stack.callback(server.close)
+    log.info("event=serving address=%s port=%d page=%s", spec.observe.metrics, server.port, spec.observe.page)
+    return metrics
+
+
+def _copying(spec: PipelineSpec) -> Copying:
+    """The server's estimates; without them progress is told without shares."""
+    if not isinstance(spec.source, MySqlSource):
+        return Copying()
+    shape = build.shape(spec, build.job_warehouse(spec))
+    try:
+        found = mysql.estimates(spec, spec.source)
+    except PenstockError as error:
+        log.warning("event=no_estimates reason=%s", error.message)
+        return Copying()
+    sources = {f"{database}.{table}": shape.target(database, table) for database, table in found}
+    expected: dict[str, int] = {}
+    for (database, table), rows in found.items():
+        target = sources[f"{database}.{table}"]
+        if target is not None:
+            expected[target] = expected.get(target, 0) + rows
+    return Copying(expected, {name: target for name, target in sources.items() if target is not None})

@@ -1,0 +1,93 @@
+"""The driver's own small server: `/` the status page, `/status.json` what it shows, `/metrics` for Prometheus."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import ConfigError, PenstockError
+
+PAGE = Path(__file__).with_name("page.html")
+# The page loads nothing from anywhere, and nobody may frame it.
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self';"
+    " frame-ancestors 'none'"
+)
+
+
+class StatusServer:
+    """Bound when made: a taken port fails before the first batch. `status` and `metrics` are asked at each request."""
+
+    def __init__(
+        self,
+        address: str,
+        status: Callable[[], dict[str, Any]],
+        metrics: Callable[[], bytes] | None,
+        *,
+        page: bool = True,
+    ) -> None:
+        host, _, port = address.rpartition(":")
+        handler = _handler(status, metrics, page=page)
+        try:
+            self._server = ThreadingHTTPServer((host.strip("[]") or "127.0.0.1", int(port)), handler)
+        except OSError as error:
+            raise ConfigError(
+                "the address of the metrics cannot be taken",
+                address=address,
+                reason=error.strerror,
+                hint="another pipeline may have it: give each an address of its own in  observe: {metrics: ...}",
+            ) from error
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, name="penstock-page", daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(5)
+
+
+def _handler(
+    status: Callable[[], dict[str, Any]], metrics: Callable[[], bytes] | None, *, page: bool
+) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            try:
+                found = _content(self.path.partition("?")[0], status, metrics, page=page)
+            except (PenstockError, OSError) as error:
+                found = 503, "application/json", json.dumps({"error": str(error)}).encode()
+            code, kind, body = found or (404, "text/plain", b"there is /, /status.json and /metrics\n")
+            self.send_response(code)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Security-Policy", _POLICY)
+            self.send_header("Cache-Control", "no-store")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Requests are no news."""
+
+    return Handler
+
+
+def _content(
+    path: str, status: Callable[[], dict[str, Any]], metrics: Callable[[], bytes] | None, *, page: bool
+) -> tuple[int, str, bytes] | None:
+    if path == "/metrics" and metrics is not None:
+        return 200, "text/plain; version=0.0.4; charset=utf-8", metrics()
+    if path == "/status.json":
+        return 200, "application/json", json.dumps(status()).encode()
+    if path == "/" and page:
+        return 200, "text/html; charset=utf-8", PAGE.read_bytes()
+    return None

@@ -1,0 +1,222 @@
+"""Metrics, spans, notifications, the live line and the status page, each told of batches by hand."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import socket
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from penstock.errors import ConfigError, SourceError
+from penstock.pipelines.observe.facts import BatchFacts, Look, SchemaChanged
+from penstock.pipelines.observe.logs import keep_above, log_to_stderr
+from penstock.pipelines.observe.metrics import MOST_TABLES, Metrics
+from penstock.pipelines.observe.notifying import Notifying, post
+from penstock.pipelines.observe.progress import LiveProgress
+from penstock.pipelines.observe.server import StatusServer
+from penstock.pipelines.observe.snapshot import Copying
+from penstock.pipelines.observe.tracing import Tracing
+
+NOW = 1_800_000_000_000
+
+
+def facts(**more: Any) -> BatchFacts:
+    given: dict[str, Any] = {
+        "pipeline": "shop",
+        "number": 8,
+        "start": {},
+        "end": {},
+        "millis": NOW,
+        "seconds": 2.0,
+        "messages": 10,
+        "bytes": 1000,
+        "rows": {"ods.orders": 6, "ods.users": 4},
+        "newest": {"ods.orders": NOW - 6_000, "ods.users": NOW - 60_000},
+    }
+    return BatchFacts(**given | more)
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+    found: float | None = metrics.registry.get_sample_value(name, labels or None)
+    return found
+
+
+def test_metrics_count_rows_and_tell_how_fresh_each_table_is() -> None:
+    metrics = Metrics("shop")
+    metrics.batch(facts(bad={"not-json": 2}, schemas=[SchemaChanged("ods.orders", 3, NOW)]))
+    metrics.batch(facts())
+    assert value(metrics, "penstock_rows_total", table="ods.orders") == 12
+    assert value(metrics, "penstock_freshness_seconds", table="ods.users") == 60
+    assert value(metrics, "penstock_source_lag_seconds") == 60
+    assert value(metrics, "penstock_dead_letters_total", reason="not-json") == 2
+    assert value(metrics, "penstock_schema_changes_total", table="ods.orders") == 1
+    assert value(metrics, "penstock_batch_seconds_count") == 2
+    assert b"penstock_up 1.0" in metrics.text()
+    metrics.ended(None)
+    assert value(metrics, "penstock_up") == 0
+
+
+def test_an_idle_table_stays_fresh_while_the_source_has_nothing_more() -> None:
+    metrics = Metrics("shop")
+    metrics.batch(facts())
+    metrics.looked(Look(NOW + 600_000, {"t/0": 0}))
+    assert value(metrics, "penstock_freshness_seconds", table="ods.users") == 0
+    metrics.looked(Look(NOW + 700_000, {"t/0": 5}))
+    assert value(metrics, "penstock_freshness_seconds", table="ods.users") == 100
+    assert value(metrics, "penstock_source_lag_records", place="t/0") == 5
+
+
+def test_of_very_many_tables_the_stalest_are_shown() -> None:
+    metrics = Metrics("shop")
+    metrics.batch(facts(newest={f"t{number}": NOW - number * 1000 for number in range(MOST_TABLES + 50)}))
+    assert value(metrics, "penstock_freshness_seconds", table="t0") is None
+    assert value(metrics, "penstock_freshness_seconds", table=f"t{MOST_TABLES}") == MOST_TABLES
+
+
+def test_a_batch_is_a_span_with_one_for_each_table_below_it() -> None:
+    kept = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    Tracing("shop", provider=provider).batch(facts(schemas=[SchemaChanged("ods.orders", 3, NOW)]))
+    *tables, batch = kept.get_finished_spans()
+    assert (batch.name, dict(batch.attributes or {})["penstock.rows"]) == ("penstock.batch", 10)
+    assert ((batch.end_time or 0) - (batch.start_time or 0)) == 2_000_000_000
+    assert {dict(one.attributes or {})["penstock.table"] for one in tables} == {"ods.orders", "ods.users"}
+    assert all(one.parent is not None and one.parent.span_id == batch.context.span_id for one in tables)
+    assert [event.name for one in tables for event in one.events] == ["schema changed"]
+
+
+def notifying(*events: str, clock: Callable[[], float] = lambda: 0.0) -> tuple[Notifying, list[dict[str, Any]]]:
+    sent: list[dict[str, Any]] = []
+    return Notifying("shop", "http://x", events, send=lambda url, event: sent.append(event), clock=clock), sent
+
+
+def test_events_that_are_wanted_are_sent_and_no_others() -> None:
+    notify, sent = notifying("failed", "schema-changed", "lag>15m")
+    notify.batch(facts(bad={"not-json": 1}, schemas=[SchemaChanged("ods.orders", 3, NOW)]))
+    notify.looked(Look(NOW + 1_000_000, {"t/0": 5}))
+    notify.ended(SourceError("the broker is gone", hint="start it"))
+    assert [(one["event"], one.get("table")) for one in sent] == [
+        ("schema-changed", "ods.orders"),
+        ("lag>15m", "ods.orders"),
+        ("lag>15m", "ods.users"),
+        ("failed", None),
+    ]
+    assert sent[-1]["text"] == "shop: it failed: the broker is gone"
+
+
+def test_the_same_event_is_not_sent_all_the_time() -> None:
+    now = [0.0]
+    notify, sent = notifying("dead-letter", "stopped", clock=lambda: now[0])
+    for second in (0, 10, 70):
+        now[0] = second
+        notify.batch(facts(bad={"not-json": 1}))
+    notify.ended(None)
+    assert [one["event"] for one in sent] == ["dead-letter", "dead-letter", "stopped"]
+
+
+def test_a_webhook_gets_json_at_an_address_by_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    got: list[dict[str, Any]] = []
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    server = HTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=server.handle_request, daemon=True).start()
+    monkeypatch.setenv("TEST_HOOK", f"http://127.0.0.1:{server.server_address[1]}/hook")
+    post("${TEST_HOOK}", {"event": "stopped"})
+    server.server_close()
+    assert got == [{"event": "stopped"}]
+
+
+def test_a_receiver_that_is_away_is_logged_and_nothing_more(caplog: pytest.LogCaptureFixture) -> None:
+    def refuse(url: str, event: dict[str, Any]) -> None:
+        raise OSError("connection refused")
+
+    notify = Notifying("shop", "http://x", ["stopped"], send=refuse)
+    notify.ended(None)
+    assert "connection refused" in caplog.text
+
+
+def test_the_live_line_is_rewritten_and_log_lines_come_above_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setenv("COLUMNS", "200")
+    log_to_stderr()
+    live = LiveProgress("shop")
+    keep_above(live)
+    live.looked(Look(NOW, {"t/0": 0}))
+    live.batch(facts())
+    logging.getLogger("penstock.test").info("event=hello")
+    live.ended(None)
+    keep_above(None)
+    shown = stream.getvalue().split("\r\033[2K")
+    assert "batch 8  10 rows in 2 tables  5 rows/s   caught up   fresh 6 s" in shown[0]
+    assert shown[1].endswith("event=hello\n" + shown[0] + "\n")
+
+
+def test_log_lines_can_be_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    log_to_stderr(form="json")
+    logging.getLogger("penstock.test").info("event=batch number=%d tables=%s", 7, "a b")
+    log_to_stderr()
+    line = json.loads(stream.getvalue())
+    assert (line["event"], line["number"], line["tables"], line["level"]) == ("batch", "7", "a b", "INFO")
+
+
+def test_the_first_copy_is_told_by_shares_and_time_left() -> None:
+    copying = Copying({"ods.events": 1000, "ods.users": 10}, {"shop.events": "ods.events", "shop.users": "ods.users"})
+    end = {"phase": "snapshot", "cursors": [{"database": "shop", "table": "events"}]}
+    now = copying.batch({"ods.events": 600, "ods.users": 10}, end, 100.0)
+    assert [(one.table, one.share) for one in now.tables] == [("ods.events", 0.6)]
+    assert (now.done, now.seconds_left) == (1, 4.0)
+    assert "60% [############--------]  about 4 s left (1 of 2 tables done)" in now.line()
+    assert copying.batch({}, {"phase": "stream"}, 1.0).tables == ()
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def test_the_page_is_one_file_that_loads_nothing_from_elsewhere() -> None:
+    server = StatusServer("127.0.0.1:0", lambda: {"pipeline": "shop"}, lambda: b"penstock_up 1.0\n")
+    code, page = get(server.port, "/")
+    assert code == 200
+    assert "http" not in page.replace("http-equiv", "")
+    assert json.loads(get(server.port, "/status.json")[1]) == {"pipeline": "shop"}
+    assert get(server.port, "/metrics")[1] == "penstock_up 1.0\n"
+    assert get(server.port, "/etc/passwd")[0] == 404
+    server.close()
+
+
+def test_an_address_that_is_taken_fails_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConfigError, match="cannot be taken"):
+        StatusServer(f"127.0.0.1:{taken.getsockname()[1]}", dict, None)
+
+
+def test_the_page_has_its_place_beside_the_code() -> None:
+    from penstock.pipelines.observe import server
+
+    assert Path(server.PAGE).is_file()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import TracebackType
 
 from penstock.table.commit.committer import Committed, Committer, Covers
 from penstock.table.commit.table_writer import AfterCommit, TableWriter
@@ -21,6 +22,8 @@ from penstock.table.write.state import BucketState, TableState
 class OverwriteWriter(TableWriter):
     """A writer whose commit takes away what was there: in the partitions that `partition` names, even in part, or,
     where `dynamic-partition-overwrite` holds and none are named, in those that rows were written to.
+
+    It is one commit by nature, so leaving the block makes it, if the block has written and not committed.
     """
 
     def __init__(
@@ -46,6 +49,13 @@ class OverwriteWriter(TableWriter):
         after_commit: AfterCommit | None = None,
     ) -> OverwriteWriter:
         return cls(store, cls.schema_with(store, options), user or store.ambient.new_uuid(), partition, after_commit)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and self._buckets:
+            self.commit()
+        super().__exit__(kind, error, trace)
 
     def _known_state(self) -> TableState:
         # Keys are placed as if the table were empty: deletes in partitions that stay would not fit an overwrite.

@@ -46,6 +46,7 @@ def rescale(
                 for batch in scan.read(split):
                     writer.write(batch)
         messages = writer.prepare()
+        writer.forget()
         try:
             return list(Committer(store, user).overwrite(messages, spec.covers, base=base).snapshots)
         except CommitConflict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from decimal import Decimal
 from pathlib import Path
@@ -163,6 +164,18 @@ def test_overwrite_replaces_named_partitions_only(tmp_path: Path) -> None:
         writer.commit()
     assert content(table) == [("a", 2), ("b", 1)]
     assert table.snapshots[-1].commit_kind is CommitKind.OVERWRITE
+
+
+def test_an_overwrite_commits_where_its_block_ends_well(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    with table.overwrite() as writer:
+        writer.write(rows(table, (1, "a", None)))
+    assert content(table) == [(1, "a", None)]
+    writer = table.overwrite()
+    with contextlib.suppress(ZeroDivisionError), writer:
+        writer.write(rows(table, (2, "b", None)))
+        raise ZeroDivisionError
+    assert content(table) == [(1, "a", None)]
 
 
 def test_overwrite_refuses_rows_outside_of_its_partition(tmp_path: Path) -> None:

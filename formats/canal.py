@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import DecodeError
@@ -34,6 +33,7 @@ from penstock.formats.change import (
     Decoded,
     DecodeOptions,
     ImageRule,
+    Int64s,
     Messages,
     SourceField,
     SourceSchema,
@@ -141,12 +141,18 @@ def _decode_group(group: Group, messages: Messages, options: DecodeOptions, deco
         _decode_undeclared(group, keys, rule, messages, decoded)
         return
     schema = SourceSchema("mysql", group.database, group.table, fields, keys)
-    _refuse_hollow(group, len(fields), messages, decoded)
-    for start, stop in _spans(group.members, len(fields)):
+    documents = [bytes(member.data) for member in group.members]
+    sizes = np.fromiter(map(len, documents), np.int64, len(documents))
+    if (weights := _overflowing(documents, sizes, len(fields))) is not None:
+        kept = _refuse_hollow(group, weights, sizes, len(fields), messages, decoded)
+        documents = [documents[place] for place in kept]
+        sizes = np.maximum(sizes, weights * (SPAN_BYTES // SPAN_CELLS))[kept]
+    for start, stop in _spans(sizes):
         members, numbers = group.members[start:stop], group.numbers[start:stop]
-        if fields and _is_large(members, options.bulk_rows):
+        if fields and (len(members) >= options.bulk_rows or sizes[start:stop].sum() >= options.bulk_rows * ROW_BYTES):
             try:
-                decode_bulk(members, np.array(numbers, np.int64), schema, _converters(fields), rule, messages, decoded)
+                texts, places = documents[start:stop], np.array(numbers, np.int64)
+                decode_bulk(members, texts, places, schema, _converters(fields), rule, messages, decoded)
                 continue
             except pa.ArrowInvalid:
                 pass  # something odd is among the rows; record by record it is found and named
@@ -155,15 +161,8 @@ def _decode_group(group: Group, messages: Messages, options: DecodeOptions, deco
         rows.batch(schema, [_reader(convert) for convert in _converters(fields)], messages, decoded)
 
 
-def _is_large(members: Sequence[Envelope], bulk_rows: int) -> bool:
-    return len(members) >= bulk_rows or sum(len(member.data) for member in members) >= bulk_rows * ROW_BYTES
-
-
-def _spans(members: Sequence[Envelope], width: int) -> Iterator[tuple[int, int]]:
-    """Consecutive members of at most SPAN_BYTES, or SPAN_CELLS of `width` columns; a larger one goes alone."""
-    sizes = np.array([len(member.data) for member in members])
-    if _may_overflow(members, width):
-        sizes = np.maximum(sizes, _cells(members, width) * (SPAN_BYTES // SPAN_CELLS))
+def _spans(sizes: Int64s) -> Iterator[tuple[int, int]]:
+    """Consecutive members of at most SPAN_BYTES; a larger one goes alone."""
     ends = np.cumsum(sizes)
     start = 0
     while start < len(ends):
@@ -173,27 +172,27 @@ def _spans(members: Sequence[Envelope], width: int) -> Iterator[tuple[int, int]]
         start = stop
 
 
-def _may_overflow(members: Sequence[Envelope], width: int) -> bool:
+def _overflowing(documents: Sequence[bytes], sizes: Int64s, width: int) -> Int64s | None:
+    """At most how many cells each member's table has; None where all together stay below SPAN_CELLS."""
     # An empty row, `{},`, takes three bytes.
-    return width * sum(len(member.data) for member in members) // 3 > SPAN_CELLS
+    if width * int(sizes.sum()) // 3 <= SPAN_CELLS:
+        return None
+    if width * b"".join(documents).count(b"{") <= SPAN_CELLS:
+        return None
+    return np.fromiter((document.count(b"{") for document in documents), np.int64, len(documents)) * width
 
 
-def _cells(members: Sequence[Envelope], width: int) -> npt.NDArray[np.int64]:
-    """At most so many cells has each member's table."""
-    return np.array([bytes(member.data).count(b"{") * width for member in members], np.int64)
-
-
-def _refuse_hollow(group: Group, width: int, messages: Messages, decoded: Decoded) -> None:
-    """Rows that have next to nothing of very many declared columns would take memory without end."""
-    if not _may_overflow(group.members, width):
-        return
-    sizes = np.array([len(member.data) for member in group.members])
-    cells = _cells(group.members, width)
+def _refuse_hollow(
+    group: Group, cells: Int64s, sizes: Int64s, width: int, messages: Messages, decoded: Decoded
+) -> list[int]:
+    """The places of the members that stay: rows that have next to nothing of very many columns cost endless memory."""
     hollow = set(np.flatnonzero((cells > SPAN_CELLS) & (cells > sizes)).tolist())
     error = DecodeError(f"the rows of the record hold next to nothing of {width} columns", reason=BAD_VALUE)
     decoded.bad += [bad_record(messages, group.numbers[place], error) for place in sorted(hollow)]
-    group.numbers = [number for place, number in enumerate(group.numbers) if place not in hollow]
-    group.members = [member for place, member in enumerate(group.members) if place not in hollow]
+    kept = [place for place in range(len(group.members)) if place not in hollow]
+    group.numbers = [group.numbers[place] for place in kept]
+    group.members = [group.members[place] for place in kept]
+    return kept
 
 
 def _decode_undeclared(

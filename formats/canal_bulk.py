@@ -89,6 +89,7 @@ class _Befores:
 
 def decode_bulk(
     members: Sequence[Envelope],
+    documents: Sequence[bytes],
     numbers: Int64s,
     schema: SourceSchema,
     converts: Sequence[Convert | None],
@@ -96,9 +97,12 @@ def decode_bulk(
     messages: Messages,
     decoded: Decoded,
 ) -> None:
-    """Append one ChangeBatch for the messages `numbers`, or raise ArrowInvalid having changed nothing."""
+    """Append one ChangeBatch for the messages `numbers`, or raise ArrowInvalid having changed nothing.
+
+    `documents` are the `data` of the members.
+    """
     names = [field.name for field in schema.fields]
-    starts, columns = parse_rows([member.data for member in members], names)
+    starts, columns = parse_rows(documents, names)
     counts = np.diff(starts)
     member_of_row = np.repeat(np.arange(len(members)), counts)
     operations = np.array([OPERATIONS[member.type or ""] for member in members], np.uint8)

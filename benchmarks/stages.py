@@ -1,0 +1,101 @@
+"""Where the Python half of the Kafka job spends its time, stage by stage and without Spark: CPU microseconds an event.
+
+    python -m benchmarks.stages [EVENTS] [--profile]
+
+The canal changes of the shop (`benchmarks.shop.stream`) lie in files, one part a range, and become four tables of four
+buckets, write-only. A first batch makes the tables and warms the caches; figures are of the second.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+
+from benchmarks.shop.stream import write
+from penstock.pipelines.run import build
+from penstock.pipelines.run.alone import written
+from penstock.pipelines.run.batches import Batches
+from penstock.pipelines.run.blobs import SCHEMA
+from penstock.pipelines.run.reading import Share
+from penstock.pipelines.run.writing import Compacting
+from tests.here import Log, batches_of, run
+from tests.shop import Shop
+
+T = TypeVar("T")
+WRITERS = 2
+
+
+def second_batch(folder: Path, events: int) -> tuple[Batches, list[Share]]:
+    """The shop's tables after the first half of the events, and what there is to read of the second."""
+    shop = Shop(folder)
+    spec = shop.spec(sink={"table-options": {"bucket": "4", "write-only": "true"}})
+    halves: list[dict[str, str]] = [{}, {}]
+    for path in write(folder / "all", events):
+        lines = path.read_text().splitlines()
+        for half, some in enumerate((lines[: len(lines) // 2], lines[len(lines) // 2 :])):
+            halves[half][f"{half}-{path.name}"] = "\n".join(some)
+    for name, text in halves[0].items():
+        shop.put(name, text)
+    run(spec, tasks=4, writers=WRITERS)
+    for name, text in halves[1].items():
+        shop.put(name, text)
+    job = build.ready(spec)
+    log = Log.at(Path(job.checkpoint) / "log.json")
+    batches = batches_of(job, log, 4, WRITERS, None)
+    start = log.ends[-1]
+    return batches, batches.reading.shares(start, batches.reading.latest_offsets(start, job.limit, None))
+
+
+def decoded(batches: Batches, shares: list[Share]) -> int:
+    options = batches.reading._options(shares[0])
+    source = batches.reading.source
+    return sum(chunk.messages for share in shares for one in share.ranges for chunk in source.chunks(one, options))
+
+
+def blobs(batches: Batches, shares: list[Share]) -> pa.Table:
+    return pa.Table.from_batches([batch for share in shares for batch in batches.reading.read(share)], SCHEMA)
+
+
+@contextmanager
+def profiled(wanted: bool) -> Iterator[None]:
+    if not wanted:
+        yield
+        return
+    profile = cProfile.Profile(time.process_time)
+    with profile:
+        yield
+    pstats.Stats(profile).sort_stats("tottime").print_stats(25)
+
+
+def timed(name: str, events: int, work: Callable[[], T]) -> T:
+    start = time.process_time()
+    result = work()
+    print(f"{name:34}{(time.process_time() - start) / events * 1e6:8.2f}")
+    return result
+
+
+def main() -> None:
+    events = next((int(word) for word in sys.argv[1:] if word.isdigit()), 200_000)
+    pa.set_cpu_count(1)
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+        batches, shares = second_batch(Path(folder), events)
+        blobs(batches, shares)
+        count = timed("read and decode", events // 2, lambda: decoded(batches, shares))
+        timed("the same, fitted, routed, packed", count, lambda: blobs(batches, shares))
+        compacting = Compacting(1, batches.reading.compacts_in_background)
+        with profiled("--profile" in sys.argv):
+            work = timed("the same, to files", count, lambda: written(batches.reading, shares, compacting))
+        timed("commit", count, lambda: batches.take(1, work, lambda shares: work))
+
+
+if __name__ == "__main__":
+    main()

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -172,18 +173,30 @@ def run_compaction(bucket: Bucket) -> None:
         print(f"  compaction {turn:8} {speed}, peak {peak[0]:.0f} MB above start")
 
 
-def look_up(bucket: Bucket) -> None:
+def look_up(bucket: Bucket, *, text: bool) -> None:
+    """Random keys, all of them there, in a warm store of the large run; beside it a full read of the same file."""
     base = bucket.files[0]
-    store = LookupStore(bucket.folder / "probes")
-    keys, types = bucket.spec.merge.keys, bucket.spec.merge.key_types()
-    build = cpu_seconds(lambda: store.put("base", bucket.reader.read(base), keys, types))
-    print(f"  store of {base.row_count:,} rows   {base.row_count / build / 1e6:6.2f} M rows/CPU-s, decoding included")
+    read = min(cpu_seconds(lambda: sum(batch.num_rows for batch in bucket.reader.read(base))) for _ in range(2))
+    rows = pa.Table.from_batches(list(bucket.reader.read(base)))
+    types = bucket.spec.merge.key_types()
+    if text:
+        keys = np.sort(np.array([str(uuid.UUID(bytes=bucket.random.bytes(16))) for _ in range(len(rows))]))
+        rows = rows.set_column(rows.column_names.index("k"), "k", pa.array(keys))
+        types = [parse_type("STRING NOT NULL")]
+    store = LookupStore(bucket.folder / f"probes-{text}")
+    build = cpu_seconds(lambda: store.put("base", rows.to_batches(max_chunksize=16_384), ["k"], types))
+    print(
+        f"  {'uuid' if text else 'bigint'} keys: store of {len(rows):,} rows {len(rows) / build / 1e6:.2f} M rows/CPU-s"
+    )
     stored = store.get("base")
     assert stored is not None
+    all_keys = rows.column("k").combine_chunks()
     for count in (1_000, 100_000):
-        probes = [pa.array(np.sort(bucket.random.choice(bucket.rows * 3 // 2, count, replace=False)))]
-        seconds = min(cpu_seconds(lambda probes=probes: stored.rows(stored.find(probes)[1])) for _ in range(3))
-        print(f"  {count:7,} random keys {seconds * 1e3:7.1f} ms CPU")
+        probes = [all_keys.take(pa.array(np.sort(bucket.random.choice(len(rows), count, replace=False))))]
+        seconds = min(cpu_seconds(lambda probes=probes: stored.rows(stored.find(probes)[1])) for _ in range(5))
+        print(
+            f"    {count:7,} random keys {seconds * 1e3:6.1f} ms CPU, a full read {read / seconds:6.1f} times as much"
+        )
 
 
 def main() -> None:
@@ -197,7 +210,8 @@ def main() -> None:
             merge(bucket)
             run_compaction(bucket)
             if name == "deduplicate":
-                look_up(bucket)
+                look_up(bucket, text=False)
+                look_up(bucket, text=True)
         finally:
             shutil.rmtree(folder)
 

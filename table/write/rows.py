@@ -17,7 +17,8 @@ from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.casts import cast_array
 from penstock.table.values.row_kinds import DELETE, INSERT, KIND_TEXTS
-from penstock.table.values.types import STRING, Field
+from penstock.table.values.types import STRING, AtomicType, Field
+from penstock.table.values.variants import NoVariant, variants_of_json
 
 Kinds = npt.NDArray[np.int8]
 
@@ -156,8 +157,10 @@ def _cast(column: pa.Array, target: pa.DataType, field: Field) -> pa.Array:
             hint="add it to the column's type, or drop it from the data",
         )
     try:
+        if isinstance(field.type, AtomicType) and field.type.root == "VARIANT" and pa.types.is_string(column.type):
+            return variants_of_json(column)
         return pc.cast(column, target)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as reason:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, NoVariant) as reason:
         raise RowRefused(
             f"column {field.name!r} does not fit: {reason}", given=str(column.type), wanted=str(target)
         ) from reason

@@ -25,8 +25,11 @@ def arrow_rows(rows: Sequence[Sequence[Any]], columns: Columns) -> pa.Table:
     """Rows of encoded values, without kinds."""
     arrays = []
     for place, (_, kind) in enumerate(columns):
-        values = [decode(row[place], kind) for row in rows]
-        arrays.append(from_internal(values, parsed(kind)))
+        values = [row[place] for row in rows]
+        if kind == "VARIANT":  # JSON on both sides
+            arrays.append(pa.array(values, pa.string()))
+        else:
+            arrays.append(from_internal([decode(value, kind) for value in values], parsed(kind)))
     return pa.table(arrays, names=[name for name, _ in columns])
 
 

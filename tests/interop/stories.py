@@ -17,8 +17,6 @@ def story_names() -> list[str]:
 def gap(story: Story) -> str | None:
     """What ours cannot write yet."""
     options = story.options
-    if any(kind == "VARIANT" for _, kind in story.columns):
-        return "VARIANT from JSON"
     if options.get("manifest.format", "avro") != "avro":
         return "manifests in another format than Avro"
     return None

@@ -81,6 +81,10 @@ class Oracle:
             process.stdin.close()
             process.wait(timeout=20)
 
+    @property
+    def process_id(self) -> int:
+        return self._process.pid
+
     def ask(self, op: str, **arguments: Any) -> Any:
         """One operation in the oracle's own words; arguments that are None are left out."""
         question = {"op": op} | {key: plain(value) for key, value in arguments.items() if value is not None}

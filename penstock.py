@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         UpdateColumnType,
         UpdateComment,
     )
+    from penstock.table.write.budget import WriteBudget
 
 _HOMES = {
     "penstock.errors": (
@@ -79,6 +80,7 @@ _HOMES = {
         "UpdateColumnType",
         "UpdateComment",
     ),
+    "penstock.table.write.budget": ("WriteBudget",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -104,6 +106,7 @@ __all__ = [
     "UpdateColumnPosition",
     "UpdateColumnType",
     "UpdateComment",
+    "WriteBudget",
     "create_table",
     "open_table",
     "register",

@@ -90,7 +90,7 @@ class Committer:
             return Committed(tuple(snapshots), lost)
         stays = {entry.file.name for entry in compact.entries if entry.kind is FileKind.ADD}
         gone = (entry.file for entry in compact.entries if entry.kind is FileKind.DELETE)
-        drop_lookups(self.store.schema(), [file for file in gone if file.name not in stays])
+        drop_lookups(self.store, [file for file in gone if file.name not in stays])
         return Committed(tuple(snapshots))
 
     def overwrite(

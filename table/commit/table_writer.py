@@ -56,6 +56,7 @@ class TableWriter:
         self._budget = budget or WriteBudget.of(self._options)
         self._state = TableState(store, store.snapshots.latest())
         self._buckets: dict[Bucket, BucketWriter] = {}
+        self._owed: set[Bucket] = set()  # whose compaction was lost: the next commit makes it good
         self._assigner, self._placer = self._opened_routes()
         self._full_compaction = FullCompaction.of(store, self.layout)
 
@@ -124,8 +125,9 @@ class TableWriter:
     def prepare(self, identifier: int | None = None) -> list[CommitMessage]:
         """Everything into files, and what a committer needs to know of them."""
         due = self._full_compaction.buckets(self._state, identifier, set(self._buckets))
-        for place in due:
+        for place in due | self._owed:
             self._bucket(place)
+        self._owed = set()
         messages = [writer.prepare(full=place in due) for place, writer in self._buckets.items()]
         return messages if self._assigner is None else self._assigner.with_index(messages)
 
@@ -170,6 +172,7 @@ class TableWriter:
         if done.lost_compaction is not None:
             log.warning("compaction lost table=%s reason=%s", self.store.name, done.lost_compaction.message)
             self._discard([only_compaction(message) for message in messages])
+            self._owed = {(one.partition, one.bucket) for one in messages if one.compact_before or one.compact_after}
         self._go_on(done)
         if self._after_commit is not None and done.last is not None:
             self._after_commit(done.last, identifier is None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,8 +29,8 @@ from penstock.table.lsm.runs import Levels
 from penstock.table.lsm.units import CompactionSpec
 from penstock.table.meta.data_file import DataFile, FileSource
 from penstock.table.meta.entries import DELETION_VECTORS, FileKind, IndexEntry
+from penstock.table.meta.store import TableStore
 from penstock.table.schema.options import Options
-from penstock.table.schema.table_schema import TableSchema
 from penstock.table.write.opening import BucketFiles
 from penstock.table.write.row_order import RowOrder, ordered_rows
 from penstock.table.write.state import BucketState
@@ -52,14 +53,20 @@ def lookup_folder() -> Path:
     return Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}" / "lookup"
 
 
-def drop_lookups(schema: TableSchema, files: Iterable[DataFile]) -> None:
+def lookup_variant(store: TableStore, schema_id: int) -> str:
+    """What tells stored rows apart: names of files are unique, but a copied table has the same."""
+    return f"{zlib.crc32(store.paths.root.encode()):08x}.{schema_id}"
+
+
+def drop_lookups(store: TableStore, files: Iterable[DataFile]) -> None:
     """Forget the rows that were kept of files that left the table; on other machines they are the next to be evicted.
 
     A reader that is at them keeps them until it is done.
     """
+    schema = store.schema()
     spec = CompactionSpec.of(schema) if schema.primary_keys else None
     if spec is not None and (spec.looks_up or spec.vectors) and (folder := lookup_folder()).exists():
-        variants = range(schema.id + 1)
+        variants = [lookup_variant(store, number) for number in range(schema.id + 1)]
         LookupStore(folder, 0).drop(f"{file.name}-{variant}" for file in files for variant in variants)
 
 
@@ -148,7 +155,7 @@ class BucketCompactor:
 
     @property
     def _variant(self) -> str:
-        return str(self.files.layout.schema.id)
+        return lookup_variant(self.files.store, self.files.layout.schema.id)
 
     def _lookup_store(self) -> LookupStore:
         most = Options(self.files.layout.schema.options).size("lookup.cache-max-disk-size", None)

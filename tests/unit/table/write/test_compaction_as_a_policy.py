@@ -1,0 +1,165 @@
+"""Compaction is a policy, not a place: inline or elsewhere it is one function, and it gives way where data does not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from penstock.table.handle import Table
+from penstock.table.meta.data_file import FileSource
+from penstock.table.meta.entries import FileKind
+from penstock.table.meta.live import delta_entries, live_entries
+from penstock.table.meta.snapshot import CommitKind
+from tests.invariants import check_invariants
+from tests.unit.table.tables import content, new_table, rows
+
+LATE = 1 << 60
+KINDS = {
+    "plain": {},
+    "lookup": {"changelog-producer": "lookup"},
+    "full": {"changelog-producer": "full-compaction"},
+    "vectors": {"deletion-vectors.enabled": "true"},
+    "first row": {"merge-engine": "first-row"},
+}
+AT_ONCE = ("lookup", "vectors", "first row")  # what readers see hangs on compaction
+
+
+def table_of(folder: Path, kind: str, **more: str) -> Table:
+    options = {"bucket": "2", "num-sorted-run.compaction-trigger": "3", **KINDS[kind]}
+    return new_table(folder, options={**options, **{name.replace("_", "-"): value for name, value in more.items()}})
+
+
+def add(table: Table, *ids: int, turn: int = 0) -> None:
+    with table.writer("etl") as writer:
+        writer.write(rows(table, *((number, f"{turn}", None) for number in ids)))
+        writer.commit()
+
+
+def levels(table: Table) -> Counter[int]:
+    assert table.latest_snapshot is not None
+    return Counter(entry.file.level for entry in live_entries(table.store, table.latest_snapshot))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_inline_and_dedicated_compaction_leave_the_same(tmp_path: Path, kind: str) -> None:
+    inline, apart = table_of(tmp_path / "inline", kind), table_of(tmp_path / "apart", kind, write_only="true")
+    for turn in range(3):
+        for table in (inline, apart):
+            add(table, *range(turn, turn + 5), turn=turn)
+        if kind in AT_ONCE or kind == "full":
+            apart.compact(full=kind == "full")
+    for table in (inline, apart):
+        table.compact(full=True)
+        check_invariants(table)
+    assert content(inline) == content(apart)
+    assert levels(inline) == levels(apart)
+    if kind in {"lookup", "full"}:
+        changes = [
+            Counter(
+                tuple(row.values())
+                for snapshot in table.snapshots
+                for row in table.changes(snapshot.id - 1, snapshot.id).to_pylist()
+            )
+            for table in (inline, apart)
+        ]
+        assert changes[0] == changes[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_file_of_a_batch_is_in_its_append_half_though_its_compaction_consumed_it(
+    tmp_path: Path, kind: str
+) -> None:
+    table = table_of(tmp_path, kind)
+    for turn in range(4):
+        add(table, *range(8), turn=turn)
+    appended = [one for one in table.snapshots if one.commit_kind is CommitKind.APPEND]
+    assert [one.delta_record_count for one in appended] == [8] * 4
+    for snapshot in appended:
+        entries = delta_entries(table.store, snapshot)
+        assert {(entry.kind, entry.file.level, entry.file.source) for entry in entries} == {
+            (FileKind.ADD, 0, int(FileSource.APPEND))
+        }
+    assert any(one.commit_kind is CommitKind.COMPACT for one in table.snapshots)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_compaction_that_meets_another_is_dropped_and_the_data_stands(tmp_path: Path, kind: str) -> None:
+    table = table_of(tmp_path, kind)
+    for turn in range(2):
+        add(table, *range(8), turn=turn)
+    with table.writer("etl") as writer:
+        writer.write(rows(table, *((number, "late", None) for number in range(4, 12))))
+        messages = writer.prepare()
+        assert any(message.compact_before for message in messages)
+        table.compact(full=True, options={"compaction.force-rewrite-all-files": "true"})
+        made = writer.land(messages)
+        assert [snapshot.commit_kind for snapshot in made] == [CommitKind.APPEND]
+        assert levels(table)[0] > 0
+        # The next batch of this writer makes good what was lost, in buckets that it does not write to itself.
+        writer.write(rows(table, (100, "next", None)))
+        made = writer.commit()
+        assert [snapshot.commit_kind for snapshot in made][:1] == [CommitKind.APPEND]
+    if kind in AT_ONCE:
+        assert levels(table)[0] == 0
+    expected = "0" if kind == "first row" else "late"
+    table.compact(full=True)
+    found = {row[0]: row[1] for row in content(table)}
+    assert len(found) == 13
+    assert found[5] == expected
+    assert found[100] == "next"
+    check_invariants(table)
+    assert table.remove_orphan_files(dry_run=True, older_than=LATE) == []
+
+
+def test_a_dedicated_compaction_that_meets_a_write_is_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from penstock.table.commit import compacting
+
+    table = table_of(tmp_path, "plain", write_only="true")
+    for turn in range(3):
+        add(table, *range(4), turn=turn)
+    plain, met = compacting._messages, []
+
+    def with_another(*arguments: object) -> object:
+        yield from plain(*arguments)  # type: ignore[arg-type]
+        if not met:
+            met.append(True)
+            table.compact(full=True)
+            add(table, 3, turn=9)
+
+    monkeypatch.setattr(compacting, "_messages", with_another)
+    table.compact(full=True)
+    assert met
+    assert {row[0]: row[1] for row in content(table)} == {0: "2", 1: "2", 2: "2", 3: "9"}
+    check_invariants(table)
+    assert table.remove_orphan_files(dry_run=True, older_than=LATE) == []
+
+
+def test_a_bucket_with_too_many_runs_is_compacted_until_it_has_not(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "plain", write_only="true")
+    for turn in range(12):
+        add(table, 1, turn=turn)
+    assert levels(table)[0] == 12
+    with table.writer("etl", options={"write-only": "false"}) as writer:
+        writer.write(rows(table, (1, "last", None)))
+        writer.commit()
+    assert sum(levels(table).values()) <= 6  # the stop trigger: three more than the trigger
+    assert content(table) == [(1, "last", None)]
+
+
+def test_levels_have_their_own_formats_and_compressions(tmp_path: Path) -> None:
+    options = {"file.format.per.level": "0:avro,5:orc", "file.compression.per.level": "0:snappy,5:zstd"}
+    table = new_table(tmp_path, options={"bucket": "1", "file.format": "parquet", "num-levels": "6", **options})
+    for turn in range(4):
+        add(table, *range(4), turn=turn)
+    assert table.latest_snapshot is not None
+    formats = {entry.file.format for entry in live_entries(table.store, table.latest_snapshot)}
+    assert formats == {"avro"}
+    before = content(table)
+    table.compact(full=True)
+    [entry] = live_entries(table.store, table.refresh().latest_snapshot)  # type: ignore[arg-type]
+    assert (entry.file.level, entry.file.format) == (5, "orc")
+    assert content(table) == before

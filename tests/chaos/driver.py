@@ -1,0 +1,107 @@
+"""A driver that dies at a named point: SIGKILL for itself and for every process it started.
+
+    python -m tests.chaos.driver POINT NTH COMMAND...      POINT `none` never comes; NTH counts from 1
+
+The points are between lines of the product, not in it: here its functions are wrapped before the command runs. With
+WAIT_FOR in the environment the driver does not die there, but waits until that file is there: a driver that others take
+for dead.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from penstock.pipelines.run.batches import Batches
+from penstock.pipelines.run.sink import Sink
+from penstock.table.commit import committer
+from penstock.table.maintain import expire
+
+_calls = itertools.count(1)
+_counting = threading.Lock()
+
+
+def session_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[3])
+
+
+def kill_session(leader: int) -> None:
+    """Everything that a process started as the leader of a session has started, and last itself."""
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and int(entry.name) != leader and session_of(int(entry.name)) == leader:
+                os.kill(int(entry.name), signal.SIGKILL)
+        except (ProcessLookupError, FileNotFoundError):
+            continue
+    os.kill(leader, signal.SIGKILL)
+
+
+def come_to(nth: int) -> None:
+    """The point is reached; the `nth` time it is the last thing this driver does."""
+    with _counting:
+        if next(_calls) != nth:
+            return
+    wanted = os.environ.get("WAIT_FOR")
+    if wanted is None:
+        kill_session(os.getsid(0))
+    while wanted and not Path(wanted).exists():
+        time.sleep(0.1)
+
+
+def before(owner: Any, name: str, nth: int, when: Callable[..., bool] = lambda *_: True) -> None:
+    wrapped = getattr(owner, name)
+
+    def call(*given: Any, **named: Any) -> Any:
+        if when(*given):
+            come_to(nth)
+        return wrapped(*given, **named)
+
+    setattr(owner, name, call)
+
+
+def between_two_tables(nth: int) -> None:
+    """One table of the batch has it; the others wait until the driver is dead."""
+    commit = committer.Committer.commit
+    first: dict[int, str] = {}
+
+    def dying(self: committer.Committer, messages: Any, identifier: int, **named: Any) -> Any:
+        if self.user.endswith("-compact"):
+            return commit(self, messages, identifier, **named)
+        with _counting:
+            leads = first.setdefault(identifier, self.store.name) == self.store.name
+        if not leads and len(first) == nth:
+            time.sleep(60)
+        done = commit(self, messages, identifier, **named)
+        if leads:
+            come_to(nth)
+        return done
+
+    committer.Committer.commit = dying  # type: ignore[method-assign, assignment]
+
+
+POINTS: dict[str, Callable[[int], None]] = {
+    "none": lambda nth: None,
+    "offsets logged": lambda nth: before(Sink, "__call__", nth),
+    "files written": lambda nth: before(Batches, "take", nth),
+    "between two tables": between_two_tables,
+    # The rows of the batch are committed, what its compaction made is not.
+    "inside a compaction": lambda nth: before(
+        committer, "land", nth, lambda *given: "_vectors" in given[3].__qualname__
+    ),
+    # Snapshots are gone, their files are not yet.
+    "inside expiry": lambda nth: before(expire, "sweep", nth),
+}
+
+
+if __name__ == "__main__":
+    from penstock.pipelines.commands.main import main
+
+    POINTS[sys.argv[1]](int(sys.argv[2]))
+    sys.exit(main(sys.argv[3:]))

@@ -1,0 +1,75 @@
+"""Exactly once under SIGKILL, on this machine: drivers killed at named points and at random instants, workers too.
+
+PENSTOCK_CHAOS_ROUNDS=N adds N random kills (a night's run; one by default), PENSTOCK_CHAOS_SEED=S chooses them.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.bank import KILLED, Bank, end, python_workers
+from tests.chaos.driver import POINTS
+from tests.integration.kafka.conftest import Broker
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+ROUNDS = int(os.environ.get("PENSTOCK_CHAOS_ROUNDS", "1"))
+SEED = int(os.environ.get("PENSTOCK_CHAOS_SEED", "11"))
+
+
+def test_a_driver_killed_at_every_named_point_and_at_random_loses_and_doubles_nothing(
+    broker: Broker, tmp_path: Path
+) -> None:
+    bank = Bank(broker, tmp_path)
+    bank.send(120)
+    for point in [one for one in POINTS if one != "none"]:
+        bank.send(120)
+        assert bank.run(point, 1 if "inside" in point else 2) == KILLED, bank.log()
+        bank.check_sound()
+    instants = random.Random(SEED)
+    for _ in range(ROUNDS):
+        bank.send(120)
+        bank.kill_after(instants.uniform(4, 12))
+        bank.check_sound()
+    assert bank.run() == 0, bank.log()
+    bank.check_whole()
+
+
+def test_workers_killed_in_the_middle_of_tasks_change_nothing(broker: Broker, tmp_path: Path) -> None:
+    bank = Bank(broker, tmp_path)
+    bank.send(600)
+    driver = bank.start("none", 1, "--until-caught-up")
+    try:
+        for number in (1, 3):
+            bank.wait_until(lambda number=number: bank.has_snapshot(number) or driver.poll() is not None)  # type: ignore[misc]
+            for worker in python_workers(driver.pid):
+                os.kill(worker, signal.SIGKILL)
+        assert driver.wait(240) == 0, bank.log()
+    finally:
+        end(driver)
+    bank.check_whole()
+
+
+def test_a_driver_that_was_taken_for_dead_and_wakes_up_changes_nothing(broker: Broker, tmp_path: Path) -> None:
+    bank = Bank(broker, tmp_path)
+    bank.send(240)
+    awake = tmp_path / "awake"
+    sleeper = bank.start("files written", 2, WAIT_FOR=str(awake))
+    try:
+        bank.wait_until(lambda: (tmp_path / "checkpoint/offsets/1").exists() and len(bank.tables()) == 3)
+        bank.wait_until(lambda: bank.has_snapshot(1))
+        assert bank.run() == 0, bank.log()
+        bank.check_whole()
+        awake.touch()
+        assert sleeper.wait(60) != 0, bank.log()
+    finally:
+        end(sleeper)
+    bank.check_whole()
+    bank.send(60)
+    assert bank.run() == 0, bank.log()
+    bank.check_whole()

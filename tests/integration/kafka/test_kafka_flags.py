@@ -1,0 +1,138 @@
+"""What the flags of the Kafka actions mean for tables, through a real broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from penstock.pipelines.commands.arguments import parse
+from penstock.pipelines.run.tables import Warehouse
+from penstock.pipelines.spec.actions import KAFKA_DATABASE
+from penstock.pipelines.spec.from_flags import kafka_pipeline
+from penstock.pipelines.spec.model import PipelineSpec
+from penstock.table.handle import Table
+from tests.here import run
+from tests.integration.kafka.conftest import Broker
+from tests.shop import insert
+
+pytestmark = pytest.mark.kafka
+
+
+class Sync:
+    def __init__(self, broker: Broker, folder: Path) -> None:
+        self.broker, self.folder = broker, folder
+        self.warehouse = Warehouse.of(f"{folder}/warehouse", {})
+
+    def spec(self, topic: str, *flags: str, startup: str = "earliest-offset", **conf: str) -> PipelineSpec:
+        kafka = {
+            ("topic-pattern" if "*" in topic else "topic"): topic,
+            "value.format": "canal-json",
+            "scan.startup.mode": startup,
+            "properties.bootstrap.servers": self.broker.properties["bootstrap.servers"],
+            **{name.replace("__", "-").replace("_", "."): value for name, value in conf.items()},
+        }
+        words = ["--warehouse", f"{self.folder}/warehouse", "--database", "ods", "--until-caught-up", *flags]
+        words += [word for key, value in kafka.items() for word in ("--kafka-conf", f"{key}={value}")]
+        return kafka_pipeline(parse("kafka-sync-database", KAFKA_DATABASE, words))
+
+    def tables(self) -> set[str]:
+        return {name.partition(".")[2] for name in self.warehouse.tables("ods")}
+
+    def table(self, name: str) -> Table:
+        return Table(self.warehouse.store(f"ods.{name}"))
+
+    def ids(self, name: str) -> list[int]:
+        return sorted(self.table(name).scan().to_arrow().column("id").to_pylist())
+
+
+@pytest.fixture
+def sync(broker: Broker, tmp_path: Path) -> Sync:
+    return Sync(broker, tmp_path)
+
+
+def test_names_filters_and_mappings_decide_the_tables(sync: Sync, broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, *(insert(table, {"id": 1, "name": "x"}) for table in ("orders", "users", "skus", "secret")))
+    flags = ["--table-prefix", "p_", "--table_suffix", "_s", "--table-prefix-db", "SHOP=shop_"]
+    flags += ["--table-mapping", "USERS=people", "--including-tables", "orders|users|secret"]
+    run(sync.spec(topic, *flags, "--excluding-tables", "sec.*"))
+    assert sync.tables() == {"shop_orders_s", "people"}
+
+
+def test_databases_are_left_out_by_name_and_excluding_wins(sync: Sync, broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, insert("orders", {"id": 1}), insert("orders", {"id": 2}).replace('"shop"', '"old_shop"'))
+    run(sync.spec(topic, "--including-dbs", ".*shop", "--excluding-dbs", "old_.*"))
+    assert sync.ids("orders") == [1]
+
+
+def test_partitions_are_said_for_all_tables_and_for_one(sync: Sync, broker: Broker) -> None:
+    topic = broker.topic()
+    row = {"id": 1, "name": "x", "q1": 3}
+    broker.send(topic, insert("orders", row), insert("users", row), insert("skus", {"id": 1}))
+    flags = ["--primary-keys", "id,name,q1", "--partition-keys", "name"]
+    run(sync.spec(topic, *flags, "--multiple-table-partition-keys", "users=name,q1"))
+    found = {name: tuple(sync.table(name).partition_keys) for name in ("orders", "users", "skus")}
+    assert found == {"orders": ("name",), "users": ("name", "q1"), "skus": ()}
+    assert sync.table("skus").primary_keys == ["id"]  # lacks the keys that were given: the source's own
+
+
+def test_topics_and_partitions_that_come_later_are_read_from_their_beginning(sync: Sync, broker: Broker) -> None:
+    first = broker.topic(name="later-a")
+    broker.send(first, insert("orders", {"id": 1}))
+    run(sync.spec("later-.*"))
+    broker.add_partition(first, 2)
+    second = broker.topic(name="later-b")
+    broker.send(first, insert("orders", {"id": 2}), partition=1)
+    broker.send(second, insert("orders", {"id": 3}))
+    run(sync.spec("later-.*", startup="latest-offset"))  # only the first start asks for it
+    assert sync.ids("orders") == [1, 2, 3]
+
+
+def test_several_topics_make_one_set_of_tables(sync: Sync, broker: Broker) -> None:
+    topics = [broker.topic() for _ in range(3)]
+    for number, topic in enumerate(topics):
+        broker.send(topic, insert("orders", {"id": number}))
+    run(sync.spec(";".join(topics)))
+    assert sync.ids("orders") == [0, 1, 2]
+
+
+def test_specific_offsets_and_times_begin_where_they_say(sync: Sync, broker: Broker) -> None:
+    topic = broker.topic()
+    for number in range(4):
+        broker.send(topic, insert("orders", {"id": number}), timestamp=1000 * (number + 1))
+    conf = {"scan_startup_specific__offsets": "partition:0,offset:2"}
+    run(sync.spec(topic, startup="specific-offsets", **conf))
+    assert sync.ids("orders") == [2, 3]
+    other = Sync(broker, sync.folder / "other")
+    run(other.spec(topic, startup="timestamp", scan_startup_timestamp__millis="4000"))
+    assert other.ids("orders") == [3]
+
+
+def test_a_group_without_offsets_begins_where_its_reset_says_and_is_told_how_far_the_tables_are(
+    sync: Sync, broker: Broker
+) -> None:
+    topic = broker.topic()
+    broker.send(topic, insert("orders", {"id": 1}))
+    conf = {"properties_group_id": f"g-{topic}", "properties_auto_offset_reset": "earliest"}
+    run(sync.spec(topic, startup="group-offsets", **conf))
+    assert sync.ids("orders") == [1]
+    broker.send(topic, insert("orders", {"id": 2}))
+    other = Sync(broker, sync.folder / "other")
+    run(other.spec(topic, startup="group-offsets", **conf))
+    assert other.ids("orders") == [2]
+
+
+def test_rows_of_aborted_transactions_never_come_and_their_holes_do_not_matter(sync: Sync, broker: Broker) -> None:
+    topic = broker.topic()
+    producer = Producer(broker.properties | {"transactional.id": topic})
+    producer.init_transactions()
+    for number in range(4):
+        producer.begin_transaction()
+        producer.produce(topic, insert("orders", {"id": number}), partition=0)
+        producer.flush()
+        producer.abort_transaction() if number % 2 else producer.commit_transaction()
+    run(sync.spec(topic, "--max-batch-rows", "2"))
+    assert sync.ids("orders") == [0, 2]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any, cast
 
 import pyarrow as pa
@@ -31,8 +32,14 @@ class Catalog:
     """
 
     def __init__(
-        self, warehouse: str, options: Mapping[str, str] | None = None, *, ambient: Ambient | None = None
+        self,
+        warehouse: str | PathLike[str],
+        options: Mapping[str, str] | None = None,
+        *,
+        ambient: Ambient | None = None,
     ) -> None:
+        if not isinstance(warehouse, str | PathLike):
+            raise ConfigError(f"a warehouse is a path or a URL, not {warehouse!r}")
         self.warehouse = str(warehouse)
         self._storage, self._root = open_storage(self.warehouse, options or {})
         self._root = self._root.rstrip("/")
@@ -147,6 +154,9 @@ class Catalog:
 
     def alter_table(self, name: str, changes: Sequence[SchemaChange], ignore_if_missing: bool = False) -> None:
         base, branch, _ = parse_name(name)
+        if not isinstance(changes, Sequence) or any(not isinstance(one, SchemaChange) for one in changes):
+            hint = 'write [AddColumn("c", "INT"), SetOption("bucket", "4")]'
+            raise ConfigError("a table is altered by a list of changes", table=name, given=repr(changes), hint=hint)
         try:
             store = self._store(base, branch)
         except TableMissing:

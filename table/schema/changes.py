@@ -29,6 +29,7 @@ from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_text import read_type
 from penstock.table.schema.validation import check_schema
+from penstock.table.values.arguments import option_texts
 
 Name: TypeAlias = str | Sequence[str]
 
@@ -100,6 +101,10 @@ class UpdateColumnPosition:
 class SetOption:
     key: str
     value: str
+
+    def __post_init__(self) -> None:
+        [text] = option_texts({self.key: self.value}).values()
+        object.__setattr__(self, "value", text)
 
 
 @dataclass(frozen=True, slots=True)

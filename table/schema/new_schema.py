@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -15,10 +15,11 @@ from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_text import read_type
 from penstock.table.schema.validation import check_default, check_schema
+from penstock.table.values.arguments import option_texts
 from penstock.table.values.arrow_types import NO_ID, fields_from_arrow
 from penstock.table.values.types import DataType, Field, with_nullability
 
-TypeLike: TypeAlias = str | Mapping[str, object] | DataType
+TypeLike: TypeAlias = str | Mapping[str, object] | DataType | pa.DataType
 # A column as (name, type) or (name, type, comment), or whole.
 ColumnLike: TypeAlias = Field | tuple[str, TypeLike] | tuple[str, TypeLike, str | None]
 
@@ -33,7 +34,7 @@ def create_schema(
     now: int,
 ) -> TableSchema:
     """Version 0, made at `now` (epoch milliseconds). ConfigError with the first rule of Paimon's that it breaks."""
-    texts = {name: _option_text(value) for name, value in (options or {}).items()}
+    texts = option_texts(options)
     check_known(texts)
     primary = _keys_of(primary_keys, texts, "primary-key")
     partition = _keys_of(partition_keys, texts, "partition")
@@ -64,6 +65,11 @@ def with_keys_not_null(columns: tuple[Field, ...], primary_keys: Sequence[str]) 
 def _columns(schema: pa.Schema | Sequence[ColumnLike]) -> tuple[Field, ...]:
     if isinstance(schema, pa.Schema):
         return fields_from_arrow(schema)
+    if isinstance(schema, str) or not isinstance(schema, Iterable):
+        raise ConfigError(
+            f"the columns of a table cannot be a {type(schema).__name__}",
+            hint='give a pyarrow schema, or a list of ("name", "INT NOT NULL")',
+        )
     return tuple(_column(given) for given in schema)
 
 
@@ -71,15 +77,11 @@ def _column(given: ColumnLike) -> Field:
     match given:
         case Field():
             return given
-        case (name, type_):
+        case (str(name), type_):
             return Field(NO_ID, name, read_type(type_))
-        case (name, type_, description):
+        case (str(name), type_, description):
             return Field(NO_ID, name, read_type(type_), description)
     raise ConfigError(f"{given!r} is no column", hint='write it as ("name", "INT NOT NULL")')
-
-
-def _option_text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _keys_of(given: Sequence[str], options: dict[str, str], option: str) -> tuple[str, ...]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import pyarrow as pa
+
 from penstock.errors import ConfigError
-from penstock.table.values.arrow_types import NO_ID
+from penstock.table.values.arrow_types import NO_ID, from_arrow
 from penstock.table.values.types import (
     ArrayType,
     DataType,
@@ -23,13 +25,20 @@ _CONSTRUCTED = re.compile(r"(ARRAY|MAP|MULTISET|ROW)\s*<(.*)>\s*(NOT\s+NULL|NULL
 _MEMBER = re.compile(r"(?:`([^`]+)`|([^\s:`]+))[\s:]+(.*)", re.DOTALL)
 
 
-def read_type(given: str | Mapping[str, object] | DataType) -> DataType:
-    """A type given as text, as it stands in a schema file, or as itself. Members of a ROW have no ids yet."""
+def read_type(given: str | Mapping[str, object] | DataType | pa.DataType) -> DataType:
+    """A type given as text, as it stands in a schema file, as Arrow's (then nullable), or as itself.
+
+    Members of a ROW have no ids yet.
+    """
     if isinstance(given, str):
         return parse_type_text(given)
     if isinstance(given, Mapping):
         return parse_type(given)
-    return given
+    if isinstance(given, pa.DataType):
+        return from_arrow(given, nullable=True)
+    if isinstance(given, DataType):
+        return given
+    raise ConfigError(f"{given!r} is no type", hint='write it as "DECIMAL(10, 2) NOT NULL", or as an Arrow type')
 
 
 def parse_type_text(text: str) -> DataType:

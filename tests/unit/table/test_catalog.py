@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -95,3 +96,40 @@ def test_names_that_name_no_table_are_refused(catalog: penstock.Catalog, name: s
 def test_system_tables_of_an_empty_table_have_their_columns(catalog: penstock.Catalog, name: str) -> None:
     table = catalog.create_table("shop.orders", SCHEMA, primary_keys=["id"], options={"bucket": "1"})
     assert table.system(name).num_columns > 0
+
+
+def test_columns_may_have_arrow_types_and_options_may_be_numbers(tmp_path: Path) -> None:
+    catalog = penstock.Catalog(tmp_path)
+    catalog.create_database("d")
+    table = catalog.create_table(
+        "d.t", [("id", "BIGINT NOT NULL"), ("at", pa.timestamp("ms"))], options={"bucket": -1, "write-only": True}
+    )
+    assert table.schema.field("at").type == pa.timestamp("ms")
+    assert table.options == {"bucket": "-1", "write-only": "true"}
+    catalog.alter_table(
+        "d.t", [penstock.AddColumn("n", pa.int32()), penstock.SetOption("snapshot.num-retained.max", 50)]
+    )
+    assert catalog.table("d.t").options["snapshot.num-retained.max"] == "50"
+    assert catalog.table("d.t").schema.field("n").type == pa.int32()
+
+
+@pytest.mark.parametrize(
+    ("verb", "reason"),
+    [
+        (lambda c: c.create_table("d.t", 5), "columns of a table cannot be a int"),
+        (lambda c: c.create_table("d.t", "id"), "columns of a table cannot be a str"),
+        (lambda c: c.create_table("d.t", [("id",)]), "is no column"),
+        (lambda c: c.create_table("d.t", [("id", 5)]), "5 is no type"),
+        (lambda c: c.alter_table("d.there", penstock.AddColumn("c", "INT")), "a list of changes"),
+        (lambda c: c.alter_table("d.there", ["c INT"]), "a list of changes"),
+        (lambda c: penstock.Catalog(None), "a path or a URL"),
+    ],
+)
+def test_what_is_no_table_and_no_change_is_refused(
+    tmp_path: Path, verb: Callable[[penstock.Catalog], object], reason: str
+) -> None:
+    catalog = penstock.Catalog(tmp_path)
+    catalog.create_database("d")
+    catalog.create_table("d.there", [("id", "BIGINT")])
+    with pytest.raises(ConfigError, match=reason):
+        verb(catalog)

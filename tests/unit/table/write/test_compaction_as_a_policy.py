@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from penstock.table.handle import Table
+from penstock.table.lsm.picking import Policy
 from penstock.table.meta.data_file import FileSource
 from penstock.table.meta.entries import FileKind
 from penstock.table.meta.live import delta_entries, live_entries
@@ -163,3 +165,45 @@ def test_levels_have_their_own_formats_and_compressions(tmp_path: Path) -> None:
     [entry] = live_entries(table.store, table.refresh().latest_snapshot)  # type: ignore[arg-type]
     assert (entry.file.level, entry.file.format) == (5, "orc")
     assert content(table) == before
+
+
+def at(table: Table, millis: int) -> Table:
+    return Table(replace(table.store, ambient=replace(table.store.ambient, now_millis=lambda: millis)))
+
+
+def test_everything_is_compacted_once_in_an_interval(tmp_path: Path) -> None:
+    options = {"bucket": "1", "num-sorted-run.compaction-trigger": "9", "compaction.optimization-interval": "1 h"}
+    table, hour = new_table(tmp_path, options=options), 3_600_000
+    start = 1_700_000_000_000
+    seen = []
+    for turn, moment in enumerate((0, 1, hour, hour + 2, hour + 3)):
+        add(at(table, start + moment), *range(4), turn=turn)
+        seen.append(dict(levels(table)))
+    # The first file is alone; the second meets it, and nothing was ever compacted; then an hour goes by.
+    assert seen == [{0: 1}, {9: 1}, {0: 1, 9: 1}, {9: 1}, {0: 1, 9: 1}]
+
+
+def test_gentle_lookups_leave_level_0_for_some_commits(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "lookup", **{"lookup-compact": "gentle", "lookup-compact.max-interval": "3"})
+    seen = []
+    for turn in range(6):
+        with table.writer("etl", options={"num-sorted-run.compaction-trigger": "50"}) as writer:
+            writer.write(rows(table, (1, f"{turn}", None)))
+            writer.commit()
+        seen.append(levels(table)[0])
+    assert seen == [1, 2, 0, 1, 2, 0]
+    changes = [row for one in table.snapshots for row in table.changes(one.id - 1, one.id).to_pylist()]
+    assert [(row["rowkind"], row["name"]) for row in changes] == [("+I", "2"), ("-U", "2"), ("+U", "5")]
+    check_invariants(table)
+
+
+def test_more_is_absorbed_in_the_hours_of_rest() -> None:
+    hours = {
+        "compaction.offpeak.start.hour": "22",
+        "compaction.offpeak.end.hour": "6",
+        "compaction.offpeak-ratio": "50",
+    }
+    ratios = {hour: Policy.of(hours, hour=hour).size_ratio for hour in (21, 22, 0, 5, 6)}
+    assert ratios == {21: 1, 22: 51, 0: 51, 5: 51, 6: 1}
+    assert Policy.of({**hours, "compaction.offpeak.start.hour": "2"}, hour=4).size_ratio == 51
+    assert Policy.of({"compaction.offpeak-ratio": "50"}, hour=4).size_ratio == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.errors import DecodeError
@@ -16,7 +16,7 @@ from penstock.pipelines.run.compacting import (
     due_buckets,
     due_in_full,
     land,
-    owes_compaction,
+    shows_by_compaction,
 )
 from penstock.pipelines.run.identity import BatchIdentity
 from penstock.pipelines.run.reading import Reading, Share
@@ -65,8 +65,8 @@ class Batches:
             return
         self._judge(report, written)
         identity = BatchIdentity(self.pipeline, self.checkpoint, number, *report.span, report.newest)
-        self._commit(identity, written, replay, self._watermarks(identity, report))
-        self._compact_what_is_owed(identity, written)
+        uncompacted = self._commit(identity, written, replay, self._watermarks(identity, report))
+        self._compact_what_is_owed(identity, written, uncompacted)
         self.reading.source.mirror(identity.end)
         if self.on_batch is not None:
             self.on_batch(identity, report)
@@ -84,30 +84,37 @@ class Batches:
                 found[table] = watermark
         return found
 
-    def _commit(self, identity: BatchIdentity, written: Written, replay: Replay, watermarks: Mapping[str, int]) -> None:
-        """Tables that another job wrote to in the meantime are written again on what stands there now."""
+    def _commit(
+        self, identity: BatchIdentity, written: Written, replay: Replay, watermarks: Mapping[str, int]
+    ) -> set[str]:
+        """Tables that another job wrote to in the meantime are written again on what stands there now. Gives those that
+        may lack the compaction of the batch."""
         messages = dict(written.messages)
         if self.eager is not None:
             self.eager.update(messages)
             messages = {table: messages.get(table, []) for table in self.eager}
+        uncompacted: set[str] = set()
         for attempt in range(1, MOST_FOREIGN + 2):
             done = self.commits.commit(identity, messages, watermarks)
             self.targets.put(done.schemas)
             self.targets.taken.update(done.schemas)
+            uncompacted |= done.uncompacted
             if not done.foreign:
-                return
+                break
             if attempt > MOST_FOREIGN:
                 raise next(iter(done.foreign.values()))
             log.warning("event=foreign_writer tables=%s attempt=%d", ",".join(done.foreign), attempt)
             messages = replay.again(replay.shares(written.reports, frozenset(done.foreign))).messages
+        return uncompacted
 
-    def _compact_what_is_owed(self, identity: BatchIdentity, written: Written) -> None:
+    def _compact_what_is_owed(self, identity: BatchIdentity, written: Written, uncompacted: Collection[str]) -> None:
         """Full compactions reach buckets that this batch did not. And where rows show only once they are compacted,
         none stays undone, though a compaction was lost or a driver died before it."""
         warehouse = self.reading.warehouse
         for table, messages in written.messages.items():
-            due = due_in_full(warehouse, table, identity.number, messages)
-            if owes_compaction(warehouse, table, self.targets.schemas[table]):
+            schema, whole = self.targets.schemas[table], table not in uncompacted
+            due = due_in_full(warehouse, table, schema, identity.number, messages, whole=whole)
+            if not whole and shows_by_compaction(warehouse, table, schema):
                 due += due_buckets(warehouse, table)
             if due:
                 land(warehouse, identity.user, self.compact(due))

@@ -24,9 +24,11 @@ THREADS = 8
 
 @dataclass(slots=True)
 class Done:
-    """The schema ids of the tables that have the batch, and the tables that another job got in the way of."""
+    """The schema ids of the tables that have the batch, those among them that may lack its compaction, and the tables
+    that another job got in the way of."""
 
     schemas: dict[str, int] = field(default_factory=dict)
+    uncompacted: set[str] = field(default_factory=set)
     foreign: dict[str, ForeignWriter] = field(default_factory=dict)
 
 
@@ -59,7 +61,10 @@ class Commits:
             }
         for table, task in tasks.items():
             try:
-                done.schemas[table] = task.result()
+                whole = task.result()
+                done.schemas[table] = self.warehouse.store(table).schema().id
+                if not whole:
+                    done.uncompacted.add(table)
             except ForeignWriter as error:
                 discard(self.warehouse.store(table), messages[table])
                 done.foreign[table] = error
@@ -67,12 +72,13 @@ class Commits:
 
     def _commit(
         self, store: TableStore, identity: BatchIdentity, messages: Sequence[CommitMessage], watermark: int | None
-    ) -> int:
+    ) -> bool:
+        """Whether the table has the batch with its compaction, as far as can be told."""
         committer = Committer(store, identity.user)
         if self._has(store, committer, identity):
             log.info("event=batch_already_committed table=%s batch=%d", store.name, identity.number)
             discard(store, messages)
-            return store.schema().id
+            return False
         done = committer.commit(
             messages,
             identity.number,
@@ -85,7 +91,7 @@ class Commits:
             discard(store, [only_compaction(message) for message in messages])
         snapshot = done.last.id if done.last else None
         log.info("event=committed table=%s batch=%d snapshot=%s", store.name, identity.number, snapshot)
-        return store.schema().id
+        return done.lost_compaction is None
 
     def _has(self, store: TableStore, committer: Committer, identity: BatchIdentity) -> bool:
         if identity.is_in(committer.committed(identity.number), store.name):

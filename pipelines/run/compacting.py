@@ -18,7 +18,7 @@ from penstock.pipelines.run.committing import discard
 from penstock.pipelines.run.tables import Version, Warehouse, state_at
 from penstock.pipelines.run.writing import SCHEMA
 from penstock.table.commit.committer import Committer
-from penstock.table.layout import BucketMode, Layout
+from penstock.table.layout import BucketMode
 from penstock.table.lsm.units import CompactionSpec
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.live import live_entries
@@ -61,17 +61,21 @@ def due_buckets(warehouse: Warehouse, table: str) -> list[Due]:
     return [one for one in found if _compactor(warehouse, one).is_due()]
 
 
-def due_in_full(warehouse: Warehouse, table: str, number: int, done: Sequence[CommitMessage]) -> list[Due]:
+def due_in_full(
+    warehouse: Warehouse, table: str, schema: int, number: int, done: Sequence[CommitMessage], *, whole: bool
+) -> list[Due]:
     """The buckets that a full compaction after so many commits still owes: written before, but not by this batch,
-    whose own tasks have compacted theirs."""
+    whose own tasks have compacted theirs when it is `whole`."""
     store = warehouse.store(table)
-    rule, snapshot = FullCompaction.of(store, Layout.of(store.schema())), store.snapshots.latest()
-    if snapshot is None or not rule.is_due(number):
+    rule = FullCompaction.of(store, warehouse.layout(table, schema))
+    snapshot = store.snapshots.latest() if rule.is_due(number) else None
+    if snapshot is None:
         return []
     own = {(message.partition, message.bucket) for message in done}
     before = store.snapshots.find(min((message.base_snapshot for message in done), default=0))
-    left = rule.buckets(TableState(store, before), number, set()) - own
-    found = _all_buckets(store, table, snapshot, store.schema().id, full=True)
+    left = rule.buckets(TableState(store, before), number, set())
+    left = left - own if whole else left | own
+    found = _all_buckets(store, table, snapshot, schema, full=True)
     return [one for one in found if (one.partition, one.bucket) in left]
 
 
@@ -173,7 +177,7 @@ def _next(store: TableStore, user: str) -> int:
     return last + 1
 
 
-def owes_compaction(warehouse: Warehouse, table: str, schema: int) -> bool:
+def shows_by_compaction(warehouse: Warehouse, table: str, schema: int) -> bool:
     """Whether rows, or their changes, show only once they are compacted: then none may stay undone."""
     layout = warehouse.layout(table, schema)
     if not layout.has_keys or Options(layout.schema.options).boolean("write-only", default=False):

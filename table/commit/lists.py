@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from penstock.table.commit.changes import Changes
 from penstock.table.layout import Layout
+from penstock.table.meta.avro_container import manifest_codec
 from penstock.table.meta.entries import FileKind, IndexEntry, ManifestEntry, ManifestFile
 from penstock.table.meta.live import base_manifests, delta_manifests, index_entries, manifest_entries
 from penstock.table.meta.manifest import write_index_manifest, write_manifest, write_manifest_list
@@ -17,7 +18,6 @@ from penstock.table.meta.store import TableStore
 from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
 
-_CODECS = {"zstd": "zstandard", "zstandard": "zstandard", "snappy": "snappy", "deflate": "deflate", "null": "null"}
 _BYTES_PER_ENTRY = 400  # about what an entry takes, compressed; only to cut manifests near their target size
 
 
@@ -111,7 +111,7 @@ class Lists:
         return [self._manifest(part, schema, made) for part in parts]
 
     def _manifest(self, entries: Sequence[ManifestEntry], schema: TableSchema, made: list[str]) -> ManifestFile:
-        written = self._put("manifest", write_manifest(entries, self._codec(schema)), made)
+        written = self._put("manifest", write_manifest(entries, manifest_codec(schema.options)), made)
         self._store.cache.put(written.name, list(entries))
         added = sum(entry.kind is FileKind.ADD for entry in entries)
         types = Layout.of(schema).partition_types
@@ -129,14 +129,14 @@ class Lists:
         )
 
     def _list(self, manifests: Sequence[ManifestFile], made: list[str]) -> Written:
-        codec = self._codec(self._store.schema())
+        codec = manifest_codec(self._store.schema().options)
         return self._put("manifest-list", write_manifest_list(manifests, codec), made)
 
     def _index(self, latest: Snapshot | None, changes: Sequence[IndexEntry]) -> str | None:
         if not changes:
             return latest.index_manifest if latest else None
         entries = index_entries(self._store, latest) if latest else []
-        data = write_index_manifest(with_changes(entries, changes), self._codec(self._store.schema()))
+        data = write_index_manifest(with_changes(entries, changes), manifest_codec(self._store.schema().options))
         return self._put("index-manifest", data, self._of_attempt).name
 
     def _put(self, what: str, data: bytes, made: list[str]) -> Written:
@@ -146,11 +146,6 @@ class Lists:
         made.append(path)
         self._store.storage.write(path, data)
         return Written(name, len(data))
-
-    @staticmethod
-    def _codec(schema: TableSchema) -> str:
-        codec = Options(schema.options).choice("manifest.compression", sorted(_CODECS), "zstd")
-        return _CODECS[codec]
 
 
 def with_changes(entries: Sequence[IndexEntry], changes: Sequence[IndexEntry]) -> list[IndexEntry]:

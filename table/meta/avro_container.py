@@ -22,6 +22,7 @@ from fastavro.schema import SchemaParseException
 from pyarrow import orc
 
 from penstock.errors import ConfigError, TableCorrupt
+from penstock.table.meta.columnar_container import write_columns
 
 if sys.version_info >= (3, 14):
     from compression.zstd import ZstdError
@@ -59,6 +60,7 @@ CODECS = {
     "null": "null",
     "none": "null",
 }
+FORMATS = ("avro", "orc", "parquet")
 _UNREADABLE = (
     ArithmeticError,
     AssertionError,
@@ -80,18 +82,21 @@ _UNREADABLE = (
 
 
 def manifest_codec(options: Mapping[str, str]) -> str:
-    """The codec to write manifests with. Java reads the manifests of a table in one format only: ours is Avro."""
-    format_ = options.get("manifest.format", "avro").lower()
-    if format_ != "avro":
-        raise ConfigError(f"manifests are written in avro only, not in {format_}", option="manifest.format")
-    name = options.get("manifest.compression", "zstd").lower()
+    """How to write manifests: a codec of Avro, with `orc:` or `parquet:` before it where they are to be in that."""
+    format_ = options.get("manifest.format", "avro").strip().lower()
+    if format_ not in FORMATS:
+        raise ConfigError(f"{format_!r} is no format for manifests", option="manifest.format", known=", ".join(FORMATS))
+    name = options.get("manifest.compression", "zstd").strip().lower()
     if name not in CODECS:
         raise ConfigError(f"{name!r} is no codec for manifests", option="manifest.compression", known=", ".join(CODECS))
-    return CODECS[name]
+    return CODECS[name] if format_ == "avro" else f"{format_}:{CODECS[name]}"
 
 
 def write_records(schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]], codec: str, seed: str) -> bytes:
     """A container of the records. The same records, codec and seed give the same bytes."""
+    format_, _, codec = codec.rpartition(":")
+    if format_:
+        return write_columns(schema, records, format_, codec)
     out = io.BytesIO()
     sync = hashlib.blake2b(seed.encode(), digest_size=16).digest()
     fastavro.writer(out, schema, records, codec=codec, sync_marker=sync)

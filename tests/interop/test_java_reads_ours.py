@@ -15,7 +15,7 @@ from penstock.table.storage.local import LocalStorage
 from tests.golden.cases import Case
 from tests.golden.relations import Relation, difference, unordered_columns
 from tests.interop.oracle.client import Oracle
-from tests.interop.stories import BYSTANDERS, gap, story_names
+from tests.interop.stories import BYSTANDERS, story_names
 from tests.invariants import check_invariants
 from tests.simulation.story import Story
 from tests.simulation.tellers import Javas, NotTold, Ours, create_ours
@@ -62,8 +62,6 @@ def test_golden_story_told_by_ours_ends_in_the_rows_java_has(
     if any("orc" in value for value in story.options.values()):
         story = story.tamed()
         expected = told_by_java(judge, story, tmp_path)
-    if (missing := gap(story)) is not None:
-        pytest.xfail(f"notimpl: {missing}")
     create_ours(story, storage, str(path))
     ours = Ours(lambda branch: TableStore.open(storage, str(path), branch))
     java = Javas(judge, path)

@@ -16,7 +16,7 @@ from tests.golden.relations import Relation, Type, difference, relation_of
 from tests.golden.rows import arrow_rows
 from tests.interop.oracle.client import Oracle
 from tests.interop.pypaimon.client import Pypaimon, PypaimonRefused
-from tests.interop.stories import gap, story_names
+from tests.interop.stories import story_names
 from tests.invariants import check_invariants
 from tests.simulation.story import TIME, Story, without_early_times
 from tests.simulation.tellers import NotTold, Ours, create_ours
@@ -122,8 +122,6 @@ def test_golden_story_told_by_ours_is_read_by_pypaimon_where_it_reads_java_s(
     story = Story.of_case(case)
     if any("orc" in value for value in story.options.values()):
         story = story.tamed()
-    if (missing := gap(story)) is not None:
-        pytest.xfail(f"notimpl: {missing}")
     create_ours(story, storage, str(path))
     ours = Ours(lambda branch: TableStore.open(storage, str(path), branch))
     for place, step in enumerate(story.steps):

@@ -237,5 +237,6 @@ def test_codec_follows_the_option() -> None:
     assert manifest_codec({"manifest.compression": "none", "manifest.format": "avro"}) == "null"
     with pytest.raises(ConfigError, match="lzo"):
         manifest_codec({"manifest.compression": "lzo"})
-    with pytest.raises(ConfigError, match="in avro only"):
-        manifest_codec({"manifest.format": "orc"})
+    with pytest.raises(ConfigError, match="csv"):
+        manifest_codec({"manifest.format": "csv"})
+    assert manifest_codec({"manifest.format": "orc"}) == "orc:zstandard"

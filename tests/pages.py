@@ -24,7 +24,7 @@ from penstock.pipelines.commands.main import main
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-NEEDS = {"spark", "kafka"}
+NEEDS = {"spark", "kafka", "mysql"}
 _FENCE = re.compile(r"^```(\w*) ?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -53,7 +53,9 @@ def needs(page: Path) -> set[str]:
 
 def pages(kind: str | None) -> list[Path]:
     """The pages whose hardest need this is; a page is run as a whole."""
-    return [page for page in PAGES if next((one for one in ("kafka", "spark") if one in needs(page)), None) == kind]
+    return [
+        page for page in PAGES if next((one for one in ("kafka", "mysql", "spark") if one in needs(page)), None) == kind
+    ]
 
 
 def run_page(page: Path, replaced: Mapping[str, str] | None = None) -> None:

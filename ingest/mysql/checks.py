@@ -221,7 +221,7 @@ def _tables(connection: Connection, facts: ServerFacts, wanted: Wanted) -> Itera
         if table is None:
             continue
         if not table.has_primary_key:
-            fix = "ALTER TABLE ... ADD PRIMARY KEY, or read it with snapshot-mode: locked into an append table"
+            fix = "ALTER TABLE ... ADD PRIMARY KEY, or take it into an append table (--include-keyless append)"
             yield _warning(NoUsableKey, f"{'.'.join(name)} has no primary key", "none", "a primary key", fix)
         if table.engine.upper() in {"MEMORY", "BLACKHOLE", "FEDERATED", "CSV"}:
             fix = f"ALTER TABLE {quoted(name[0])}.{quoted(name[1])} ENGINE = InnoDB, or leave the table out"

@@ -20,6 +20,7 @@ FLAGS = (
     Flag("accept-replay", "go on with a new checkpoint though rows may come twice", "bool"),
     Flag("resume-from-tables", "start a new checkpoint where the tables are", "bool"),
     Flag("accept-gap", "go on where records are gone at the source, with a hole", "bool"),
+    Flag("resnapshot", "empty MySQL's tables and read them again, where the log is gone or in doubt", "bool"),
     Flag("checkpoint", "folder of the checkpoint", metavar="PATH"),
     Flag("master", "Spark's master (this machine, all cores)", metavar="URL"),
     Flag("spark-conf", "setting of the Spark session; repeat", "pairs", "K=V"),
@@ -40,7 +41,7 @@ def command(name: str, words: list[str]) -> int:
     changes: dict[str, object] = {}
     if given.get("until-caught-up", ["false"])[-1] == "true":
         changes["until"] = "caught-up"
-    for flag in ("accept-replay", "resume-from-tables", "accept-gap"):
+    for flag in ("accept-replay", "resume-from-tables", "accept-gap", "resnapshot"):
         if flag in given:
             changes[flag.replace("-", "_")] = given[flag][-1] == "true"
     if "checkpoint" in given:

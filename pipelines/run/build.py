@@ -86,6 +86,8 @@ def databases(spec: PipelineSpec, warehouse: Warehouse) -> list[str]:
 
 def _refuse_what_is_missing(spec: PipelineSpec) -> None:
     """What a description may say and a job cannot do: said, not passed over."""
+    if spec.pipeline.resnapshot and not isinstance(spec.source, MySqlSource):
+        raise ConfigError(f"a source of type {spec.source.type} has no tables to read again", hint="only MySQL has")
     if spec.pipeline.resume_from_tables and spec.source.type == "files":
         raise ConfigError(
             "which files were read is known to their checkpoint alone, not to the tables",

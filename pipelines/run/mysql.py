@@ -117,6 +117,8 @@ def settings_of(spec: PipelineSpec, mysql: model.MySqlSource) -> FollowSettings:
         comments=mysql.schema_comments,
         keyless=mysql.keyless == "append" or _is_keyed_by_flags(sink),
         new_tables=mysql.newly_added_tables,
+        resnapshot=spec.pipeline.resnapshot,
+        accept_gap=spec.pipeline.accept_gap,
     )
 
 

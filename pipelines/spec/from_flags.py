@@ -54,7 +54,9 @@ def mysql_pipeline(given: Given) -> PipelineSpec:
 
 def _pipeline(given: Given) -> dict[str, Any]:
     name = _last(given, "name") or _last(given, "job-name") or _default_name(given)
-    made = _named(given, "checkpoint", "trigger", "parallelism", "accept-replay", "resume-from-tables", "accept-gap")
+    made = _named(
+        given, "checkpoint", "trigger", "parallelism", "accept-replay", "resume-from-tables", "accept-gap", "resnapshot"
+    )
     limits = _renamed(given, {"max-batch-rows": "rows", "max-batch-bytes": "bytes"})
     until = "caught-up" if _last(given, "until-caught-up") == "true" else "forever"
     return {"name": name, "until": until, "max-batch": limits, **made}

@@ -114,7 +114,7 @@ class HistoryPart:
                 file=version.file,
                 pos=version.pos,
                 reason=version.unclear,
-                hint="give the table's definition from there on (--table-definition), or read it again (--resnapshot);"
+                hint="have the tables read again (--resnapshot);"
                 " with binlog_row_metadata = FULL the log needs no definitions",
             )
         return version.definition

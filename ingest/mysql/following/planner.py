@@ -17,11 +17,12 @@ from penstock.ingest.mysql.connection import ask, connected, server_facts, varia
 from penstock.ingest.mysql.ddl import statements as ddl
 from penstock.ingest.mysql.ddl.alter import ChangeColumn, RenameColumn
 from penstock.ingest.mysql.ddl.history import SchemaHistory, Version
+from penstock.ingest.mysql.errors import BinlogPurged
 from penstock.ingest.mysql.following.progress import Batch, Progress
 from penstock.ingest.mysql.following.settings import FollowSettings, shadowed
 from penstock.ingest.mysql.following.state import State
 from penstock.ingest.mysql.log.plan import DdlSeen, LogPlan, PlanLimits, plan_log
-from penstock.ingest.mysql.log.resume import at_time, check_position, earliest, latest, resume, settled
+from penstock.ingest.mysql.log.resume import Resume, at_time, check_position, earliest, latest, resume, settled
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.snapshot.chunks import Chunk, ChunkCursor, next_chunks, start_chunks
 from penstock.ingest.ranges import Limit
@@ -44,6 +45,7 @@ class Planner:
     _history: SchemaHistory | None = field(default=None, repr=False)
     _state: State | None = field(default=None, repr=False)
     _facts: ServerFacts | None = field(default=None, repr=False)
+    read_again: bool = False  # what the settings ask for is done
 
     @property
     def state(self) -> State:
@@ -65,6 +67,18 @@ class Planner:
         log.info("event=begins position=%s tables=%d mode=%s", start, len(names), self.settings.startup.mode)
         by_gtid = self.settings.startup.mode == "specific-offset" and not self.settings.startup.file
         return Progress(facts.uuid, start, by_gtid=by_gtid, waiting=waiting)
+
+    def _anew(self, connection: Connection, facts: ServerFacts) -> Progress:
+        """From here on, with a batch that empties all tables, and their rows still to be read."""
+        start, tables = settled(connection, facts), self.captured(connection)
+        names = tuple(table.name for table in tables)
+        self._history = self._empty_history(connection, facts)
+        self._history.start(definitions(connection, names).values(), start)
+        self._store(facts.uuid)
+        self._facts, self.read_again = facts, True
+        log.info("event=tables_read_again tables=%s position=%s", ",".join(map(".".join, names)), start)
+        empty = tuple(Barrier("truncate", *name) for name in names)
+        return Progress(facts.uuid, start, waiting=names, batch=Batch(barriers=empty))
 
     def _start(self, connection: Connection, facts: ServerFacts) -> LogPosition:
         startup = self.settings.startup
@@ -97,6 +111,8 @@ class Planner:
         """Where the batch behind `before` ends, with what is in it; None when there is nothing."""
         with connected(self.settings.server) as connection:
             facts = server_facts(connection)
+            if self.settings.resnapshot and not self.read_again:
+                return self._anew(connection, facts)
             progress = replace(before, batch=Batch())
             if self._facts is None or facts.uuid != progress.server:
                 progress = self._returned(connection, facts, progress)
@@ -146,7 +162,14 @@ class Planner:
 
     def _returned(self, connection: Connection, facts: ServerFacts, progress: Progress) -> Progress:
         """Go on after a restart: on this server or another, with tables that came to match while nobody looked."""
-        way = resume(connection, facts, progress.log, progress.server)
+        try:
+            way = resume(connection, facts, progress.log, progress.server)
+        except BinlogPurged as error:
+            if not self.settings.accept_gap:
+                raise
+            progress = replace(progress, log=earliest(connection, facts), server=facts.uuid)
+            log.warning("event=gap_accepted lost_from=%s goes_on=%s", error.facts.get("position"), progress.log)
+            way = Resume(progress.log, by_gtid=False)
         history = self.history_at(progress)
         if way.by_gtid:
             log.warning("event=another_server before=%s now=%s gtid=%s", progress.server, facts.uuid, progress.log.gtid)

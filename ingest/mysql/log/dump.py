@@ -242,8 +242,8 @@ def _dump_refused(error: pymysql.MySQLError, server: ServerAddress, request: Dum
             position=request.start,
             gtid=request.start.gtid if request.by_gtid else None,
             said=said,
-            hint="read the tables again (--resnapshot), or go on from the oldest log with a gap (--from earliest"
-            " --accept-gap); keep the log longer: SET PERSIST binlog_expire_logs_seconds = 604800",
+            hint="read the tables again (--resnapshot), or go on from the oldest log with a gap "
+            " (--accept-gap); keep the log longer: SET PERSIST binlog_expire_logs_seconds = 604800",
         )
     if code == _FATAL_READ and re.search(r"impossible position|position > file size", said):
         return BinlogReset(

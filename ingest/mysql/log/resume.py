@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _SETTLE_S = 30
 _WAYS_OUT = (
-    "read the tables again (--resnapshot), or go on from the oldest log with a gap (--from earliest --accept-gap);"
+    "read the tables again (--resnapshot), or go on from the oldest log with a gap (--accept-gap);"
     " keep the log longer: SET PERSIST binlog_expire_logs_seconds = 604800"
 )
 

@@ -136,7 +136,7 @@ def _mismatch(mapped: TableMap, definition: TableDefinition) -> SchemaHistoryMis
         table=".".join(mapped.name),
         in_the_log=", ".join(_storage(column) for column in mapped.columns),
         tracked=", ".join(f"{column.name} {column.type}" for column in definition.columns),
-        hint="a DDL was missed: supply the definition by hand, or read the table again (--resnapshot)",
+        hint="a DDL was missed: have the tables read again (--resnapshot)",
     )
 
 

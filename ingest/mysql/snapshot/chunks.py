@@ -138,7 +138,7 @@ def require_key(cursor: ChunkCursor, *, rows: int, options: ChunkOptions) -> Non
             "the table has no key to cut it by",
             table=f"{cursor.database}.{cursor.table}",
             rows=rows,
-            hint="ALTER TABLE ... ADD PRIMARY KEY, or read it with snapshot-mode: locked",
+            hint="ALTER TABLE ... ADD PRIMARY KEY, or read it into an append table (--include-keyless append)",
         )
 
 

@@ -1,0 +1,57 @@
+"""A TCP proxy before a server, which cuts connections in the middle of what it carries."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Proxy:
+    """`cuts` are numbers of bytes: each new connection takes the next and dies after so many bytes from the server."""
+
+    port: int
+    target: int
+    cuts: list[int] = field(default_factory=list)
+    cut: int = 0
+    _open: bool = True
+
+    def serve(self, listener: socket.socket) -> None:
+        while self._open:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            left = self.cuts.pop(0) if self.cuts else -1
+            server = socket.create_connection(("127.0.0.1", self.target))
+            threading.Thread(target=self._carry, args=(client, server, -1), daemon=True).start()
+            threading.Thread(target=self._carry, args=(server, client, left), daemon=True).start()
+
+    def _carry(self, source: socket.socket, sink: socket.socket, left: int) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(4096):
+                if 0 <= left <= len(data):
+                    sink.sendall(data[:left])
+                    self.cut += 1
+                    break
+                sink.sendall(data)
+                left -= len(data) if left >= 0 else 0
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+
+@contextlib.contextmanager
+def proxied(target: int) -> Iterator[Proxy]:
+    listener = socket.create_server(("127.0.0.1", 0))
+    proxy = Proxy(listener.getsockname()[1], target)
+    threading.Thread(target=proxy.serve, args=(listener,), daemon=True).start()
+    try:
+        yield proxy
+    finally:
+        proxy._open = False
+        listener.close()

@@ -1,0 +1,233 @@
+"""MySQL pipelines killed at every phase, servers restarted, logs rotated and purged, networks cut: judged by verify.
+
+PENSTOCK_CHAOS_ROUNDS=100 runs that many rounds of random kills through Spark instead of one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import PenstockError
+from penstock.ingest.mysql.errors import BinlogPurged
+from tests.chaos.proxy import proxied
+from tests.integration.mysql.playground import DATABASE, Playground
+from tests.integration.mysql.sync import Sync
+from tests.servers import launch
+
+pytestmark = pytest.mark.mysql
+
+ROOT = Path(__file__).resolve().parents[2]
+ROUNDS = int(os.environ.get("PENSTOCK_CHAOS_ROUNDS", "1"))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]]:
+    folder = tmp_path_factory.mktemp("mysql")
+    with launch.running("mysql", folder) as port:
+        yield folder, port
+
+
+@pytest.fixture
+def server(place: tuple[Path, int]) -> Playground:
+    found = Playground("mysql", place[1])
+    found.start_over()
+    found.run(
+        "CREATE TABLE account (id INT PRIMARY KEY, owner VARCHAR(20), cents BIGINT)",
+        "CREATE TABLE moved (id INT AUTO_INCREMENT PRIMARY KEY, source INT, target INT, cents BIGINT)",
+        "INSERT INTO account VALUES " + ", ".join(f"({n}, 'owner {n % 5}', 1000)" for n in range(400)),
+    )
+    return found
+
+
+def move(server: Playground, dice: random.Random) -> None:
+    """One transaction over both tables: what one account loses another gains."""
+    source, target, cents = dice.randint(0, 399), dice.randint(0, 399), dice.randint(1, 50)
+    server.run(
+        "BEGIN",
+        f"UPDATE account SET cents = cents - {cents} WHERE id = {source}",
+        f"UPDATE account SET cents = cents + {cents} WHERE id = {target}",
+        f"INSERT INTO moved (source, target, cents) VALUES ({source}, {target}, {cents})",
+        "COMMIT",
+    )
+
+
+@contextmanager
+def busy(server: Playground, seed: int = 1) -> Iterator[None]:
+    """Transactions, new accounts, closed ones, while the block runs."""
+    writer, dice, over = Playground(server.flavour, server.port), random.Random(seed), threading.Event()
+    writer.run(f"USE {DATABASE}")
+
+    def write() -> None:
+        number = 1000 * seed
+        while not over.wait(0.01):
+            move(writer, dice)
+            number += 1
+            if number % 20 == 0:
+                writer.run(f"INSERT INTO account VALUES ({number}, 'owner {number % 5}', 5)")
+                writer.run(f"DELETE FROM account WHERE id = {number - 40}")
+            if number % 70 == 0:
+                writer.run("FLUSH BINARY LOGS")
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def killed(sync: Sync, kill: str) -> None:
+    words = [sys.executable, "-m", "tests.chaos.mysql_child", json.dumps(sync.words), kill]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+READ = "penstock.ingest.mysql.following.reading:RangeReading._finished"
+LOG = "penstock.ingest.mysql.following.reading:read_range"
+KILLS = {
+    "planning, history kept and offsets not": "penstock.ingest.mysql.following.state:State.add:after:1",
+    "in the middle of a chunk": f"{READ}:after:3",
+    "at the hand-over from chunks to the log": "penstock.pipelines.run.batches:Batches.take:after:5",
+    "in the middle of the log": "penstock.ingest.mysql.log.decode:Decoder._batch:after:2",
+    "files written, nothing committed": "penstock.pipelines.run.committing:Commits.commit:before:2",
+    "between the commits of two tables": "penstock.table.commit.committer:Committer.commit:after:1",
+    "committed, offsets not counted as done": "penstock.pipelines.run.batches:Batches.take:after:1",
+}
+
+
+@pytest.mark.parametrize("kill", KILLS.values(), ids=KILLS.keys())
+def test_killed_at_any_phase_both_tables_are_what_the_server_has(server: Playground, tmp_path: Path, kill: str) -> None:
+    sync = Sync(server, tmp_path, conf=["scan.incremental.snapshot.chunk.size=60"], flags=["--max-batch-rows", "150"])
+    with busy(server):
+        time.sleep(0.5)
+        killed(sync, kill)
+        sync.run()
+    sync.run()
+    assert [verdict for verdict in sync.verified() if not verdict.is_equal] == []
+    assert sum(row["cents"] for row in sync.rows("account")) == server.rows("SELECT SUM(cents) FROM account")[0][0]
+
+
+ADDED_UP = [
+    *("--table-conf", "merge-engine=aggregation", "--table-conf", "fields.cents.aggregate-function=sum"),
+    *("--primary-keys", "owner", "--max-batch-rows", "150", "--type-mapping", "to-nullable"),
+]
+
+
+@pytest.mark.parametrize(
+    "kill",
+    [f"{READ}:after:3", "penstock.pipelines.run.batches:Batches.take:after:2", f"{LOG}:after:1"],
+    ids=["in a chunk", "committed, not counted as done", "in the log"],
+)
+def test_a_sum_takes_every_change_once_though_its_pipeline_is_killed(
+    server: Playground, tmp_path: Path, kill: str
+) -> None:
+    sync = Sync(server, tmp_path, "sums", ["table-name=account", "scan.incremental.snapshot.chunk.size=60"], ADDED_UP)
+    if kill.startswith(LOG):  # the log is read once the tables are
+        sync.run()
+    with busy(server):
+        time.sleep(0.5)
+        killed(sync, kill)
+        sync.run()
+    sync.run()
+    wanted = server.rows("SELECT owner, SUM(cents) FROM account GROUP BY owner ORDER BY owner")
+    assert [(row["owner"], row["cents"]) for row in sync.rows(order="owner")] == [
+        (who, int(sum_)) for who, sum_ in wanted
+    ]
+
+
+def test_a_server_that_restarts_is_waited_for(server: Playground, place: tuple[Path, int], tmp_path: Path) -> None:
+    sync = Sync(server, tmp_path, conf=["scan.incremental.snapshot.chunk.size=60"], flags=["--max-batch-rows", "150"])
+    turns = 0
+
+    def restart(*_: object) -> None:
+        nonlocal turns
+        turns += 1
+        if turns == 2:
+            launch.stop("mysql", place[0])
+            threading.Timer(1.0, launch.start, ("mysql", place[0], place[1])).start()
+
+    sync.run(restart)
+    again = Playground("mysql", place[1])
+    again.run(f"USE {DATABASE}", "UPDATE account SET cents = cents + 1 WHERE id < 10")
+    sync.run()
+    assert turns > 2
+    assert all(verdict.is_equal for verdict in sync.verified())
+
+
+def test_a_purged_log_is_told_with_the_ways_out_and_nothing_is_written(server: Playground, tmp_path: Path) -> None:
+    sync = Sync(server, tmp_path)
+    sync.run()
+    before = sync.target("account").latest_snapshot
+    server.run("UPDATE account SET cents = 0", "FLUSH BINARY LOGS", "FLUSH BINARY LOGS")
+    server.run(f"PURGE BINARY LOGS TO '{server.here().file}'")
+    with pytest.raises(BinlogPurged) as caught:
+        sync.run()
+    assert caught.value.exit_code == 4
+    assert "read the tables again" in str(caught.value)
+    assert sync.target("account").latest_snapshot == before
+    sync.flags = ["--accept-gap"]
+    sync.run()
+    server.run("DELETE FROM account WHERE id = 7", "FLUSH BINARY LOGS", "INSERT INTO account VALUES (500, 'x', 1)")
+    server.run(f"PURGE BINARY LOGS TO '{server.here().file}'")
+    sync.flags = ["--resnapshot"]
+    sync.run()
+    assert all(verdict.is_equal for verdict in sync.verified())
+
+
+def test_a_network_that_is_cut_in_the_middle_of_packets(server: Playground, tmp_path: Path) -> None:
+    dice = random.Random(3)
+    with proxied(server.port) as proxy, busy(server, 2):
+        sync = Sync(server, tmp_path, conf=["scan.incremental.snapshot.chunk.size=60", f"port={proxy.port}"])
+        for _ in range(12):
+            proxy.cuts = [dice.choice([0, 50, 900, 3000, 9000, 20_000]) for _ in range(dice.randint(1, 6))]
+            try:
+                sync.run()
+            except PenstockError as error:
+                if not error.retryable:
+                    raise
+        assert proxy.cut > 5
+        proxy.cuts = []
+        sync.run()
+    direct = Sync(server, tmp_path)
+    direct.run()
+    assert all(verdict.is_equal for verdict in direct.verified())
+
+
+@pytest.mark.spark
+def test_killed_at_any_moment_under_spark(server: Playground, tmp_path: Path) -> None:
+    dice = random.Random(ROUNDS)
+    sync = Sync(server, tmp_path, conf=["scan.incremental.snapshot.chunk.size=60"], flags=["--max-batch-rows", "150"])
+    words = [sys.executable, "-m", "penstock.pipelines.commands.main", sync.command, *sync.words, "--parallelism", "2"]
+    with busy(server):
+        for _ in range(ROUNDS):
+            first = subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
+            until = time.monotonic() + 120
+            while first.poll() is None and not _has_committed(sync) and time.monotonic() < until:
+                time.sleep(0.05)
+            time.sleep(dice.random() * 2)
+            os.killpg(first.pid, signal.SIGKILL)
+            first.communicate()
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr
+    sync_words = ["verify", sync.command, *sync.words]
+    judged = subprocess.run(
+        [*words[:3], *sync_words], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert judged.returncode == 0, judged.stdout + judged.stderr
+
+
+def _has_committed(sync: Sync) -> bool:
+    return any((sync.folder / "warehouse/ods.db").glob("*/snapshot/snapshot-*"))

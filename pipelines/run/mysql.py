@@ -117,7 +117,7 @@ def settings_of(spec: PipelineSpec, mysql: model.MySqlSource) -> FollowSettings:
         comments=mysql.schema_comments,
         keyless=mysql.keyless == "append" or _is_keyed_by_flags(sink),
         new_tables=mysql.newly_added_tables,
-        resnapshot=spec.pipeline.resnapshot,
+        resnapshot=secrets.token_hex(4) if spec.pipeline.resnapshot else "",
         accept_gap=spec.pipeline.accept_gap,
     )
 

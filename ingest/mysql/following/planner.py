@@ -45,7 +45,6 @@ class Planner:
     _history: SchemaHistory | None = field(default=None, repr=False)
     _state: State | None = field(default=None, repr=False)
     _facts: ServerFacts | None = field(default=None, repr=False)
-    read_again: bool = False  # what the settings ask for is done
 
     @property
     def state(self) -> State:
@@ -66,7 +65,7 @@ class Planner:
         waiting = names if self.settings.startup.reads_tables else ()
         log.info("event=begins position=%s tables=%d mode=%s", start, len(names), self.settings.startup.mode)
         by_gtid = self.settings.startup.mode == "specific-offset" and not self.settings.startup.file
-        return Progress(facts.uuid, start, by_gtid=by_gtid, waiting=waiting)
+        return Progress(facts.uuid, start, by_gtid=by_gtid, waiting=waiting, reread=self.settings.resnapshot)
 
     def _anew(self, connection: Connection, facts: ServerFacts) -> Progress:
         """From here on, with a batch that empties all tables, and their rows still to be read."""
@@ -75,10 +74,11 @@ class Planner:
         self._history = self._empty_history(connection, facts)
         self._history.start(definitions(connection, names).values(), start)
         self._store(facts.uuid)
-        self._facts, self.read_again = facts, True
+        self._facts = facts
         log.info("event=tables_read_again tables=%s position=%s", ",".join(map(".".join, names)), start)
         empty = tuple(Barrier("truncate", *name) for name in names)
-        return Progress(facts.uuid, start, waiting=names, batch=Batch(barriers=empty))
+        reread = self.settings.resnapshot
+        return Progress(facts.uuid, start, waiting=names, reread=reread, batch=Batch(barriers=empty))
 
     def _start(self, connection: Connection, facts: ServerFacts) -> LogPosition:
         startup = self.settings.startup
@@ -111,7 +111,7 @@ class Planner:
         """Where the batch behind `before` ends, with what is in it; None when there is nothing."""
         with connected(self.settings.server) as connection:
             facts = server_facts(connection)
-            if self.settings.resnapshot and not self.read_again:
+            if self.settings.resnapshot != before.reread and self.settings.resnapshot:
                 return self._anew(connection, facts)
             progress = replace(before, batch=Batch())
             if self._facts is None or facts.uuid != progress.server:

@@ -46,6 +46,7 @@ class Progress:
     settle: LogPosition | None = None
     unsettled: bool = False
     signals: tuple[str, ...] = ()
+    reread: str = ""  # the last wish to read all tables again that was granted
     batch: Batch = field(default_factory=Batch)
 
     @property
@@ -77,6 +78,8 @@ class Progress:
             made["unsettled"] = True
         if self.signals:
             made["signals"] = list(self.signals)
+        if self.reread:
+            made["reread"] = self.reread
         if not self.batch.is_empty:
             made["batch"] = _batch_json(self.batch)
         return made
@@ -93,6 +96,7 @@ class Progress:
             None if settle is None else LogPosition.from_json(settle),
             bool(value.get("unsettled", False)),
             tuple(value.get("signals", ())),
+            str(value.get("reread", "")),
             _batch_from(value.get("batch", {})),
         )
 

@@ -113,7 +113,7 @@ class FollowSettings:
     comments: bool = False
     keyless: bool = False
     new_tables: bool = True
-    resnapshot: bool = False  # empty the tables and read them again, wherever the checkpoint stands
+    resnapshot: str = ""  # a word that offsets do not have yet: empty the tables, read them again
     accept_gap: bool = False  # go on from the oldest log that is left
     log_bytes: int = _LOG_BYTES
     snapshot_rows: int = _SNAPSHOT_ROWS

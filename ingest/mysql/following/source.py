@@ -58,7 +58,7 @@ class MySqlSource:
                 return self._latest(start, limit, until)
             except SourceError as error:
                 # What a plan that broke off has learnt of the tables is forgotten with its planner.
-                self._planner = Planner(self.settings, read_again=self.planner.read_again)
+                self._planner = None
                 if not error.retryable or attempt == _TRIES - 1:
                     raise
                 log.warning("event=plan_again reason=%s", error.message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from penstock.ingest.ranges import Offsets, canonical
 from penstock.pipelines.run.errors import CheckpointMismatch, ReplayUndecidable
@@ -76,9 +77,10 @@ def range_of(snapshot: Snapshot) -> tuple[Offsets, Offsets]:
     return json.loads(start), json.loads(end)
 
 
-def last_of_pipeline(store: TableStore, pipeline: str) -> Snapshot | None:
-    """The newest snapshot any run of the pipeline made, whatever its checkpoint."""
-    return next((one for one in store.snapshots.newest_first() if one.properties.get(PIPELINE) == pipeline), None)
+def last_of_pipeline(store: TableStore, pipeline: str, most: int | None = None) -> Snapshot | None:
+    """The newest snapshot any run of the pipeline made, whatever its checkpoint; looked for among the `most` newest."""
+    newest = islice(store.snapshots.newest_first(), most)
+    return next((one for one in newest if one.properties.get(PIPELINE) == pipeline), None)
 
 
 def came_before(

@@ -39,6 +39,7 @@ log = logging.getLogger(__name__)
 
 
 POLL_SECONDS = 0.5
+LOOKED_AT = 50  # snapshots of a table, for one of ours: the tables of others may have thousands
 GRACE_SECONDS = 60.0  # a batch that takes longer is left; it is done again at the next start
 
 
@@ -179,7 +180,7 @@ class Running:
         job = self.job
         compact = compacted_by_spark(self.session, job.warehouse) if job.compaction == "background" else None
         batches.compact = compacted_by_spark(self.session, job.warehouse)
-        before = Lineage.of(job.warehouse, batches.targets.schemas, job.name).newest
+        before = Lineage.of(job.warehouse, batches.targets.schemas, job.name, LOOKED_AT).newest
         return Care(
             job.warehouse,
             lambda: sorted({*before, *batches.targets.taken}),

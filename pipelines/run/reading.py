@@ -160,7 +160,7 @@ class RangeReader:
             else self._reading.shaping.fit(change, layout.schema, fetched, self._share.now_millis)
         )
         if fitted is None:
-            if taken:
+            if taken and not self._bad_anyway(table, change, fetched):
                 self._drift(table, change)
             return
         if fitted.bad or unread:
@@ -174,6 +174,18 @@ class RangeReader:
             self._report.newest[table] = max(newest, self._report.newest.get(table, newest))
         if table not in self._drifted:
             self._window.add(table, fitted.batch, fitted.kinds, fitted.pos, fitted.sub)
+
+    def _bad_anyway(self, table: str, change: ChangeBatch, fetched: Fetched | None) -> bool:
+        """Whether no row would fit the table after its change either: records that are bad change no schema."""
+        layout, shaping = self._layout(table), self._reading.shaping
+        if layout is None or self._reading.on_bad.action == "fail" or not len(change):
+            return False
+        foreseen = shaping.foreseen(table, layout.schema, change.schema)
+        fitted = foreseen and shaping.fit(change, foreseen, fetched, self._share.now_millis)
+        if not fitted or not fitted.bad or len(fitted.kinds) or fitted.dropped:
+            return False
+        self._bad(fitted.bad, self._report.unfit.setdefault(table, BadRecords()), fetched, table)
+        return True
 
     def _drift(self, table: str, change: ChangeBatch) -> None:
         """Report the schema; nothing more of the table is sent, because the driver has it read again."""

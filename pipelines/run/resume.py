@@ -30,9 +30,9 @@ class Lineage:
     newest: Mapping[str, Snapshot]
 
     @classmethod
-    def of(cls, warehouse: Warehouse, tables: Iterable[str], pipeline: str) -> Lineage:
+    def of(cls, warehouse: Warehouse, tables: Iterable[str], pipeline: str, most: int | None = None) -> Lineage:
         with ThreadPoolExecutor(THREADS) as pool:
-            found = pool.map(lambda table: (table, last_of_pipeline(warehouse.store(table), pipeline)), tables)
+            found = pool.map(lambda table: (table, last_of_pipeline(warehouse.store(table), pipeline, most)), tables)
             return cls(pipeline, {table: snapshot for table, snapshot in found if snapshot is not None})
 
     @property

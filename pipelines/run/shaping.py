@@ -67,6 +67,10 @@ class Shaping(Protocol):
         them. Called again, it changes nothing."""
         ...
 
+    def foreseen(self, table: str, current: TableSchema, source: SourceSchema) -> TableSchema | None:
+        """What `evolved` would make of a table for one more schema, without making it; None where it would refuse."""
+        ...
+
     def evolved(self, table: str, current: TableSchema | None, seen: Sequence[Seen]) -> TableSchema:
         """Make the table hold all these schemas, create it if need be, and give its newest version."""
         ...

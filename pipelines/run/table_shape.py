@@ -24,7 +24,7 @@ from penstock.schema_evolution.naming import Naming
 from penstock.table.catalog import check_usable
 from penstock.table.lsm.merge.incoming import check_retracts, kept_rows, row_kinds
 from penstock.table.lsm.merge.spec import Engine, MergeSpec
-from penstock.table.schema.changes import SetOption, evolve, is_immutable
+from penstock.table.schema.changes import SetOption, apply_changes, evolve, is_immutable
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import type_json
 
@@ -146,6 +146,15 @@ class TableShape:
         made = {one.name for one in self.new_tables.computed} | {name for name, _ in self.new_tables.metadata}
         given = {self.rules.name(one.name) for one in source.fields}
         return not set(table.primary_keys) <= given | made
+
+    def foreseen(self, table: str, current: TableSchema, source: SourceSchema) -> TableSchema | None:
+        try:
+            drift = drift_of(source, table, current, self.rules)
+            self.rules.policy.check(drift)
+            changes = fold([drift], current, self.rules.mapping)
+            return apply_changes(current, changes, has_snapshots=True, now=current.time_millis)
+        except (SchemaConflict, ConfigError):
+            return None
 
     def planned(self, table: str, sources: Sequence[SourceSchema], now: int) -> TableSchema:
         """The first version of a table that is not there yet."""

@@ -113,7 +113,7 @@ class Bank:
     def log(self) -> str:
         return (self.folder / "driver.log").read_text(errors="replace")[-6000:]
 
-    def wait_until(self, true: Callable[[], object], seconds: float = 90) -> None:
+    def wait_until(self, true: Callable[[], object], seconds: float = 240) -> None:
         deadline = time.monotonic() + seconds
         while not true():
             assert time.monotonic() < deadline, self.log()

@@ -87,7 +87,7 @@ def test_wait_for_data_waits_for_the_first_record(shop: Shop, broker: Broker) ->
     waiting.start()
     time.sleep(1)
     broker.send(topic, insert("orders", {"id": 1}))
-    waiting.join(30)
+    waiting.join(120)
     assert not waiting.is_alive()
     assert shop.ids("t") == [1]
 

@@ -150,3 +150,19 @@ def test_an_update_that_does_not_fit_is_kept_whole(shop: Shop) -> None:
     run(shop.spec(errors=KEEP))
     assert shop.rows("orders") == [{"id": 1, "q1": 1}]
     assert len(letters(shop)) == 1
+
+
+@pytest.mark.parametrize("policy", ["skip", "dead-letter"])
+def test_a_bad_record_changes_no_schema(shop: Shop, policy: str) -> None:
+    shop.put("1.json", insert("orders", {"id": 1, "q1": 1}))
+    run(shop.spec(errors={"bad-record": policy}))
+    shop.put("2.json", insert("orders", {"id": 2, "q1": "seven", "name": "new"}), insert("orders", {"id": 3, "q1": 3}))
+    run(shop.spec(errors={"bad-record": policy}))
+    assert shop.rows("orders") == [{"id": 1, "q1": 1}, {"id": 3, "q1": 3}]
+    assert shop.table("orders").schema_id == 0
+    assert policy == "skip" or [row["target_table"] for row in letters(shop)] == ["ods.orders"]
+    shop.put("3.json", insert("orders", {"id": 4, "q1": "x", "name": "n"}, {"id": 5, "q1": 1, "name": "n"}))
+    shop.put("4.json", insert("orders", {"id": 6, "q1": 6, "name": "n"}))
+    run(shop.spec(errors={"bad-record": policy}))
+    assert shop.ids("orders") == [1, 3, 6]
+    assert shop.table("orders").schema_id == 1

@@ -12,10 +12,10 @@ from penstock.errors import ConfigError, SourceError
 from penstock.table.commit.selection import Selection
 from penstock.table.layout import Layout
 from penstock.table.maintain.partitions import PartitionTimes
+from penstock.table.maintain.success_files import read_success, write_success
 from penstock.table.meta.live import delta_entries, live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.schema.json_file import pretty_json
 from penstock.table.schema.options import Options
 
 SUCCESS = "_SUCCESS"
@@ -99,7 +99,7 @@ def _mark(store: TableStore, partitions: Iterable[bytes]) -> list[dict[str, obje
     marked: list[dict[str, object]] = []
     for partition in partitions:
         if "success-file" in actions:
-            _write_success(store, layout, partition)
+            write_success(store, _success_path(store, layout, partition))
         if "http-report" in actions:
             _report(store, layout, partition)
         marked.append(dict(PartitionTimes.texts(layout, partition)))
@@ -121,27 +121,10 @@ def _success_path(store: TableStore, layout: Layout, partition: bytes) -> str:
     return f"{store.paths.data_root}/{layout.partition_dir(partition)}/{SUCCESS}"
 
 
-def _write_success(store: TableStore, layout: Layout, partition: bytes) -> None:
-    path, now = _success_path(store, layout, partition), store.ambient.now_millis()
-    made = _success_times(store, path)
-    times = {"creationTime": made[0] if made is not None else now, "modificationTime": now}
-    store.storage.write(path, pretty_json(times))
-
-
-def _success_times(store: TableStore, path: str) -> tuple[int, int] | None:
-    try:
-        found = json.loads(store.storage.read(path))
-        return int(found["creationTime"]), int(found["modificationTime"])
-    except FileNotFoundError:
-        return None
-    except (KeyError, TypeError, ValueError):
-        return None  # torn: it is written anew
-
-
 def _marked_at(store: TableStore, layout: Layout, partition: bytes) -> int:
     """The wall-clock time of the partition's success file; 0 without one."""
-    made = _success_times(store, _success_path(store, layout, partition))
-    return 0 if made is None else made[1] + store.ambient.zone_offset_millis(made[1])
+    made = read_success(store, _success_path(store, layout, partition))
+    return 0 if made is None else made.changed + store.ambient.zone_offset_millis(made.changed)
 
 
 def _report(store: TableStore, layout: Layout, partition: bytes) -> None:

@@ -17,6 +17,7 @@ from penstock.table.values.partition_text import value_text
 
 _LETTERS = {"y": "%Y", "u": "%Y", "M": "%m", "d": "%d", "H": "%H", "m": "%M", "s": "%S", "S": "%f"}
 _PARTS = re.compile(r"([A-Za-z])\1*|'((?:[^']|'')*)'|[^A-Za-z']+")
+MOST_AT_ONCE = 10_000
 _DEFAULT_FORMS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d")
 
 
@@ -62,6 +63,7 @@ class PartitionExpiry:
     by_values: bool
     times: PartitionTimes
     most: int
+    at_once: int | None  # in one commit
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> PartitionExpiry | None:
@@ -72,12 +74,13 @@ class PartitionExpiry:
             return None
         strategy = options.choice("partition.expiration-strategy", ("values-time", "update-time"), "values-time")
         most = options.integer("partition.expiration-max-num", 100)
-        return cls(millis, strategy == "values-time", PartitionTimes.of(values), most)
+        batch = options.integer("partition.expiration-batch-size", None)
+        return cls(millis, strategy == "values-time", PartitionTimes.of(values), most, batch)
 
 
 def expire_partitions(store: TableStore, options: Mapping[str, str] | None = None) -> list[dict[str, object]]:
     """Drop the partitions that are older than `partition.expiration-time`, the oldest first and a bounded number of
-    them, as one OVERWRITE; gives their values as text.
+    them, as one OVERWRITE (or several, by `partition.expiration-batch-size`); gives their values as text.
 
     A partition whose values tell no time stays. One that rows came to meanwhile is dropped by its values all the same,
     by its update time not: CommitConflict then.
@@ -98,9 +101,9 @@ def expire_partitions(store: TableStore, options: Mapping[str, str] | None = Non
     times = {one: expiry.times.of_partition(layout, one) if expiry.by_values else at for one, at in updated.items()}
     limit = store.ambient.local_millis() - expiry.millis
     old = sorted((at, partition) for partition, at in times.items() if at is not None and at < limit)[: expiry.most]
-    doomed = {partition for _, partition in old}
-    if doomed:
-        committer = Committer(store, store.ambient.new_uuid())
+    committer = Committer(store, store.ambient.new_uuid())
+    for start in range(0, len(old), expiry.at_once or MOST_AT_ONCE):
+        doomed = {partition for _, partition in old[start : start + (expiry.at_once or MOST_AT_ONCE)]}
         committer.overwrite((), doomed.__contains__, base=None if expiry.by_values else base)
     return [dict(PartitionTimes.texts(layout, partition)) for _, partition in old]
 

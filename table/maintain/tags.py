@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.errors import ConfigError
 from penstock.table.maintain.reachable import held_by_changelogs, nearest_before, tagged
+from penstock.table.maintain.success_files import write_success
 from penstock.table.maintain.sweep import NEVER, Garbage, Swept, sweep
 from penstock.table.meta.entries import FileKind
 from penstock.table.meta.errors import SnapshotMissing
@@ -41,7 +42,17 @@ def create_tag(store: TableStore, name: str, snapshot_id: int | None = None, ret
     if store.snapshots.find(snapshot.id) != snapshot:
         files.delete(name)
         raise SnapshotMissing(f"snapshot {snapshot.id} expired while it was being tagged", table=store.name, tag=name)
+    if _tells_success(store):
+        write_success(store, _success_path(store, name))
     return tag
+
+
+def _tells_success(store: TableStore) -> bool:
+    return Options(store.schema().options).boolean("tag.create-success-file", default=False)
+
+
+def _success_path(store: TableStore, name: str) -> str:
+    return f"{store.paths.tag_folder}/tag-success-file/{name}_SUCCESS"
 
 
 def delete_tag(store: TableStore, name: str) -> Swept:
@@ -59,6 +70,8 @@ def delete_tag(store: TableStore, name: str) -> Swept:
         live = live_entries(store, snapshot)
         garbage.files = [(NEVER, entry) for entry in live if entry.file.name not in added]
     files.delete(name)
+    if _tells_success(store):
+        store.storage.delete(_success_path(store, name))
     if not alone:
         return Swept()
     return sweep(store, garbage, snapshots=[], tags=_neighbours(store, snapshot, tags))

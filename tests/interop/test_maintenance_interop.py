@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -148,3 +149,19 @@ def test_java_reads_what_is_left_without_lost_files(oracle: Oracle, tmp_path: Pa
     assert len(oracle.read(path).rows) == 2
     oracle.write(path, [("+I", 9, "a", "9")], user="u", identifier=9, compact="full")
     assert len(oracle.read(path).rows) == 3
+
+
+def test_tags_tell_success_where_java_tells_it(oracle: Oracle, tmp_path: Path) -> None:
+    options = {"bucket": "1", "tag.create-success-file": "true"}
+    path = oracle.create(tmp_path, "shop.t", COLUMNS, primary_keys=["k"], options=options)
+    oracle.write(path, [("+I", 1, "a", "1")])
+    oracle.tag(path, "javas")
+    create_tag(opened(path), "ours")
+    told = {name: (path / f"tag/tag-success-file/{name}_SUCCESS").read_text() for name in ("javas", "ours")}
+    shapes = [[type(value) for value in json.loads(text).values()] for text in told.values()]
+    assert shapes[0] == shapes[1]
+    assert [list(json.loads(text)) for text in told.values()] == [["creationTime", "modificationTime"]] * 2
+    assert sorted(oracle.info(path)["tags"]) == ["javas", "ours"]
+    delete_tag(opened(path), "javas")
+    oracle.delete_tag(path, "ours")
+    assert [file.name for file in (path / "tag/tag-success-file").iterdir() if file.suffix != ".crc"] == []

@@ -69,3 +69,13 @@ def test_options_of_the_call_win_and_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="formatter"):
         table.expire_partitions({"partition.expiration-time": "1 d", "partition.timestamp-formatter": "QQ"})
     assert len(table.expire_partitions({"partition.expiration-time": "1 d"})) == 2
+
+
+def test_partitions_are_dropped_in_batches(tmp_path: Path) -> None:
+    days = [f"2026-01-{day:02}" for day in range(1, 6)]
+    table = filled(tmp_path, *days, expiration_time="2 d", expiration_batch_size="3")
+    before = len(table.snapshots)
+    assert len(table.expire_partitions()) == 10
+    assert len(table.snapshots) - before == 4
+    assert left(table) == []
+    check_invariants(table)

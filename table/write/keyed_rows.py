@@ -22,6 +22,8 @@ from penstock.table.write.spilled import SpilledRun, spill
 
 # Rows fetched in key order at a time: a copy of all would double the memory.
 _PIECE_ROWS = 65_536
+# Engines that keep one row of a key as it is; others make a row of several.
+_WHOLE_ROWS = frozenset({Engine.DEDUPLICATE, Engine.FIRST_ROW})
 # Small batches weigh more than their values.
 _BATCH_BYTES, _COLUMN_BYTES = 512, 256
 
@@ -85,7 +87,7 @@ class KeyedRows:
     def _spill(self) -> None:
         if self._batches:
             # An engine for which the last row, or the first, is all that counts need not keep the others.
-            merges = not self.keeps_input and self.merge.engine in {Engine.DEDUPLICATE, Engine.FIRST_ROW}
+            merges = not self.keeps_input and self.merge.engine in _WHOLE_ROWS
             pieces = (merge_groups(self.merge, one).table() if merges else _ordered(one) for one in self._from_memory())
             run = spill(self.budget.new_spill(), pieces, self._options)
             self._runs.append(run)
@@ -110,7 +112,9 @@ class KeyedRows:
             yield group_rows(self.merge, concat_parts(self.merge, step.parts))
 
     def _numbered(self) -> pa.Table:
-        rows = pa.Table.from_batches([batch for batch, _ in self._batches]).combine_chunks()
+        rows = pa.Table.from_batches([batch for batch, _ in self._batches])
+        if self.merge.engine not in _WHOLE_ROWS:
+            rows = rows.combine_chunks()  # they are gone through column by column
         first = self.next_sequence
         self.next_sequence += rows.num_rows
         kinds = np.concatenate([kinds for _, kinds in self._batches])
@@ -150,9 +154,13 @@ def _pieces(merge: MergeSpec, rows: pa.Table) -> Iterator[Groups]:
     keys = np.unique(np.searchsorted(groups.starts, np.arange(0, len(rows), _PIECE_ROWS)))
     bounds = np.append(groups.starts[keys[keys < len(groups.starts)]], len(rows))
     for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        some = rows.take(pa.array(groups.order[begin:end]))
         first, last = np.searchsorted(groups.starts, [begin, end])
-        yield Groups(some, kinds_of(some), np.arange(end - begin), groups.starts[first:last] - begin)
+        starts, order = groups.starts[first:last] - begin, groups.order[begin:end]
+        if merge.engine in _WHOLE_ROWS:
+            yield Groups(rows, groups.kinds, order, starts)  # fetched once, when it is known which rows stay
+        else:  # engines that go through columns go through all of them
+            some = rows.take(pa.array(order))
+            yield Groups(some, kinds_of(some), np.arange(end - begin), starts)
 
 
 def _ordered(groups: Groups) -> pa.Table:

@@ -1,0 +1,31 @@
+"""Exactly once under SIGKILL on a standalone cluster: the driver, and a worker with its executor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos import cluster
+from tests.chaos.bank import KILLED, Bank, end
+from tests.integration.kafka.conftest import Broker
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+def test_a_driver_and_a_worker_killed_on_a_cluster_lose_and_double_nothing(broker: Broker, tmp_path: Path) -> None:
+    with cluster.running(tmp_path / "cluster") as spark:
+        bank = Bank(broker, tmp_path, spark.url, cluster.SETTINGS)
+        bank.send(120)
+        assert bank.run("between two tables", 2) == KILLED, bank.log()
+        bank.check_sound()
+        bank.send(120)
+        driver = bank.start("none", 1, "--until-caught-up")
+        try:
+            reached = max(table.latest_snapshot.id for table in bank.tables() if table.latest_snapshot)
+            bank.wait_until(lambda: bank.has_snapshot(reached + 1) or driver.poll() is not None)
+            spark.kill_worker(0)
+            assert driver.wait(240) == 0, bank.log()
+        finally:
+            end(driver)
+        bank.check_whole()

@@ -3,12 +3,13 @@
     python -m benchmarks.trickle [EVENTS_PER_SECOND] [SECONDS] [COMPACTION]      1000, 40, inline
 
 An event's age is the time from its acknowledgement by the broker to the first moment at which a snapshot that holds it
-can be opened. Batches of the first SETTLING seconds, in which Spark starts, are left out.
+can be opened. What came before the first snapshot, while Spark started, and SETTLING seconds after it is left out.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -27,7 +28,7 @@ from tests.servers.launch import running
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTITIONS = 4
-SETTLING = 12.0
+SETTLING = 8.0
 TYPES = {"id": "bigint", "amount": "decimal(10,2)", "note": "varchar(40)"}
 
 
@@ -110,8 +111,8 @@ def main(rate: int = 1000, seconds: float = 40, compaction: str = "inline") -> N
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with running("kafka", folder / "kafka") as port:
-            topic = NewTopic("trickle", PARTITIONS, 1)
-            AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"}).create_topics([topic])["trickle"].result()
+            admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"})
+            admin.create_topics([NewTopic("trickle", PARTITIONS, 1)])["trickle"].result()
             trickle = Trickle(port, rate)
             over = threading.Event()
             seen: list[tuple[float, dict[int, int]]] = []
@@ -120,16 +121,16 @@ def main(rate: int = 1000, seconds: float = 40, compaction: str = "inline") -> N
             watcher.start()
             with (folder / "job.log").open("wb") as log:
                 job = subprocess.Popen(command(port, folder, compaction), cwd=ROOT, stdout=log, stderr=log)
-                began = time.monotonic()
                 trickle.send(seconds)
                 time.sleep(6)
                 over.set()
                 watcher.join()
                 job.terminate()
                 job.wait(90)
-            found = np.array(ages(trickle, seen, began + SETTLING))
+            found = np.array(ages(trickle, seen, seen[0][0] + SETTLING))
     p50, p95, p99 = np.percentile(found, [50, 95, 99])
     print(f"{rate} events/s for {seconds:g} s, trigger 1 s, compaction {compaction}: {len(found)} events seen")
+    print(f"load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     print(f"age when readable: p50 {p50:.2f} s, p95 {p95:.2f} s, p99 {p99:.2f} s, worst {found.max():.2f} s")
 
 

@@ -278,6 +278,9 @@ class Planner:
                 if table is None:  # dropped in the meantime: the log tells of it
                     continue
                 cursors.append(start_chunks(connection, table, self.settings.chunks))
+            elif (cursors[0].database, cursors[0].table) not in facts:
+                cursors = []
+                continue
             a_chunk = _rows_a_chunk(cursors[0], self.settings.chunks.rows, facts)
             wanted = max(1, min(_MOST_CHUNKS - len(chunks), rows // a_chunk))
             found, cursor = next_chunks(connection, cursors[0], wanted)

@@ -183,3 +183,55 @@ def test_shards_merge_and_names_are_chosen(server: Playground, tmp_path: Path) -
             Sync(server, tmp_path / "e", conf=conf, flags=DDL).run()
     finally:
         server.run(*(f"DROP DATABASE IF EXISTS {shard}" for shard in shards))
+
+
+def test_a_log_without_names_is_read_by_the_history_that_is_kept_beside_the_checkpoint(
+    server: Playground, tmp_path: Path
+) -> None:
+    before = server.rows("SELECT @@GLOBAL.binlog_row_metadata")[0][0]
+    server.run(f"SET GLOBAL binlog_row_metadata = '{'NO_LOG' if server.is_mariadb else 'MINIMAL'}'")
+    try:
+        server.start_over()
+        server.run("CREATE TABLE t (id INT PRIMARY KEY, flag TINYINT(1), big BIGINT UNSIGNED, e ENUM('x', 'y'))")
+        server.run("INSERT INTO t VALUES (1, 1, 18446744073709551615, 'y')")
+        sync = Sync(server, tmp_path)
+        sync.run()
+        server.run(
+            "INSERT INTO t VALUES (2, 0, 18446744073709551614, 'x')",
+            "ALTER TABLE t ADD first_one VARCHAR(9) FIRST",
+            "INSERT INTO t VALUES ('f', 3, 1, 7, 'y')",
+        )
+        sync.run()
+        server.run(
+            "ALTER TABLE t DROP flag, MODIFY e ENUM('x', 'y', 'z')",
+            "INSERT INTO t VALUES ('g', 4, 8, 'z')",
+            "CREATE TABLE u LIKE t",
+            "INSERT INTO u VALUES ('h', 5, 9, 'x')",
+        )
+        sync.run()
+        assert [(row["id"], row["flag"], row["e"]) for row in sync.rows("t")] == [
+            (1, True, "y"),
+            (2, False, "x"),
+            (3, True, "y"),
+            (4, None, "z"),
+        ]
+        assert sync.ids("u") == [5]
+        assert all(verdict.is_equal for verdict in sync.verified())
+    finally:
+        server.run(f"SET GLOBAL binlog_row_metadata = '{before}'")
+
+
+def test_a_table_that_goes_away_while_it_is_read_stops_nothing(server: Playground, tmp_path: Path) -> None:
+    server.run("CREATE TABLE gone (id INT PRIMARY KEY)", "CREATE TABLE stays (id INT PRIMARY KEY)")
+    server.run("INSERT INTO gone VALUES " + ", ".join(f"({n})" for n in range(200)), "INSERT INTO stays VALUES (1)")
+    conf = ["scan.incremental.snapshot.chunk.size=20"]
+    sync = Sync(server, tmp_path, conf=conf, flags=["--max-batch-rows", "40"])
+    dropped: list[bool] = []
+
+    def drop(*_: object) -> None:
+        if not dropped:
+            dropped.append(True)
+            server.run("DROP TABLE gone")
+
+    sync.run(drop)
+    assert sync.ids("stays") == [1]

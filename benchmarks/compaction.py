@@ -1,4 +1,4 @@
-"""Merging, compacting and looking up, per CPU second: `python benchmarks/compaction.py [rows of the large run]`.
+"""Merging, compacting and looking up, per CPU second: `python -m benchmarks.compaction [rows of the large run]`.
 
 A bucket of a large run on the top level and five small ones on level 0: 15 columns, a tenth of the small ones deletes.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from os import PathLike
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ from penstock.table.storage.ambient import Ambient
 from penstock.table.storage.base import Storage
 from penstock.table.storage.open import open_storage, probe
 from penstock.table.system.handle import SystemTable
+from penstock.table.values.html import rows_html
 
 _SUFFIX = ".db"
 _BRANCH = "branch_"
@@ -48,6 +50,11 @@ class Catalog:
 
     def __repr__(self) -> str:
         return f"Catalog({self.warehouse!r})"
+
+    def _repr_html_(self) -> str:
+        """Names alone: a warehouse may hold very many tables."""
+        rows = [(database, table) for database in self.databases() for table in self.tables(database)]
+        return f"<b>{escape(repr(self))}</b>{rows_html(('database', 'table'), rows)}"
 
     @property
     def storage(self) -> Storage:

@@ -44,9 +44,11 @@ from penstock.table.read.follow import SnapshotChanges, follow
 from penstock.table.read.scan import Scan
 from penstock.table.schema.known_options import check_known
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.schema.type_text import written
 from penstock.table.system.tables import system_table
 from penstock.table.values.arguments import epoch_millis
 from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.values.html import facts_html, rows_html
 from penstock.table.write.budget import WriteBudget
 
 
@@ -60,6 +62,21 @@ class Table:
     def __repr__(self) -> str:
         keys = f" primary_keys={list(self.primary_keys)}" if self.primary_keys else ""
         return f"Table({self.name!r}{keys} {', '.join(self.schema.names)})"
+
+    def _repr_html_(self) -> str:
+        latest = self.latest_snapshot
+        facts = {
+            "path": self.path,
+            "comment": self.comment,
+            "primary keys": self.primary_keys,
+            "partition keys": self.partition_keys,
+            "buckets": self.bucket_mode,
+            "schema": self.schema_id,
+            "snapshot": None if latest is None else repr(latest),
+            "options": [f"{name}={value}" for name, value in sorted(self.options.items())],
+        }
+        columns = [(one.name, written(one.type), one.description) for one in self._schema.fields]
+        return facts_html(self.name, facts) + rows_html(("column", "type", "comment"), columns)
 
     # what it is
 

@@ -37,7 +37,7 @@ class Block:
 
     @property
     def runs(self) -> bool:
-        return self.language in {"python", "console"} and not self.note.startswith("not-run")
+        return self.language in {"python", "console"} and not self.note.startswith(("not-run", "file="))
 
 
 def blocks(page: Path) -> Iterator[Block]:

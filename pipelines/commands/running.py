@@ -84,8 +84,9 @@ def watched(spec: PipelineSpec, running: Running) -> Iterator[Watch]:
 def check_checkpoint_store(spec: PipelineSpec, settings: Mapping[str, str]) -> None:
     """ConfigError that names the jar where Spark lacks the client for the checkpoint's store."""
     from penstock.pipelines.run.hadoop import checkpoint_needs, checkpoint_url
+    from penstock.pipelines.run.session import SUBMITTED
 
-    if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started the JVM, with jars that are not seen from here
+    if SUBMITTED in os.environ:  # its jars are not seen from here
         return
     packages = settings.get("spark.jars.packages", "") + settings.get("spark.jars", "")
     needed = checkpoint_needs(checkpoint_url(spec.checkpoint), packages)

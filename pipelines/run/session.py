@@ -24,6 +24,7 @@ DAEMON = "penstock.pipelines.run.daemon"
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 LOG_FLAG = f"-Dlog4j2.configurationFile=file:{LOG_SETTINGS}"
 TASK_ATTEMPTS = 4
+SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which has started the JVM
 
 # A JVM that moves blobs has no hot code of its own: the second compiler and code generation cost more than they give.
 JVM_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -51,10 +52,18 @@ def open_session(
     over ours. A master that is no local one gets the code as a zip; what the code imports must be installed there.
     """
     from pyspark.sql import SparkSession
+    from pyspark.sql.utils import is_remote
 
+    if is_remote() or "SPARK_REMOTE" in os.environ:
+        raise ConfigError(
+            "this is a session of Spark Connect: batches are planned and committed in the driver, which is elsewhere",
+            hint="unset SPARK_REMOTE; start it with  penstock run --master URL  or  spark-submit",
+        )
     running = SparkSession.getActiveSession()
     if running is not None:
         return running
+    if SUBMITTED in os.environ and master is None:
+        return _submitted_session(name, settings or {})
     prepare_environment()
     master = master or f"local[{cores or os.cpu_count() or 1},{TASK_ATTEMPTS}]"
     builder = SparkSession.builder.appName(name).master(master)
@@ -64,6 +73,20 @@ def open_session(
     if not is_local(master):
         session.sparkContext.addPyFile(str(zip_code(Path(tempfile.mkdtemp(prefix="penstock-")))))
     return session
+
+
+def _submitted_session(name: str, settings: Mapping[str, str]) -> SparkSession:
+    """In an application of spark-submit: its master and its settings stand, ours fill the gaps."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    SparkContext._ensure_initialized()
+    given = SparkConf()
+    builder = SparkSession.builder.appName(name)
+    for key, value in (_SETTINGS | dict(settings)).items():
+        if key in settings or not given.contains(key):
+            builder = builder.config(key, value)
+    return builder.getOrCreate()
 
 
 def session_settings(master: str, settings: Mapping[str, str]) -> dict[str, str]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
+
+from penstock.table.values.html import facts_html
 
 BATCH_IDENTIFIER = 9223372036854775807
 
@@ -15,7 +18,7 @@ class CommitKind(StrEnum):
     ANALYZE = "ANALYZE"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Snapshot:
     id: int
     schema_id: int
@@ -37,3 +40,25 @@ class Snapshot:
     statistics: str | None = None
     properties: dict[str, str] = field(default_factory=dict)
     next_row_id: int = 0
+
+    @property
+    def time(self) -> datetime:
+        return datetime.fromtimestamp(self.time_millis / 1000, UTC)
+
+    def __repr__(self) -> str:
+        rows = f"rows={self.total_record_count} ({self.delta_record_count:+})"
+        return f"Snapshot({self.id} {self.commit_kind} {self.time:%Y-%m-%d %H:%M:%S}Z {rows} by {self.commit_user})"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "kind": str(self.commit_kind),
+            "committed": f"{self.time:%Y-%m-%d %H:%M:%S} UTC",
+            "by": f"{self.commit_user}, {self.commit_identifier}",
+            "rows before merging": self.total_record_count,
+            "of these new": self.delta_record_count,
+            "changelog rows": self.changelog_record_count,
+            "schema": self.schema_id,
+            "watermark": self.watermark,
+            **self.properties,
+        }
+        return facts_html(f"snapshot {self.id}", facts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +21,7 @@ from penstock.table.read.pruning import possible, required_values
 from penstock.table.schema.options import Options
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.hashing import bucket_of, hash_rows
+from penstock.table.values.html import rows_html
 
 KeepLevel = Callable[[int], bool]
 
@@ -53,7 +55,7 @@ class Split:
         return sum(file.size for file in self.files)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Plan:
     snapshot: Snapshot | None
     splits: tuple[Split, ...]
@@ -66,6 +68,22 @@ class Plan:
     def rows(self) -> int:
         """Before merging and filtering."""
         return sum(split.rows for split in self.splits)
+
+    @property
+    def size(self) -> int:
+        return sum(split.size for split in self.splits)
+
+    def __repr__(self) -> str:
+        at = "no snapshot" if self.snapshot is None else f"snapshot {self.snapshot.id}"
+        return f"Plan({at}: {len(self.splits)} splits, {self.files} files, {self.rows} rows, {self.size} bytes)"
+
+    def _repr_html_(self) -> str:
+        names = ("bucket", "files", "rows", "bytes", "read")
+        rows = [
+            (split.bucket, len(split.files), split.rows, split.size, "as it is" if split.raw else "merged by key")
+            for split in self.splits
+        ]
+        return f"<b>{escape(repr(self))}</b>{rows_html(names, rows)}"
 
 
 def plan_state(

@@ -1,0 +1,44 @@
+"""Small HTML for notebooks: facts and rows as tables. Everything is escaped: names and values come from data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+MOST_ROWS = 50
+_CELL = ' style="text-align:left"'
+
+
+def facts_html(title: str, facts: Mapping[str, object]) -> str:
+    """A heading, and one line for each fact that there is."""
+    lines = (
+        f"<tr><th{_CELL}>{escape(name)}</th><td{_CELL}>{_text(value)}</td></tr>"
+        for name, value in facts.items()
+        if value not in (None, "", (), [], {})
+    )
+    return f"<b>{escape(title)}</b><table>{''.join(lines)}</table>"
+
+
+def rows_html(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """The first rows, and how many more there are."""
+    all_rows = list(rows)
+    head = "".join(f"<th{_CELL}>{escape(name)}</th>" for name in names)
+    body = "".join(
+        "<tr>" + "".join(f"<td{_CELL}>{_text(cell)}</td>" for cell in row) + "</tr>" for row in all_rows[:MOST_ROWS]
+    )
+    more = len(all_rows) - MOST_ROWS
+    rest = f"<tr><td colspan={len(names)}>and {more} more</td></tr>" if more > 0 else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}{rest}</tbody></table>"
+
+
+def _text(value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case bool():
+            return str(value).lower()
+        case int():
+            return f"{value:,}"
+        case list() | tuple():
+            return escape(", ".join(map(str, value)))
+    return escape(str(value))

@@ -1,0 +1,71 @@
+"""Image, compose file and manifest: what they name is there, and the pipeline in them is one."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from penstock.pipelines.commands.arguments import parse_with_file
+from penstock.pipelines.commands.main import COMMANDS
+from penstock.pipelines.commands.run import FLAGS
+from penstock.pipelines.spec import yaml_file
+from penstock.pipelines.spec.mysql_model import MySqlSource
+
+DOCKER = Path(__file__).resolve().parents[2] / "docker"
+
+
+def compose() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((DOCKER / "compose.yaml").read_text())
+    return found
+
+
+def test_the_pipeline_of_the_compose_file_is_one_and_keeps_its_secret() -> None:
+    spec = yaml_file.load(DOCKER / "shop.yaml")
+    assert isinstance(spec.source, MySqlSource)
+    assert spec.source.password == "${MYSQL_PASSWORD}"
+    assert spec.source.hostname in compose()["services"]
+
+
+def test_each_command_of_the_compose_file_is_one_of_ours_or_of_spark() -> None:
+    services = compose()["services"]
+    assert {"mysql", "kafka", "master", "worker", "pipeline"} <= set(services)
+    for service in services.values():
+        words = str(service.get("command", "")).split()
+        if words[:1] == ["penstock"]:
+            assert words[1] in COMMANDS
+            parse_with_file("run", FLAGS, words[2:], "")
+    for name, service in services.items():
+        for needed in service.get("depends_on", {}):
+            assert needed in services, name
+
+
+def test_what_the_image_copies_and_calls_is_there() -> None:
+    text = (DOCKER / "Dockerfile").read_text()
+    assert set(re.findall(r"RUN penstock (\w+)", text)) <= set(COMMANDS)
+    assert "USER penstock" in text
+    mounted = [mount for service in compose()["services"].values() for mount in service.get("volumes", ())]
+    files = [mount.split(":")[0] for mount in mounted if mount.startswith("./")]
+    assert files
+    assert all((DOCKER / name).is_file() for name in files)
+
+
+def test_the_manifest_runs_one_driver_that_executors_can_reach() -> None:
+    parts = {part["kind"]: part for part in yaml.safe_load_all((DOCKER / "kubernetes.yaml").read_text())}
+    deployment = parts["Deployment"]["spec"]
+    assert (deployment["replicas"], deployment["strategy"]["type"]) == (1, "Recreate")
+    (container,) = deployment["template"]["spec"]["containers"]
+    words = container["args"]
+    assert words[0] == "penstock"
+    path, given = parse_with_file("run", FLAGS, words[2:], "")
+    assert path == "/etc/penstock/shop.yaml"
+    settings = dict(pair.split("=", 1) for pair in given["spark-conf"])
+    service = parts["Service"]
+    assert settings["spark.driver.host"] == service["metadata"]["name"]
+    assert int(settings["spark.driver.port"]) in [port["port"] for port in service["spec"]["ports"]]
+    assert (
+        settings["spark.kubernetes.authenticate.driver.serviceAccountName"]
+        == parts["ServiceAccount"]["metadata"]["name"]
+    )

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from types import NoneType, UnionType
+from typing import Literal, Union, get_args, get_origin
 
+from pydantic.fields import FieldInfo
+
+from penstock.pipelines.spec import model, mysql_model, observing, rules, units
+from penstock.pipelines.spec.strict import Strict
 from penstock.schema_evolution.expressions.functions import FUNCTIONS
 from penstock.schema_evolution.masks import FORMS
 
@@ -25,7 +32,78 @@ def _table(head: str, rows: Iterable[Sequence[str]]) -> str:
     return "\n" + "\n".join(lines) + "\n\n"
 
 
-PARTS = {"transforms.md": {"functions": functions, "masks": masks}}
+def options() -> str:
+    """Every key of a pipeline file, from the model that reads it."""
+    return "".join(_section(title, model) for title, model in SECTIONS)
+
+
+def _section(title: str, model: type[Strict]) -> str:
+    rows = [
+        (f"`{field.alias or name}`", _kind(field), _default(field), field.description or "")
+        for name, field in model.model_fields.items()
+    ]
+    doc = inspect.cleandoc(model.__doc__ or "").replace("\n", " ") if "__doc__" in vars(model) and model.__doc__ else ""
+    text = f"\n{doc}\n" if doc else ""
+    return f"\n## {title}\n{text}{_table('key | value | default | effect', rows)}"
+
+
+def _kind(field: FieldInfo) -> str:
+    names = {units.seconds: "duration", units.size: "size", units.share: "share"}
+    given = (getattr(one, "func", None) for one in field.metadata)
+    return next((names[one] for one in given if one in names), _type(field.annotation))
+
+
+def _type(annotation: object) -> str:
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return ", ".join(f"`{one}`" for one in inner)
+    if origin in {UnionType, Union}:
+        return " or ".join(dict.fromkeys(_type(one) for one in inner if one is not NoneType))
+    if origin is tuple:
+        return "list"
+    if origin is dict:
+        return "mapping"
+    if isinstance(annotation, type) and issubclass(annotation, Strict):
+        return "section"
+    return {str: "text", int: "number", float: "number", bool: "`true` or `false`"}.get(annotation, "text")  # type: ignore[call-overload]
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "needed"
+    value = field.get_default(call_default_factory=True)
+    if value is None or value in ((), {}) or isinstance(value, Strict):
+        return ""
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
+    ("pipeline", model.Pipeline),
+    ("pipeline: max-batch", model.MaxBatch),
+    ("pipeline: on-error", model.OnError),
+    ("source of type kafka", model.KafkaSource),
+    ("source of type kafka: startup", model.Startup),
+    ("source of type mysql", mysql_model.MySqlSource),
+    ("source of type mysql: startup", mysql_model.MySqlStartup),
+    ("source of type mysql: snapshot", mysql_model.MySqlSnapshot),
+    ("source of type mysql: ddl", mysql_model.MySqlDdl),
+    ("source of type mysql: ssl", mysql_model.Ssl),
+    ("source of type files", model.FilesSource),
+    ("selection", model.Selection),
+    ("transform: a list of", rules.Transform),
+    ("route: a list of", rules.Route),
+    ("sink", model.Sink),
+    ("sink: catalog", model.Catalog),
+    ("sink: naming", model.Naming),
+    ("errors", model.Errors),
+    ("errors: dead-letter", model.DeadLetter),
+    ("errors: skip", model.BadRecordLimits),
+    ("observe", observing.Observe),
+    ("observe: log", observing.Log),
+    ("observe: notify", observing.Notify),
+)
+
+PARTS = {"options.md": {"options": options}, "transforms.md": {"functions": functions, "masks": masks}}
 
 
 def generated(page: str) -> str:

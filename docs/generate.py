@@ -11,6 +11,7 @@ from typing import Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from docs.effects import EFFECTS
 from penstock.pipelines.spec import model, mysql_model, observing, rules, units
 from penstock.pipelines.spec.strict import Strict
 from penstock.schema_evolution.expressions.functions import FUNCTIONS
@@ -39,12 +40,17 @@ def options() -> str:
 
 def _section(title: str, model: type[Strict]) -> str:
     rows = [
-        (f"`{field.alias or name}`", _kind(field), _default(field), field.description or "")
+        (f"`{field.alias or name}`", _kind(field), _default(field), _effect(title, field.alias or name, field))
         for name, field in model.model_fields.items()
     ]
     doc = inspect.cleandoc(model.__doc__ or "").replace("\n", " ") if "__doc__" in vars(model) and model.__doc__ else ""
     text = f"\n{doc}\n" if doc else ""
     return f"\n## {title}\n{text}{_table('key | value | default | effect', rows)}"
+
+
+def _effect(title: str, key: str, field: FieldInfo) -> str:
+    """KeyError for a key of which nobody has said what it does."""
+    return field.description or EFFECTS[title][key]
 
 
 def _kind(field: FieldInfo) -> str:
@@ -94,6 +100,7 @@ SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
     ("route: a list of", rules.Route),
     ("sink", model.Sink),
     ("sink: catalog", model.Catalog),
+    ("sink: compaction", model.Compaction),
     ("sink: naming", model.Naming),
     ("errors", model.Errors),
     ("errors: dead-letter", model.DeadLetter),

@@ -1,0 +1,51 @@
+"""Secrets travel as references: what ends in options, event log or checkpoint, and what is printed, holds none."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from penstock.pipelines.run import build
+from penstock.pipelines.spec import yaml_file
+
+HUSH = "hush-hush-7391"
+KAFKA = """
+source:
+  type: kafka
+  topic: t
+  value.format: json
+  properties: {bootstrap.servers: "k:9092", sasl.password: "${TEST_SECRET}", ssl.key.password: {secret: FILE}}
+sink: {catalog: {warehouse: /w, options: {s3.secret-key: "${TEST_SECRET}"}}, database: ods}
+observe: {notify: {webhook: "https://chat/${TEST_SECRET}"}}
+"""
+MYSQL = """
+source: {type: mysql, hostname: h, username: u, password: "${TEST_SECRET}", tables: [shop.*]}
+sink: {catalog: {warehouse: /w, options: {s3.secret-key: {secret: FILE}}}, database: ods}
+"""
+
+
+@pytest.mark.parametrize("text", [KAFKA, MYSQL], ids=["kafka", "mysql"])
+def test_what_travels_to_tasks_holds_references_alone(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_SECRET", HUSH)
+    (tmp_path / "secret").write_text(HUSH)
+    spec = yaml_file.read(text.replace("FILE", str(tmp_path / "secret")))
+    packed = pickle.dumps((build.source(spec), build.shape(spec, build.job_warehouse(spec))))
+    assert b"TEST_SECRET" in packed
+    assert HUSH.encode() not in packed
+    assert HUSH not in repr(spec)
+    assert HUSH not in spec.model_dump_json()
+
+
+def test_a_password_by_reference_is_what_the_reader_gets(monkeypatch: pytest.MonkeyPatch) -> None:
+    from penstock.pipelines.run.mysql import address
+    from penstock.pipelines.spec.mysql_model import MySqlSource
+
+    monkeypatch.setenv("TEST_SECRET", HUSH)
+    source = yaml_file.read(MYSQL.replace("{secret: FILE}", "x")).source
+    assert isinstance(source, MySqlSource)
+    assert address(source).password.reveal() == HUSH
+    assert HUSH not in repr(address(source))

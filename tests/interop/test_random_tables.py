@@ -89,4 +89,5 @@ def test_rows_written_by_java_are_read_by_ours(
     # Not with what was written: times before 1582 come back from ORC moved, by Java's own calendar.
     assert difference(oracle.read(path), table.scan().to_arrow()) is None
     assert file_format == "orc" or difference(rows, table.scan().to_arrow()) is None
-    check_invariants(table)
+    # Nor are the keys in its metadata those that it then stores.
+    check_invariants(table, excused=["I10"] if file_format == "orc" else [])

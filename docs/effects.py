@@ -11,6 +11,7 @@ EFFECTS: dict[str, dict[str, str]] = {
         "parallelism": "tasks of a batch; default: the cores of the session",
         "max-batch": "how much one batch may hold; default: all there is",
         "local-time-zone": "zone of times that come without one",
+        "resnapshot": "MySQL: empty the tables and read them again; where a log that is needed is gone",
         "on-error": "how often errors that may pass are tried again",
         "accept-replay": "go on with a new checkpoint though rows may come twice",
         "resume-from-tables": "begin a new checkpoint where the tables are",
@@ -24,7 +25,7 @@ EFFECTS: dict[str, dict[str, str]] = {
         "longest-backoff": "seconds between tries at most",
     },
     "source of type kafka": {
-        "type": "",
+        "type": "which source these keys are of",
         "properties": "the Java client's: `bootstrap.servers`, security, `group.id`",
         "topic": "topics, as a list or parted by `;`",
         "topic-pattern": "a regular expression of topics instead; new ones are found while it runs",
@@ -38,7 +39,7 @@ EFFECTS: dict[str, dict[str, str]] = {
         "timestamp-millis": "the first record of that time or later",
     },
     "source of type mysql": {
-        "type": "",
+        "type": "which source these keys are of",
         "hostname": "the server",
         "port": "its port",
         "username": "who reads; `penstock check` names the rights needed",
@@ -82,7 +83,7 @@ EFFECTS: dict[str, dict[str, str]] = {
         "key": "file of its key",
     },
     "source of type files": {
-        "type": "",
+        "type": "which source these keys are of",
         "path": "the folder; those below it too",
         "pattern": "names of files that are taken, each once",
         "order": "of the files of one batch",
@@ -101,7 +102,7 @@ EFFECTS: dict[str, dict[str, str]] = {
     },
     "route: a list of": {"add-columns": "columns of one text each, such as `_shard: $1`", "description": "for people"},
     "sink": {
-        "type": "",
+        "type": "which sink these keys are of",
         "catalog": "the warehouse",
         "database": "where tables go that no route names; default: the source's name",
         "table": "everything goes to this one table",

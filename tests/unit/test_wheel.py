@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -13,12 +14,23 @@ ROOT = Path(__file__).resolve().parents[2]
 HOUSE = ("errors", "formats", "ingest", "pipelines", "references", "schema_evolution", "table")
 
 
+def build(kind: str, source: Path, target: Path) -> Path:
+    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", target], cwd=source, check=True)
+    (built,) = (path for path in target.iterdir() if path.suffix in {".whl", ".gz"})
+    return built
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("wheel")
-    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", target], cwd=ROOT, check=True)
-    (built,) = target.glob("*.whl")
-    return built
+    return build("wheel", ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+def test_a_wheel_made_from_the_source_package_holds_the_same(wheel: Path, tmp_path: Path) -> None:
+    with tarfile.open(build("sdist", ROOT, tmp_path / "sdist")) as packed:
+        packed.extractall(tmp_path, filter="data")
+    (source,) = tmp_path.glob("penstock-*")
+    again = build("wheel", source, tmp_path / "wheel")
+    assert zipfile.ZipFile(again).namelist() == zipfile.ZipFile(wheel).namelist()
 
 
 def test_wheel_holds_every_module_of_the_house_and_only_the_door_of_spark_beside_it(wheel: Path) -> None:

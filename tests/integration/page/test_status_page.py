@@ -43,7 +43,7 @@ def test_the_page_shows_tables_changes_and_errors_and_runs_no_text_of_theirs(
     observe = {"metrics": "127.0.0.1:0"}
     spec: PipelineSpec = shop.spec(observe=observe)
     watch = Watch("shop", CheckpointFolder(spec.checkpoint), shop.warehouse, Nobody(), Nobody(), 1.0)
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", logger="penstock")
     shop.put("1.json", *(insert("orders", {"id": number, "name": "a"}) for number in range(50)))
     with observed(spec, watch), watch:
         run(spec, on_batch=watch.on_batch)

@@ -25,8 +25,8 @@ from penstock.formats.change import (
     SourceField,
     SourceSchema,
 )
-from penstock.formats.envelope import NULL, UNREADABLE, missing, read_envelopes, unknown_operation
-from penstock.formats.rows import Read, Rows, bad_record, each, texts
+from penstock.formats.envelope import NULL, UNREADABLE, missing, take_each, unknown_operation
+from penstock.formats.rows import Read, Rows, each, texts
 from penstock.formats.texts import exact, text_of
 
 NAME = "aliyun-json"
@@ -124,16 +124,14 @@ class Group:
 def decode(messages: Messages, options: DecodeOptions) -> Decoded:
     decoded = Decoded()
     groups: dict[bytes, Group] = {}
-    for number, envelope in enumerate(read_envelopes(messages, _read_envelope, decoded)):
-        if envelope is None:
-            continue
+
+    def take(envelope: Envelope, number: int) -> None:
         if envelope.ddl or (envelope.payload is not None and envelope.payload.ddl != NULL):
             decoded.skipped["DDL"] += 1
-            continue
-        try:
+        else:
             _take(envelope, number, groups, options)
-        except DecodeError as error:
-            decoded.bad.append(bad_record(messages, number, error))
+
+    take_each(messages, _read_envelope, decoded, take)
     for group in groups.values():
         group.finish(messages, decoded)
     return decoded

@@ -7,10 +7,9 @@ from typing import Any
 
 import msgspec
 
-from penstock.errors import DecodeError
 from penstock.formats.change import UPDATE_AFTER, Decoded, DecodeOptions, Messages
-from penstock.formats.envelope import missing, read_envelopes, unknown_operation
-from penstock.formats.rows import TextTables, bad_record
+from penstock.formats.envelope import missing, take_each, unknown_operation
+from penstock.formats.rows import TextTables
 from penstock.formats.texts import exact
 
 NAME = "aws-dms-json"
@@ -45,17 +44,15 @@ _read_envelope = msgspec.json.Decoder(Envelope, float_hook=exact).decode
 def decode(messages: Messages, options: DecodeOptions) -> Decoded:
     decoded = Decoded()
     tables = TextTables(options)
-    for number, envelope in enumerate(read_envelopes(messages, _read_envelope, decoded)):
-        if envelope is None:
-            continue
+
+    def take(envelope: Envelope, number: int) -> None:
         metadata = envelope.metadata
         if metadata is not None and metadata.record_type not in {None, "data"}:
             decoded.skipped[metadata.record_type or ""] += 1
-            continue
-        try:
+        else:
             _take(envelope, number, tables)
-        except DecodeError as error:
-            decoded.bad.append(bad_record(messages, number, error))
+
+    take_each(messages, _read_envelope, decoded, take)
     tables.finish(messages, decoded)
     return decoded
 

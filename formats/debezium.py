@@ -10,13 +10,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from penstock.errors import DecodeError
 from penstock.formats.change import Decoded, DecodeOptions, Messages, SourceField, SourceSchema, TableName
 from penstock.formats.connect import row_fields
 from penstock.formats.connect_values import reader
 from penstock.formats.debezium_rows import WITHOUT_ROWS, Row, skip_without_rows, take_rows, without_operation
-from penstock.formats.envelope import NULL, UNREADABLE, missing, read_envelopes
-from penstock.formats.rows import Rows, bad_record
+from penstock.formats.envelope import NULL, UNREADABLE, missing, take_each
+from penstock.formats.rows import Rows
 from penstock.formats.texts import exact
 
 NAME = "debezium-json"
@@ -66,13 +65,12 @@ class Group:
 def decode(messages: Messages, options: DecodeOptions) -> Decoded:
     decoded = Decoded()
     groups = Groups(options)
-    for number, envelope in enumerate(read_envelopes(messages, _read_envelope, decoded)):
-        if envelope is None:
-            continue
-        try:
-            _take(envelope, number, messages, groups, decoded)
-        except DecodeError as error:
-            decoded.bad.append(bad_record(messages, number, error))
+    take_each(
+        messages,
+        _read_envelope,
+        decoded,
+        lambda envelope, number: _take(envelope, number, messages, groups, decoded),
+    )
     for group in groups.all():
         _finish(group, messages, decoded)
     return decoded

@@ -10,9 +10,9 @@ from penstock.errors import DecodeError
 from penstock.formats.change import BAD_VALUE, MISSING_FIELD, Decoded, DecodeOptions, Messages
 from penstock.formats.debezium import message_key
 from penstock.formats.debezium_rows import WITHOUT_ROWS, Row, skip_without_rows, without_operation
-from penstock.formats.envelope import NULL, UNREADABLE, missing, read_envelopes, read_json, unknown_operation
+from penstock.formats.envelope import NULL, UNREADABLE, missing, read_json, take_each, unknown_operation
 from penstock.formats.extended_json import plain_value
-from penstock.formats.rows import TextTables, bad_record
+from penstock.formats.rows import TextTables
 from penstock.formats.texts import exact, text_of
 
 NAME = "debezium-bson"
@@ -51,13 +51,12 @@ _read_value = msgspec.json.Decoder(Any, float_hook=exact).decode
 def decode(messages: Messages, options: DecodeOptions) -> Decoded:
     decoded = Decoded()
     tables = TextTables(options)
-    for number, envelope in enumerate(read_envelopes(messages, _read_envelope, decoded)):
-        if envelope is None:
-            continue
-        try:
-            _take(envelope, number, messages, tables, decoded)
-        except DecodeError as error:
-            decoded.bad.append(bad_record(messages, number, error))
+    take_each(
+        messages,
+        _read_envelope,
+        decoded,
+        lambda envelope, number: _take(envelope, number, messages, tables, decoded),
+    )
     tables.finish(messages, decoded)
     return decoded
 

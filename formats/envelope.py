@@ -28,6 +28,19 @@ def read_envelopes(messages: Messages, read: Callable[[bytes], Envelope], decode
         return [_read_one(messages, number, read, decoded) for number in range(len(messages))]
 
 
+def take_each(
+    messages: Messages, read: Callable[[bytes], Envelope], decoded: Decoded, take: Callable[[Envelope, int], None]
+) -> None:
+    """Hand every envelope to `take`, with the number of its message. What it refuses is bad; the others go on."""
+    for number, envelope in enumerate(read_envelopes(messages, read, decoded)):
+        if envelope is None:
+            continue
+        try:
+            take(envelope, number)
+        except DecodeError as error:
+            decoded.bad.append(bad_record(messages, number, error))
+
+
 def _read_one(messages: Messages, number: int, read: Callable[[bytes], Envelope], decoded: Decoded) -> Envelope | None:
     value = messages.values[number]
     if value is None:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from penstock.errors import ConfigError
 from penstock.references import masked, resolve
 from penstock.table.storage.base import Entry
+from penstock.table.storage.output import Output
 
 try:
     import hdfs_native
@@ -135,7 +136,7 @@ class HdfsStorage:
     def open_output(self, path: str) -> Any:
         with _told(path):
             options = hdfs_native.WriteOptions(overwrite=True, create_parent=True)
-            return pa.PythonFile(_Output(_client(self).create(path, options)), "w")
+            return pa.PythonFile(Output(_client(self).create(path, options), lambda: _told(path)), "w")
 
 
 @contextlib.contextmanager
@@ -161,35 +162,3 @@ def _client(storage: HdfsStorage) -> Any:
     config = {name: resolve(value) for name, value in storage.config}
     login = {f"kerberos_{kind}": config.pop(name) for name, kind in _KERBEROS.items() if name in config}
     return hdfs_native.Client(storage.url, config, **login)
-
-
-class _Output:
-    """A file that tells its place, and that is complete only when it is closed on purpose."""
-
-    def __init__(self, writer: Any) -> None:
-        self._writer, self._place, self.closed = writer, 0, False
-
-    def write(self, data: Any) -> int:
-        written = int(self._writer.write(memoryview(data).cast("B")))
-        self._place += written
-        return written
-
-    def tell(self) -> int:
-        return self._place
-
-    def flush(self) -> None:
-        """Nothing is sure before close."""
-
-    def readable(self) -> bool:
-        return False
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        if not self.closed:
-            self.closed = True
-            self._writer.close()

@@ -19,6 +19,7 @@ from obstore import exceptions, store
 
 from penstock.references import masked, resolve
 from penstock.table.storage.base import Entry
+from penstock.table.storage.output import Output
 
 FOLDER_MARK = ".penstock-folder"
 # One request reads at least this much: the answer's first byte takes longer than its first megabyte.
@@ -119,7 +120,10 @@ class ObjectStorage:
         return pa.PythonFile(_RangedFile(self, path, self.size(path)), "r")
 
     def open_output(self, path: str) -> Any:
-        return pa.PythonFile(_Upload(self, path), "w")
+        # A multipart upload: the object appears, whole, when it is closed.
+        with _told(path):
+            upload = obstore.open_writer(_client(self), _key(path))
+        return pa.PythonFile(Output(upload, lambda: _told(path)), "w")
 
 
 def _key(path: str) -> str:
@@ -189,41 +193,3 @@ class _RangedFile(io.RawIOBase):
 
     def seekable(self) -> bool:
         return True
-
-
-class _Upload:
-    """A multipart upload: the object appears, whole, when it is closed.
-
-    No io class, since those close themselves when they are forgotten: what a crash left half written must not appear.
-    """
-
-    def __init__(self, storage: ObjectStorage, path: str) -> None:
-        self._path, self._place, self.closed = path, 0, False
-        self._writer = obstore.open_writer(_client(storage), _key(path))
-
-    def write(self, data: Any) -> int:
-        with _told(self._path):
-            written = int(self._writer.write(memoryview(data).cast("B")))
-        self._place += written
-        return written
-
-    def tell(self) -> int:
-        return self._place
-
-    def flush(self) -> None:
-        """Nothing is seen before close."""
-
-    def readable(self) -> bool:
-        return False
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        if not self.closed:
-            self.closed = True
-            with _told(self._path):
-                self._writer.close()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from penstock.errors import PositionLost, SourceError
 from penstock.formats.change import Messages
@@ -176,12 +176,3 @@ def _consumer(properties: Mapping[str, str]) -> Consumer:
     if key not in _consumers:
         _consumers[key] = consumer(properties)
     return _consumers[key]
-
-
-def close_consumers() -> None:
-    while _consumers:
-        _, client = _consumers.popitem()
-        try:
-            client.close()
-        except KafkaException:
-            continue  # going away is all that was asked of it

@@ -21,7 +21,7 @@ class TypeMapping:
     allow_non_string_to_string: bool = False
     allow_lossless: bool = False
     time_to_string: bool = False
-    zero_date_to_null: bool = True
+    zero_date_to_null: bool = True  # what holds anyway, unless it is an error; so its name may be said
     zero_date_error: bool = False
 
     @classmethod
@@ -41,6 +41,4 @@ class TypeMapping:
                     hint=f"did you mean {near[0]}?" if near else f"options are {', '.join(shown)}",
                 )
             mapping = replace(mapping, **{name: True})
-            if name == "zero_date_error":
-                mapping = replace(mapping, zero_date_to_null=False)
         return mapping

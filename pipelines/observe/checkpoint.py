@@ -26,7 +26,6 @@ class Progress:
 
     planned: int | None = None
     done: int | None = None
-    done_millis: int | None = None
     offsets: Offsets | None = None  # where the newest finished batch ends
 
 
@@ -54,8 +53,7 @@ class CheckpointFolder:
         if not finished:
             return Progress(max(planned, default=None))
         done = max(finished)
-        commits = {entry.name: entry.modified for entry in self._store.list(f"{self._root}/commits")}
-        return Progress(max(planned, default=None), done, commits.get(str(done)) or None, self._offsets(done))
+        return Progress(max(planned, default=None), done, self._offsets(done))
 
     def status(self) -> dict[str, Any] | None:
         content = self._content(STATUS)

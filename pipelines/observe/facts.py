@@ -11,8 +11,6 @@ from penstock.ingest.ranges import Offsets
 from penstock.pipelines.run.identity import NOW, BatchIdentity
 from penstock.pipelines.run.reports import BatchReport
 
-MOST_REASONS = 20
-
 
 @dataclass(frozen=True, slots=True)
 class SchemaChanged:

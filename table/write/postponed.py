@@ -6,11 +6,9 @@ import re
 from dataclasses import dataclass, replace
 
 from penstock.table.layout import Layout
-from penstock.table.meta.data_file import DataFile
 from penstock.table.schema.options import Options
 
 _PER_LEVEL = ("file.format.per.level", "file.compression.per.level", "metadata.stats-mode.per.level")
-_WRITER = re.compile(r"-s-(\d+)-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +36,3 @@ def postponed_layout(layout: Layout, writer: Writer) -> Layout:
         "data-file.prefix": f"{prefix}-u-{user}-s-{writer.number}-w-",
     }
     return replace(layout, schema=replace(layout.schema, options=options))
-
-
-def writer_of(file: DataFile) -> int:
-    found = _WRITER.search(file.name)
-    return int(found[1]) if found else 0

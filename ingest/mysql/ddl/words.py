@@ -90,10 +90,6 @@ class Words:
             depth += (word == "(") - (word == ")")
         return list(self.tokens[start : self.place - 1])
 
-    def skip_brackets(self) -> None:
-        if self.at("("):
-            self.brackets()
-
 
 def parts(tokens: Sequence[Token]) -> list[list[Token]]:
     """The pieces between the commas that stand outside of brackets."""

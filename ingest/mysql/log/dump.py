@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.connection import Connection, ServerAddress, ServerFacts
     from penstock.ingest.mysql.wire import Packets
 
-BINLOG_DUMP, BINLOG_DUMP_GTID, REGISTER_REPLICA = 0x12, 0x1E, 0x15
+BINLOG_DUMP, BINLOG_DUMP_GTID = 0x12, 0x1E
 _NON_BLOCK, _THROUGH_GTID = 0x01, 0x04
 _FATAL_READ = 1236
 BLOCK_BYTES = 16 << 20

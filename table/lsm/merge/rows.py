@@ -49,11 +49,6 @@ def merge_buffer(spec: MergeSpec, rows: pa.Table) -> pa.Table:
     return merge_groups(spec, group_rows(spec, rows, sorted_runs=False)).table()
 
 
-def sort_buffer(spec: MergeSpec, rows: pa.Table) -> pa.Table:
-    """The rows of a write buffer in key order, those of a key in theirs, none merged: an `input` changelog."""
-    return rows.take(group_rows(spec, rows, sorted_runs=False).order)
-
-
 def merge_parts(
     spec: MergeSpec,
     parts: Sequence[pa.Table],

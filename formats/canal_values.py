@@ -14,25 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.formats.faults import Faults, map_distinct
-from penstock.formats.geometry import geojson
+from penstock.formats.geometry import GEOMETRY_TYPES, geojson
 from penstock.formats.mysql_type import MysqlType, parse_mysql_type
 
 Convert = Callable[[pa.Array, Faults], pa.Array]
 
 BINARY_TYPES = frozenset({"BINARY", "VARBINARY", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"})
-GEOMETRY_TYPES = frozenset(
-    [
-        "GEOMETRY",
-        "POINT",
-        "LINESTRING",
-        "POLYGON",
-        "MULTIPOINT",
-        "MULTILINESTRING",
-        "MULTIPOLYGON",
-        "GEOMETRYCOLLECTION",
-        "GEOMCOLLECTION",
-    ]
-)
 _LATIN_LEADS = (0xC2, 0xC3)  # UTF-8 writes U+0080 to U+00FF as one of these and one more byte
 _SRID_BYTES = 4
 

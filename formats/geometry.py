@@ -8,6 +8,20 @@ from collections.abc import Callable
 
 from penstock.formats.texts import java_double
 
+# MySQL's words for the types that hold one.
+GEOMETRY_TYPES = frozenset(
+    [
+        "GEOMETRY",
+        "POINT",
+        "LINESTRING",
+        "POLYGON",
+        "MULTIPOINT",
+        "MULTILINESTRING",
+        "MULTIPOLYGON",
+        "GEOMETRYCOLLECTION",
+        "GEOMCOLLECTION",
+    ]
+)
 _NAMES = {
     1: "Point",
     2: "LineString",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.errors import SchemaConflict
+from penstock.formats.geometry import GEOMETRY_TYPES
 from penstock.formats.mysql_type import MysqlType, parse_mysql_type
 from penstock.schema_evolution.type_mapping import TypeMapping
 from penstock.table.values.types import BYTES, STRING, ArrayType, AtomicType, DataType
@@ -47,17 +48,6 @@ _PLAIN: dict[str, AtomicType] = {
     "LONGBLOB": BYTES,
     "BYTES": BYTES,
 }
-_GEOMETRY = (
-    "GEOMETRY",
-    "POINT",
-    "LINESTRING",
-    "POLYGON",
-    "MULTIPOINT",
-    "MULTILINESTRING",
-    "MULTIPOLYGON",
-    "GEOMETRYCOLLECTION",
-    "GEOMCOLLECTION",
-)
 _UNSIGNED_BIG = ("BIGINT UNSIGNED", "SERIAL")
 _DECIMALS = ("DECIMAL", "NUMERIC", "FIXED", "DEC")
 
@@ -98,7 +88,7 @@ def _sized(name: str, kind: MysqlType, mapping: TypeMapping) -> DataType:
             return ArrayType(AtomicType("FLOAT"))
     if name in _DECIMALS:
         return _decimal(kind)
-    return STRING if name in _GEOMETRY else BYTES
+    return STRING if name in GEOMETRY_TYPES else BYTES
 
 
 def _decimal(kind: MysqlType) -> DataType:

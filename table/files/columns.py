@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.table.files.errors import NullRefused
 from penstock.table.files.relayout import relayout_column
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.schema.validation import KEY_PREFIX
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import (
     ArrayType,
@@ -25,7 +26,6 @@ from penstock.table.values.types import (
     with_nullability,
 )
 
-KEY_PREFIX = "_KEY_"
 _KEY_ID_BASE = 2**30 - 1
 _ELEMENT_ID_BASE = 2**29 - 1
 _ELEMENT_IDS_PER_FIELD = 1024

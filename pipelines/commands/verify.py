@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -36,7 +35,6 @@ _ACTIONS = {"mysql-sync-table": MYSQL_TABLE, "mysql-sync-database": MYSQL_DATABA
 
 
 def command(name: str, words: list[str]) -> int:
-    logging.getLogger("penstock").setLevel(logging.WARNING)
     spec, given = _described(name, words)
     if not isinstance(spec.source, MySqlSource):
         raise ConfigError(f"a source of type {spec.source.type} keeps no rows to compare with", hint="only MySQL does")

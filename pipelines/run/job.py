@@ -219,7 +219,7 @@ class Running:
 
 def _told(error: PySparkException, sink: Sink) -> BaseException:
     """What really happened: the sink's own error, one that a task or the planner sent, else Spark's."""
-    return recovered(error) or (sink.failure if isinstance(sink.failure, PenstockError) else None) or error
+    return recovered(error) or sink.failure or error
 
 
 def run(job: Job, session: SparkSession, on_batch: OnBatch | None = None) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from penstock.errors import PenstockError
 from penstock.ingest.carried import carrying
 from penstock.pipelines.run import blobs
 from penstock.pipelines.run.batches import Batches
@@ -30,7 +31,7 @@ class Sink:
     """Spark's commit log is written after a call returns, so a batch is in the tables before it counts as done."""
 
     batches: Batches
-    failure: BaseException | None = None
+    failure: PenstockError | None = None
     busy: bool = False
     _named: threading.Event = field(default_factory=threading.Event)
 
@@ -50,7 +51,7 @@ class Sink:
                 return self._written(self._rows(session, shares), compacting)
 
             self.batches.take(number, self._written(batch, compacting), again)
-        except BaseException as error:
+        except PenstockError as error:
             self.failure = error  # Spark keeps only its text
             raise
         finally:

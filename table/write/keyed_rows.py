@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.table.files.writing import RollingWriter
 from penstock.table.lsm.frontier import SortedRun, steps
 from penstock.table.lsm.merge.groups import Groups, concat_parts, group_rows, kinds_of
 from penstock.table.lsm.merge.rows import merge_groups
@@ -129,20 +129,19 @@ class KeyedRows:
     def _write(self, pieces: Iterator[Groups]) -> None:
         data = self.files.open()
         changelog = self.files.open(changelog=True) if self.keeps_input else None
-        writers: list[RollingWriter] = [data] if changelog is None else [data, changelog]
-        try:
+        with ExitStack() as unfinished:
+            for writer in (data, changelog):
+                if writer is not None:
+                    unfinished.callback(writer.abort)
             for piece in pieces:
                 if changelog is not None:
                     changelog.write(_ordered(piece))
                 data.write(merge_groups(self.merge, piece).table())
-            made = [writer.finish() for writer in reversed(writers)]
-        except BaseException:
-            for writer in writers:
-                writer.abort()
-            raise
-        self.new_files += made[-1]
-        if changelog is not None:
-            self.changelog_files += made[0]
+            told = changelog.finish() if changelog is not None else []
+            made = data.finish()
+            unfinished.pop_all()
+        self.new_files += made
+        self.changelog_files += told
 
 
 def _pieces(merge: MergeSpec, rows: pa.Table) -> Iterator[Groups]:

@@ -1,4 +1,4 @@
-"""The pages that need a broker, run against one."""
+"""The pages that need a broker, or only Spark, run with both."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.shop import change
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("page", pages("kafka"), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", pages("kafka") + pages("spark"), ids=lambda page: page.name)
 def test_a_page_does_what_it_says(page: Path, broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     if page.name == "README.md":

@@ -6,6 +6,7 @@ import datetime as dt
 from decimal import Decimal
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +20,6 @@ from penstock.ingest.mysql.values.decimals import decimals, packed_size
 from penstock.ingest.mysql.values.labels import bits, enum_labels, set_members
 from penstock.ingest.mysql.values.rules import Cells, ValueRules
 
-pa = pytest.importorskip("pyarrow")
 DAY_US = 86_400_000_000
 
 

@@ -71,8 +71,7 @@ def load(bootstrap: str, paths: Sequence[Path]) -> None:
 
 def run_ours(work: Work, home: Path) -> Cost:
     action = [sys.executable, "-m", "penstock.pipelines.commands.main", "kafka-sync-database"]
-    words = [*action, *work.flags(home, "ours"), "--until-caught-up"]
-    return cost_of([word.replace("_conf", "-conf") if word.startswith("--") else word for word in words], home / "log")
+    return cost_of([*action, *work.flags(home, "ours"), "--until-caught-up"], home / "log")
 
 
 def run_flink(work: Work, home: Path) -> Cost:

@@ -29,6 +29,7 @@ def key_rows(connection: Connection, chunk: Chunk, keys: pa.Table) -> Iterator[l
         raise NoUsableKey("the table's key changed while a chunk of it was read", table=chunk.table, retryable=True)
     collations = _collations(connection, chunk)
     spell = [_spelling(column, collations.get(column.name)) for column in columns if column is not None]
+    # The keys are spelt into a statement, so they are Python's here; only those that the log changed meanwhile.
     values = [keys[column.name].to_pylist() for column in columns if column is not None]
     rows = zip(*values, strict=True)
     literals = [tuple(write(one) for write, one in zip(spell, row, strict=True)) for row in rows]

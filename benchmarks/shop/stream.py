@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from zlib import crc32
 
+import msgspec
 import numpy as np
-import orjson
 
 from benchmarks.shop.columns import EPOCH_MILLIS, MILLIS_AN_EVENT, TABLES, ShopTable, mixed
 
@@ -113,7 +113,7 @@ def change(shelf: Shelf, row: Row, kind: int, where: float, draw: int, number: i
 
 def canal(table: ShopTable, number: int, type_: str, row: Row, old: Row | None) -> bytes:
     moment = EPOCH_MILLIS + number * MILLIS_AN_EVENT
-    return orjson.dumps(
+    return msgspec.json.encode(
         {
             "data": [row],
             "database": DATABASE,

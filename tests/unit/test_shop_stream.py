@@ -6,7 +6,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import duckdb
-import orjson
+import msgspec
 import pytest
 
 from benchmarks.shop.columns import TABLES, ShopTable
@@ -32,7 +32,7 @@ def test_changes_of_a_key_are_in_one_part_and_in_order(folder: Path) -> None:
     parts, numbers = defaultdict(set), defaultdict(list)
     for part in range(PARTS):
         for line in (folder / f"part-{part}.jsonl").read_bytes().splitlines():
-            message = orjson.loads(line)
+            message = msgspec.json.decode(line)
             key = message["table"], message["data"][0]["id"]
             parts[key].add(part)
             numbers[key].append(message["id"])
@@ -45,7 +45,7 @@ def test_changes_of_a_key_are_in_one_part_and_in_order(folder: Path) -> None:
 def test_the_judge_knows_the_last_change_of_each_key(folder: Path, table: ShopTable) -> None:
     last: dict[str, dict] = {}
     for change in changes(EVENTS):
-        message = orjson.loads(change.message)
+        message = msgspec.json.decode(change.message)
         if change.table == table.name:
             last[message["data"][0]["id"]] = message
     alive = sum(message["type"] != "DELETE" for message in last.values())

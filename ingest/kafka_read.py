@@ -29,6 +29,9 @@ CHUNK_ROWS = 20_000
 CHUNK_BYTES = 32 << 20
 _FIRST_CHUNK = 500
 _WAIT_SECONDS = 0.1
+# How many connections are tried before patience ends. Seldom, but for good, a client hears nothing more once its broker
+# has restarted, or a device in between has forgotten the connection: a new one is served at once.
+_CONNECTIONS = 5
 ACCEPT_GAP = "--accept-gap  goes on with a hole"
 
 # Connections are worth keeping while a worker lives; what they have fetched ahead is not.
@@ -64,6 +67,9 @@ def read_range(
             found = client.consume(min(wanted, end - position), _WAIT_SECONDS)
             taken = reading.records(found, position)
             if not taken:
+                if reading.is_stuck():
+                    client = _renewed(properties, client)
+                    client.assign([TopicPartition(topic, partition, position)])
                 continue
             position = taken[-1].offset() + 1
             fetched = _fetched(topic, partition, taken, extras)
@@ -91,11 +97,22 @@ class _Reading:
         self.topic, self.partition, self.end = topic, partition, end
         self._patience = patience
         self._until = time.monotonic() + patience
+        self._renew_at = self._next_renewal()
         self._reached = -1  # the offset up to which the partition has nothing more to hand out
         self._complaint: KafkaError | None = None
 
     def done(self, position: int) -> bool:
         return position >= self.end or self._reached >= self.end
+
+    def is_stuck(self) -> bool:
+        """True once in a while when nothing comes: time for a new connection."""
+        if time.monotonic() < self._renew_at:
+            return False
+        self._renew_at = self._next_renewal()
+        return True
+
+    def _next_renewal(self) -> float:
+        return time.monotonic() + self._patience / _CONNECTIONS
 
     def records(self, found: Sequence[Message], position: int) -> Sequence[Message]:
         # The rule is that there are only records, all before the end: one pass without Python code per record.
@@ -103,6 +120,7 @@ class _Reading:
         taken = found if plain else [message for message in found if self._is_record(message, position)]
         if taken:
             self._until = time.monotonic() + self._patience
+            self._renew_at = self._next_renewal()
         elif not self.done(position) and time.monotonic() > self._until:
             raise self._nothing_came(position)
         return taken
@@ -171,8 +189,19 @@ def _fetched(topic: str, partition: int, taken: Sequence[Message], extras: Colle
     )
 
 
+def _name(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(properties.items()))
+
+
 def _consumer(properties: Mapping[str, str]) -> Consumer:
-    key = tuple(sorted(properties.items()))
+    key = _name(properties)
     if key not in _consumers:
         _consumers[key] = consumer(properties)
     return _consumers[key]
+
+
+def _renewed(properties: Mapping[str, str], silent: Consumer) -> Consumer:
+    log.warning("event=kafka_reconnect reason=silence")
+    del _consumers[_name(properties)]
+    silent.close()
+    return _consumer(properties)

@@ -1,4 +1,4 @@
-"""A TCP proxy before a server, which cuts connections in the middle of what it carries."""
+"""A TCP proxy before a server, which cuts connections in the middle of what it carries, or lets them fall silent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ class Proxy:
     target: int
     cuts: list[int] = field(default_factory=list)
     cut: int = 0
+    _generation: int = 0
     _open: bool = True
+
+    def hush(self) -> None:
+        """Let the connections of now stay open and carry nothing more; new ones are served."""
+        self._generation += 1
 
     def serve(self, listener: socket.socket) -> None:
         while self._open:
@@ -31,8 +36,11 @@ class Proxy:
             threading.Thread(target=self._carry, args=(server, client, left), daemon=True).start()
 
     def _carry(self, source: socket.socket, sink: socket.socket, left: int) -> None:
+        generation = self._generation
         with contextlib.suppress(OSError):
             while data := source.recv(4096):
+                if generation != self._generation:
+                    continue
                 if 0 <= left <= len(data):
                     sink.sendall(data[:left])
                     self.cut += 1

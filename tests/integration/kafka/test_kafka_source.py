@@ -13,7 +13,9 @@ from penstock.errors import PositionLost, SourceError
 from penstock.ingest.kafka import KafkaSettings, KafkaSource, Startup
 from penstock.ingest.kafka_read import read_range
 from penstock.ingest.ranges import NO_LIMIT, Limit, Offsets, Range
+from tests.chaos.proxy import proxied
 from tests.integration.kafka.conftest import Broker
+from tests.servers import launch
 
 pytestmark = pytest.mark.kafka
 
@@ -175,9 +177,25 @@ def test_a_partition_that_ends_early_is_not_waited_for_for_ever(broker: Broker) 
 
 
 @pytest.mark.slow
-def test_a_broker_restart_is_survived_while_planning_and_reading(tmp_path_factory: pytest.TempPathFactory) -> None:
-    from tests.servers import launch
+def test_a_connection_that_falls_silent_is_replaced(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder, port = tmp_path_factory.mktemp("hushed"), launch.free_port()
+    with proxied(port) as proxy:
+        launch.start("kafka", folder, port, f"advertised.listeners=PLAINTEXT://127.0.0.1:{proxy.port}")
+        try:
+            broker = Broker(proxy.port, folder)
+            topic = broker.topic()
+            broker.send(topic, *[b"%07d" % number + b"x" * 1000 for number in range(100_000)])
+            fetches = read_range(broker.properties, Range(0, f"{topic}/0", 0, 100_000), patience=15)
+            values = list(next(fetches).messages.values)
+            proxy.hush()
+            values += [value for fetched in fetches for value in fetched.messages.values]
+            assert [int((value or b"")[:7]) for value in values] == list(range(100_000))
+        finally:
+            launch.stop("kafka", folder)
 
+
+@pytest.mark.slow
+def test_a_broker_restart_is_survived_while_planning_and_reading(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("restarted")
     with launch.running("kafka", folder) as port:
         broker = Broker(port, folder)

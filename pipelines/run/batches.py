@@ -16,7 +16,7 @@ from penstock.pipelines.run.compacting import (
     due_buckets,
     due_in_full,
     land,
-    shows_by_compaction,
+    owes_compaction,
 )
 from penstock.pipelines.run.identity import BatchIdentity
 from penstock.pipelines.run.reading import Reading, Share
@@ -109,13 +109,14 @@ class Batches:
 
     def _compact_what_is_owed(self, identity: BatchIdentity, written: Written, uncompacted: Collection[str]) -> None:
         """Full compactions reach buckets that this batch did not. And where rows show only once they are compacted,
-        none stays undone, though a compaction was lost or a driver died before it."""
-        warehouse = self.reading.warehouse
+        none stays undone, though a compaction was lost, a driver died before it, or the commit did not wait for it."""
+        warehouse, in_background = self.reading.warehouse, self.reading.compacts_in_background
         for table, messages in written.messages.items():
             schema, whole = self.targets.schemas[table], table not in uncompacted
             due = due_in_full(warehouse, table, schema, identity.number, messages, whole=whole)
-            if not whole and shows_by_compaction(warehouse, table, schema):
-                due += due_buckets(warehouse, table)
+            if owes_compaction(warehouse, table, schema, whole=whole, in_background=in_background):
+                places = {(one.partition, one.bucket) for one in due}
+                due += [one for one in due_buckets(warehouse, table) if (one.partition, one.bucket) not in places]
             if due:
                 land(warehouse, identity.user, self.compact(due))
 

@@ -177,10 +177,12 @@ def _next(store: TableStore, user: str) -> int:
     return last + 1
 
 
-def shows_by_compaction(warehouse: Warehouse, table: str, schema: int) -> bool:
-    """Whether rows, or their changes, show only once they are compacted: then none may stay undone."""
+def owes_compaction(warehouse: Warehouse, table: str, schema: int, *, whole: bool, in_background: bool) -> bool:
+    """Whether a batch that is committed leaves compaction to be done right away: where rows, or their changes, show
+    only once they are compacted, none may stay undone. A table that may lag (lookup-wait) has it all done after the
+    commit, the others only what was lost of it (not `whole`)."""
     layout = warehouse.layout(table, schema)
     if not layout.has_keys or Options(layout.schema.options).boolean("write-only", default=False):
         return False
     spec = CompactionSpec.of(layout.schema)
-    return spec.looks_up or spec.vectors
+    return not in_background if spec.lags else spec.shows_by_compaction and not whole

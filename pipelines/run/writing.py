@@ -44,9 +44,9 @@ class Compacting:
         return FullCompaction.of(store, layout).is_due(self.number)
 
     def waits(self, writer: BucketWriter) -> bool:
-        """Whether the bucket is left to the background; one that has too many runs is not."""
+        """Whether the bucket is left for after the commit; one that has too many runs is not."""
         layout = writer.files.layout
-        if not (self.in_background and layout.has_keys and may_wait(layout)):
+        if not (writer.lags or (self.in_background and layout.has_keys and may_wait(layout))):
             return False
         return not BucketCompactor(writer.files, writer.state).is_behind()
 
@@ -55,9 +55,9 @@ INLINE = Compacting()
 
 
 def may_wait(layout: Layout) -> bool:
-    """Whether compaction can be left for later: nothing that readers see hangs on it."""
+    """Whether compaction can be left for later: nothing that readers see hangs on it, or they can wait for it."""
     spec = CompactionSpec.of(layout.schema)
-    return not (spec.looks_up or spec.vectors or spec.full_changelog)
+    return spec.lags or not (spec.shows_by_compaction or spec.full_changelog)
 
 
 def write_task(

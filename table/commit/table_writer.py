@@ -123,12 +123,21 @@ class TableWriter:
         return self._state.bucket(partition, bucket)
 
     def prepare(self, identifier: int | None = None) -> list[CommitMessage]:
-        """Everything into files, and what a committer needs to know of them."""
+        """Everything into files, and what a committer needs to know of them.
+
+        A commit that stands for itself waits for compaction; of those that follow one another each, with `lookup-wait`
+        false, leaves its own to the next.
+        """
         due = self._full_compaction.buckets(self._state, identifier, set(self._buckets))
         for place in due | self._owed:
             self._bucket(place)
         self._owed = set()
-        messages = [writer.prepare(full=place in due) for place, writer in self._buckets.items()]
+        waits = identifier is None
+        messages = [writer.prepare(full=place in due, waits=waits) for place, writer in self._buckets.items()]
+        if not waits:
+            self._owed = {
+                place for place, writer in self._buckets.items() if writer.lags and writer.compacts and place not in due
+            }
         return messages if self._assigner is None else self._assigner.with_index(messages)
 
     def forget(self) -> None:
@@ -172,7 +181,7 @@ class TableWriter:
         if done.lost_compaction is not None:
             log.warning("compaction lost table=%s reason=%s", self.store.name, done.lost_compaction.message)
             self._discard([only_compaction(message) for message in messages])
-            self._owed = {(one.partition, one.bucket) for one in messages if one.compact_before or one.compact_after}
+            self._owed |= {(one.partition, one.bucket) for one in messages if one.compact_before or one.compact_after}
         self._go_on(done)
         if self._after_commit is not None and done.last is not None:
             self._after_commit(done.last, identifier is None)

@@ -53,6 +53,18 @@ class CompactionSpec:
         return not self.full_changelog and (self.merge.lookup or self.merge.engine is Engine.FIRST_ROW)
 
     @property
+    def shows_by_compaction(self) -> bool:
+        """Whether rows, or their changes, show only once they left level 0."""
+        return self.looks_up or self.vectors
+
+    @property
+    def lags(self) -> bool:
+        """Whether commits go ahead of the compaction that shows their rows: what they add is compacted after them."""
+        options = Options(self.options)
+        waits = options.boolean("lookup-wait", default=options.boolean("changelog-producer.lookup-wait", default=True))
+        return self.shows_by_compaction and not waits and not options.boolean("commit.force-compact", default=False)
+
+    @property
     def policy(self) -> Policy:
         needs_lookup = self.merge.lookup or self.merge.engine is Engine.FIRST_ROW
         return Policy.of(self.options, needs_lookup=needs_lookup)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.table.layout import BucketMode, Layout
 from penstock.table.lsm.merge.spec import MergeSpec
+from penstock.table.lsm.units import CompactionSpec
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.store import TableStore
@@ -40,13 +41,14 @@ class BucketRows(Protocol):
 class BucketWriter:
     """Holds rows within a budget. Dies half way: its files are orphans, the table has not changed.
 
-    `compacts`: the bucket is compacted with each commit.
+    `compacts`: the bucket is compacted with each commit. `lags`: what a commit adds is compacted after it.
     """
 
     rows: BucketRows
     files: BucketFiles
     state: BucketState
     compacts: bool = True
+    lags: bool = False
 
     @classmethod
     def opened(
@@ -71,7 +73,7 @@ class BucketWriter:
             return cls(StreamedRows(files, budget, state.next_sequence), files, state, compacts)
         keeps_input = options.text("changelog-producer", "none").strip().lower() == "input"
         rows = KeyedRows(MergeSpec.of(layout.schema), files, budget, state.next_sequence, keeps_input)
-        return cls(rows, files, state, compacts)
+        return cls(rows, files, state, compacts, CompactionSpec.of(layout.schema).lags)
 
     def write(self, batch: pa.RecordBatch, kinds: Kinds) -> None:
         self.rows.add(batch, kinds)
@@ -81,16 +83,18 @@ class BucketWriter:
         self.rows.abort()
         self.files.delete(self.unwritten())
 
-    def prepare(self, *, full: bool = False) -> CommitMessage:
+    def prepare(self, *, full: bool = False, waits: bool = True) -> CommitMessage:
         """What was made since the last call, to be committed, and with `full` all of the bucket in one run.
 
-        The writer goes on from there, once it is told the new state of the bucket.
+        Without `waits` a bucket that may lag has only those files compacted that were committed before. The writer goes
+        on from there, once it is told the new state of the bucket.
         """
         self.rows.flush()
         message = self.unwritten()
         if not self.compacts:
             return message
-        rewritten = BucketCompactor(self.files, self.state).due(message.new_files, full=full)
+        added = () if self.lags and not (waits or full) else message.new_files
+        rewritten = BucketCompactor(self.files, self.state).due(added, full=full)
         return replace(
             message,
             compact_before=rewritten.before,

@@ -122,6 +122,23 @@ def strip(message: object) -> object:
     return replace(message, compact_before=(), compact_after=(), compact_changelog=(), compact_index_changes=())  # type: ignore[type-var]
 
 
+@pytest.mark.parametrize("mode", ["inline", "background"])
+def test_batches_of_a_table_that_may_lag_are_committed_before_they_are_compacted(shop: Shop, mode: str) -> None:
+    options = {"bucket": "1", "changelog-producer": "lookup", "lookup-wait": "false"}
+    batches(shop, 0, 3, **{"table-options": options, "compaction": {"mode": mode}})
+    made = [(one.commit_kind, one.commit_user.endswith("-compact")) for one in shop.table("orders").snapshots]
+    append, compact = (CommitKind.APPEND, False), (CommitKind.COMPACT, True)
+    if mode == "background":
+        assert made == [append] * 3
+        care(shop).round()
+    else:
+        assert made == [append, compact] * 3
+    assert all(file.level > 0 for file in shop.live("orders"))
+    table = shop.table("orders")
+    told = table.changes(0, table.snapshots[-1].id).to_pylist()
+    assert sorted(row["id"] for row in told if row["rowkind"] == "+I") == [0, 1, 2]
+
+
 def test_full_compactions_reach_buckets_that_the_batch_did_not(shop: Shop) -> None:
     options = {"bucket": "4", "changelog-producer": "full-compaction", "full-compaction.delta-commits": "3"}
     for number in range(4):

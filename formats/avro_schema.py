@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Context, Decimal
 from typing import Any
 
 import fastavro
@@ -47,6 +48,16 @@ _LOGICAL_NAMES = {
     "local-timestamp-micros": "io.debezium.time.MicroTimestamp",
     "local-timestamp-nanos": "io.debezium.time.NanoTimestamp",
     "decimal": "org.apache.kafka.connect.data.Decimal",
+}
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_EXACT = Context(prec=1000)
+_MEMBER_UNITS = {
+    "io.debezium.time.Date": pa.date32(),
+    "io.debezium.time.Timestamp": pa.timestamp("ms"),
+    "io.debezium.time.MicroTimestamp": pa.timestamp("us"),
+    "io.debezium.time.NanoTimestamp": pa.timestamp("ns"),
+    "org.apache.kafka.connect.data.Date": pa.date32(),
+    "org.apache.kafka.connect.data.Timestamp": pa.timestamp("ms"),
 }
 
 
@@ -186,8 +197,18 @@ def connect_type_of(declared: str | Mapping[str, Any]) -> ConnectType | None:
     return connect_type({"type": _CARRIERS.get(kind, kind), "name": name, "parameters": parameters})
 
 
+def member_connect_type(schema: Mapping[str, Any]) -> ConnectType | None:
+    """Of a value within records, arrays and maps: dates, instants and decimals are such there too, all else is what
+    carries it."""
+    kind = connect_type_of(schema)
+    return kind if kind is not None and (kind.name in _MEMBER_UNITS or kind.name == _DECIMAL) else None
+
+
 def arrow_type(schema: Mapping[str, Any]) -> pa.DataType:
     """The Arrow type of values that are what Avro carries, nested ones included."""
+    member = member_connect_type(schema)
+    if member is not None:
+        return _MEMBER_UNITS.get(str(member.name), pa.string())
     kind = schema["type"]
     if kind == "record":
         return pa.struct([(one["name"], arrow_type(one["type"])) for one in schema["fields"]])
@@ -202,6 +223,9 @@ def arrow_value(value: Any, schema: Mapping[str, Any]) -> Any:
     """A value as pyarrow takes it: maps as pairs, at any depth."""
     if value is None:
         return None
+    member = member_connect_type(schema)
+    if member is not None:
+        return value if member.name != _DECIMAL else _plain(value, member.number("scale") or 0)
     match schema["type"]:
         case "record":
             return {one["name"]: arrow_value(value[one["name"]], one["type"]) for one in schema["fields"]}
@@ -210,3 +234,7 @@ def arrow_value(value: Any, schema: Mapping[str, Any]) -> Any:
         case "map":
             return [(key, arrow_value(item, schema["values"])) for key, item in value.items()]
     return value
+
+
+def _plain(value: bytes, scale: int) -> str:
+    return format(Decimal(int.from_bytes(value, signed=True)).scaleb(-scale, _EXACT), "f")

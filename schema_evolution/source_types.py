@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from penstock.errors import SchemaConflict
 from penstock.formats.change import SourceField
+from penstock.schema_evolution.avro_types import avro_type
 from penstock.schema_evolution.debezium_types import debezium_type
 from penstock.schema_evolution.mysql_types import mysql_type
 from penstock.schema_evolution.type_mapping import TypeMapping
@@ -16,7 +17,7 @@ _DIALECTS: dict[str, Callable[[str, TypeMapping], DataType]] = {
     "mysql": mysql_type,
     "aliyun": mysql_type,
     "debezium": debezium_type,
-    "avro": debezium_type,
+    "avro": avro_type,
 }
 
 

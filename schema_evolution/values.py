@@ -96,13 +96,34 @@ _FLOORS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanos
 
 def _as_text(column: pa.Array) -> pa.Array:
     """Values in the text they would have had in a message of texts."""
-    if pa.types.is_list(column.type):
-        return pc.binary_join(pc.cast(column, pa.list_(pa.string())), ",")
+    if pa.types.is_list(column.type) and pa.types.is_string(column.type.value_type):
+        return pc.binary_join(column, ",")
+    if pa.types.is_nested(column.type):
+        pairs = pa.types.is_map(column.type)
+        values = (None if one is None else dict(one) if pairs else one for one in column.to_pylist())
+        return pa.array([None if one is None else _json_text(one) for one in values], pa.string())
     if pa.types.is_decimal(column.type):
         return to_text(column, AtomicType("DECIMAL", precision=column.type.precision, scale=column.type.scale))
     if pa.types.is_binary(column.type):
-        return pc.cast(column, pa.string())
+        return _utf8(column)
     return pc.cast(column, pa.string())
+
+
+def _json_text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain_text)
+
+
+def _plain_text(value: object) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _utf8(column: pa.Array) -> pa.Array:
+    """Bytes as text; what is no UTF-8 shows as U+FFFD."""
+    try:
+        return pc.cast(column, pa.string())
+    except pa.ArrowInvalid:
+        texts = [None if one is None else one.decode(errors="replace") for one in column.to_pylist()]
+        return pa.array(texts, pa.string())
 
 
 def _parsed(column: pa.Array, type_: DataType, name: str, misfits: Misfits) -> pa.Array:

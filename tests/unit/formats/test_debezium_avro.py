@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import pickle
 import struct
-import threading
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from io import BytesIO
 from typing import Any
 
-import fastavro
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -24,100 +18,26 @@ from penstock.errors import ConfigError, SourceError
 from penstock.formats.avro_schema import connect_type_of
 from penstock.formats.connect import ConnectType
 from penstock.formats.registry import SchemaRegistry
+from tests.avro import change, envelope, message, optional
+from tests.servers.registry import Registry, running
 from tests.unit.formats.support import placed, read, rows
 
 
-class Server:
-    """Schemas by id; `fail` answers so many requests with 503 first."""
-
-    def __init__(self) -> None:
-        self.schemas: dict[int, Any] = {}
-        self.extra: dict[str, Any] = {}
-        self.asked: list[str] = []
-        self.fail = 0
-        self.password: str | None = None
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                outer.answer(self)
-
-            def log_message(self, *_args: Any) -> None: ...
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
-        threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True).start()
-
-    def answer(self, request: BaseHTTPRequestHandler) -> None:
-        self.asked.append(request.path)
-        number = int(request.path.rsplit("/", 1)[1])
-        wanted = self.password and "Basic " + base64.b64encode(self.password.encode()).decode()
-        status, body = 200, json.dumps({"schema": json.dumps(self.schemas.get(number)), **self.extra})
-        if self.fail:
-            self.fail, status = self.fail - 1, 503
-        elif wanted and request.headers.get("Authorization") != wanted:
-            status = 401
-        elif number not in self.schemas:
-            status = 404
-        request.send_response(status)
-        request.end_headers()
-        request.wfile.write(body.encode())
-
-
 @pytest.fixture
-def server() -> Iterator[Server]:
-    one = Server()
-    yield one
-    one.http.shutdown()
-    one.http.server_close()
+def server() -> Iterator[Registry]:
+    with running() as one:
+        yield one
 
 
-def registry(server: Server, **settings: Any) -> SchemaRegistry:
+def registry(server: Registry, **settings: Any) -> SchemaRegistry:
     return SchemaRegistry(server.url, sleep=lambda _seconds: None, **settings)
-
-
-def optional(kind: Any) -> list[Any]:
-    return ["null", kind]
-
-
-def envelope(*fields: dict[str, Any]) -> dict[str, Any]:
-    """As Debezium registers it: `after` names the type that `before` declares."""
-    row = {"type": "record", "name": "Value", "fields": list(fields)}
-    source = {
-        "type": "record",
-        "name": "Source",
-        "fields": [{"name": "db", "type": "string"}, {"name": "table", "type": "string"}],
-    }
-    return {
-        "type": "record",
-        "name": "Envelope",
-        "namespace": "s.d.t",
-        "fields": [
-            {"name": "before", "type": optional(row), "default": None},
-            {"name": "after", "type": optional("Value"), "default": None},
-            {"name": "source", "type": source},
-            {"name": "op", "type": "string"},
-            {"name": "ts_ms", "type": optional("long"), "default": None},
-        ],
-    }
-
-
-def message(number: int, schema: Any, record: Any) -> bytes:
-    out = BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), record)
-    return struct.pack(">bI", 0, number) + out.getvalue()
-
-
-def change(number: int, schema: Any, operation: str, before: Any, after: Any) -> bytes:
-    source = {"db": "d", "table": "t"}
-    return message(number, schema, {"before": before, "after": after, "source": source, "op": operation, "ts_ms": 9})
 
 
 KEY = {"type": "record", "name": "Key", "namespace": "s.d.t", "fields": [{"name": "id", "type": "int"}]}
 SIMPLE = envelope({"name": "id", "type": "int"}, {"name": "v", "type": optional("string"), "doc": "a comment"})
 
 
-def test_operations_keys_and_schema(server: Server) -> None:
+def test_operations_keys_and_schema(server: Registry) -> None:
     server.schemas = {1: SIMPLE, 2: KEY}
     key = message(2, KEY, {"id": 1})
     a, b = {"id": 1, "v": "a"}, {"id": 1, "v": "b"}
@@ -185,7 +105,7 @@ DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 
         ),
     ],
 )
-def test_values_of_avro_types(server: Server, schema: Any, value: Any, column: pa.DataType, expected: Any) -> None:
+def test_values_of_avro_types(server: Registry, schema: Any, value: Any, column: pa.DataType, expected: Any) -> None:
     whole = envelope({"name": "c", "type": optional(schema)})
     server.schemas = {1: whole}
     changes = [change(1, whole, "c", None, {"c": one}) for one in (value, None)]
@@ -194,7 +114,7 @@ def test_values_of_avro_types(server: Server, schema: Any, value: Any, column: p
     assert decoded.batches[0].columns.column(0).type == column
 
 
-def test_true_column_name_is_among_the_parameters(server: Server) -> None:
+def test_true_column_name_is_among_the_parameters(server: Registry) -> None:
     named = {"type": "int", "connect.parameters": {"__debezium.source.column.name": "a b"}}
     whole = envelope({"name": "a_b", "type": named})
     key = {"type": "record", "name": "Key", "fields": [{"name": "a_b", "type": named}]}
@@ -242,7 +162,7 @@ NOTHING = envelope({"name": "n", "type": {"type": "array", "items": "null"}})
         (change(1, SIMPLE, "x", None, None), "unknown-operation", "Unknown record operation: x"),
     ],
 )
-def test_bad_record_names_the_reason(server: Server, value: bytes, reason: str, text: str) -> None:
+def test_bad_record_names_the_reason(server: Registry, value: bytes, reason: str, text: str) -> None:
     server.schemas = {1: SIMPLE, 3: RECURSIVE, 4: UNION, 5: NOTHING, 6: {"x": 1}, 7: "int", 8: KEY}
     good = change(1, SIMPLE, "c", None, {"id": 1, "v": None})
     decoded = read("debezium-avro", good, value, good, registry=registry(server))
@@ -252,7 +172,7 @@ def test_bad_record_names_the_reason(server: Server, value: bytes, reason: str, 
     assert [pos for pos, *_ in placed(decoded)] == [0, 2]
 
 
-def test_other_messages_are_skipped(server: Server) -> None:
+def test_other_messages_are_skipped(server: Registry) -> None:
     beat = {"type": "record", "name": "Heartbeat", "fields": [{"name": "ts_ms", "type": "long"}]}
     text = {"name": "status", "type": "string"}, {"name": "id", "type": "string"}
     transaction = {"type": "record", "name": "T", "fields": list(text)}
@@ -279,7 +199,7 @@ def test_any_bytes_give_rows_or_bad_records(tail: bytes, at: int, patch: bytes) 
     assert {pos for pos, *_ in placed(decoded)} | {bad.pos for bad in decoded.bad} >= {1, 2}
 
 
-def test_registry_outage_is_no_bad_record(server: Server) -> None:
+def test_registry_outage_is_no_bad_record(server: Registry) -> None:
     server.schemas = {1: SIMPLE}
     server.fail = 100
     with pytest.raises(SourceError, match="no schema registry answers") as caught:
@@ -290,7 +210,7 @@ def test_registry_outage_is_no_bad_record(server: Server) -> None:
     assert rows(decoded) == [("+I", {"id": 1, "v": None})]
 
 
-def test_registry_takes_credentials_and_keeps_them_to_itself(server: Server) -> None:
+def test_registry_takes_credentials_and_keeps_them_to_itself(server: Registry) -> None:
     server.schemas, server.password = {1: "int"}, "me:secret"
     with pytest.raises(ConfigError, match="refuses us"):
         registry(server).schema(1)
@@ -301,13 +221,13 @@ def test_registry_takes_credentials_and_keeps_them_to_itself(server: Server) -> 
         pickle.dumps(known)
 
 
-def test_second_url_is_asked_when_the_first_is_silent(server: Server) -> None:
+def test_second_url_is_asked_when_the_first_is_silent(server: Registry) -> None:
     server.schemas = {1: "int"}
     assert SchemaRegistry(f"http://127.0.0.1:9, {server.url}/").schema(1) == "int"
 
 
 @pytest.mark.parametrize("extra", [{"schemaType": "JSON"}, {"references": [{"name": "x"}]}])
-def test_schema_that_is_not_plain_avro_is_refused(server: Server, extra: dict[str, Any]) -> None:
+def test_schema_that_is_not_plain_avro_is_refused(server: Registry, extra: dict[str, Any]) -> None:
     server.schemas, server.extra = {1: "int"}, extra
     (bad,) = read("debezium-avro", struct.pack(">bI", 0, 1), registry=registry(server)).bad
     assert "only plain Avro is read" in bad.message

@@ -98,3 +98,19 @@ def test_lists_come_from_json_or_from_commas() -> None:
         misfits,
     )
     assert column.to_pylist() == [["a", "b"], ["a", "b"], [], []]
+
+
+@pytest.mark.parametrize(
+    ("column", "texts"),
+    [
+        (pa.array([b"\xc3\xa9", b"\xff\x00\xfe", None]), ["é", "\ufffd\x00\ufffd", None]),
+        (pa.array([["a", "b"], [], None]), ["a,b", "", None]),
+        (pa.array([[1, None], None]), ["[1,null]", None]),
+        (pa.array([{"a": b"x", "b": [dt.date(2024, 5, 6)]}, None]), ['{"a":"x","b":["2024-05-06"]}', None]),
+        (pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int32())), ['{"k":1}', None]),
+    ],
+)
+def test_native_values_of_any_kind_have_a_text(column: pa.Array, texts: list[str | None]) -> None:
+    misfits = Misfits()
+    found = fit_column(column, Field(0, "c", parse_type("STRING")), TypeMapping(), misfits)
+    assert (found.to_pylist(), misfits.reasons) == (texts, {})

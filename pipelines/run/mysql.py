@@ -19,6 +19,7 @@ from penstock.ingest.mysql.following.settings import Barriers, CapturedTables, F
 from penstock.ingest.mysql.following.source import MySqlSource
 from penstock.ingest.mysql.snapshot.chunks import ChunkOptions
 from penstock.ingest.mysql.values.rules import ValueRules
+from penstock.pipelines.run.checkpoint import Checkpoint
 from penstock.pipelines.run.table_shape import TableShape
 from penstock.pipelines.run.tables import Warehouse
 from penstock.pipelines.spec import mysql_model as model
@@ -53,9 +54,17 @@ def prepared(spec: PipelineSpec, mysql: model.MySqlSource, shape: TableShape, wa
     with connected(replace(settings.server, patience=0.0)) as connection:
         require_ready(_told(findings(connection, settings)))
         found = captured(connection, settings)
-        targets, left_out = _make_tables(found, spec.sink, shape, warehouse)
+        checks = not _has_renames_ahead(spec, mysql, warehouse)
+        targets, left_out = _make_tables(found, spec.sink, shape, warehouse, checks=checks)
     mode = _snapshot_mode(mysql, targets)
     return MySqlSource(replace(settings, snapshot=mode, tables=replace(settings.tables, left_out=left_out)))
+
+
+def _has_renames_ahead(spec: PipelineSpec, mysql: model.MySqlSource, warehouse: Warehouse) -> bool:
+    """Whether tables may rightly differ from their sources as these are now: renames still in the log come at their
+    place, and what fits nowhere then stops the job there."""
+    follows = mysql.ddl.rename_column == "rename"
+    return follows and not Checkpoint(Warehouse(spec.checkpoint, warehouse.options)).is_new
 
 
 def check(spec: PipelineSpec, mysql: model.MySqlSource) -> tuple[list[TableDefinition], list[Finding]]:
@@ -146,15 +155,21 @@ def _is_keyed_by_flags(sink: Sink) -> bool:
 
 
 def _check_shared(mysql: model.MySqlSource, sink: Sink) -> None:
-    """A table that several source tables go to is not emptied because one of them is."""
+    """A table that several source tables go to does not follow one of them where the others did not go."""
     literal = mysql.database_name.replace("_", "").replace("-", "").isalnum()
     if sink.table is not None:
         literal = literal and mysql.table_name.replace("_", "").replace("-", "").isalnum()
     shared = not literal and (sink.table is not None or sink.naming.merge_shards)
+    hint = "name one database (and one table), or --merge-shards false, or leave out "
     if shared and (mysql.ddl.truncate, mysql.ddl.drop) != ("ignore", "ignore"):
         raise ConfigError(
             "a table that several source tables may go to cannot be emptied with one of them",
-            hint="name one database (and one table), or --merge-shards false, or leave --on-truncate and --on-drop out",
+            hint=hint + "--on-truncate and --on-drop",
+        )
+    if shared and mysql.ddl.rename_column != "add":
+        raise ConfigError(
+            "the columns of a table that several source tables may go to cannot be renamed with those of one of them",
+            hint=hint + "--on-rename-column",
         )
 
 
@@ -187,10 +202,10 @@ def captured(connection: Connection, settings: FollowSettings) -> list[TableDefi
 
 
 def _make_tables(
-    found: Sequence[TableDefinition], sink: Sink, shape: TableShape, warehouse: Warehouse
+    found: Sequence[TableDefinition], sink: Sink, shape: TableShape, warehouse: Warehouse, *, checks: bool
 ) -> tuple[list[TableSchema], frozenset[TableName]]:
-    """Make the tables that are missing, hold those that exist against their sources; the tables, and the sources to
-    leave out."""
+    """Make the tables that are missing, hold those that exist against their sources (`checks`); the tables, and the
+    sources to leave out."""
     sources: dict[str, list[TableDefinition]] = {}
     for definition in found:
         target = shape.target(definition.database, definition.table)
@@ -200,7 +215,7 @@ def _make_tables(
     targets: list[TableSchema] = []
     for target, merged in sources.items():
         try:
-            targets.append(_made_table(target, merged, sink, shape, warehouse))
+            targets.append(_made_table(target, merged, sink, shape, warehouse, checks=checks))
         except SchemaConflict as error:
             if not sink.ignore_incompatible:
                 raise
@@ -210,7 +225,13 @@ def _make_tables(
 
 
 def _made_table(
-    target: str, merged: Sequence[TableDefinition], sink: Sink, shape: TableShape, warehouse: Warehouse
+    target: str,
+    merged: Sequence[TableDefinition],
+    sink: Sink,
+    shape: TableShape,
+    warehouse: Warehouse,
+    *,
+    checks: bool,
 ) -> TableSchema:
     schemas = [shape.shaped(schema_of(definition)) for definition in merged]
     try:
@@ -225,7 +246,7 @@ def _made_table(
             ) from None
         return warehouse.created(target, replace(schema, comment=merged[0].comment))
     current = store.schema()
-    for one in schemas:
+    for one in schemas if checks else ():
         _check_compatible(target, one, current, shape)
     return _with_options(target, current, sink.table_options | sink.per_table.get(target, {}), warehouse)
 

@@ -131,6 +131,46 @@ def test_a_barrier_is_crossed_once_when_the_driver_dies_before_or_behind_it(
     assert crossed == 4
 
 
+SWAPS = {
+    "change": "ALTER TABLE t CHANGE a b INT, CHANGE b a VARCHAR(9)",
+    "rename": "ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a",
+}
+
+
+@pytest.mark.mysql
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("way", list(SWAPS))
+def test_columns_that_swap_their_names_do_so_once_when_the_driver_dies_before_or_behind_it(
+    mysql: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, after: bool
+) -> None:
+    mysql.start_over()
+    mysql.run("CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(9))", "INSERT INTO t VALUES (1, 1, 'one')")
+    sync = Sync(mysql, tmp_path, flags=DDL)
+    sync.run()
+    mysql.run(SWAPS[way], "INSERT INTO t (id, a, b) VALUES (2, 'two', 2)")
+    rename = barriers._rename
+
+    def dying(*arguments):  # type: ignore[no-untyped-def]
+        if after:
+            rename(*arguments)
+        raise Died("died at the barrier")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(barriers, "_rename", dying)
+        with pytest.raises(Died):
+            sync.run()
+    sync.run()
+    assert sync.rows("t") == [{"id": 1, "b": 1, "a": "one"}, {"id": 2, "b": 2, "a": "two"}]
+    mysql.run(
+        "ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO c",
+        "ALTER TABLE t RENAME COLUMN c TO b, RENAME COLUMN b TO c",
+        "INSERT INTO t (id, b, c) VALUES (3, 3, 'three')",
+    )
+    sync.run()
+    assert sync.rows("t")[1:] == [{"id": 2, "b": 2, "c": "two"}, {"id": 3, "b": 3, "c": "three"}]
+    assert all(verdict.is_equal for verdict in sync.verified())
+
+
 def test_schema_change_tools_and_renamed_tables(server: Playground, tmp_path: Path) -> None:
     server.run("CREATE TABLE a (id INT PRIMARY KEY, v INT)", "INSERT INTO a VALUES (1, 1), (2, 2)")
     sync = Sync(server, tmp_path)
@@ -181,6 +221,8 @@ def test_shards_merge_and_names_are_chosen(server: Playground, tmp_path: Path) -
         assert all(verdict.is_equal for verdict in merged.verified())
         with pytest.raises(ConfigError, match="cannot be emptied"):
             Sync(server, tmp_path / "e", conf=conf, flags=DDL).run()
+        with pytest.raises(ConfigError, match="cannot be renamed"):
+            Sync(server, tmp_path / "e", conf=conf, flags=DDL[4:]).run()
     finally:
         server.run(*(f"DROP DATABASE IF EXISTS {shard}" for shard in shards))
 

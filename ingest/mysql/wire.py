@@ -67,11 +67,11 @@ class PacketStream:
 
     def __init__(self, connection: Connection) -> None:
         self._stream = cast("_Inside", connection)._rfile
-        self._start_over(b"")
+        self._start_over(b"", _CHUNK)
 
-    def _start_over(self, rest: bytes | bytearray) -> None:
+    def _start_over(self, rest: bytes | bytearray, size: int) -> None:
         # A buffer of its own for every block: arrays may still look into the one before.
-        self._raw = bytearray(max(_CHUNK, 2 * len(rest)) + SPARE)
+        self._raw = bytearray(max(size, 2 * len(rest)) + SPARE)
         self._raw[: len(rest)] = rest
         self._starts: list[int] = []
         self._joined_ends: dict[int, int] = {}
@@ -110,7 +110,8 @@ class PacketStream:
         for place, end in self._joined_ends.items():
             ends[place] = end
         taken = Packets(self._raw, starts, ends)
-        self._start_over(self._raw[self._at : self._filled])
+        # The next block will be about as large: growing a buffer copies it.
+        self._start_over(self._raw[self._at : self._filled], max(_CHUNK, self._at + _CHUNK))
         return taken
 
 

@@ -40,7 +40,7 @@ class FittedRows:
     pos: npt.NDArray[np.int64]
     sub: npt.NDArray[np.int32]
     bad: tuple[BadRow, ...] = ()
-    nulled: int = 0
+    nulled: int = 0  # values that no type holds, zero dates for one
 
 
 @dataclass(frozen=True, slots=True)

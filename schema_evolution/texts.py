@@ -30,6 +30,7 @@ _STAMP = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?:
 _CLOCK = re.compile(r"(-?)(\d{1,3}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?")
 _INTEGER = re.compile(r"-?\d+")
 _EPOCH = dt.date(1970, 1, 1).toordinal()
+_FIRST_DAY = 1 - _EPOCH
 _DAY_NANOS = 86_400_000_000_000
 _UNITS = {0: 1_000_000_000, 3: 1_000_000, 6: 1000, 9: 1}
 _UNIT_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
@@ -37,12 +38,13 @@ _MOST_DAYS = 3_000_000  # a number beyond is milliseconds
 
 
 class Zero(Exception):
-    """A zero date, or a time of day outside of a day: null by default."""
+    """A zero date, or a time of day outside of a day: null by default, the epoch or midnight where nulls cannot be."""
 
 
 @dataclass(slots=True)
 class Misfits:
-    """Rows whose value does not fit, each with its first reason, and how many values were made null by a rule."""
+    """Rows whose value does not fit, each with its first reason, and how many values a rule made null, or zero where
+    the column holds no nulls."""
 
     reasons: dict[int, str] = field(default_factory=dict)
     nulled: int = 0
@@ -62,13 +64,14 @@ def cast_texts(column: pa.Array, target: AtomicType, name: str, mapping: TypeMap
     values: list[object] = []
     for number, text in enumerate(encoded.dictionary.to_pylist()):
         value, reason = _one(parse, text, mapping)
-        values.append(value)
         if value is None:
             rows = np.flatnonzero(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False) == number)
             if reason is None:
                 misfits.nulled += len(rows)
+                value = None if target.nullable else 0
             else:
                 misfits.add(rows, f"{name} {type_text(target)}: {text[:80]!r} {reason}")
+        values.append(value)
     return _array(values, target).take(encoded.indices)
 
 
@@ -106,9 +109,17 @@ def _cast_whole(column: pa.Array, target: AtomicType) -> pa.Array | None:
                 return _stamps(column, arrow, target.precision)
             case "FLOAT":
                 return pc.cast(pc.cast(column, pa.float64()), arrow, safe=False)
+        if target.root == "DATE":
+            return _of_this_era(pc.cast(column, arrow), pa.int32(), _FIRST_DAY)
         return pc.cast(column, arrow)
     except pa.ArrowInvalid:
         return None
+
+
+def _of_this_era(column: pa.Array, numbers: pa.DataType, first: int) -> pa.Array | None:
+    """Arrow knows a year 0; here it is a zero date, to be looked at one by one."""
+    least = pc.min(column.view(numbers)).as_py()
+    return None if least is not None and least < first else column
 
 
 def _fitting(column: pa.Array, measure: Callable[[pa.Array], pa.Array], target: AtomicType) -> pa.Array | None:
@@ -127,7 +138,7 @@ def _booleans(column: pa.Array) -> pa.Array | None:
     return pc.if_else(pc.is_valid(column), true, pa.scalar(None, pa.bool_()))
 
 
-def _stamps(column: pa.Array, arrow: pa.TimestampType, precision: int) -> pa.Array:
+def _stamps(column: pa.Array, arrow: pa.TimestampType, precision: int) -> pa.Array | None:
     """Digits beyond the column's are cut."""
     plain = pa.timestamp(arrow.unit)
     try:
@@ -138,7 +149,9 @@ def _stamps(column: pa.Array, arrow: pa.TimestampType, precision: int) -> pa.Arr
     if precision < digits:
         multiple = 10 ** (digits - precision)
         stamps = pc.cast(pc.floor_temporal(stamps, multiple, unit=_FLOORS[arrow.unit]), plain)
-    return stamps.view(pa.int64()).view(arrow) if arrow.tz else stamps
+    first = _FIRST_DAY * _DAY_NANOS // _UNIT_NANOS[arrow.unit]
+    known = _of_this_era(stamps, pa.int64(), first)
+    return known.view(pa.int64()).view(arrow) if known is not None and arrow.tz else known
 
 
 _FLOORS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}

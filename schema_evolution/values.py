@@ -76,8 +76,14 @@ def _durations(column: pa.Array, type_: DataType, name: str, mapping: TypeMappin
     if not (isinstance(type_, AtomicType) and type_.root == "TIME"):
         return _native(millis, type_, name, mapping, misfits)
     inside = pc.and_(pc.greater_equal(millis, 0), pc.less(millis, 86_400_000))
-    misfits.nulled += pc.sum(pc.invert(inside)).as_py() or 0
-    within = pc.if_else(inside, millis, pa.scalar(None, pa.int64()))
+    outside = pc.fill_null(pc.invert(inside), fill_value=False)
+    if mapping.zero_date_error:
+        for row in np.flatnonzero(outside.to_numpy(zero_copy_only=False)).tolist():
+            misfits.add(np.array([row]), f"{name} {type_json(type_)}: {millis[row]} ms lies outside of a day")
+    else:
+        misfits.nulled += pc.sum(outside).as_py() or 0
+    midnight = None if type_.nullable or mapping.zero_date_error else 0
+    within = pc.if_else(outside, pa.scalar(midnight, pa.int64()), millis)
     return pc.cast(within, pa.int32()).view(pa.time32("ms"))
 
 

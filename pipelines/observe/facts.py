@@ -35,6 +35,7 @@ class BatchFacts:
     newest: Mapping[str, int]
     bad: Mapping[str, int] = field(default_factory=dict)  # by reason
     schemas: Sequence[SchemaChanged] = ()
+    passed_over: Mapping[str, int] = field(default_factory=dict)  # what is in no table, or not as it came
 
     @property
     def total_rows(self) -> int:
@@ -66,6 +67,7 @@ class BatchFacts:
             rows=rows,
             newest=report.newest,
             bad=bad,
+            passed_over=report.passed_over,
         )
 
 

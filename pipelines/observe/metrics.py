@@ -56,6 +56,7 @@ class Metrics:
         )
         self.schemas = counter("schema_changes", "versions of schemas made", "table")
         self.bad = counter("dead_letters", "records that were not taken", "reason")
+        self.passed_over = counter("passed_over", "what is in no table, or not as it came", "what")
         self.committed = gauge("last_commit_timestamp_seconds", "when the table was committed to", "table")
         self.memory = gauge("memory_bytes", "resident memory of the driver", "role")
         self.up.set(1)
@@ -72,6 +73,8 @@ class Metrics:
             self.schemas.labels(change.table).inc()
         for reason, count in facts.bad.items():
             self.bad.labels(reason).inc(count)
+        for what, count in facts.passed_over.items():
+            self.passed_over.labels(what).inc(count)
         self._newest |= facts.newest
         self._age(facts.millis)
 

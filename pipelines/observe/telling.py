@@ -27,6 +27,7 @@ def as_facts(state: PipelineState, position: Mapping[str, Any] | None = None) ->
         "lag": None if state.lag is None else dict(state.lag),
         "driver": dict(driver) or None,
         "dead_letters": driver.get("dead_letters", 0),
+        "passed_over": driver.get("passed_over", {}),
         "tables": [_table(state, one, driver) for one in state.tables],
         "warnings": list(state.warnings),
     }
@@ -79,6 +80,8 @@ def as_lines(
         head.append(f"error  {driver['error']}")
     rows = [_row(one) for one in facts["tables"]]
     foot = [f"dead letters {facts['dead_letters']}  ->  penstock dlq {called} show"] if facts["dead_letters"] else []
+    passed = ", ".join(f"{what} {count:,}" for what, count in facts["passed_over"].items())
+    foot += [f"passed over  {passed}"] if passed else []
     return head, _COLUMNS, rows, [*foot, *(f"warning  {warning}" for warning in state.warnings)]
 
 

@@ -10,6 +10,7 @@ import os
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -74,6 +75,7 @@ class Watch:
             "tables": {},
             "recent": [],
             "dead_letters": 0,
+            "passed_over": {},
         }
         self._quietly(lambda: self.folder.clear_signal(STOP))  # one that no driver was there to obey
         if self._paused():
@@ -175,6 +177,8 @@ class Watch:
             "bad": self._facts.get("bad", 0) + sum(facts.bad.values()),
         }
         self._facts["dead_letters"] = self._facts["bad"]
+        counted = Counter(self._facts["passed_over"]) + Counter(facts.passed_over)
+        self._facts["passed_over"] = dict(sorted(counted.items()))
         copying = self.copying.batch(facts.rows, facts.end, facts.total_rows / facts.seconds)
         self._facts["copying"] = copying.facts() if copying.tables else None
         open_ = {one.table for one in copying.tables}

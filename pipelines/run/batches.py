@@ -46,6 +46,7 @@ class Batches:
     eager: set[str] | None = None  # tables that get a snapshot with every batch; None: only those with rows
     limit: BadRecordLimit = field(init=False)
     watermarks: Watermarks = field(default_factory=Watermarks)
+    _told: set[str] = field(default_factory=set)  # append tables of which it was said that they take no deletes
 
     def __post_init__(self) -> None:
         self.limit = BadRecordLimit(self.reading.on_bad)
@@ -67,9 +68,19 @@ class Batches:
         identity = BatchIdentity(self.pipeline, self.checkpoint, number, *report.span, report.newest)
         uncompacted = self._commit(identity, written, replay, self._watermarks(identity, report))
         self._compact_what_is_owed(identity, written, uncompacted)
+        self._tell_of_deletes(report)
         self.reading.source.mirror(identity.end)
         if self.on_batch is not None:
             self.on_batch(identity, report)
+
+    def _tell_of_deletes(self, report: BatchReport) -> None:
+        for table in {table for one in report.ranges for table, count in one.dropped.items() if count} - self._told:
+            self._told.add(table)
+            log.warning(
+                "event=append_deletes_dropped table=%s hint=a table without keys keeps what is new alone:"
+                " --primary-keys gives it a key",
+                table,
+            )
 
     def _watermarks(self, identity: BatchIdentity, report: BatchReport) -> dict[str, int]:
         """Of the tables whose options ask for one."""

@@ -24,6 +24,7 @@ from penstock.pipelines.run.new_tables import KeyRules, NewTables
 from penstock.pipelines.run.rules import TableRules
 from penstock.pipelines.run.table_shape import TableShape
 from penstock.pipelines.run.tables import Warehouse
+from penstock.pipelines.run.watermarks import tell_of_alignment
 from penstock.pipelines.spec import model
 from penstock.pipelines.spec.kafka_conf import specific_offsets
 from penstock.pipelines.spec.model import PipelineSpec
@@ -45,6 +46,7 @@ def job(spec: PipelineSpec) -> Job:
     warehouse = Warehouse.of(catalog.warehouse, catalog.options)
     limit = Limit(pipeline.max_batch.rows, pipeline.max_batch.bytes)
     shaping = shape(spec, warehouse)
+    tell_of_alignment(spec.sink.table_options)
     return Job(
         name=pipeline.name,
         source=source(spec),

@@ -168,6 +168,7 @@ class RangeReader:
         if not taken:
             return
         self._report.dropped[table] += fitted.dropped
+        self._report.nulled[table] += fitted.nulled
         self._report.rows[table] += len(fitted.kinds)
         if len(change.event_time):
             newest = int(change.event_time.max())

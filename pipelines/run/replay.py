@@ -99,6 +99,7 @@ def merged(first: Written, again: Written, replayed: frozenset[str]) -> Written:
         for table in replayed:
             report.rows[table] = other.rows[table]
             report.dropped[table] = other.dropped[table]
+            report.nulled[table] = other.nulled[table]
             report.unfit.pop(table, None)
             if table in other.unfit:
                 report.unfit[table] = other.unfit[table]

@@ -38,7 +38,8 @@ class RangeReport:
     skipped: Counter[str] = field(default_factory=Counter)  # messages without rows, by operation
     filtered: int = 0  # rows of source tables that are left out
     dropped: Counter[str] = field(default_factory=Counter)  # -U and -D of append tables, by table
-    repaired: int = 0
+    nulled: Counter[str] = field(default_factory=Counter)  # values made null by a rule, by table
+    repaired: int = 0  # texts with unpaired surrogates
     bad: BadRecords = field(default_factory=BadRecords)  # messages that cannot be read
     unfit: dict[str, BadRecords] = field(default_factory=dict)  # messages with values that do not fit, by table
     drifts: list[Seen] = field(default_factory=list)
@@ -84,6 +85,18 @@ class BatchReport:
             yield one.range.place, None, one.bad
             for table, records in one.unfit.items():
                 yield one.range.place, table, records
+
+    @property
+    def passed_over(self) -> Counter[str]:
+        """What came and is in no table, or not as it came: by what it is."""
+        found: Counter[str] = Counter()
+        for one in self.ranges:
+            found.update({f"messages.{operation}": count for operation, count in one.skipped.items()})
+            found["rows.left.out"] += one.filtered
+            found["append.deletes.dropped"] += one.dropped.total()
+            found["values.nulled"] += one.nulled.total()
+            found["texts.repaired"] += one.repaired
+        return +found
 
     @property
     def newest(self) -> dict[str, int]:

@@ -25,6 +25,7 @@ class Fitted:
     sub: npt.NDArray[np.int32]
     bad: tuple[BadRecord, ...] = ()
     dropped: int = 0  # -U and -D rows that an append table does not take
+    nulled: int = 0  # values that are null by a rule: zero dates, times outside of a day
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,7 @@ class TableShape:
         rows = self._fit(table, fetched, now_millis).rows(change)
         bad = tuple(_bad_record(one.pos, one.reason_class, one.message, fetched) for one in rows.bad)
         fitted = _as_append(rows) if not table.primary_keys else _as_upsert(rows, table)
-        return replace(fitted, bad=bad)
+        return replace(fitted, bad=bad, nulled=rows.nulled)
 
     def evolved(self, table: str, current: TableSchema | None, seen: Sequence[Seen]) -> TableSchema:
         sources = [one.schema for one in seen]

@@ -114,3 +114,40 @@ def test_native_values_of_any_kind_have_a_text(column: pa.Array, texts: list[str
     misfits = Misfits()
     found = fit_column(column, Field(0, "c", parse_type("STRING")), TypeMapping(), misfits)
     assert (found.to_pylist(), misfits.reasons) == (texts, {})
+
+
+@pytest.mark.parametrize(
+    ("type_text", "text", "value"),
+    [
+        ("DATE NOT NULL", "0000-00-00", dt.date(1970, 1, 1)),
+        ("TIMESTAMP(3) NOT NULL", "2023-00-10 00:00:00", dt.datetime(1970, 1, 1)),
+        ("TIME(0) NOT NULL", "25:00:00", dt.time(0)),
+    ],
+)
+def test_where_no_null_can_be_they_are_the_epoch_or_midnight(type_text: str, text: str, value: object) -> None:
+    good = {"DATE": "2024-05-06", "TIME": "10:00:00", "TIMESTAMP": "2024-05-06 07:08:09"}[
+        type_text.split("(")[0].split()[0]
+    ]
+    values, misfits = fitted([text, good, text], type_text)
+    assert (values[0], values[2], misfits.nulled, misfits.reasons) == (value, value, 2, {})
+    assert values[1] is not None
+    assert values[1] != value
+
+
+@pytest.mark.parametrize(("type_text", "text"), [("DATE", "0000-01-01"), ("TIMESTAMP(0)", "0000-12-31 23:59:59")])
+def test_the_year_zero_is_a_zero_date_whatever_stands_beside_it(type_text: str, text: str) -> None:
+    for others in ([], ["2024-05-06"], ["nonsense"]):
+        values, misfits = fitted([text, *others], type_text)
+        assert (values[0], misfits.nulled) == (None, 1)
+
+
+@pytest.mark.parametrize(("nullable", "value"), [(True, None), (False, dt.time(0))])
+def test_durations_outside_of_a_day_go_by_the_same_rule(nullable: bool, value: object) -> None:
+    given = pa.array([-1, 3_600_000_000, None if nullable else 1], pa.duration("us"))
+    target = Field(0, "c", parse_type("TIME(0)" if nullable else "TIME(0) NOT NULL"))
+    misfits = Misfits()
+    found = fit_column(given, target, TypeMapping(), misfits).to_pylist()
+    assert (found[:2], misfits.nulled, misfits.reasons) == ([value, dt.time(1)], 1, {})
+    strict = Misfits()
+    fit_column(given, target, TypeMapping(zero_date_error=True), strict)
+    assert list(strict.reasons) == [0]

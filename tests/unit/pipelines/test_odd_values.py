@@ -1,0 +1,152 @@
+"""Zero dates, times that are none, and what else is in no table: one rule for all formats, and counted."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import DecodeError
+from penstock.pipelines.run.reports import BatchReport
+from penstock.table.catalog import Catalog
+from tests.here import run
+from tests.shop import Shop, change, insert
+
+TYPES = {"id": "bigint", "d": "date", "t": "datetime(3)", "c": "time"}
+GOOD = {"id": "2", "d": "2024-05-06", "t": "2024-05-06 07:08:09.123", "c": "07:08:09"}
+ODD = {"id": "1", "d": "0000-00-00", "t": "2023-00-10 00:00:00", "c": "838:59:59"}
+EPOCH = {"id": 1, "d": dt.date(1970, 1, 1), "t": dt.datetime(1970, 1, 1), "c": dt.time(0)}
+NULLS = {"id": 1, "d": None, "t": None, "c": None}
+READ = {"id": 2, "d": dt.date(2024, 5, 6), "t": dt.datetime(2024, 5, 6, 7, 8, 9, 123000), "c": dt.time(7, 8, 9)}
+
+
+def canal(row: dict[str, str]) -> str:
+    head = {"type": "INSERT", "database": "shop", "table": "o", "isDdl": False, "ts": 1, "es": 1}
+    return json.dumps(head | {"pkNames": ["id"], "mysqlType": TYPES, "data": [row], "old": None})
+
+
+def maxwell(row: dict[str, str]) -> str:
+    head = {"type": "insert", "database": "shop", "table": "o", "ts": 1, "xid": 1, "primary_key_columns": ["id"]}
+    return json.dumps(head | {"data": row})
+
+
+def ogg(row: dict[str, str]) -> str:
+    head = {"table": "shop.o", "op_type": "I", "op_ts": "2024-05-06 07:08:09.000000", "pos": "1"}
+    return json.dumps(head | {"primary_keys": ["id"], "after": row})
+
+
+def debezium(row: dict[str, str]) -> str:
+    source = {"db": "shop", "table": "o"}
+    return json.dumps({"op": "c", "before": None, "after": row, "source": source, "ts_ms": 1, "pkNames": ["id"]})
+
+
+def dms(row: dict[str, str]) -> str:
+    names = {"schema-name": "shop", "table-name": "o"}
+    return json.dumps({"data": row, "metadata": {"record-type": "data", "operation": "insert", **names}})
+
+
+MESSAGES = {
+    "canal-json": canal,
+    "maxwell-json": maxwell,
+    "ogg-json": ogg,
+    "debezium-json": debezium,
+    "aws-dms-json": dms,
+}
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def typed(shop: Shop, suffix: str) -> None:
+    """A table that says the types, which most formats do not."""
+    catalog = Catalog(f"{shop.folder}/warehouse")
+    catalog.create_database("ods")
+    columns = [
+        ("id", "BIGINT NOT NULL"),
+        ("d", f"DATE{suffix}"),
+        ("t", f"TIMESTAMP(3){suffix}"),
+        ("c", f"TIME(0){suffix}"),
+    ]
+    catalog.create_table("ods.o", columns, ["id"], options={"bucket": "1"})
+
+
+def took(shop: Shop, value_format: str, *mapping: str, **more: Any) -> list[BatchReport]:
+    reports: list[BatchReport] = []
+    source, sink = {"value.format": value_format}, {"type-mapping": list(mapping), "table-options": {"bucket": "-1"}}
+    run(
+        shop.spec(source=source, sink=sink, **more),
+        on_batch=lambda _, report: reports.append(report),
+    )
+    return reports
+
+
+@pytest.mark.parametrize("value_format", MESSAGES)
+@pytest.mark.parametrize(("suffix", "expected"), [("", NULLS), (" NOT NULL", EPOCH)])
+def test_what_no_calendar_knows_is_null_or_the_epoch_in_every_format(
+    shop: Shop, value_format: str, suffix: str, expected: dict[str, Any]
+) -> None:
+    typed(shop, suffix)
+    shop.put("1.json", *(MESSAGES[value_format](row) for row in (ODD, GOOD)))
+    (report,) = took(shop, value_format)
+    assert shop.rows("o") == [expected, READ]
+    assert report.passed_over["values.nulled"] == 3
+
+
+@pytest.mark.parametrize("value_format", MESSAGES)
+def test_a_strict_mapping_makes_it_a_bad_record_in_every_format(shop: Shop, value_format: str) -> None:
+    typed(shop, "")
+    shop.put("1.json", *(MESSAGES[value_format](row) for row in (ODD, GOOD)))
+    with pytest.raises(DecodeError, match="0000-00-00"):
+        took(shop, value_format, "zero-date-error")
+    took(shop, value_format, "zero-date-error", errors={"bad-record": "skip"})
+    assert shop.rows("o") == [READ]
+
+
+@pytest.mark.parametrize(("value_format", "mapping"), [("maxwell-json", ()), ("canal-json", ("to-string",))])
+def test_columns_of_text_keep_it_as_it_was_sent(shop: Shop, value_format: str, mapping: tuple[str, ...]) -> None:
+    shop.put("1.json", MESSAGES[value_format](ODD))
+    took(shop, value_format, *mapping)
+    assert shop.rows("o") == [ODD]
+
+
+def test_what_is_in_no_table_is_counted_by_what_it_is(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    keyless = json.loads(change("DELETE", "log", {"id": 1}))
+    ddl = json.dumps({"isDdl": True, "type": "ALTER", "database": "shop", "table": "o", "data": None, "sql": "..."})
+    messages = [json.dumps(keyless | {"pkNames": None, "type": kind}) for kind in ("INSERT", "DELETE", "DELETE")]
+    shop.put(
+        "1.json",
+        *messages,
+        ddl,
+        insert("secret", {"id": 1}),
+        insert("o", {"id": 1, "name": "\\ud800"}).replace("\\\\", "\\"),
+    )
+    with caplog.at_level(logging.WARNING):
+        (report,) = took(shop, "canal-json", selection={"excluding-tables": "secret"})
+    assert report.passed_over == {
+        "messages.ALTER": 1,
+        "rows.left.out": 1,
+        "append.deletes.dropped": 2,
+        "texts.repaired": 1,
+    }
+    told = [one.getMessage() for one in caplog.records if "append_deletes_dropped" in one.getMessage()]
+    assert len(told) == 1
+    assert "table=ods.log" in told[0]
+
+
+def test_options_that_mean_nothing_here_are_named(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    shop.put("1.json", insert("o", {"id": 1}))
+    alignment = {f"scan.watermark.alignment.{name}": "1 s" for name in ("group", "max-drift", "update-interval")}
+    with caplog.at_level(logging.WARNING):
+        run(shop.spec(sink={"table-options": {"bucket": "1", **alignment, "scan.watermark.idle-timeout": "1 s"}}))
+    named = {
+        one.getMessage().split("option=")[1].split()[0]
+        for one in caplog.records
+        if "without_effect" in one.getMessage()
+    }
+    assert named == set(alignment)

@@ -7,44 +7,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.run.tables import Warehouse
-from penstock.pipelines.spec.actions import KAFKA_DATABASE
-from penstock.pipelines.spec.from_flags import kafka_pipeline
-from penstock.pipelines.spec.model import PipelineSpec
-from penstock.table.handle import Table
 from tests.here import run
 from tests.integration.kafka.conftest import Broker
+from tests.integration.kafka.sync import Sync
 from tests.shop import insert
 
 pytestmark = pytest.mark.kafka
-
-
-class Sync:
-    def __init__(self, broker: Broker, folder: Path) -> None:
-        self.broker, self.folder = broker, folder
-        self.warehouse = Warehouse.of(f"{folder}/warehouse", {})
-
-    def spec(self, topic: str, *flags: str, startup: str = "earliest-offset", **conf: str) -> PipelineSpec:
-        kafka = {
-            ("topic-pattern" if "*" in topic else "topic"): topic,
-            "value.format": "canal-json",
-            "scan.startup.mode": startup,
-            "properties.bootstrap.servers": self.broker.properties["bootstrap.servers"],
-            **{name.replace("__", "-").replace("_", "."): value for name, value in conf.items()},
-        }
-        words = ["--warehouse", f"{self.folder}/warehouse", "--database", "ods", "--until-caught-up", *flags]
-        words += [word for key, value in kafka.items() for word in ("--kafka-conf", f"{key}={value}")]
-        return kafka_pipeline(parse("kafka-sync-database", KAFKA_DATABASE, words))
-
-    def tables(self) -> set[str]:
-        return {name.partition(".")[2] for name in self.warehouse.tables("ods")}
-
-    def table(self, name: str) -> Table:
-        return Table(self.warehouse.store(f"ods.{name}"))
-
-    def ids(self, name: str) -> list[int]:
-        return sorted(self.table(name).scan().to_arrow().column("id").to_pylist())
 
 
 @pytest.fixture

@@ -14,9 +14,11 @@ from pathlib import Path
 
 from penstock.ingest.ranges import Offsets
 from penstock.pipelines.run import build
-from penstock.pipelines.run.alone import take_batch
+from penstock.pipelines.run.alone import take_batch, written
 from penstock.pipelines.run.batches import Batches, OnBatch
+from penstock.pipelines.run.catching_up import catch_up
 from penstock.pipelines.run.job import Job
+from penstock.pipelines.run.writing import Compacting
 from penstock.pipelines.spec.model import PipelineSpec
 
 
@@ -50,6 +52,8 @@ def run(spec: PipelineSpec, *, tasks: int = 3, writers: int = 2, on_batch: OnBat
     log = Log.at(Path(job.checkpoint) / "log.json")
     log.save()
     batches = batches_of(job, log, tasks, writers, on_batch)
+    if job.retry_parked:
+        catch_up(batches, lambda number, shares: written(batches.reading, shares, Compacting(number)))
     until = job.source.available()
     while True:
         start = log.ends[log.done - 1] if log.done else batches.reading.initial_offsets()

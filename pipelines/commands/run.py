@@ -20,6 +20,7 @@ FLAGS = (
     Flag("accept-replay", "go on with a new checkpoint though rows may come twice", "bool"),
     Flag("resume-from-tables", "start a new checkpoint where the tables are", "bool"),
     Flag("accept-gap", "go on where records are gone at the source, with a hole", "bool"),
+    Flag("retry", "have parked tables take first what went by without them", "bool"),
     Flag("resnapshot", "empty MySQL's tables and read them again, where the log is gone or in doubt", "bool"),
     Flag("checkpoint", "folder of the checkpoint", metavar="PATH"),
     Flag("master", "Spark's master (this machine, all cores)", metavar="URL"),
@@ -43,7 +44,9 @@ def command(name: str, words: list[str]) -> int:
         changes["until"] = "caught-up"
     for flag in ("accept-replay", "resume-from-tables", "accept-gap", "resnapshot"):
         if flag in given:
-            changes[flag.replace("-", "_")] = given[flag][-1] == "true"
+            changes[flag.replace("-", "_")] = yes(given, flag)
+    if "retry" in given:
+        changes["retry_parked"] = yes(given, "retry")
     if "checkpoint" in given:
         changes["checkpoint"] = given["checkpoint"][-1]
     spec = spec.model_copy(update={"pipeline": spec.pipeline.model_copy(update=changes)})

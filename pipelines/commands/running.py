@@ -45,8 +45,11 @@ def run_here(
     try:
         with watched(spec, running) as watch:
             running.run()
+        parking = job.parking()
         if as_json:
-            print(json.dumps(summary(watch)))
+            print(json.dumps(summary(watch) | {"parked": sorted(parking.tables)}))
+        if parking.tables:
+            raise parking.error()
     finally:
         for number, handler in before:
             signal.signal(number, handler)

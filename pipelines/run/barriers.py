@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from penstock.errors import PenstockError
 from penstock.ingest.barriers import Barrier
 from penstock.pipelines.run.identity import BatchIdentity
 from penstock.pipelines.run.reading import Reading
@@ -20,20 +21,34 @@ log = logging.getLogger(__name__)
 TRADED = "penstock.columns-traded-by"  # the batch whose barrier let columns of the table trade their names
 
 
-def cross(barriers: Sequence[Barrier], identity: BatchIdentity, reading: Reading, targets: Targets) -> None:
+def cross(
+    barriers: Sequence[Barrier],
+    identity: BatchIdentity,
+    reading: Reading,
+    targets: Targets,
+    parks: Callable[[str, PenstockError], bool],
+) -> None:
     """Apply these in their order. Called again for the same batch, whole or after half of it, it changes nothing more:
     a table that was emptied carries the batch's identity, a column that has its new name is left, and a schema in which
     columns traded their names says by which batch."""
     for barrier in barriers:
         table = reading.shaping.target(barrier.database, barrier.table)
-        if table is None or table not in targets.schemas:
+        if table is None or table not in targets.schemas or table in targets.left_out:
             continue
-        store = reading.warehouse.store(table)
-        if barrier.kind == "rename-columns":
-            pairs = [(reading.shaping.column(old), reading.shaping.column(new)) for old, new in barrier.columns]
-            targets.put({table: _rename(store, [pair for pair in pairs if pair[0] != pair[1]], identity)})
-        else:
-            _empty(store, identity)
+        try:
+            _apply(barrier, table, identity, reading, targets)
+        except PenstockError as error:
+            if not parks(table, error):
+                raise
+
+
+def _apply(barrier: Barrier, table: str, identity: BatchIdentity, reading: Reading, targets: Targets) -> None:
+    store = reading.warehouse.store(table)
+    if barrier.kind == "rename-columns":
+        pairs = [(reading.shaping.column(old), reading.shaping.column(new)) for old, new in barrier.columns]
+        targets.put({table: _rename(store, [pair for pair in pairs if pair[0] != pair[1]], identity)})
+    else:
+        _empty(store, identity)
 
 
 def _empty(store: TableStore, identity: BatchIdentity) -> None:

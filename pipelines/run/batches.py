@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from penstock.errors import DecodeError
+from penstock.errors import DecodeError, PenstockError
 from penstock.pipelines.run.bad_records import BadRecordLimit
 from penstock.pipelines.run.barriers import cross
-from penstock.pipelines.run.committing import Commits, discard
+from penstock.pipelines.run.committing import Commits
 from penstock.pipelines.run.compacting import (
     Compact,
     compacted_here,
@@ -19,12 +19,15 @@ from penstock.pipelines.run.compacting import (
     owes_compaction,
 )
 from penstock.pipelines.run.identity import BatchIdentity
+from penstock.pipelines.run.isolating import Isolating
+from penstock.pipelines.run.parking import MissedBatch, Parking
 from penstock.pipelines.run.reading import Reading, Share
 from penstock.pipelines.run.replay import Replay
-from penstock.pipelines.run.reports import BatchReport
+from penstock.pipelines.run.reports import BadRecords, BatchReport
 from penstock.pipelines.run.tables import Targets
 from penstock.pipelines.run.watermarks import Watermarks, idle_millis, wants_watermark
 from penstock.pipelines.run.writing import Written
+from penstock.table.meta.entries import CommitMessage
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +43,7 @@ class Batches:
     reading: Reading
     targets: Targets
     commits: Commits
+    parking: Parking
     on_batch: OnBatch | None = None
     checkpoint: str = ""  # the uuid of the checkpoint
     compact: Compact = field(init=False)
@@ -54,24 +58,69 @@ class Batches:
 
     def take(self, number: int, written: Written, again: Again) -> None:
         """Commit a batch. Called again with a batch it has committed, it changes nothing."""
-        if written.failures:
-            self._give_up(written)
-        barriers = [barrier for report in written.reports for barrier in report.barriers]
-        if barriers and (span := BatchReport(written.reports).span):
-            cross(barriers, BatchIdentity(self.pipeline, self.checkpoint, number, *span), self.reading, self.targets)
-        replay = Replay(self.reading, self.targets, lambda shares: self._sound(again(shares)))
-        written = replay.settled(written)
-        report = BatchReport(written.reports)
-        if report.span is None:  # offsets moved without a range to read
+        taking = Isolating(self.parking, self.reading, self.targets, number)
+        landed = self._take(taking, self.checkpoint, written, again)
+        if landed is None:
             return
-        self._judge(report, written)
-        identity = BatchIdentity(self.pipeline, self.checkpoint, number, *report.span, report.newest)
-        uncompacted = self._commit(identity, written, replay, self._watermarks(identity, report))
-        self._compact_what_is_owed(identity, written, uncompacted)
-        self._tell_of_deletes(report)
+        identity, report = landed
         self.reading.source.mirror(identity.end)
         if self.on_batch is not None:
             self.on_batch(identity, report)
+
+    def take_late(self, missed: MissedBatch, table: str, again: Again) -> bool:
+        """Commit a batch to a table that was parked when it came, and only to it; False where that fails again. Called
+        again with a batch that the table has, it changes nothing."""
+        taking = Isolating(replace(self.parking, isolates=True), self.reading, self.targets, missed.number, late=table)
+        only = self.reading.on_bad.letters | {table}
+        eager, self.eager = self.eager, None
+        try:
+            with self.targets.only(only):
+                schemas, left_out = self.targets.schemas, frozenset(self.targets.left_out)
+                written = again(self.reading.late_shares(missed.start, missed.end, schemas, only, left_out))
+                for report in written.reports:
+                    report.bad = BadRecords()  # they were told with the batch
+                self._take(taking, missed.checkpoint, written, again)
+        finally:
+            self.eager = eager
+        return not taking.parked
+
+    def _take(
+        self, taking: Isolating, checkpoint: str, written: Written, again: Again
+    ) -> tuple[BatchIdentity, BatchReport] | None:
+        number = taking.number
+        written = taking.sound(written)
+        barriers = [barrier for report in written.reports for barrier in report.barriers]
+        if barriers and (span := BatchReport(written.reports).span):
+            identity = BatchIdentity(self.pipeline, checkpoint, number, *span)
+            cross(barriers, identity, self.reading, self.targets, taking.parks)
+        replay = Replay(
+            self.reading,
+            self.targets,
+            lambda shares: taking.sound(again(shares)),
+            taking.parks,
+            taking.late is not None,
+        )
+        written = replay.settled(written)
+        taking.forget(written)
+        written = taking.with_letters_of_others(written, replay)
+        report = BatchReport(written.reports)
+        if report.span is None:  # offsets moved without a range to read
+            return None
+        self._judge(report, written, taking)
+        identity = BatchIdentity(self.pipeline, checkpoint, number, *report.span, report.newest)
+        if self.parking.tables:
+            self.parking.note(identity)
+        if taking.late is not None:
+            self._keep_late_letters(identity, written, taking.late)
+        uncompacted = self._commit(identity, written, replay, taking, self._watermarks(identity, report))
+        self._compact_what_is_owed(identity, written, uncompacted, taking)
+        self._tell_of_deletes(report)
+        return identity, report
+
+    def _keep_late_letters(self, identity: BatchIdentity, written: Written, table: str) -> None:
+        """Their table has the batch by its own name already, with the letters of the others."""
+        letters = {one: written.messages.pop(one) for one in self.reading.on_bad.letters & written.messages.keys()}
+        self.commits.commit(replace(identity, pipeline=f"{self.pipeline}.late.{table}"), letters, {})
 
     def _tell_of_deletes(self, report: BatchReport) -> None:
         for table in {table for one in report.ranges for table, count in one.dropped.items() if count} - self._told:
@@ -96,60 +145,67 @@ class Batches:
         return found
 
     def _commit(
-        self, identity: BatchIdentity, written: Written, replay: Replay, watermarks: Mapping[str, int]
+        self,
+        identity: BatchIdentity,
+        written: Written,
+        replay: Replay,
+        taking: Isolating,
+        watermarks: Mapping[str, int],
     ) -> set[str]:
         """Tables that another job wrote to in the meantime are written again on what stands there now. Gives those that
         may lack the compaction of the batch."""
         messages = dict(written.messages)
         if self.eager is not None:
             self.eager.update(messages)
-            messages = {table: messages.get(table, []) for table in self.eager}
+            messages = {table: messages.get(table, []) for table in self.eager - self.targets.left_out}
         uncompacted: set[str] = set()
         for attempt in range(1, MOST_FOREIGN + 2):
             done = self.commits.commit(identity, messages, watermarks)
             self.targets.put(done.schemas)
             self.targets.taken.update(done.schemas)
             uncompacted |= done.uncompacted
-            if not done.foreign:
+            failed = done.failed | (done.foreign if attempt > MOST_FOREIGN else {})
+            for table, error in failed.items():
+                if not taking.parks(table, error):
+                    raise error
+                self.parking.note(identity)
+            if not done.foreign or attempt > MOST_FOREIGN:
                 break
-            if attempt > MOST_FOREIGN:
-                raise next(iter(done.foreign.values()))
             log.warning("event=foreign_writer tables=%s attempt=%d", ",".join(done.foreign), attempt)
             messages = replay.again(replay.shares(written.reports, frozenset(done.foreign))).messages
         return uncompacted
 
-    def _compact_what_is_owed(self, identity: BatchIdentity, written: Written, uncompacted: Collection[str]) -> None:
+    def _compact_what_is_owed(
+        self, identity: BatchIdentity, written: Written, uncompacted: Collection[str], taking: Isolating
+    ) -> None:
         """Full compactions reach buckets that this batch did not. And where rows show only once they are compacted,
         none stays undone, though a compaction was lost, a driver died before it, or the commit did not wait for it."""
-        warehouse, in_background = self.reading.warehouse, self.reading.compacts_in_background
         for table, messages in written.messages.items():
-            schema, whole = self.targets.schemas[table], table not in uncompacted
-            due = due_in_full(warehouse, table, schema, identity.number, messages, whole=whole)
-            if owes_compaction(warehouse, table, schema, whole=whole, in_background=in_background):
-                places = {(one.partition, one.bucket) for one in due}
-                due += [one for one in due_buckets(warehouse, table) if (one.partition, one.bucket) not in places]
-            if due:
-                land(warehouse, identity.user, self.compact(due))
+            if table in taking.parked:
+                continue
+            try:
+                self._compact_table(identity, table, messages, whole=table not in uncompacted)
+            except PenstockError as error:
+                if not taking.parks(table, error, identity.number + 1):
+                    raise
 
-    def _judge(self, report: BatchReport, written: Written) -> None:
+    def _compact_table(
+        self, identity: BatchIdentity, table: str, messages: Sequence[CommitMessage], *, whole: bool
+    ) -> None:
+        warehouse, schema = self.reading.warehouse, self.targets.schemas[table]
+        due = due_in_full(warehouse, table, schema, identity.number, messages, whole=whole)
+        if owes_compaction(warehouse, table, schema, whole=whole, in_background=self.reading.compacts_in_background):
+            places = {(one.partition, one.bucket) for one in due}
+            due += [one for one in due_buckets(warehouse, table) if (one.partition, one.bucket) not in places]
+        if due:
+            land(warehouse, identity.user, self.compact(due))
+
+    def _judge(self, report: BatchReport, written: Written, taking: Isolating) -> None:
         try:
             self.limit.check(report)
         except DecodeError:
-            self._drop(written)
+            taking.drop(written)
             raise
         if report.bad_count:
             first, place, _ = report.first_bad
             log.warning("event=bad_records count=%d first=%s@%d", report.bad_count, place, first.pos)
-
-    def _sound(self, written: Written) -> Written:
-        if written.failures:
-            self._give_up(written)
-        return written
-
-    def _give_up(self, written: Written) -> None:
-        self._drop(written)
-        raise written.failures[0]
-
-    def _drop(self, written: Written) -> None:
-        for table, messages in written.messages.items():
-            discard(self.reading.warehouse.store(table), messages)

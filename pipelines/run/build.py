@@ -67,6 +67,9 @@ def job(spec: PipelineSpec) -> Job:
         first_look=_first_look(spec),
         retries=pipeline.on_error.retries,
         backoff_seconds=(pipeline.on_error.backoff, pipeline.on_error.longest_backoff),
+        isolate=spec.errors.isolate and spec.sink.table is None,  # with one table nothing would go on
+        retry_parked=pipeline.retry_parked,
+        forget_parked=pipeline.resnapshot,
     )
 
 

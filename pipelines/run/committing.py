@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from penstock.errors import PenstockError
 from penstock.pipelines.run.identity import BatchIdentity, came_before
+from penstock.pipelines.run.parking import is_of_its_table
 from penstock.pipelines.run.tables import Warehouse
 from penstock.table.commit.committer import Committer
 from penstock.table.commit.conflicts import ForeignWriter
@@ -24,12 +26,13 @@ THREADS = 8
 
 @dataclass(slots=True)
 class Done:
-    """The schema ids of the tables that have the batch, those among them that may lack its compaction, and the tables
-    that another job got in the way of."""
+    """The schema ids of the tables that have the batch, those among them that may lack its compaction, the tables
+    that another job got in the way of, and those that failed, which may have the batch all the same."""
 
     schemas: dict[str, int] = field(default_factory=dict)
     uncompacted: set[str] = field(default_factory=set)
     foreign: dict[str, ForeignWriter] = field(default_factory=dict)
+    failed: dict[str, PenstockError] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -40,6 +43,7 @@ class Commits:
     warehouse: Warehouse
     accept_replay: bool = False
     follows: frozenset[str] = frozenset()
+    isolates: bool = False
     _checked: set[str] = field(default_factory=set)
 
     def commit(
@@ -68,6 +72,10 @@ class Commits:
             except ForeignWriter as error:
                 discard(self.warehouse.store(table), messages[table])
                 done.foreign[table] = error
+            except PenstockError as error:
+                if not self.isolates or not is_of_its_table(error):
+                    raise
+                done.failed[table] = error
         return done
 
     def _commit(

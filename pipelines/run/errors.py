@@ -11,6 +11,12 @@ class CheckpointMismatch(PenstockError):
     exit_code = 9
 
 
+class TablesParked(PenstockError):
+    """Tables that failed were set aside, and the run has ended without them."""
+
+    exit_code = 10
+
+
 class ReplayUndecidable(PenstockError):
     """Nothing tells any more whether the last batch reached a table, and writing it twice would show."""
 

@@ -59,7 +59,8 @@ class FirstLook:
         share = Share(tuple(self.ranges(self.records)), {}, reading.warehouse.now_millis())
         found = BatchReport(list(_reports(looking, share))).drifts
         new = {table: seen for table, seen in found.items() if table not in targets.schemas}
-        Replay(reading, targets, _nothing).evolve(new)
+        # A table that cannot be made fails again in its first batch, and is parked there.
+        Replay(reading, targets, _nothing, lambda table, conflict: reading.isolates).evolve(new)
 
 
 def _reports(reading: Reading, share: Share) -> Iterator[RangeReport]:

@@ -25,6 +25,7 @@ from penstock.pipelines.run.checkpoint import Checkpoint
 from penstock.pipelines.run.committing import Commits
 from penstock.pipelines.run.first_look import FirstLook
 from penstock.pipelines.run.hadoop import checkpoint_url
+from penstock.pipelines.run.parking import Parking
 from penstock.pipelines.run.reading import Reading
 from penstock.pipelines.run.resume import Lineage, Reached
 from penstock.pipelines.run.shaping import Shaping
@@ -66,6 +67,9 @@ class Job:
     first_look: FirstLook | None = None
     retries: int = 0
     backoff_seconds: tuple[float, float] = (1.0, 300.0)
+    isolate: bool = False
+    retry_parked: bool = False
+    forget_parked: bool = False  # all tables are read anew
 
     def batches(
         self,
@@ -81,6 +85,10 @@ class Job:
         if self.on_bad.table is not None:
             dead_letters.ensure(self.warehouse, self.on_bad.table)
         targets.load({*self.tables, *self.on_bad.letters})
+        parking = self.parking()
+        if self.forget_parked:
+            parking.release(*parking.tables)
+        targets.leave_out(parking.tables)
         follows, resumes = self._lineage(targets)
         reading = Reading(
             self.source,
@@ -94,12 +102,18 @@ class Job:
             resumes=resumes,
             ignore_incompatible=self.ignore_incompatible,
             compacts_in_background=self.compaction == "background",
+            isolates=self.isolate,
         )
         if self.first_look is not None and resumes is None and self._own_checkpoint.is_new:
             self.first_look.make_tables(reading, targets, stopped)
-        commits = Commits(self.warehouse, self.accept_replay, follows)
+        commits = Commits(self.warehouse, self.accept_replay, follows, self.isolate)
         own = Lineage.of(self.warehouse, targets.schemas, self.name).newest if self.eager_init else {}
-        return Batches(self.name, reading, targets, commits, on_batch, eager=set(own) if self.eager_init else None)
+        eager = set(own) if self.eager_init else None
+        return Batches(self.name, reading, targets, commits, parking, on_batch, eager=eager)
+
+    def parking(self) -> Parking:
+        """The tables that are parked now."""
+        return Parking.of(self._own_checkpoint.place, isolates=self.isolate)
 
     @property
     def _own_checkpoint(self) -> Checkpoint:
@@ -163,6 +177,7 @@ class Running:
         """Whether the query came to its own end: it had caught up."""
         with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
             sink = self._sink(Path(folder))
+            self._parked(sink)
             query = self._started(sink)
             try:
                 sink.name(str(query.id))
@@ -175,6 +190,16 @@ class Running:
                 raise _told(error, sink) from error
             finally:
                 query.stop()
+
+    def _parked(self, sink: Sink) -> None:
+        parking = sink.batches.parking
+        if self.job.retry_parked and parking.tables:
+            try:
+                sink.catch_up(self.session, lambda: self._stopped)
+            except PySparkException as error:
+                raise _told(error, sink) from error
+        for one in parking.tables.values():
+            log.warning("event=table_is_parked table=%s batch=%d reason=%s", one.table, one.batch, one.reason)
 
     def _care(self, batches: Batches) -> Care:
         job = self.job

@@ -55,7 +55,7 @@ def prepared(spec: PipelineSpec, mysql: model.MySqlSource, shape: TableShape, wa
         require_ready(_told(findings(connection, settings)))
         found = captured(connection, settings)
         checks = not _has_renames_ahead(spec, mysql, warehouse)
-        targets, left_out = _make_tables(found, spec.sink, shape, warehouse, checks=checks)
+        targets, left_out = _make_tables(found, spec.sink, shape, warehouse, checks=checks, isolate=spec.errors.isolate)
     mode = _snapshot_mode(mysql, targets)
     return MySqlSource(replace(settings, snapshot=mode, tables=replace(settings.tables, left_out=left_out)))
 
@@ -202,7 +202,13 @@ def captured(connection: Connection, settings: FollowSettings) -> list[TableDefi
 
 
 def _make_tables(
-    found: Sequence[TableDefinition], sink: Sink, shape: TableShape, warehouse: Warehouse, *, checks: bool
+    found: Sequence[TableDefinition],
+    sink: Sink,
+    shape: TableShape,
+    warehouse: Warehouse,
+    *,
+    checks: bool,
+    isolate: bool,
 ) -> tuple[list[TableSchema], frozenset[TableName]]:
     """Make the tables that are missing, hold those that exist against their sources (`checks`); the tables, and the
     sources to leave out."""
@@ -217,6 +223,8 @@ def _make_tables(
         try:
             targets.append(_made_table(target, merged, sink, shape, warehouse, checks=checks))
         except SchemaConflict as error:
+            if isolate:  # its first batch fails as this does, and parks it
+                continue
             if not sink.ignore_incompatible:
                 raise
             log.warning("event=table_incompatible table=%s reason=%s", target, error.message)

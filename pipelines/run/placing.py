@@ -6,6 +6,7 @@ moves, and sends the rows on to the writers of their buckets. Rows of other tabl
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -13,8 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.errors import PenstockError
 from penstock.ingest.carried import carrying
 from penstock.pipelines.run.blobs import NO_TABLE, Blob, as_batch, pieces, unpacked
+from penstock.pipelines.run.reports import TableFailed
 from penstock.pipelines.run.routing import bucket_writer, own_number
 from penstock.pipelines.run.tables import Version, Warehouse, state_at
 from penstock.table.layout import BucketMode
@@ -49,6 +52,7 @@ class Placing:
     _placer: KeyPlacer | None = None
     _table: tuple[str, Version] | None = None
     _position: int = 0
+    _failed: set[str] = field(default_factory=set)
     _moving: dict[tuple[str, int], bool] = field(default_factory=dict)
 
     def placed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -60,7 +64,21 @@ class Placing:
             if not moving.all():
                 yield batch.filter(pa.array(~moving))
             for row in np.flatnonzero(moving).tolist():
-                yield from self._blob(batch, row)
+                table = batch.column("table")[row].as_py()
+                if table in self._failed:
+                    continue
+                try:
+                    yield from self._blob(batch, row)
+                except PenstockError as error:
+                    yield self._given_up(table, error)
+
+    def _given_up(self, table: str, error: PenstockError) -> pa.RecordBatch:
+        if error.retryable:
+            raise error
+        self._failed.add(table)
+        told = pickle.dumps(TableFailed(table, error))
+        self._position += 1
+        return as_batch(0, self._position - 1, [Blob(NO_TABLE, Version(0), b"", 0, 0, 1, told)])
 
     def _moving_rows(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         names, schemas = batch.column("table").to_pylist(), batch.column("schema_id").to_pylist()

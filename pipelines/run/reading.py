@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import PenstockError
@@ -18,11 +19,12 @@ from penstock.pipelines.run import dead_letters
 from penstock.pipelines.run.bad_records import FAIL, OnBad
 from penstock.pipelines.run.blobs import NO_TABLE, Blob, Window, as_batch, pieces
 from penstock.pipelines.run.identity import NOW
+from penstock.pipelines.run.parking import is_of_its_table
 from penstock.pipelines.run.reports import BadRecords, RangeReport
 from penstock.pipelines.run.resume import Reached
 from penstock.pipelines.run.routing import Router
 from penstock.pipelines.run.shaping import Seen, Shaping
-from penstock.pipelines.run.tables import Version, Versions, Warehouse, known_tables, versions_now
+from penstock.pipelines.run.tables import Schemas, Version, Versions, Warehouse, known_tables, versions_now
 from penstock.table.layout import Layout
 
 BLOBS_A_BATCH = 64  # rows of the fixed schema handed to Spark at a time
@@ -30,7 +32,8 @@ BLOBS_A_BATCH = 64  # rows of the fixed schema handed to Spark at a time
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One task's part of a batch. `only`: in a replay, the tables that are read again."""
+    """One task's part of a batch. `only`: in a replay, the tables that are read again. `late`: for tables that were
+    parked when the batch came, whose unreadable messages were kept then."""
 
     ranges: tuple[Range, ...]
     versions: Versions
@@ -38,6 +41,7 @@ class Share:
     span: tuple[Offsets, Offsets] | None = None
     only: frozenset[str] | None = None
     left_out: frozenset[str] = frozenset()
+    late: bool = False
 
 
 @dataclass(slots=True)
@@ -56,6 +60,7 @@ class Reading:
     resumes: Reached | None = None
     ignore_incompatible: bool = False
     compacts_in_background: bool = False
+    isolates: bool = False  # a table that fails is told, and the others are read on
 
     def initial_offsets(self) -> Offsets:
         return self.resumes.start if self.resumes else self.source.initial_offsets()
@@ -70,9 +75,20 @@ class Reading:
         end = self.source.latest_offsets(start, limit, until)
         return start if end == start else end | {NOW: self.warehouse.now_millis()}
 
+    def late_shares(
+        self, start: Offsets, end: Offsets, schemas: Schemas, only: frozenset[str], left_out: frozenset[str]
+    ) -> list[Share]:
+        """A batch of the past, for the tables that lack it."""
+        versions = versions_now(self.warehouse, {name: id_ for name, id_ in schemas.items() if name in only})
+        now = int(end.get(NOW, 0))
+        return [
+            Share(tuple(group), versions, now, None if number else (start, end), only, left_out, late=True)
+            for number, group in enumerate(grouped(self.source.plan(start, end, self.tasks), self.tasks))
+        ]
+
     def shares(self, start: Offsets, end: Offsets) -> list[Share]:
         schemas, left_out = known_tables(self.folder)
-        versions = versions_now(self.warehouse, schemas)
+        versions = versions_now(self.warehouse, {name: id_ for name, id_ in schemas.items() if name not in left_out})
         ranges = self.source.plan(start, end, self.tasks)
         groups = grouped(ranges, self.tasks)
         now = int(end.get(NOW, 0))
@@ -150,10 +166,22 @@ class RangeReader:
         if table is None or table in self._share.left_out:
             self._report.filtered += len(change)
             return
-        taken = self._takes(table)
-        if not taken and not self._keeps_letters:
+        if table in self._report.failed or not (self._takes(table) or self._keeps_letters):
             return
-        layout = self._layout(table)
+        try:
+            self._fit(table, change, unread, fetched)
+        except PenstockError as error:
+            self._fail(table, error)
+
+    def _fail(self, table: str, error: PenstockError) -> None:
+        """Nothing more of the table is sent. The error ends the range where tables are not isolated."""
+        if not self._reading.isolates or not is_of_its_table(error):
+            raise error
+        self._report.failed[table] = error
+        self._window.forget(table)
+
+    def _fit(self, table: str, change: ChangeBatch, unread: Sequence[BadRecord], fetched: Fetched | None) -> None:
+        taken, layout = self._takes(table), self._layout(table)
         fitted = (
             None
             if layout is None
@@ -212,7 +240,7 @@ class RangeReader:
         if on_bad.action == "fail":
             raise on_bad.error(records[0], self._range.place, table)
         into.add(records)
-        if on_bad.table is not None and self._keeps_letters:
+        if on_bad.table is not None and self._keeps_letters and not (self._share.late and table is None):
             letters = dead_letters.rows(
                 records,
                 pipeline=on_bad.pipeline,
@@ -252,12 +280,18 @@ class RangeReader:
 
     def _routed(self) -> Iterator[Blob]:
         for table, batch, kinds in self._window.drain():
-            router = self._router(table)
-            for part in router.parts(batch, self._range.number):
-                whole = len(part.rows) == batch.num_rows
-                rows = batch if whole else batch.take(pa.array(part.rows))
-                for count, data in pieces(rows, kinds if whole else kinds[part.rows], table):
-                    yield Blob(table, router.version, part.partition, part.bucket, part.writer, count, data)
+            try:
+                yield from self._parts(table, batch, kinds)
+            except PenstockError as error:
+                self._fail(table, error)
+
+    def _parts(self, table: str, batch: pa.RecordBatch, kinds: npt.NDArray[np.uint8]) -> Iterator[Blob]:
+        router = self._router(table)
+        for part in router.parts(batch, self._range.number):
+            whole = len(part.rows) == batch.num_rows
+            rows = batch if whole else batch.take(pa.array(part.rows))
+            for count, data in pieces(rows, kinds if whole else kinds[part.rows], table):
+                yield Blob(table, router.version, part.partition, part.bucket, part.writer, count, data)
 
     def _router(self, table: str) -> Router:
         found = self._routers.get(table)

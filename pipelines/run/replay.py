@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.errors import SchemaConflict
+from penstock.errors import PenstockError, SchemaConflict
 from penstock.ingest.ranges import grouped
 from penstock.pipelines.run.committing import discard
 from penstock.pipelines.run.identity import NOW
@@ -30,6 +30,8 @@ class Replay:
     reading: Reading
     targets: Targets
     again: Callable[[Sequence[Share]], Written]
+    parks: Callable[[str, PenstockError], bool] = lambda table, error: False  # whether it may go on without the table
+    late: bool = False
 
     def settled(self, written: Written) -> Written:
         """The batch without drift. Files of drifted tables are removed; the others' are kept as they are."""
@@ -60,7 +62,7 @@ class Replay:
         span = BatchReport(list(reports)).span
         now = int(span[1].get(NOW, 0)) if span else 0
         left_out = frozenset(self.targets.left_out)
-        return [Share(tuple(group), versions, now, None, only, left_out) for group in groups]
+        return [Share(tuple(group), versions, now, None, only, left_out, self.late) for group in groups]
 
     def evolve(self, drifts: Mapping[str, list[Seen]]) -> None:
         """Make each table hold what was seen of it; with `ignore_incompatible` those that cannot are left out."""
@@ -70,6 +72,8 @@ class Replay:
             try:
                 schema = self.reading.shaping.evolved(table, current, found)
             except SchemaConflict as conflict:
+                if self.parks(table, conflict):
+                    continue
                 # What was taken in this run is not left in the middle.
                 if not self.reading.ignore_incompatible or table in self.targets.taken:
                     raise

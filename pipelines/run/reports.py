@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from penstock.errors import PenstockError
 from penstock.formats.change import BadRecord, Truncation
 from penstock.ingest.barriers import Barrier
 from penstock.ingest.ranges import Offsets, Range
@@ -24,6 +25,14 @@ class BadRecords:
     def add(self, records: Sequence[BadRecord]) -> None:
         self.count += len(records)
         self.shown += records[: MOST_BAD_SHOWN - len(self.shown)]
+
+
+@dataclass(frozen=True, slots=True)
+class TableFailed:
+    """Told between reading and writing, beside the rows of other tables."""
+
+    table: str
+    error: PenstockError
 
 
 @dataclass(slots=True)
@@ -46,6 +55,15 @@ class RangeReport:
     truncations: list[Truncation] = field(default_factory=list)
     newest: dict[str, int] = field(default_factory=dict)  # newest event time by table, milliseconds
     barriers: list[Barrier] = field(default_factory=list)
+    failed: dict[str, PenstockError] = field(default_factory=dict)  # tables that cannot take what is here, and why
+
+    def forget(self, table: str) -> int:
+        """As if nothing of the table had been read; gives how many of its records were bad."""
+        for counts in (self.rows, self.dropped, self.newest):
+            counts.pop(table, None)
+        self.drifts = [drift for drift in self.drifts if drift.table != table]
+        bad = self.unfit.pop(table, None)
+        return 0 if bad is None else bad.count
 
 
 @dataclass(slots=True)

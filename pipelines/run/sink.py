@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from penstock.errors import PenstockError
 from penstock.ingest.carried import carrying
 from penstock.pipelines.run import blobs
 from penstock.pipelines.run.batches import Batches
+from penstock.pipelines.run.catching_up import catch_up
 from penstock.pipelines.run.compacting import Compact, Due, compact_task
 from penstock.pipelines.run.placing import moves_keys, place_task
 from penstock.pipelines.run.reading import Share
@@ -56,6 +57,15 @@ class Sink:
             raise
         finally:
             self.busy = False
+
+    def catch_up(self, session: SparkSession, stopped: Callable[[], bool]) -> None:
+        """What parked tables missed, before the query begins."""
+        in_background = self.batches.reading.compacts_in_background
+
+        def again(number: int, shares: Sequence[Share]) -> Written:
+            return self._written(self._rows(session, shares), Compacting(number, in_background))
+
+        catch_up(self.batches, again, stopped)
 
     def _written(self, batch: DataFrame, compacting: Compacting) -> Written:
         """The one action: a second one would read and decode everything again."""

@@ -7,8 +7,9 @@ planner packs that into the input partitions; a task reads the schema file of th
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -140,6 +141,20 @@ class Targets:
 
     def leave_out(self, tables: Iterable[str]) -> None:
         self.left_out.update(tables)
+        self._save()
+
+    @contextmanager
+    def only(self, tables: Collection[str]) -> Iterator[None]:
+        """All others are left out meanwhile."""
+        before, self.left_out = self.left_out, set(self.schemas) - set(tables)
+        try:
+            yield
+        finally:
+            self.left_out = before
+            self._save()
+
+    def take_in(self, table: str) -> None:
+        self.left_out.discard(table)
         self._save()
 
     def _save(self) -> None:

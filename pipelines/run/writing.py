@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow as pa
 from penstock.errors import PenstockError
 from penstock.ingest.carried import carrying
 from penstock.pipelines.run.blobs import NO_TABLE, unpacked
-from penstock.pipelines.run.reports import RangeReport
+from penstock.pipelines.run.reports import RangeReport, TableFailed
 from penstock.pipelines.run.routing import UNASSIGNED, own_number
 from penstock.pipelines.run.tables import Version, Warehouse, state_at
 from penstock.table.layout import BucketMode, Layout
@@ -31,6 +32,8 @@ from penstock.table.write.postponed import ALONE, Writer
 
 COLUMNS = "table string, body binary"
 SCHEMA = pa.schema([("table", pa.string()), ("body", pa.binary())])
+
+Result: TypeAlias = bytes | CommitMessage | PenstockError
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +84,8 @@ def write_task(
 class Writing:
     """Goes through a task's blobs, holding one bucket at a time, or one partition where buckets are dynamic.
 
-    Dies half way: its files are orphans. An error that no second attempt would mend is handed on as a result, so that
-    Spark does not try four times.
+    Dies half way: its files are orphans. An error that no second attempt would mend is handed on as the result of its
+    table, so that Spark does not try four times; the other tables are written.
     """
 
     warehouse: Warehouse
@@ -91,18 +94,14 @@ class Writing:
     user: str = ALONE.user
     _table: TableWriting | None = None
     _budget: WriteBudget = field(default_factory=WriteBudget)
+    _failed: set[str] = field(default_factory=set)
 
-    def results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, bytes | CommitMessage | PenstockError]]:
-        try:
-            for batch in batches:
-                yield from self._batch(batch)
-            yield from self._left(None, b"", 0)
-        except PenstockError as error:
-            if error.retryable:
-                raise
-            yield NO_TABLE, error
+    def results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, Result]]:
+        for batch in batches:
+            yield from self._batch(batch)
+        yield from self._left(None, b"", 0)
 
-    def _batch(self, batch: pa.RecordBatch) -> Iterator[tuple[str, bytes | CommitMessage]]:
+    def _batch(self, batch: pa.RecordBatch) -> Iterator[tuple[str, Result]]:
         tables, partitions, buckets, writers, schemas, snapshots, blobs = (
             batch.column(name) for name in ("table", "partition", "bucket", "writer", "schema_id", "snapshot", "blob")
         )
@@ -113,24 +112,43 @@ class Writing:
                 continue
             partition, bucket = partitions[row].as_py(), buckets[row].as_py()
             yield from self._left(table, partition, bucket)
-            if self._table is None:
-                own = own_number(table, writers[row].as_py(), self.writers)
-                version = Version(schemas[row].as_py(), snapshots[row].as_py())
-                self._table = TableWriting(
-                    self.warehouse, table, version, own, self.writers, self._budget, self.compacting, self.user
-                )
-            self._table.write(partition, bucket, blobs[row].as_buffer())
+            if table in self._failed:
+                continue
+            version = Version(schemas[row].as_py(), snapshots[row].as_py())
+            try:
+                opened = self._table or self._opened(table, version, writers[row].as_py())
+                opened.write(partition, bucket, blobs[row].as_buffer())
+            except PenstockError as error:
+                yield table, self._given_up(table, error)
+            else:
+                self._table = opened
 
-    def _left(self, table: str | None, partition: bytes, bucket: int) -> Iterator[tuple[str, CommitMessage]]:
+    def _opened(self, table: str, version: Version, writer: int) -> TableWriting:
+        own = own_number(table, writer, self.writers)
+        return TableWriting(self.warehouse, table, version, own, self.writers, self._budget, self.compacting, self.user)
+
+    def _left(self, table: str | None, partition: bytes, bucket: int) -> Iterator[tuple[str, Result]]:
         """The messages of the buckets that are done when the next blob is of another."""
         now = self._table
         if now is None:
             return
         if now.name != table or not now.goes_on(partition, bucket):
-            for message in now.finish():
+            try:
+                messages = now.finish()
+            except PenstockError as error:
+                yield now.name, self._given_up(now.name, error)
+                return
+            for message in messages:
                 yield now.name, message
         if now.name != table:
             self._table = None
+
+    def _given_up(self, table: str, error: PenstockError) -> PenstockError:
+        if error.retryable:
+            raise error
+        self._failed.add(table)
+        self._table, self._budget = None, WriteBudget()
+        return error
 
 
 class TableWriting:
@@ -197,21 +215,28 @@ class TableWriting:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a batch's tasks made: commit messages by table, the reports of its ranges in order, and what went wrong."""
+    """What a batch's tasks made: commit messages by table, the reports of its ranges in order, and what went wrong:
+    with everything, or with single tables."""
 
     messages: dict[str, list[CommitMessage]] = field(default_factory=dict)
     reports: list[RangeReport] = field(default_factory=list)
     failures: list[PenstockError] = field(default_factory=list)
+    failed: dict[str, PenstockError] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: pa.Table) -> Written:
         written = cls()
         for table, body in zip(rows.column("table").to_pylist(), rows.column("body").to_pylist(), strict=True):
             match pickle.loads(body):  # noqa: S301  made by our own tasks
-                case PenstockError() as failure:
+                case PenstockError() as failure if table == NO_TABLE:
                     written.failures.append(failure)
+                case PenstockError() as failure:
+                    written.failed.setdefault(table, failure)
+                case TableFailed(failed, failure):
+                    written.failed.setdefault(failed, failure)
                 case RangeReport() as report:
                     written.reports.append(report)
+                    written.failed.update(report.failed)
                 case CommitMessage() as message:
                     written.messages.setdefault(table, []).append(message)
         written.reports.sort(key=lambda report: report.range.number)

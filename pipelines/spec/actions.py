@@ -67,6 +67,8 @@ RUNNING = (
     Flag("dead-letter-table", "table that keeps bad records (__penstock_dead_letters)", metavar="NAME"),
     Flag("max-bad-records", "bad records in one batch at most, else the job stops (1000)", metavar="N"),
     Flag("max-bad-share", "share of bad records at most, once there are more than ten (0.1)", metavar="PART"),
+    Flag("isolate", "a table that fails is parked, the others go on (false)", "bool"),
+    Flag("retry", "have parked tables take first what went by without them (false)", "bool"),
     Flag("wait-for-data", "wait for a first record where the table does not exist yet (false)", "bool"),
     Flag("accept-replay", "go on with a new checkpoint though rows may come twice (false)", "bool"),
     Flag("resume-from-tables", "start a new checkpoint where the tables are (false)", "bool"),

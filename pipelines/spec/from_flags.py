@@ -57,6 +57,7 @@ def _pipeline(given: Given) -> dict[str, Any]:
     made = _named(
         given, "checkpoint", "trigger", "parallelism", "accept-replay", "resume-from-tables", "accept-gap", "resnapshot"
     )
+    made |= _renamed(given, {"retry": "retry-parked"})
     limits = _renamed(given, {"max-batch-rows": "rows", "max-batch-bytes": "bytes"})
     until = "caught-up" if _last(given, "until-caught-up") == "true" else "forever"
     return {"name": name, "until": until, "max-batch": limits, **made}
@@ -66,7 +67,7 @@ def _errors(given: Given) -> dict[str, Any]:
     limits = _renamed(given, {"max-bad-records": "max-per-batch", "max-bad-share": "max-share"})
     letters = _renamed(given, {"dead-letter-table": "table"})
     return {
-        **_renamed(given, {"on-bad-record": "bad-record"}),
+        **_renamed(given, {"on-bad-record": "bad-record", "isolate": "isolate"}),
         "skip": limits,
         "dead-letter": limits | letters,
     }

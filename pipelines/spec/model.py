@@ -40,6 +40,7 @@ class Pipeline(Strict):
     accept_replay: bool = False
     resume_from_tables: bool = False
     accept_gap: bool = False
+    retry_parked: bool = False
     resnapshot: bool = False  # MySQL: empty the tables and read them again
     schema_change_behavior: Behavior = Field(default="evolve", alias="schema.change.behavior")
 
@@ -175,6 +176,7 @@ class DeadLetter(BadRecordLimits):
 
 
 class Errors(Strict):
+    isolate: bool = False
     bad_record: Literal["fail", "skip", "dead-letter"] = "fail"
     dead_letter: DeadLetter = DeadLetter()
     skip: BadRecordLimits = BadRecordLimits()

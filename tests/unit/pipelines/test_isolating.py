@@ -1,0 +1,200 @@
+"""`errors: {isolate: true}`: a table that fails is parked, the others go on; a retry gives it what it missed, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import DecodeError, PenstockError, SchemaConflict, TableCorrupt
+from penstock.pipelines.run import build, writing
+from penstock.pipelines.run.errors import TablesParked
+from penstock.pipelines.run.parking import Parking
+from penstock.pipelines.spec.model import PipelineSpec
+from tests.here import run
+from tests.shop import Shop, change, insert
+
+ISOLATE = {"isolate": True}
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def parking(shop: Shop) -> Parking:
+    return build.job(shop.spec(errors=ISOLATE)).parking()
+
+
+def retry(shop: Shop, **sections: Any) -> PipelineSpec:
+    return shop.spec(pipeline={"retry-parked": True}, errors=ISOLATE | sections.pop("errors", {}), **sections)
+
+
+def conflict(shop: Shop, table: str) -> None:
+    """A change of type that no column can follow: from INT to bytes."""
+    message = insert(table, {"id": 7, "q1": "x"}).replace('"q1": "int"', '"q1": "blob"')
+    shop.put("2.json", insert("users", {"id": 2}), message)
+
+
+def torn_for(table: str) -> Any:
+    opened = writing.TableWriting
+
+    def broken(warehouse: Any, name: str, *rest: Any, **more: Any) -> Any:
+        if name == table:
+            raise TableCorrupt("a manifest is torn", table=name)
+        return opened(warehouse, name, *rest, **more)
+
+    return broken
+
+
+def test_a_conflict_parks_its_table_and_the_others_go_on(shop: Shop) -> None:
+    shop.put("1.json", insert("orders", {"id": 1, "q1": 1}), insert("users", {"id": 1}))
+    run(shop.spec())
+    conflict(shop, "orders")
+    with pytest.raises(SchemaConflict):
+        run(shop.spec())
+    run(shop.spec(errors=ISOLATE))
+    shop.put("3.json", insert("users", {"id": 3}), insert("orders", {"id": 3}))
+    run(shop.spec(errors=ISOLATE))
+    assert shop.ids("users") == [1, 2, 3]
+    assert shop.ids("orders") == [1]
+    parked = parking(shop).tables["ods.orders"]
+    assert (parked.batch, parked.error) == (1, "SchemaConflict")
+    with pytest.raises(TablesParked, match="1 table failed and is parked") as told:
+        raise parking(shop).error()
+    assert told.value.exit_code == 10
+
+
+def test_a_parked_table_stays_so_though_nothing_more_is_to_be_parked(shop: Shop) -> None:
+    shop.put("1.json", insert("orders", {"id": 1}), insert("users", {"id": 1, "q1": 1}))
+    run(shop.spec())
+    shop.put("2.json", insert("orders", {"id": 2, "q1": "seven"}), insert("users", {"id": 2}))
+    shop.put("2b.json", insert("orders", {"id": 2, "q1": "seven"}))
+    run(shop.spec(errors=ISOLATE))
+    shop.put("3.json", insert("orders", {"id": 3}), insert("users", {"id": 3}))
+    run(shop.spec())
+    assert (shop.ids("orders"), shop.ids("users")) == ([1], [1, 2, 3])
+    assert [one.number for one in parking(shop).missed("ods.orders")] == [1, 2]
+
+
+def test_a_retry_takes_the_very_batches_that_went_by_once_and_in_order(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.put("1.json", insert("orders", {"id": 1, "name": "a"}), insert("users", {"id": 1}))
+    run(shop.spec())
+    with monkeypatch.context() as patched:
+        patched.setattr(writing, "TableWriting", torn_for("ods.orders"))
+        for number in range(2, 5):
+            shop.put(
+                f"{number}.json",
+                change("UPDATE", "orders", {"id": 1, "name": f"v{number}"}, old=[{"name": "x"}]),
+                insert("orders", {"id": number, "name": "n"}),
+                insert("users", {"id": number}),
+            )
+            run(shop.spec(errors=ISOLATE))
+        run(retry(shop))  # still broken
+        assert parking(shop).tables["ods.orders"].batch == 1
+    assert shop.ids("orders") == [1]
+    run(retry(shop))
+    assert parking(shop).tables == {}
+    assert {path.name for path in (shop.folder / "checkpoint/parked").iterdir()} == {"tables.json"}
+    assert {row["id"]: row["name"] for row in shop.rows("orders")} == {1: "v4", 2: "n", 3: "n", 4: "n"}
+    orders, users = (list(shop.table(name).store.snapshots.newest_first()) for name in ("orders", "users"))
+    assert [(one.commit_user, one.commit_identifier) for one in orders] == [
+        (one.commit_user, one.commit_identifier) for one in users
+    ]
+    shop.put("5.json", insert("orders", {"id": 5, "name": "n"}))
+    run(shop.spec(errors=ISOLATE))
+    assert shop.ids("orders") == [1, 2, 3, 4, 5]
+
+
+def test_a_retry_that_died_goes_on_and_writes_nothing_twice(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = {"table-options": {"bucket": "-1"}}  # rows without keys: what is written twice shows
+    keyless = {"sync-primary-keys-from-source-schema": False, **bucket}
+    shop.put("1.json", insert("orders", {"id": 1, "q1": 1}), insert("users", {"id": 1}))
+    run(shop.spec(sink=keyless))
+    shop.put("2.json", insert("orders", {"id": 2, "q1": "bad"}), insert("users", {"id": 2}))
+    run(shop.spec(errors=ISOLATE, sink=keyless))
+    for number in (3, 4):
+        shop.put(f"{number}.json", insert("orders", {"id": number, "q1": 1}))
+        run(shop.spec(errors=ISOLATE, sink=keyless))
+    took, died = Parking.took, []
+
+    def die(self: Parking, table: str, number: int) -> None:
+        if number == 2 and not died:
+            died.append(number)
+            raise PenstockError("died")
+        took(self, table, number)
+
+    monkeypatch.setattr(Parking, "took", die)
+    skip = {"bad-record": "skip"}
+    with pytest.raises(PenstockError, match="died"):
+        run(retry(shop, sink=keyless, errors=skip))
+    run(retry(shop, sink=keyless, errors=skip))
+    assert shop.ids("orders") == [1, 3, 4]
+    assert parking(shop).tables == {}
+
+
+def test_the_dead_letters_of_a_parked_table_come_with_its_rows_and_those_of_others_at_once(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letters = ISOLATE | {"bad-record": "dead-letter"}
+    shop.put("1.json", insert("orders", {"id": 1, "q1": 1}), insert("users", {"id": 1, "q1": 1}))
+    run(shop.spec(errors=letters))
+    shop.put(
+        "2.json",
+        "{nonsense",
+        insert("orders", {"id": 2, "q1": 2}, {"id": 3, "q1": 3}),
+        insert("orders", {"id": 8, "q1": "bad"}),
+        insert("users", {"id": 8, "q1": "bad"}),
+    )
+    with monkeypatch.context() as patched:
+        patched.setattr(writing, "TableWriting", torn_for("ods.orders"))
+        run(shop.spec(errors=letters))
+    assert sorted(map(str, kept(shop))) == ["None", "ods.users"]
+    run(retry(shop, errors=letters))
+    assert sorted(map(str, kept(shop))) == ["None", "ods.orders", "ods.users"]
+    assert shop.ids("orders") == [1, 2, 3]
+
+
+def kept(shop: Shop) -> list[str | None]:
+    names: list[str | None] = shop.table("__penstock_dead_letters").scan().to_arrow()["target_table"].to_pylist()
+    return names
+
+
+def test_a_bad_value_parks_its_table_where_bad_records_fail_and_an_unreadable_record_stops_all(shop: Shop) -> None:
+    shop.put("1.json", insert("orders", {"id": 1, "q1": 1}), insert("users", {"id": 1}))
+    run(shop.spec())
+    shop.put("2.json", insert("orders", {"id": 2, "q1": "seven"}), insert("users", {"id": 2}))
+    run(shop.spec(errors=ISOLATE))
+    assert parking(shop).tables["ods.orders"].error == "DecodeError"
+    assert shop.ids("users") == [1, 2]
+    shop.put("3.json", "{nonsense")
+    with pytest.raises(DecodeError):
+        run(shop.spec(errors=ISOLATE))
+
+
+def test_a_table_whose_commit_failed_is_parked_and_has_the_batch_once_in_the_end(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from penstock.pipelines.run.committing import Commits
+
+    commit = Commits._commit
+
+    def torn(self: Commits, store: Any, *rest: Any) -> bool:
+        done = commit(self, store, *rest)
+        if store.name.endswith("orders"):
+            raise TableCorrupt("read back in pieces", table=store.name)  # landed, reported as failed
+        return done
+
+    shop.put("1.json", insert("orders", {"id": 1}), insert("users", {"id": 1}))
+    with monkeypatch.context() as patched:
+        patched.setattr(Commits, "_commit", torn)
+        run(shop.spec(errors=ISOLATE))
+    assert set(parking(shop).tables) == {"ods.orders"}
+    shop.put("2.json", insert("orders", {"id": 2}))
+    run(shop.spec(errors=ISOLATE))
+    run(retry(shop))
+    assert shop.ids("orders") == [1, 2]
+    assert shop.snapshots("orders") == 2

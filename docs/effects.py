@@ -12,6 +12,7 @@ EFFECTS: dict[str, dict[str, str]] = {
         "max-batch": "how much one batch may hold; default: all there is",
         "local-time-zone": "zone of times that come without one",
         "resnapshot": "MySQL: empty the tables and read them again; where a log that is needed is gone",
+        "retry-parked": "parked tables take first what went by without them; `penstock run --retry` says it for once",
         "on-error": "how often errors that may pass are tried again",
         "accept-replay": "go on with a new checkpoint though rows may come twice",
         "resume-from-tables": "begin a new checkpoint where the tables are",
@@ -144,6 +145,7 @@ EFFECTS: dict[str, dict[str, str]] = {
         "merge-shards": "tables of one name in several databases become one",
     },
     "errors": {
+        "isolate": "a table that fails is parked and the others go on, instead of a stop; the exit code is 10",
         "bad-record": "what is done with a record that cannot be taken",
         "dead-letter": "the table that keeps them, and its limits",
         "skip": "limits where they are left out",
@@ -159,5 +161,7 @@ EFFECTS: dict[str, dict[str, str]] = {
     },
     "observe": {"log": "log lines on stderr", "notify": "events to a webhook"},
     "observe: log": {"format": "`logfmt` or `json`", "level": "the least that is told"},
-    "observe: notify": {"events": "which: `stopped`, `failed`, `schema-changed`, `dead-letter`, `lag>15m`"},
+    "observe: notify": {
+        "events": "which: `stopped`, `failed`, `table-parked`, `schema-changed`, `dead-letter`, `lag>15m`"
+    },
 }

@@ -78,6 +78,7 @@ def watched(spec: PipelineSpec, running: Running) -> Iterator[Watch]:
         running=running,
         source=job.source,
         trigger_seconds=job.trigger_seconds,
+        letters=job.on_bad.table,
     )
     running.on_batch = watch.on_batch
     with observed(spec, watch), watch:

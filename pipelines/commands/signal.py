@@ -36,7 +36,9 @@ def command(name: str, words: list[str]) -> int:
     facts = {"pipeline": pipeline.name, "signal": signal, "tables": tables, "driver": heard}
     said = _SAID[signal].format(name=pipeline.name, given=word, tables=", ".join(tables))
     return answer(
-        given, facts, said if heard in {"running", "paused"} else f"{said} -- once it runs: no driver is there now"
+        given,
+        facts,
+        said if heard in {"running", "pausing", "paused"} else f"{said} -- once it runs: no driver is there now",
     )
 
 
@@ -59,7 +61,7 @@ def _send(pipeline: Named, signal: str, tables: list[str]) -> str:
         case "resume":
             folder.clear_signal(PAUSED)
         case "stop":
-            if state not in {"running", "paused"}:
+            if state not in {"running", "pausing", "paused"}:
                 raise ConfigError("no driver of this pipeline runs", state=state, checkpoint=pipeline.checkpoint)
             folder.signal(STOP)
         case "snapshot":

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.ingest.ranges import Offsets
+from penstock.pipelines.run.parking import FOLDER, TABLES
 from penstock.references import resolve
 from penstock.table.storage.open import open_storage
 
@@ -58,6 +59,11 @@ class CheckpointFolder:
     def status(self) -> dict[str, Any] | None:
         content = self._content(STATUS)
         return None if content is None else dict(json.loads(content))
+
+    def parked(self) -> dict[str, dict[str, Any]]:
+        """The tables that failed and were set aside, with the batch since which, and why."""
+        content = self._content(f"{FOLDER}/{TABLES}")
+        return {} if content is None else {one["table"]: one for one in json.loads(content)}
 
     def put_status(self, facts: dict[str, Any]) -> None:
         """A reader sees a whole one or the one before."""

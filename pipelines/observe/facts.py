@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -9,14 +10,17 @@ from typing import Protocol
 from penstock.errors import PenstockError
 from penstock.ingest.ranges import Offsets
 from penstock.pipelines.run.identity import NOW, BatchIdentity
-from penstock.pipelines.run.reports import BatchReport
+from penstock.pipelines.run.reports import KINDS, BatchReport, Told
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaChanged:
+    """`kinds` are the names of the changes, as policies name them."""
+
     table: str
     schema: int
     millis: int
+    kinds: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +38,11 @@ class BatchFacts:
     rows: Mapping[str, int]
     newest: Mapping[str, int]
     bad: Mapping[str, int] = field(default_factory=dict)  # by reason
+    bad_of: Mapping[tuple[str, str], int] = field(default_factory=dict)  # by table ("": not understood) and reason
+    kinds: Mapping[tuple[str, str], int] = field(default_factory=dict)  # rows by table and kind
     schemas: Sequence[SchemaChanged] = ()
     passed_over: Mapping[str, int] = field(default_factory=dict)  # what is in no table, or not as it came
+    told: Told = field(default_factory=Told)
 
     @property
     def total_rows(self) -> int:
@@ -44,16 +51,19 @@ class BatchFacts:
     @classmethod
     def of(cls, identity: BatchIdentity, report: BatchReport, now_millis: int) -> BatchFacts:
         rows: dict[str, int] = {}
-        bad: dict[str, int] = {}
+        bad: Counter[str] = Counter()
+        bad_of: Counter[tuple[str, str]] = Counter()
+        kinds: Counter[tuple[str, str]] = Counter()
         for one in report.ranges:
             for table, count in one.rows.items():
                 rows[table] = rows.get(table, 0) + count
-            for records in (one.bad, *one.unfit.values()):
-                for record in records.shown:
-                    bad[record.reason_class] = bad.get(record.reason_class, 0) + 1
-                hidden = records.count - len(records.shown)
-                if hidden:
-                    bad["not shown"] = bad.get("not shown", 0) + hidden
+            for table, counts in one.kinds.items():
+                kinds.update({(table, kind): count for kind, count in zip(KINDS, counts, strict=False) if count})
+            for table, records in (("", one.bad), *one.unfit.items()):
+                reasons = Counter(record.reason_class for record in records.shown)
+                reasons["not shown"] += records.count - len(records.shown)
+                bad.update(+reasons)
+                bad_of.update({(table, reason): count for reason, count in (+reasons).items()})
         found = int(identity.end.get(NOW, now_millis))
         return cls(
             pipeline=identity.pipeline,
@@ -68,6 +78,9 @@ class BatchFacts:
             newest=report.newest,
             bad=bad,
             passed_over=report.passed_over,
+            bad_of=bad_of,
+            kinds=kinds,
+            told=report.told,
         )
 
 

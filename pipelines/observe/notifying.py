@@ -56,6 +56,8 @@ class Notifying:
             self._event(
                 "schema-changed", change.table, f"schema {change.schema} of {change.table}", schema=change.schema
             )
+        for table, reason in facts.told.parked.items():
+            self._event("table-parked", table, f"{table} failed and is parked: {reason}")
         bad = sum(facts.bad.values())
         if bad:
             reasons = ", ".join(f"{reason} {count}" for reason, count in facts.bad.items())

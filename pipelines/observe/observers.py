@@ -53,7 +53,9 @@ def observed(spec: PipelineSpec, watch: Watch) -> Iterator[None]:
 def _served(spec: PipelineSpec, watch: Watch, stack: ExitStack) -> Observer:
     from penstock.pipelines.observe.metrics import Metrics
 
-    metrics = Metrics(spec.pipeline.name)
+    in_bytes = spec.source.type != "kafka"
+    metrics = Metrics(spec.pipeline.name, in_bytes=in_bytes, copying=lambda: watch.copying.now)
+    metrics.parked.set(len(watch.folder.parked()))
     databases = build.databases(spec, watch.warehouse)
 
     def status() -> dict[str, object]:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
+
+import pyarrow.compute as pc
 
 from penstock.errors import PenstockError
 from penstock.pipelines.observe.checkpoint import CheckpointFolder, Progress
+from penstock.pipelines.run.dead_letters import DEFAULT_NAME
 from penstock.pipelines.run.identity import END, NEWEST, PIPELINE
 from penstock.pipelines.run.tables import Warehouse
+from penstock.table.handle import Table
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableMissing, TableStore
@@ -51,14 +57,17 @@ class PipelineState:
     now_millis: int
     lag: Mapping[str, int] | None = None
     warnings: tuple[str, ...] = field(default=())
+    parked: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    letters: Mapping[str, int] = field(default_factory=dict)  # dead letters that are there, by their table ("": none)
 
     @property
     def state(self) -> str:
-        """running, paused, stopped, failed, dead (a driver that went without a word) or new."""
+        """running, pausing (a batch is still under way), paused, stopped, failed, dead (a driver that went without a
+        word) or new."""
         if self.driver is None:
             return "new" if self.progress.planned is None else "stopped"
         said = str(self.driver.get("state", "stopped"))
-        if said not in {"running", "paused"}:
+        if said not in {"running", "pausing", "paused"}:
             return said
         heard = (self.now_millis - int(self.driver.get("heard_millis", 0))) / 1000
         allowed = max(ALIVE_SECONDS, 10 * float(self.driver.get("trigger_seconds", 0)))
@@ -91,16 +100,48 @@ def state_of(
     names = [table for database in databases for table in warehouse.tables(database)]
     with ThreadPoolExecutor(THREADS) as pool:
         states = list(pool.map(lambda table: _table(warehouse, table, name), names))
+    driver, parked = folder.status(), folder.parked()
+    known = {one.table for one in states if one is not None}
+    states += [TableState(table, 0) for table in sorted(parked.keys() - known)]  # that could not even be made
     return PipelineState(
         name=name,
         checkpoint=checkpoint,
         progress=folder.progress(),
-        driver=folder.status(),
+        driver=driver,
         paused=folder.signals().paused,
         tables=tuple(one for one in states if one is not None),
         now_millis=warehouse.now_millis(),
         lag=lag,
+        parked=parked,
+        letters=letters_kept(warehouse, _tables_of_letters(driver, names), name),
     )
+
+
+def _tables_of_letters(driver: Mapping[str, Any] | None, names: Iterable[str]) -> list[str]:
+    said = (driver or {}).get("dead_letter_table")
+    return [str(said)] if said else [name for name in names if name.endswith(f".{DEFAULT_NAME}")]
+
+
+def letters_kept(warehouse: Warehouse, tables: Iterable[str], pipeline: str) -> dict[str, int]:
+    """The dead letters of a pipeline that wait, by the table that each was for."""
+    found: Counter[str] = Counter()
+    for table in tables:
+        try:
+            latest = warehouse.store(table).snapshots.latest_id() or 0
+        except TableMissing:
+            continue
+        found.update(_letters(warehouse, table, latest, pipeline))
+    return dict(found)
+
+
+@lru_cache(maxsize=32)  # the status page asks every few seconds
+def _letters(warehouse: Warehouse, table: str, snapshot: int, pipeline: str) -> Mapping[str, int]:
+    if not snapshot:
+        return {}
+    rows = Table(warehouse.store(table)).scan(
+        columns=["target_table"], where=pc.field("pipeline") == pipeline, snapshot=snapshot
+    )
+    return Counter(target or "" for target in rows.to_arrow()["target_table"].to_pylist())
 
 
 def _table(warehouse: Warehouse, table: str, pipeline: str) -> TableState | None:

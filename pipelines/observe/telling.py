@@ -26,7 +26,9 @@ def as_facts(state: PipelineState, position: Mapping[str, Any] | None = None) ->
         "position": dict(position) if position is not None else None,
         "lag": None if state.lag is None else dict(state.lag),
         "driver": dict(driver) or None,
-        "dead_letters": driver.get("dead_letters", 0),
+        "dead_letters": sum(state.letters.values()),
+        "bad_records": driver.get("bad", 0),
+        "parked": {table: dict(one) for table, one in state.parked.items()},
         "passed_over": driver.get("passed_over", {}),
         "tables": [_table(state, one, driver) for one in state.tables],
         "warnings": list(state.warnings),
@@ -44,9 +46,13 @@ def page_facts(state: PipelineState) -> dict[str, Any]:
 def _table(state: PipelineState, one: TableState, driver: Mapping[str, Any]) -> dict[str, Any]:
     fresh = state.fresh_seconds(one)
     seen = driver.get("tables", {}).get(one.table, {})
+    parked = state.parked.get(one.table)
+    error = one.error or (
+        f"parked at batch {parked['batch']}, {parked['error']}: {parked['reason']}" if parked else None
+    )
     return {
         "table": one.table,
-        "state": "failed" if one.error else seen.get("state", "streaming"),
+        "state": "failed" if error else seen.get("state", "streaming"),
         "fresh_seconds": None if fresh is None else round(fresh, 3),
         "rows_per_second": seen.get("rows_per_second"),
         "rows": one.rows,
@@ -57,8 +63,9 @@ def _table(state: PipelineState, one: TableState, driver: Mapping[str, Any]) -> 
         "batch": one.batch,
         "schema": one.schema,
         "committed": moment(one.committed_millis),
-        "error": one.error,
-        "note": one.error or seen.get("note"),
+        "dead_letters": state.letters.get(one.table, 0),
+        "error": error,
+        "note": error or seen.get("note"),
     }
 
 
@@ -68,7 +75,11 @@ def as_lines(
     """Lines above, column names and rows of the table of tables, lines below."""
     driver = state.driver or {}
     since = driver.get("started_millis")
-    running = f" {span((state.now_millis - since) / 1000)}" if since and state.state in {"running", "paused"} else ""
+    running = (
+        f" {span((state.now_millis - since) / 1000)}"
+        if since and state.state in {"running", "pausing", "paused"}
+        else ""
+    )
     commit = state.last_commit_millis
     ago = f"   last commit {span((state.now_millis - commit) / 1000)} ago" if commit else ""
     host = f"   driver {driver['host']}" if driver.get("host") and running else ""
@@ -79,7 +90,12 @@ def as_lines(
     if driver.get("error"):
         head.append(f"error  {driver['error']}")
     rows = [_row(one) for one in facts["tables"]]
-    foot = [f"dead letters {facts['dead_letters']}  ->  penstock dlq {called} show"] if facts["dead_letters"] else []
+    foot = []
+    if state.letters:
+        parts = ", ".join(f"{table or 'not understood'} {count}" for table, count in sorted(state.letters.items()))
+        foot.append(f"dead letters {facts['dead_letters']} ({parts})  ->  penstock dlq {called} show")
+    if state.parked:
+        foot.append(f"parked {', '.join(sorted(state.parked))}  ->  penstock run FILE --retry")
     passed = ", ".join(f"{what} {count:,}" for what, count in facts["passed_over"].items())
     foot += [f"passed over  {passed}"] if passed else []
     return head, _COLUMNS, rows, [*foot, *(f"warning  {warning}" for warning in state.warnings)]

@@ -26,6 +26,7 @@ class Tracing:
             "penstock.messages": facts.messages,
             "penstock.bytes": facts.bytes,
             "penstock.bad": sum(facts.bad.values()),
+            **{f"penstock.seconds.{stage}": spent for stage, spent in facts.told.seconds.items()},
         }
         batch = self._tracer.start_span("penstock.batch", start_time=start, attributes=attributes)
         context = self._context(batch)

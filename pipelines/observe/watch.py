@@ -25,6 +25,7 @@ from penstock.pipelines.observe.snapshot import Copying
 from penstock.pipelines.run.identity import BatchIdentity
 from penstock.pipelines.run.reports import BatchReport
 from penstock.pipelines.run.tables import Warehouse
+from penstock.table.schema.table_schema import TableSchema
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +35,11 @@ RECENT = 50  # schema changes and errors that are remembered
 
 
 class Obeys(Protocol):
+    @property
+    def is_resting(self) -> bool:
+        """Whether it was told to pause and no batch runs any more."""
+        ...
+
     def stop(self) -> None: ...
 
     def pause(self) -> None: ...
@@ -57,6 +63,7 @@ class Watch:
     trigger_seconds: float
     observers: Sequence[Observer] = ()
     copying: Copying = field(default_factory=Copying)
+    letters: str | None = None  # the dead-letter table
     _facts: dict[str, Any] = field(default_factory=dict)
     _schemas: dict[str, int] = field(default_factory=dict)
     _end: Offsets | None = None
@@ -74,13 +81,13 @@ class Watch:
             "trigger_seconds": self.trigger_seconds,
             "tables": {},
             "recent": [],
-            "dead_letters": 0,
+            "dead_letter_table": self.letters,
             "passed_over": {},
         }
         self._quietly(lambda: self.folder.clear_signal(STOP))  # one that no driver was there to obey
         if self._paused():
             self.running.pause()
-            self._facts["state"] = "paused"
+            self._facts["state"] = "pausing"
         self._write()
         self._thread = threading.Thread(target=self._run, name="penstock-watch", daemon=True)
         self._thread.start()
@@ -145,16 +152,20 @@ class Watch:
             self.folder.clear_signal(STOP)
             log.info("event=signal signal=stop")
             self.running.stop()
-        state = "paused" if signals.paused else "running"
-        if state != self._facts["state"]:
+        if signals.paused != (self._facts["state"] != "running"):
             log.info("event=signal signal=%s", "pause" if signals.paused else "resume")
-            with self._lock:
-                self._facts["state"] = state
-                self._write()
             if signals.paused:
                 self.running.pause()
             else:
                 self.running.resume()
+        resting = "paused" if self.running.is_resting else "pausing"
+        self._enter(resting if signals.paused else "running")
+
+    def _enter(self, state: str) -> None:
+        if state != self._facts["state"]:
+            with self._lock:
+                self._facts["state"] = state
+                self._write()
 
     def _look(self) -> None:
         if self._end is None:
@@ -176,7 +187,6 @@ class Watch:
             "rows_per_second": round(facts.total_rows / facts.seconds, 1),
             "bad": self._facts.get("bad", 0) + sum(facts.bad.values()),
         }
-        self._facts["dead_letters"] = self._facts["bad"]
         counted = Counter(self._facts["passed_over"]) + Counter(facts.passed_over)
         self._facts["passed_over"] = dict(sorted(counted.items()))
         copying = self.copying.batch(facts.rows, facts.end, facts.total_rows / facts.seconds)
@@ -191,6 +201,8 @@ class Watch:
             one["rows_per_second"] = round(rows / facts.seconds, 1)
             if table in facts.newest:
                 one["newest_millis"] = facts.newest[table]
+        for table, reason in facts.told.parked.items():
+            self._remember("parked", f"{table}: {reason}")
         for change in facts.schemas:
             note = f"schema {change.schema} since {time.strftime('%H:%M', time.gmtime(change.millis / 1000))} UTC"
             self._facts["tables"].setdefault(change.table, {"rows": 0, "state": "streaming"})["note"] = note
@@ -199,9 +211,12 @@ class Watch:
     def _changed_schemas(self, facts: BatchFacts) -> list[SchemaChanged]:
         found = []
         for table in facts.rows:
+            schemas = self.warehouse.store(table).schemas
             schema = self.warehouse.store(table).schema().id
-            if self._schemas.get(table, schema) != schema:
-                found.append(SchemaChanged(table, schema, facts.millis))
+            known = self._schemas.get(table, schema)
+            if known != schema:
+                kinds = kinds_of_change(schemas.get(known), schemas.get(schema))
+                found.append(SchemaChanged(table, schema, facts.millis, kinds))
             self._schemas[table] = schema
         return found
 
@@ -223,6 +238,18 @@ class Watch:
         except (PenstockError, OSError, pa.ArrowException, ValueError) as error:
             log.warning("event=observing_failed reason=%s", error)
         return None
+
+
+def kinds_of_change(old: TableSchema, new: TableSchema) -> list[str]:
+    """By the names of policies: columns are the same by their ids."""
+    before, after = ({one.id: one for one in schema.fields} for schema in (old, new))
+    both = [(before[number], after[number]) for number in before.keys() & after.keys()]
+    return [
+        *["add.column" for _ in after.keys() - before.keys()],
+        *["drop.column" for _ in before.keys() - after.keys()],
+        *["rename.column" for one, other in both if one.name != other.name],
+        *["alter.column.type" for one, other in both if one.type != other.type],
+    ] or ["other"]
 
 
 def _now() -> int:

@@ -46,6 +46,7 @@ class Batches:
     parking: Parking
     on_batch: OnBatch | None = None
     checkpoint: str = ""  # the uuid of the checkpoint
+    started_millis: int = 0  # when the batch's tasks were started
     compact: Compact = field(init=False)
     eager: set[str] | None = None  # tables that get a snapshot with every batch; None: only those with rows
     limit: BadRecordLimit = field(init=False)
@@ -103,7 +104,7 @@ class Batches:
         written = replay.settled(written)
         taking.forget(written)
         written = taking.with_letters_of_others(written, replay)
-        report = BatchReport(written.reports)
+        report = BatchReport(written.reports, written.told)
         if report.span is None:  # offsets moved without a range to read
             return None
         self._judge(report, written, taking)
@@ -112,8 +113,13 @@ class Batches:
             self.parking.note(identity)
         if taking.late is not None:
             self._keep_late_letters(identity, written, taking.late)
-        uncompacted = self._commit(identity, written, replay, taking, self._watermarks(identity, report))
-        self._compact_what_is_owed(identity, written, uncompacted, taking)
+        with report.told.stage("commit"):
+            uncompacted = self._commit(identity, written, replay, taking, self._watermarks(identity, report))
+        with report.told.stage("compact"):
+            self._compact_what_is_owed(identity, written, uncompacted, taking)
+        if self.started_millis and identity.planned_at:
+            report.told.seconds["plan"] = max(0, self.started_millis - identity.planned_at) / 1000
+        report.told.parked = {table: self.parking.tables[table].reason for table in sorted(taking.parked)}
         self._tell_of_deletes(report)
         return identity, report
 
@@ -164,6 +170,8 @@ class Batches:
             self.targets.put(done.schemas)
             self.targets.taken.update(done.schemas)
             uncompacted |= done.uncompacted
+            written.told.retries.update(done.retries)
+            written.told.conflicts.update([*done.foreign, *done.lost])
             failed = done.failed | (done.foreign if attempt > MOST_FOREIGN else {})
             for table, error in failed.items():
                 if not taking.parks(table, error):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from penstock.errors import PenstockError
 from penstock.pipelines.run.identity import BatchIdentity, came_before
 from penstock.pipelines.run.parking import is_of_its_table
 from penstock.pipelines.run.tables import Warehouse
-from penstock.table.commit.committer import Committer
+from penstock.table.commit.committer import Committed, Committer
 from penstock.table.commit.conflicts import ForeignWriter
 from penstock.table.commit.table_writer import only_compaction
 from penstock.table.layout import Layout
@@ -33,6 +34,8 @@ class Done:
     uncompacted: set[str] = field(default_factory=set)
     foreign: dict[str, ForeignWriter] = field(default_factory=dict)
     failed: dict[str, PenstockError] = field(default_factory=dict)
+    retries: Counter[str] = field(default_factory=Counter)
+    lost: list[str] = field(default_factory=list)  # whose compaction lost against another's
 
 
 @dataclass(slots=True)
@@ -65,10 +68,13 @@ class Commits:
             }
         for table, task in tasks.items():
             try:
-                whole = task.result()
+                committed = task.result()
                 done.schemas[table] = self.warehouse.store(table).schema().id
-                if not whole:
+                if committed is None or committed.lost_compaction is not None:
                     done.uncompacted.add(table)
+                if committed is not None:
+                    done.retries[table] += committed.retries
+                    done.lost += [table] if committed.lost_compaction is not None else []
             except ForeignWriter as error:
                 discard(self.warehouse.store(table), messages[table])
                 done.foreign[table] = error
@@ -80,13 +86,13 @@ class Commits:
 
     def _commit(
         self, store: TableStore, identity: BatchIdentity, messages: Sequence[CommitMessage], watermark: int | None
-    ) -> bool:
-        """Whether the table has the batch with its compaction, as far as can be told."""
+    ) -> Committed | None:
+        """None where the table has the batch already."""
         committer = Committer(store, identity.user)
         if self._has(store, committer, identity):
             log.info("event=batch_already_committed table=%s batch=%d", store.name, identity.number)
             discard(store, messages)
-            return False
+            return None
         done = committer.commit(
             messages,
             identity.number,
@@ -99,7 +105,7 @@ class Commits:
             discard(store, [only_compaction(message) for message in messages])
         snapshot = done.last.id if done.last else None
         log.info("event=committed table=%s batch=%d snapshot=%s", store.name, identity.number, snapshot)
-        return done.lost_compaction is None
+        return done
 
     def _has(self, store: TableStore, committer: Committer, identity: BatchIdentity) -> bool:
         if identity.is_in(committer.committed(identity.number), store.name):

@@ -68,7 +68,7 @@ class Isolating:
         for table in letters:
             discard(self.reading.warehouse.store(table), written.messages.pop(table, []))
         again = replay.again(replay.shares(written.reports, letters))
-        return Written({**written.messages, **again.messages}, written.reports)
+        return Written({**written.messages, **again.messages}, written.reports, told=written.told)
 
     def drop(self, written: Written) -> None:
         for table, messages in written.messages.items():

@@ -142,12 +142,15 @@ class Running:
     sleep: Callable[[float], None] = time.sleep
     _stopped: bool = field(default=False)
     _paused: bool = field(default=False)
+    _resting: bool = field(default=False)
 
     def run(self) -> None:
         failures = 0
         while True:
             while self._paused and not self._stopped:
+                self._resting = True
                 self.sleep(POLL_SECONDS)
+            self._resting = False
             if self._stopped:
                 return
             try:
@@ -172,6 +175,11 @@ class Running:
 
     def resume(self) -> None:
         self._paused = False
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether it pauses, with no batch under way."""
+        return self._resting
 
     def _run_once(self) -> bool:
         """Whether the query came to its own end: it had caught up."""

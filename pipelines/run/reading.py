@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +21,7 @@ from penstock.pipelines.run.bad_records import FAIL, OnBad
 from penstock.pipelines.run.blobs import NO_TABLE, Blob, Window, as_batch, pieces
 from penstock.pipelines.run.identity import NOW
 from penstock.pipelines.run.parking import is_of_its_table
-from penstock.pipelines.run.reports import BadRecords, RangeReport
+from penstock.pipelines.run.reports import KINDS, BadRecords, RangeReport, timed
 from penstock.pipelines.run.resume import Reached
 from penstock.pipelines.run.routing import Router
 from penstock.pipelines.run.shaping import Seen, Shaping
@@ -128,11 +129,14 @@ class RangeReader:
         """Blobs, and the report last. An error that no second attempt would mend takes the place of the report, so that
         Spark does not try four times."""
         try:
-            for chunk in self._reading.source.chunks(self._range, options):
+            seconds = self._report.seconds
+            for chunk in timed(self._reading.source.chunks(self._range, options), seconds, "decode"):
+                began = time.perf_counter()
                 self._take(chunk)
+                seconds["route"] += time.perf_counter() - began
                 if self._window.is_full:
-                    yield from self._flushed()
-            yield from self._flushed()
+                    yield from timed(self._flushed(), seconds, "route")
+            yield from timed(self._flushed(), seconds, "route")
         except PenstockError as error:
             if error.retryable:
                 raise
@@ -198,6 +202,9 @@ class RangeReader:
         self._report.dropped[table] += fitted.dropped
         self._report.nulled[table] += fitted.nulled
         self._report.rows[table] += len(fitted.kinds)
+        counts = np.bincount(fitted.kinds, minlength=len(KINDS)).tolist()
+        before = self._report.kinds.get(table, [0] * len(KINDS))
+        self._report.kinds[table] = [old + new for old, new in zip(before, counts, strict=True)]
         if len(change.event_time):
             newest = int(change.event_time.max())
             self._report.newest[table] = max(newest, self._report.newest.get(table, newest))

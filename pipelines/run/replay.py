@@ -102,6 +102,7 @@ def merged(first: Written, again: Written, replayed: frozenset[str]) -> Written:
         report.drifts = other.drifts
         for table in replayed:
             report.rows[table] = other.rows[table]
+            report.kinds[table] = other.kinds.get(table, [])
             report.dropped[table] = other.dropped[table]
             report.nulled[table] = other.nulled[table]
             report.unfit.pop(table, None)
@@ -109,4 +110,6 @@ def merged(first: Written, again: Written, replayed: frozenset[str]) -> Written:
                 report.unfit[table] = other.unfit[table]
             if table in other.newest:
                 report.newest[table] = other.newest[table]
-    return Written({**first.messages, **again.messages}, first.reports)
+    first.told.add(again.told)
+    first.told.replays += len(replayed)
+    return Written({**first.messages, **again.messages}, first.reports, told=first.told)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import time
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
 
 from penstock.errors import PenstockError
 from penstock.formats.change import BadRecord, Truncation
@@ -13,6 +16,14 @@ from penstock.ingest.ranges import Offsets, Range
 from penstock.pipelines.run.shaping import Seen
 
 MOST_BAD_SHOWN = 100
+KINDS = ("+I", "-U", "+U", "-D")
+
+Part = TypeVar("Part")
+Seconds: TypeAlias = defaultdict[str, float]  # by stage
+
+
+def no_seconds() -> Seconds:
+    return defaultdict(float)
 
 
 @dataclass(slots=True)
@@ -36,6 +47,59 @@ class TableFailed:
 
 
 @dataclass(slots=True)
+class Told:
+    """What was done for a batch, for those who watch: `seconds` by stage, summed over tasks; by table the files and
+    sorted runs of the fullest bucket written to, and the bytes of its new files."""
+
+    seconds: Seconds = field(default_factory=no_seconds)
+    files: dict[str, int] = field(default_factory=dict)
+    runs: dict[str, int] = field(default_factory=dict)
+    bytes: Counter[str] = field(default_factory=Counter)
+    retries: Counter[str] = field(default_factory=Counter)
+    conflicts: Counter[str] = field(default_factory=Counter)
+    replays: int = 0
+    memory: int = 0  # the most that a task's process has had
+    parked: dict[str, str] = field(default_factory=dict)  # tables that failed, and why
+
+    def add(self, other: Told) -> None:
+        self.spend(other.seconds)
+        for mine, others in (
+            (self.bytes, other.bytes),
+            (self.retries, other.retries),
+            (self.conflicts, other.conflicts),
+        ):
+            mine.update(others)
+        for most, more in ((self.files, other.files), (self.runs, other.runs)):
+            most |= {table: max(count, most.get(table, 0)) for table, count in more.items()}
+        self.replays += other.replays
+        self.memory = max(self.memory, other.memory)
+        self.parked |= other.parked
+
+    def spend(self, seconds: Seconds) -> None:
+        for stage, spent in seconds.items():
+            self.seconds[stage] += spent
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] += time.perf_counter() - began
+
+
+def timed(parts: Iterator[Part], seconds: Seconds, stage: str) -> Iterator[Part]:
+    """The same parts; the time it took to get them, not what was done with them, is added."""
+    while True:
+        began = time.perf_counter()
+        part = next(parts, None)
+        seconds[stage] += time.perf_counter() - began
+        if part is None:
+            return
+        yield part
+
+
+@dataclass(slots=True)
 class RangeReport:
     """Of one range. `span` (where the batch starts and ends) is told by the batch's first range alone."""
 
@@ -44,6 +108,8 @@ class RangeReport:
     messages: int = 0
     bytes: int = 0
     rows: Counter[str] = field(default_factory=Counter)  # by table
+    kinds: dict[str, list[int]] = field(default_factory=dict)  # the same by the four kinds of row
+    seconds: Seconds = field(default_factory=no_seconds)
     skipped: Counter[str] = field(default_factory=Counter)  # messages without rows, by operation
     filtered: int = 0  # rows of source tables that are left out
     dropped: Counter[str] = field(default_factory=Counter)  # -U and -D of append tables, by table
@@ -59,7 +125,7 @@ class RangeReport:
 
     def forget(self, table: str) -> int:
         """As if nothing of the table had been read; gives how many of its records were bad."""
-        for counts in (self.rows, self.dropped, self.newest):
+        for counts in (self.rows, self.kinds, self.dropped, self.newest):
             counts.pop(table, None)
         self.drifts = [drift for drift in self.drifts if drift.table != table]
         bad = self.unfit.pop(table, None)
@@ -71,6 +137,7 @@ class BatchReport:
     """The reports of all ranges of a batch in source order."""
 
     ranges: list[RangeReport]
+    told: Told = field(default_factory=Told)
 
     @property
     def span(self) -> tuple[Offsets, Offsets] | None:
@@ -120,6 +187,6 @@ class BatchReport:
     def newest(self) -> dict[str, int]:
         found: dict[str, int] = {}
         for one in self.ranges:
-            for table, time in one.newest.items():
-                found[table] = max(time, found.get(table, time))
+            for table, millis in one.newest.items():
+                found[table] = max(millis, found.get(table, millis))
         return found

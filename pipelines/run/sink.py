@@ -44,6 +44,7 @@ class Sink:
     def __call__(self, batch: DataFrame, number: int) -> None:
         self._named.wait()
         self.busy = True
+        self.batches.started_millis = self.batches.reading.warehouse.now_millis()
         try:
             session = batch.sparkSession
             compacting = Compacting(number, self.batches.reading.compacts_in_background)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import resource
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -13,7 +15,7 @@ import pyarrow as pa
 from penstock.errors import PenstockError
 from penstock.ingest.carried import carrying
 from penstock.pipelines.run.blobs import NO_TABLE, unpacked
-from penstock.pipelines.run.reports import RangeReport, TableFailed
+from penstock.pipelines.run.reports import RangeReport, TableFailed, Told, no_seconds, timed
 from penstock.pipelines.run.routing import UNASSIGNED, own_number
 from penstock.pipelines.run.tables import Version, Warehouse, state_at
 from penstock.table.layout import BucketMode, Layout
@@ -29,11 +31,12 @@ from penstock.table.write.budget import WriteBudget
 from penstock.table.write.compacting import BucketCompactor
 from penstock.table.write.full_compaction import FullCompaction
 from penstock.table.write.postponed import ALONE, Writer
+from penstock.table.write.state import BucketState
 
 COLUMNS = "table string, body binary"
 SCHEMA = pa.schema([("table", pa.string()), ("body", pa.binary())])
 
-Result: TypeAlias = bytes | CommitMessage | PenstockError
+Result: TypeAlias = bytes | CommitMessage | PenstockError | Told
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +98,17 @@ class Writing:
     _table: TableWriting | None = None
     _budget: WriteBudget = field(default_factory=WriteBudget)
     _failed: set[str] = field(default_factory=set)
+    _told: Told = field(default_factory=Told)
 
     def results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, Result]]:
+        """What came of the blobs, and last what it took."""
+        waited = no_seconds()
+        yield from timed(self._results(timed(iter(batches), waited, "waited")), self._told.seconds, "write")
+        self._told.seconds["write"] -= waited["waited"]
+        self._told.memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+        yield NO_TABLE, self._told
+
+    def _results(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, Result]]:
         for batch in batches:
             yield from self._batch(batch)
         yield from self._left(None, b"", 0)
@@ -125,7 +137,9 @@ class Writing:
 
     def _opened(self, table: str, version: Version, writer: int) -> TableWriting:
         own = own_number(table, writer, self.writers)
-        return TableWriting(self.warehouse, table, version, own, self.writers, self._budget, self.compacting, self.user)
+        return TableWriting(
+            self.warehouse, table, version, own, self.writers, self._budget, self.compacting, self.user, self._told
+        )
 
     def _left(self, table: str | None, partition: bytes, bucket: int) -> Iterator[tuple[str, Result]]:
         """The messages of the buckets that are done when the next blob is of another."""
@@ -164,8 +178,10 @@ class TableWriting:
         budget: WriteBudget,
         compacting: Compacting = INLINE,
         user: str = ALONE.user,
+        told: Told | None = None,
     ) -> None:
         self.name = name
+        self._told = told or Told()
         self._compacting = compacting
         self._store = warehouse.store(name)
         self._layout = warehouse.layout(name, version.schema)
@@ -199,8 +215,26 @@ class TableWriting:
     def finish(self) -> Sequence[CommitMessage]:
         full = self._compacting.full(self._store, self._layout)
         messages = [writer.prepare(full=full) for writer in self._buckets.values()]
+        for writer, message in zip(self._buckets.values(), messages, strict=True):
+            self._tell(writer.state, message)
         self._buckets = {}
         return messages if self._assigner is None else self._assigner.with_index(messages)
+
+    def _tell(self, state: BucketState, message: CommitMessage) -> None:
+        gone = {(file.name, file.level) for file in message.compact_before}
+        joined = (*state.files, *message.new_files, *message.compact_after)
+        live = [file for file in joined if (file.name, file.level) not in gone]
+        level0 = sum(file.level == 0 for file in live)
+        # Each file of level 0 is a sorted run of its own, each deeper level is one.
+        runs = level0 + len({file.level for file in live if file.level})
+        made = (*message.new_files, *message.changelog_files, *message.compact_after, *message.compact_changelog)
+        self._told.add(
+            Told(
+                files={self.name: len(live)},
+                runs={self.name: runs},
+                bytes=Counter({self.name: sum(file.size for file in made)}),
+            )
+        )
 
     def _bucket(self, bucket: int) -> BucketWriter:
         writer = self._buckets.get(bucket)
@@ -222,6 +256,7 @@ class Written:
     reports: list[RangeReport] = field(default_factory=list)
     failures: list[PenstockError] = field(default_factory=list)
     failed: dict[str, PenstockError] = field(default_factory=dict)
+    told: Told = field(default_factory=Told)
 
     @classmethod
     def of(cls, rows: pa.Table) -> Written:
@@ -237,6 +272,9 @@ class Written:
                 case RangeReport() as report:
                     written.reports.append(report)
                     written.failed.update(report.failed)
+                    written.told.spend(report.seconds)
+                case Told() as told:
+                    written.told.add(told)
                 case CommitMessage() as message:
                     written.messages.setdefault(table, []).append(message)
         written.reports.sort(key=lambda report: report.range.number)

@@ -10,7 +10,7 @@ from penstock.pipelines.spec.rules import Names
 from penstock.pipelines.spec.strict import Strict
 from penstock.pipelines.spec.units import Seconds, seconds
 
-EVENTS = ("stopped", "failed", "schema-changed", "dead-letter", "lag>DURATION")
+EVENTS = ("stopped", "failed", "table-parked", "schema-changed", "dead-letter", "lag>DURATION")
 
 
 def _nothing(given: object) -> object:
@@ -28,7 +28,7 @@ class Log(Strict):
 
 class Notify(Strict):
     webhook: Optional = Field(default=None, description="URL that gets each event as JSON; a reference keeps it secret")
-    events: Names = ("stopped", "failed", "schema-changed", "dead-letter")
+    events: Names = ("stopped", "failed", "table-parked", "schema-changed", "dead-letter")
     at_most_every: Seconds = Field(default=60.0, description="the same event of the same table is not sent more often")
 
     @field_validator("events")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.errors import CommitConflict
-from penstock.table.commit.attempt import Identity, Retries, land
+from penstock.table.commit.attempt import Check, Identity, Retries, land
 from penstock.table.commit.changes import Changes, append_half, compact_half
 from penstock.table.commit.conflicts import (
     check_bucket_totals,
@@ -29,10 +29,12 @@ Covers = Callable[[bytes], bool]
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """`lost_compaction` tells why the COMPACT half was given up; the data stands all the same."""
+    """`lost_compaction` tells why the COMPACT half was given up; the data stands all the same. `retries` counts the
+    times that another writer was faster."""
 
     snapshots: tuple[Snapshot, ...] = ()
     lost_compaction: CommitConflict | None = None
+    retries: int = 0
 
     @property
     def last(self) -> Snapshot | None:
@@ -78,20 +80,30 @@ class Committer:
         identity = Identity(self.user, identifier, watermark, properties or {})
         append, compact = append_half(messages), compact_half(messages)
         snapshots = []
+        again: list[None] = []
+
+        def counted(check: Check) -> Check:
+            def ask(latest: Snapshot | None, first: bool) -> Changes:
+                again.extend([] if first else [None])
+                return check(latest, first)
+
+            return ask
+
         if not append.is_empty or force_empty:
-            snapshots.append(land(self.store, identity, self.retries, self._append_check(append, messages)))
+            check = self._append_check(append, messages)
+            snapshots.append(land(self.store, identity, self.retries, counted(check)))
         if compact.is_empty:
-            return Committed(tuple(snapshots))
+            return Committed(tuple(snapshots), retries=len(again))
         try:
             read_at = min((message.base_snapshot for message in messages), default=0)
             check = self._vectors_check(compact, read_at)
-            snapshots.append(land(self.store, identity, self.retries, check))
+            snapshots.append(land(self.store, identity, self.retries, counted(check)))
         except CommitConflict as lost:
-            return Committed(tuple(snapshots), lost)
+            return Committed(tuple(snapshots), lost, len(again))
         stays = {entry.file.name for entry in compact.entries if entry.kind is FileKind.ADD}
         gone = (entry.file for entry in compact.entries if entry.kind is FileKind.DELETE)
         drop_lookups(self.store, [file for file in gone if file.name not in stays])
-        return Committed(tuple(snapshots))
+        return Committed(tuple(snapshots), retries=len(again))
 
     def overwrite(
         self,

@@ -9,6 +9,7 @@ import socket
 import threading
 import urllib.error
 import urllib.request
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -26,8 +27,9 @@ from penstock.pipelines.observe.metrics import MOST_TABLES, Metrics
 from penstock.pipelines.observe.notifying import Notifying, post
 from penstock.pipelines.observe.progress import LiveProgress
 from penstock.pipelines.observe.server import StatusServer
-from penstock.pipelines.observe.snapshot import Copying
+from penstock.pipelines.observe.snapshot import Copying, SnapshotProgress, TableCopy
 from penstock.pipelines.observe.tracing import Tracing
+from penstock.pipelines.run.reports import Told
 
 NOW = 1_800_000_000_000
 
@@ -55,17 +57,53 @@ def value(metrics: Metrics, name: str, **labels: str) -> float | None:
 
 def test_metrics_count_rows_and_tell_how_fresh_each_table_is() -> None:
     metrics = Metrics("shop")
-    metrics.batch(facts(bad={"not-json": 2}, schemas=[SchemaChanged("ods.orders", 3, NOW)]))
-    metrics.batch(facts())
-    assert value(metrics, "penstock_rows_total", table="ods.orders") == 12
+    told = Told(
+        seconds=defaultdict(float, {"decode": 0.5, "commit": 0.25}),
+        files={"ods.orders": 7},
+        runs={"ods.orders": 3},
+        bytes=Counter({"ods.orders": 4096}),
+        retries=Counter({"ods.orders": 2}),
+        conflicts=Counter({"ods.users": 1}),
+        replays=1,
+        memory=1 << 28,
+        parked={"ods.users": "a manifest is torn"},
+    )
+    kinds = {("ods.orders", "+I"): 5, ("ods.orders", "-D"): 1}
+    bad = {("ods.orders", "bad-value"): 1, ("", "not-json"): 1}
+    change = SchemaChanged("ods.orders", 3, NOW, ["add.column"])
+    metrics.batch(facts(bad_of=bad, kinds=kinds, schemas=[change], told=told))
+    metrics.batch(facts(kinds=kinds))
+    assert value(metrics, "penstock_rows_total", table="ods.orders", kind="+I") == 10
     assert value(metrics, "penstock_freshness_seconds", table="ods.users") == 60
     assert value(metrics, "penstock_source_lag_seconds") == 60
-    assert value(metrics, "penstock_dead_letters_total", reason="not-json") == 2
-    assert value(metrics, "penstock_schema_changes_total", table="ods.orders") == 1
-    assert value(metrics, "penstock_batch_seconds_count") == 2
+    assert value(metrics, "penstock_dead_letters_total", table="", reason="not-json") == 1
+    assert value(metrics, "penstock_schema_changes_total", table="ods.orders", type="add.column") == 1
+    assert value(metrics, "penstock_batch_total_seconds_count") == 2
+    assert value(metrics, "penstock_batch_seconds_sum", stage="decode") == 0.5
+    assert value(metrics, "penstock_bucket_files", table="ods.orders") == 7
+    assert value(metrics, "penstock_sorted_runs", table="ods.orders") == 3
+    assert value(metrics, "penstock_bytes_total", table="", direction="read") == 2000
+    assert value(metrics, "penstock_bytes_total", table="ods.orders", direction="written") == 4096
+    assert value(metrics, "penstock_commit_retries_total", table="ods.orders") == 2
+    assert value(metrics, "penstock_commit_conflicts_total", table="ods.users") == 1
+    assert value(metrics, "penstock_replays_total") == 1
+    assert value(metrics, "penstock_memory_bytes", role="task") == 1 << 28
+    assert value(metrics, "penstock_parked_tables") == 1
     assert b"penstock_up 1.0" in metrics.text()
     metrics.ended(None)
     assert value(metrics, "penstock_up") == 0
+
+
+def test_lag_is_told_in_what_the_source_counts_and_the_first_copy_by_table() -> None:
+    copying = SnapshotProgress((TableCopy("ods.orders", 30, 100),))
+    metrics = Metrics("shop", in_bytes=True, copying=lambda: copying)
+    metrics.looked(Look(NOW, {"log": 4096, "shop.orders": 1}))
+    assert b'penstock_snapshot_rows{state="expected",table="ods.orders"} 100.0' in metrics.text()
+    assert value(metrics, "penstock_source_lag_bytes") == 4096
+    records = Metrics("shop")
+    records.looked(Look(NOW, {"shop/orders/3": 7}))
+    assert value(records, "penstock_source_lag_records", topic="shop/orders", partition="3") == 7
+    assert b"penstock_source_lag_bytes" not in records.text()
 
 
 def test_an_idle_table_stays_fresh_while_the_source_has_nothing_more() -> None:
@@ -75,7 +113,7 @@ def test_an_idle_table_stays_fresh_while_the_source_has_nothing_more() -> None:
     assert value(metrics, "penstock_freshness_seconds", table="ods.users") == 0
     metrics.looked(Look(NOW + 700_000, {"t/0": 5}))
     assert value(metrics, "penstock_freshness_seconds", table="ods.users") == 100
-    assert value(metrics, "penstock_source_lag_records", place="t/0") == 5
+    assert value(metrics, "penstock_source_lag_records", topic="t", partition="0") == 5
 
 
 def test_of_very_many_tables_the_stalest_are_shown() -> None:

@@ -21,6 +21,10 @@ class Noted:
     def __init__(self) -> None:
         self.words: list[str] = []
 
+    @property
+    def is_resting(self) -> bool:
+        return self.words[-1:] == ["pause"]
+
     def stop(self) -> None:
         self.words.append("stop")
 
@@ -60,7 +64,7 @@ def test_signals_are_obeyed_and_a_pause_outlives_the_driver(shop: Shop, monkeypa
     later = Noted()
     with watch_of(shop, later) as watch:
         assert later.words == ["pause"]
-        assert watch.facts["state"] == "paused"
+        until(lambda: watch.facts["state"] == "paused")
         watch.folder.clear_signal(PAUSED)
         until(lambda: later.words[-1] == "resume")
         watch.folder.signal(STOP)

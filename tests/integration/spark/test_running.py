@@ -1,0 +1,142 @@
+"""`penstock run` as a process of its own: obeys signals, is seen by status and by a scrape, parks a table and retries."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.pipelines.run.session import package_home
+from tests.shop import Shop, insert
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+SERIES = (
+    'penstock_rows_total{kind="+I",table="ods.orders"} 1.0',
+    'penstock_batch_seconds_count{stage="decode"}',
+    'penstock_batch_seconds_count{stage="write"}',
+    'penstock_batch_seconds_count{stage="commit"}',
+    'penstock_batch_seconds_count{stage="plan"}',
+    'penstock_bytes_total{direction="written",table="ods.orders"}',
+    'penstock_bucket_files{table="ods.orders"} 1.0',
+    'penstock_sorted_runs{table="ods.orders"} 1.0',
+    'penstock_memory_bytes{role="task"}',
+    "penstock_source_lag_bytes",
+    "penstock_replays_total",
+)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def words(*arguments: str) -> list[str]:
+    return [sys.executable, "-W", "ignore", "-m", "penstock.pipelines.commands.main", *arguments]
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": package_home()}
+
+
+def said(folder: Path, *arguments: str) -> Any:
+    done = subprocess.run(
+        words(*arguments, "--json"), cwd=folder, env=environment(), capture_output=True, check=False, timeout=280
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return json.loads(done.stdout)
+
+
+@contextmanager
+def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    with (folder / "log").open("ab") as log:
+        process = subprocess.Popen(words(*arguments), cwd=folder, env=environment(), stderr=log, stdout=log)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+def until(true: Callable[[], bool], process: subprocess.Popen[bytes], folder: Path) -> None:
+    deadline = time.monotonic() + 240
+    while not true():
+        assert process.poll() is None, (folder / "log").read_text()[-3000:]
+        assert time.monotonic() < deadline, (folder / "log").read_text()[-3000:]
+        time.sleep(0.1)
+
+
+def described(shop: Shop, port: int, errors: str) -> None:
+    (shop.folder / "shop.yaml").write_text(
+        f"pipeline: {{name: shop, trigger: 200ms, checkpoint: {shop.folder}/checkpoint}}\n"
+        f"source: {{type: files, path: {shop.inbox}, value.format: canal-json}}\n"
+        f"sink: {{catalog: {{warehouse: {shop.folder}/warehouse}}, database: ods}}\n"
+        f"errors: {{isolate: true{errors}}}\n"
+        f"observe: {{metrics: 127.0.0.1:{port}}}\n"
+    )
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def test_a_running_pipeline_is_scraped_paused_resumed_stopped_and_its_parked_table_retried(shop: Shop) -> None:
+    folder, port = shop.folder, free_port()
+    described(shop, port, "")
+    shop.put("1.json", insert("orders", {"id": 1, "q1": 1}), insert("users", {"id": 1}))
+    ids = lambda table: shop.ids(table) if table_is_there(shop, table) else []  # noqa: E731
+    with running(folder, "run", "shop.yaml") as process:
+        until(lambda: ids("orders") == [1] and ids("users") == [1], process, folder)
+        until(lambda: all(one in scraped(port) for one in SERIES), process, folder)
+        said(folder, "signal", "shop.yaml", "pause")
+        until(lambda: said(folder, "status", "shop.yaml")["state"] == "paused", process, folder)
+        shop.put("2.json", insert("users", {"id": 2}), insert("orders", {"id": 2, "q1": "seven"}))
+        resumed = time.time_ns() // 1_000_000
+        said(folder, "signal", "shop.yaml", "resume")
+        until(lambda: ids("users") == [1, 2], process, folder)
+        newest = shop.table("users").latest_snapshot
+        assert newest is not None
+        assert newest.time_millis >= resumed
+        facts = said(folder, "status", "shop.yaml")
+        assert facts["parked"]["ods.orders"]["error"] == "DecodeError"
+        assert {one["table"]: one["state"] for one in facts["tables"]}["ods.orders"] == "failed"
+        assert looks(folder, "status", "shop.yaml", "--watch", "--every", "50ms", "--json") == ["running", "running"]
+        said(folder, "signal", "shop.yaml", "stop")
+        assert process.wait(240) == 10
+    assert "1 table failed and is parked" in (folder / "log").read_text()
+    described(shop, port, ", bad-record: skip")
+    shop.put("3.json", insert("orders", {"id": 3, "q1": 3}))
+    facts = said(folder, "run", "shop.yaml", "--until-caught-up", "--retry")
+    assert facts["parked"] == []
+    assert ids("orders") == [1, 3]
+    assert said(folder, "status", "shop.yaml")["state"] == "stopped"
+
+
+def table_is_there(shop: Shop, table: str) -> bool:
+    return (shop.folder / f"warehouse/ods.db/{table}/snapshot/LATEST").exists()
+
+
+def scraped(port: int) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        return str(answer.read().decode())
+
+
+def looks(folder: Path, *arguments: str) -> list[str]:
+    """The states that the first two lines of a watch tell."""
+    with subprocess.Popen(words(*arguments), cwd=folder, env=environment(), stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        states = [json.loads(process.stdout.readline())["state"] for _ in range(2)]
+        process.kill()
+    return states

@@ -1,4 +1,4 @@
-"""`penstock run` as a process of its own: obeys signals, is seen by status and by a scrape, parks a table and retries."""
+"""`penstock run` in its own process: signals, status, a scrape; a table is parked, and retried."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pymysql
+from pymysql.cursors import Cursor
 
 from penstock.pipelines.commands.arguments import parse
 from penstock.pipelines.spec.actions import MYSQL_TABLE
@@ -43,11 +44,7 @@ def main(rows: int, changes: int) -> None:
         cursor = pymysql.connect(host="127.0.0.1", port=port, user="root", autocommit=True).cursor()
         cursor.execute("CREATE DATABASE shop")
         cursor.execute(f"CREATE TABLE shop.orders ({COLUMNS})")
-        cursor.execute("SET cte_max_recursion_depth = 100000000")
-        for first in range(0, rows, 100_000):
-            last = min(first + 100_000, rows)
-            numbers = f"WITH RECURSIVE s (n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM s WHERE n + 1 < {last})"
-            cursor.execute(f"INSERT INTO shop.orders {numbers} SELECT {ROW} FROM s")
+        fill(cursor, rows)
         words = ["--warehouse", f"{folder}/warehouse", "--database", "ods", "--table", "orders", "--until-caught-up"]
         conf = ("hostname=127.0.0.1", f"port={port}", "username=cdc", "password=cdc", "jdbc.properties.useSSL=false")
         for one in (*conf, "database-name=shop", "table-name=orders"):
@@ -55,12 +52,25 @@ def main(rows: int, changes: int) -> None:
         words += ["--table-conf", "bucket=4", "--table-conf", "write-only=true"]
         spec = mysql_pipeline(parse("mysql-sync-table", MYSQL_TABLE, words))
         measured("snapshot", rows, lambda: run(spec, tasks=2))
-        for first in range(0, changes, 500):
-            cursor.execute(
-                "UPDATE shop.orders SET status = status + 1, price = price + 1, version = version + 1"
-                f" WHERE id >= {first % rows} AND id < {first % rows + 500}"
-            )
+        update(cursor, rows, changes)
         measured("updates through the log", changes, lambda: run(spec, tasks=2))
+
+
+def fill(cursor: Cursor, rows: int) -> None:
+    cursor.execute("SHOW VARIABLES WHERE Variable_name IN ('cte_max_recursion_depth', 'max_recursive_iterations')")
+    cursor.execute(f"SET {cursor.fetchall()[0][0]} = 100000000")
+    for first in range(0, rows, 100_000):
+        last = min(first + 100_000, rows)
+        numbers = f"WITH RECURSIVE s (n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM s WHERE n + 1 < {last})"
+        cursor.execute(f"INSERT INTO shop.orders {numbers} SELECT {ROW} FROM s")
+
+
+def update(cursor: Cursor, rows: int, changes: int) -> None:
+    for first in range(0, changes, 500):
+        cursor.execute(
+            "UPDATE shop.orders SET status = status + 1, price = price + 1, version = version + 1"
+            f" WHERE id >= {first % rows} AND id < {first % rows + 500}"
+        )
 
 
 def measured(what: str, rows: int, work: Callable[[], object]) -> None:

@@ -22,6 +22,7 @@ class Cost:
     cpu: float
     wall: float
     peak: int
+    worker: int = 0  # the most that one Python process held for itself
 
     def __str__(self) -> str:
         return f"{self.cpu:.1f} CPU-s, {self.wall:.1f} s, peak {self.peak / 2**30:.2f} GiB"
@@ -40,23 +41,27 @@ def cost_of(
 ) -> Cost:
     """Run a command to its end, or until `until` says so and it is asked to go."""
     adopt_orphans()
-    before, started, peak = spent(), time.monotonic(), 0
+    before, started, peak, worker = spent(), time.monotonic(), 0, 0
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, stdout=output, stderr=output, start_new_session=True, env=os.environ | dict(environment or {})
         )
     asked = False
-    while process.poll() is None:
-        peak = max(peak, memory_of(process.pid))
-        if until is not None and not asked and until():
-            asked, wall = True, time.monotonic() - started
-            os.killpg(process.pid, signal.SIGTERM)
-        time.sleep(LOOK_EVERY)
+    try:
+        while process.poll() is None:
+            peak, worker = max(peak, memory_of(process.pid)), max(worker, largest_worker(process.pid))
+            if until is not None and not asked and until():
+                asked, wall = True, time.monotonic() - started
+                os.killpg(process.pid, signal.SIGTERM)
+            time.sleep(LOOK_EVERY)
+    except BaseException:  # whoever looks is stopped: what it looks at must not go on
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
     ended = time.monotonic() - started
     reap(process.pid)
     if process.returncode and not asked:
         raise CommandFailed(log.read_text(errors="replace")[-4000:])
-    return Cost(spent() - before, wall if asked else ended, peak)
+    return Cost(spent() - before, wall if asked else ended, peak, worker)
 
 
 def adopt_orphans() -> None:
@@ -99,6 +104,24 @@ def memory_of(session: int) -> int:
     return total
 
 
+def largest_worker(session: int) -> int:
+    """Bytes private to the largest Python process of a session, its leader apart."""
+    sizes = [0]
+    for pid in members(session):
+        with suppress(OSError):
+            if pid != session and Path(f"/proc/{pid}/comm").read_text().startswith("python"):
+                sizes.append(private_of(Path(f"/proc/{pid}/smaps_rollup")))
+    return max(sizes)
+
+
 def share_of(rollup: Path) -> int:
+    return _bytes(rollup, "Pss:")
+
+
+def private_of(rollup: Path) -> int:
+    return _bytes(rollup, "Private_Clean:") + _bytes(rollup, "Private_Dirty:")
+
+
+def _bytes(rollup: Path, name: str) -> int:
     lines = rollup.read_text().splitlines()
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name)), 0)

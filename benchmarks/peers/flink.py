@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 HOME = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "penstock" / "flink"
-JARS, CLASSES = HOME / "jars", HOME / "classes"
+MADE_OF = zlib.crc32((HERE / "flink.xml").read_bytes())  # other coordinates, another folder
+JARS, CLASSES = HOME / f"jars-{MADE_OF:08x}", HOME / "classes"
 OPEN = [
     f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.lang", "java.util", "java.net", "java.nio")
 ]

@@ -22,8 +22,10 @@ _ROWS_FOR_DICTIONARY = 5_000
 _SAMPLE_ROWS = 4_096
 _DISTINCT_SHARE = 8
 # A row group whose compressed columns are bigger than this is read piece by piece: Java writes one of up to 128 MB.
-_BUFFERED_ABOVE = 64 << 20
+_BUFFERED_ABOVE = 16 << 20
 _PIECE = 1 << 20
+# A batch of long rows has fewer of them.
+_BATCH_BYTES, _LEAST_BATCH_ROWS = 8 << 20, 256
 
 
 class ParquetWriter:
@@ -108,12 +110,13 @@ def read(
         file = pq.ParquetFile(source, metadata=raw_metadata(source) if raw else metadata, **options)
     public = pa.schema([pa.field(field.name, to_arrow(field.type), field.type.nullable) for field in fields])
     for first_row, group in groups:
-        for batch in file.iter_batches(batch_rows, row_groups=[group], columns=names, use_threads=False):
+        fitting = min(batch_rows, _rows_of_a_batch(metadata.row_group(group)))
+        for batch in file.iter_batches(fitting, row_groups=[group], columns=names, use_threads=False):
             yield first_row, _public(batch, public, raw=raw)
             first_row += batch.num_rows
 
 
-def _options(metadata: Any, names: Sequence[str], groups: Sequence[tuple[int, int]]) -> dict[str, int]:
+def _options(metadata: Any, names: Sequence[str], groups: Sequence[tuple[int, int]]) -> dict[str, Any]:
     wanted = set(names)
     for _, number in groups:
         group = metadata.row_group(number)
@@ -122,8 +125,14 @@ def _options(metadata: Any, names: Sequence[str], groups: Sequence[tuple[int, in
         columns = (group.column(place) for place in range(group.num_columns))
         size = sum(one.total_compressed_size for one in columns if _top(one.path_in_schema, wanted) in wanted)
         if size > _BUFFERED_ABOVE:
-            return {"buffer_size": _PIECE}
+            return {"buffer_size": _PIECE, "pre_buffer": False}
     return {}
+
+
+def _rows_of_a_batch(group: Any) -> int:
+    """By what all columns take before they are compressed; text with a dictionary takes more in memory."""
+    row_bytes = int(group.total_byte_size) // max(int(group.num_rows), 1)
+    return max(_LEAST_BATCH_ROWS, _BATCH_BYTES // max(row_bytes, 1))
 
 
 def _top(path: str, names: set[str]) -> str:

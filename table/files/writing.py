@@ -30,7 +30,7 @@ from penstock.table.values.internal import internal_values
 from penstock.table.values.types import Field
 
 GROUP_ROWS = 131_072
-_GROUP_BYTES = 64 << 20
+_GROUP_BYTES = 32 << 20
 _LEAST_GROUP_ROWS = 1_024
 _TARGET_KEYED, _TARGET_APPEND = 128 << 20, 256 << 20
 

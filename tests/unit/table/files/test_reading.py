@@ -267,3 +267,24 @@ def test_what_java_wrote_to_orc_by_the_clock_on_its_wall_is_read_as_what_it_was(
         ["1985-07-06 07:08:09.123000", "1988-07-06 07:08:09.123000", "1988-07-06 07:08:09.123000"],
         ["1940-07-06 07:08:09.123000", "1940-07-06 07:08:09.123000", "1988-07-06 07:08:09.123000"],
     ]
+
+
+def test_a_large_row_group_of_long_rows_is_read_piece_by_piece(tmp_path: Path) -> None:
+    """Neither the group, compressed as it is, nor a batch of as many rows as of short ones is held."""
+    rows, width = 8_000, 4_000
+    noise = np.random.default_rng(1).bytes(rows * width)
+    ends = np.arange(0, rows * width + 1, width, dtype=np.int32)
+    notes = pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(ends), pa.py_buffer(noise)])
+    path, field = tmp_path / "f.parquet", Field(0, "note", parse_atomic("BYTES"))
+    with path.open("wb") as sink:
+        writer = ParquetWriter(sink, (field,), Encoding(), pa.table({"note": notes}))
+        writer.write(pa.table({"note": notes}))
+        writer.close()
+    begun, most, seen = pa.total_allocated_bytes(), 0, 0
+    with pa.OSFile(str(path)) as source:
+        for first, batch in parquet.read(source, (field,), batch_rows=16_384):
+            assert first == seen
+            seen += batch.num_rows
+            most = max(most, pa.total_allocated_bytes() - begun)
+    assert seen == rows
+    assert most < rows * width * 2 // 3

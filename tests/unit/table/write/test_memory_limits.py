@@ -1,0 +1,66 @@
+"""What writing and compacting hold in memory, measured in processes of their own: it does not grow with the table."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from penstock.table.handle import Table
+from tests.unit.table.tables import new_table
+
+COLUMNS = [("id", "BIGINT NOT NULL"), ("note", "STRING"), ("v", "DOUBLE")]
+RUNS, ROWS, WIDTH = 5, 350_000, 400
+BATCH = 50_000
+
+
+def grown(work: str, table: Table, rows: int = 0) -> int:
+    """MB that a process grew by over what it held before it began."""
+    command = [sys.executable, "-m", "tests.unit.table.write.memory_child", work, table.path, str(rows)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+def overlapping(folder: Path, options: dict[str, str]) -> Table:
+    table = new_table(folder, COLUMNS, options={"bucket": "1", "write-only": "true", **options})
+    notes = pa.array([f"{number}" + "x" * WIDTH for number in range(1000)])
+    for run in range(RUNS):
+        with table.writer() as writer:
+            for begin in range(0, ROWS, BATCH):
+                ids = np.arange(begin, begin + BATCH) * RUNS + run * (RUNS - 1)
+                writer.write(pa.table({"id": ids, "note": notes.take(pa.array(ids % 1000)), "v": ids / 3}))
+            writer.commit()
+    return table
+
+
+@pytest.mark.parametrize(
+    ("options", "most"),
+    [({}, 400), ({"merge-engine": "partial-update"}, 400), ({"changelog-producer": "lookup"}, 600)],
+    ids=["deduplicate", "partial-update", "lookup"],
+)
+def test_a_bucket_larger_than_the_limit_is_compacted_within_it(
+    tmp_path: Path, options: dict[str, str], most: int
+) -> None:
+    table = overlapping(tmp_path, options)
+    assert RUNS * ROWS * WIDTH > 650e6
+    assert grown("compact", table) < most
+
+
+def test_a_write_holds_its_buffer_and_little_more_whatever_comes(tmp_path: Path) -> None:
+    table = new_table(tmp_path, COLUMNS, options={"bucket": "1", "write-buffer-size": "16 mb"})
+    rows = 2_000_000
+    assert rows * 60 > 6 * (16 << 20)
+    assert grown("write", table, rows) < 350
+
+
+def test_partitions_of_a_row_cost_a_write_little_memory(tmp_path: Path) -> None:
+    columns = [("id", "BIGINT NOT NULL"), ("p", "BIGINT NOT NULL"), ("note", "STRING"), ("v", "DOUBLE")]
+    table = new_table(tmp_path, columns, keys=("id", "p"), partitions=("p",), options={"bucket": "1"})
+    partitions = 400
+    assert grown("write", table, partitions) < 80  # of 1,024 for 5,000 of them
+    assert len(table.refresh().system("files")) == partitions

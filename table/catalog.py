@@ -23,6 +23,7 @@ from penstock.table.storage.base import Storage
 from penstock.table.storage.open import open_storage, probe
 from penstock.table.system.handle import SystemTable
 from penstock.table.values.html import rows_html
+from penstock.table.write.leftovers import forget_table
 
 _SUFFIX = ".db"
 _BRANCH = "branch_"
@@ -93,6 +94,8 @@ class Catalog:
                 hint="drop the tables first, or pass cascade=True",
             )
         self._storage.delete_tree(self._database_path(name))
+        for table in tables:
+            forget_table(self.table_path(f"{name}.{table}"))
 
     # tables
 
@@ -179,6 +182,7 @@ class Catalog:
                 return
             raise TableMissing(f"there is no table {name!r}", warehouse=self.warehouse)
         self._storage.delete_tree(self.table_path(name))
+        forget_table(self.table_path(name))
 
     def rename_table(self, name: str, new_name: str) -> None:
         if not self.table_exists(name):
@@ -190,6 +194,7 @@ class Catalog:
         if not self._storage.exists(self._database_path(database)):
             raise ConfigError(f"there is no database {database!r}", warehouse=self.warehouse)
         self._storage.rename_tree(self.table_path(name), self.table_path(new_name))
+        forget_table(self.table_path(name))
 
     def table_path(self, name: str) -> str:
         database, table = split_name(name)

@@ -15,6 +15,7 @@ from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import mappings
 from penstock.table.values.partition_text import DEFAULT_NAME, partition_values
+from penstock.table.write.keys.index import IndexFolder
 from penstock.table.write.rows import RowRefused
 from penstock.table.write.state import BucketState, TableState
 
@@ -58,8 +59,22 @@ class OverwriteWriter(TableWriter):
         super().__exit__(kind, error, trace)
 
     def _known_state(self) -> TableState:
-        # Keys are placed as if the table were empty: deletes in partitions that stay would not fit an overwrite.
+        # Keys are placed as if the table were empty; `_check_keys` refuses those that lie where nothing is taken away.
         return TableState(self.store, None)
+
+    def _check_keys(self, covers: Covers) -> None:
+        """A key that lies in a partition that stays would be there twice: its delete does not fit an overwrite."""
+        if self._placer is None or not (self._dynamic or (self._spec is not None and self._spec.values)):
+            return
+        index = IndexFolder(self.store, self.layout).at(self._state.snapshot)
+        for partition in self._placer.found_in(index):
+            if not covers(partition):
+                raise RowRefused(
+                    "a key that is written lies in a partition that is not overwritten",
+                    table=self.store.name,
+                    partition=str(self.layout.partition_values(partition)),
+                    hint="write the rows without overwrite, and they move; or overwrite that partition too",
+                )
 
     def _bucket_state(self, partition: bytes, bucket: int) -> BucketState:
         # What is there goes away: numbering starts anew, and the number of buckets may change.
@@ -84,6 +99,7 @@ class OverwriteWriter(TableWriter):
                 )
         if self._dynamic and not messages:
             return Committed()
+        self._check_keys(covers)
         return committer.overwrite(messages, covers, number, properties=properties)
 
     def _covers(self, messages: Sequence[CommitMessage]) -> Covers:

@@ -55,7 +55,11 @@ def lookup_folder() -> Path:
 
 def lookup_variant(store: TableStore, schema_id: int) -> str:
     """What tells stored rows apart: names of files are unique, but a copied table has the same."""
-    return f"{zlib.crc32(store.paths.root.encode()):08x}.{schema_id}"
+    return f"{root_mark(store.paths.root)}.{schema_id}"
+
+
+def root_mark(root: str) -> str:
+    return f"{zlib.crc32(root.encode()):08x}"
 
 
 def drop_lookups(store: TableStore, files: Iterable[DataFile]) -> None:

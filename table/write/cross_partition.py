@@ -7,7 +7,7 @@ ignores the newcomer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -76,6 +76,11 @@ class KeyPlacer:
             case Engine.FIRST_ROW:
                 return self._first(batch, known)
         return self._stayed(batch, known)
+
+    def found_in(self, index: KeyIndex) -> Iterator[bytes]:
+        """The partitions where an index knows keys that this one gave a place."""
+        numbers = {int(n) for places in self._own.places(index, self._second) for n in np.unique(partition_of(places))}
+        yield from (partition for n in sorted(numbers - {-1}) if (partition := index.partitions[n]) is not None)
 
     @property
     def index(self) -> KeyIndex:

@@ -160,3 +160,32 @@ def test_hashes_are_those_java_puts_into_the_index(oracle: Oracle, tmp_path: Pat
     batch = table.scan().to_arrow().combine_chunks().to_batches()[0]
     ours = key_hashes(Layout.of(table.definition), batch, ("id",))
     assert sorted(one for hashes in hashes_of(table).values() for one in hashes) == sorted(ours.tolist())
+
+
+def test_an_overwrite_that_would_leave_a_key_in_two_partitions_is_refused_as_java_refuses_it(
+    oracle: Oracle, tmp_path: Path
+) -> None:
+    columns = [("id", "INT NOT NULL"), ("p", "STRING NOT NULL"), ("v", "INT")]
+    # Where it is dynamic, Java lets the delete of the key be all that is left of the partition where it lay.
+    options = {"bucket": "-1", "dynamic-partition-overwrite": "false"}
+
+    def made(name: str) -> Path:
+        path = oracle.create(tmp_path, f"b.{name}", columns, primary_keys=["id"], partition_keys=["p"], options=options)
+        oracle.write(path, [["+I", 1, "a", 1], ["+I", 2, "b", 2]])
+        return path
+
+    ours, java = made("ours"), made("java")
+    moves = [["+I", 1, "b", 3]]
+    with pytest.raises(JavaRefused, match="does not belong to this partition"):
+        oracle.write(java, moves, overwrite={"p": "b"})
+    table = penstock.open_table(str(ours))
+    with table.overwrite(partition={"p": "b"}) as writer:
+        writer.write(*arrow_changes(moves, columns))
+        with pytest.raises(ConfigError, match="lies in a partition that is not overwritten"):
+            writer.commit()
+    fits = [["+I", 2, "b", 4], ["+I", 3, "b", 5]]
+    oracle.write(java, fits, overwrite={"p": "b"})
+    with table.overwrite(partition={"p": "b"}) as writer:
+        writer.write(*arrow_changes(fits, columns))
+    assert difference(oracle.read(java), table.scan().to_arrow()) is None
+    assert difference(oracle.read(java), oracle.read(ours)) is None

@@ -15,7 +15,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from penstock.table.layout import Layout
 from penstock.table.meta.live import delta_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
+from penstock.table.schema.options import Options
 from penstock.table.values.fingerprints import Fingerprints
 from penstock.table.write.keys.reading import TableKeys, touched
 from penstock.table.write.keys.runs import (
@@ -44,7 +45,8 @@ from penstock.table.write.keys.runs import (
 log = logging.getLogger(__name__)
 
 VERSION = 1
-FILE = "index.json"
+FILE, LOCK = "index.json", "lock"
+MOST_BYTES = "penstock.key-index.max-disk-size"
 _MOST_RUNS = 8
 # Runs beside the base are merged into it when they are a tenth of it, so each key is moved about ten times.
 _SHARE, _LEAST_ROWS = 10, 1 << 16
@@ -130,8 +132,8 @@ class IndexFolder:
 
     @property
     def folder(self) -> Path:
-        name = f"{self.store.paths.root}\n{self.store.paths.branch or ''}"
-        return (self.home or default_folder()) / hashlib.sha256(name.encode()).hexdigest()[:24]
+        branch = hashlib.sha256((self.store.paths.branch or "").encode()).hexdigest()[:8]
+        return (self.home or default_folder()) / f"{_name_of(self.store.paths.root)}-{branch}"
 
     def at(self, snapshot: Snapshot | None) -> KeyIndex:
         """The index at this snapshot, or at a later one that somebody brought it to.
@@ -144,6 +146,7 @@ class IndexFolder:
         with self._locked():
             index = self._loaded()
             if index is not None and index.snapshot >= snapshot.id:
+                os.utime(self.folder / FILE)  # what was used last goes last
                 return index
             advance = _Advance(self.store, self.layout, self.folder)
             missed = None if index is None else self._missed(index, snapshot)
@@ -153,12 +156,13 @@ class IndexFolder:
                 advance.over(index, missed)
             index.snapshot, index.delta = snapshot.id, snapshot.delta_manifest_list
             self._save(index)
-            return index
+        make_room(self.folder, Options(self.layout.schema.options).size(MOST_BYTES, None))
+        return index
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / "lock").open("w") as lock:
+        with (self.folder / LOCK).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
@@ -209,6 +213,47 @@ class IndexFolder:
         for path in self.folder.iterdir():
             if path.is_dir() and path.name not in index.runs:
                 shutil.rmtree(path, ignore_errors=True)  # those who map it keep it
+
+
+def _name_of(root: str) -> str:
+    return hashlib.sha256(root.encode()).hexdigest()[:24]
+
+
+def forget_keys(root: str, home: Path | None = None) -> None:
+    """Remove the indexes of a table that is dropped, and of its branches; on other machines they are evicted."""
+    for folder in (home or default_folder()).glob(f"{_name_of(root)}-*"):
+        _empty(folder)
+
+
+def make_room(newest: Path, most: int | None) -> None:
+    """Remove indexes beside `newest`, those used least lately first, until all together take no more than `most`
+    bytes; None: a tenth of what the disk has free. A writer that stands on one keeps it; the next makes it anew."""
+    used: dict[Path, tuple[float, int]] = {}
+    for folder in newest.parent.iterdir():
+        with suppress(OSError):  # somebody else was faster
+            last = (folder / FILE).stat().st_mtime
+            used[folder] = last, sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    room = shutil.disk_usage(newest.parent).free // 10 if most is None else most
+    total = sum(size for _, size in used.values())
+    for folder in sorted(used, key=lambda one: used[one]):
+        if total > room and folder != newest and _empty(folder):
+            log.info("event=keys_evicted folder=%s bytes=%d", folder.name, used[folder][1])
+            total -= used[folder][1]
+
+
+def _empty(folder: Path) -> bool:
+    """Whether nobody was at it. The lock stays: were it made anew, two could hold one each."""
+    with (folder / LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        for path in folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name != LOCK:
+                path.unlink(missing_ok=True)
+    return True
 
 
 @dataclass(slots=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tempfile
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.table.values.fingerprints import Fingerprints
-from penstock.table.write.keys.index import find_places
+from penstock.table.write.keys.index import KeyIndex, find_places
 from penstock.table.write.keys.runs import Ints, KeyRun, merged_pieces, united, write_run
 
 _MOST_RUNS = 8
@@ -23,6 +24,11 @@ class Overlay:
 
     def find(self, keys: Fingerprints) -> Ints:
         return find_places(self._runs, keys)
+
+    def places(self, index: KeyIndex, second: int) -> Iterator[Ints]:
+        """Where the index has the keys that were placed here, a run at a time."""
+        for run in self._runs:
+            yield index.find(Fingerprints(run.high, run.low), second)
 
     def add(self, run: KeyRun) -> None:
         """Keys in any order, each once; what was said of them before is over."""

@@ -9,8 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
 import pytest
 
+import penstock
 from penstock.table.commit.conflicts import ForeignWriter
 from penstock.table.handle import Table
 from penstock.table.layout import Layout
@@ -18,6 +20,7 @@ from penstock.table.meta.snapshot import CommitKind
 from penstock.table.meta.store import TableStore
 from penstock.table.write.keys import index as key_index
 from penstock.table.write.keys.index import IndexFolder
+from penstock.table.write.rows import RowRefused
 from tests.unit.table.tables import content, new_table, rows
 
 COLUMNS = [("id", "STRING NOT NULL"), ("p", "STRING NOT NULL"), ("v", "INT")]
@@ -142,6 +145,86 @@ def test_an_overwritten_partition_gives_up_its_keys(tmp_path: Path) -> None:
     [added] = table.snapshots[before:]
     # 1 and 3 leave a delete behind; of 2 nothing is known any more.
     assert (added.commit_kind, added.delta_record_count) == (CommitKind.APPEND, 5)
+
+
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "first-row"])
+@pytest.mark.parametrize("given", [{"p": "b"}, None], ids=["named", "dynamic"])
+def test_an_overwrite_is_refused_whose_keys_lie_in_partitions_that_stay(
+    tmp_path: Path, engine: str, given: Mapping[str, str] | None
+) -> None:
+    table = moving_table(tmp_path, merge_engine=engine)
+    write(table, ("1", "a", 1), ("2", "b", 2))
+    before = content(table)
+    with table.overwrite(partition=given) as writer:
+        writer.write(rows(table, ("1", "b", 3), ("2", "b", 4)))
+        with pytest.raises(RowRefused, match="lies in a partition that is not overwritten"):
+            writer.commit()
+    assert content(table) == before
+    assert table.remove_orphan_files(dry_run=True, older_than=1 << 60) == []
+    with table.overwrite(partition=given) as writer:
+        writer.write(rows(table, ("2", "b", 5), ("9", "b", 6)))
+    assert content(table) == [("1", "a", 1), ("2", "b", 5), ("9", "b", 6)]
+
+
+def test_an_overwrite_of_the_whole_table_may_have_any_key_anywhere(tmp_path: Path) -> None:
+    table = moving_table(tmp_path)
+    write(table, ("1", "a", 1), ("2", "b", 2))
+    with table.overwrite(partition={}) as writer:
+        writer.write(rows(table, ("1", "b", 3)))
+    assert content(table) == [("1", "b", 3)]
+
+
+def test_indexes_used_least_lately_go_when_there_are_too_many(tmp_path: Path) -> None:
+    small = {"penstock.key-index.max-disk-size": "1 b"}
+    tables = [moving_table(tmp_path / name, **small) for name in "abc"]
+    folders = [IndexFolder(table.store, Layout.of(table.definition)).folder for table in tables]
+    for number, table in enumerate(tables):
+        write(table, ("1", "a", 1))
+        write(table, ("1", "b", 2))
+        assert [(folder / "index.json").exists() for folder in folders] == [place == number for place in range(3)]
+    for table in tables:  # made anew
+        write(table, ("1", "c", 3))
+        assert content(table) == [("1", "c", 3)]
+
+
+def test_an_index_that_somebody_is_at_is_not_evicted(tmp_path: Path) -> None:
+    tables = [moving_table(tmp_path / name, **{"penstock.key-index.max-disk-size": "1 b"}) for name in "ab"]
+    first, second = (IndexFolder(table.store, Layout.of(table.definition)) for table in tables)
+    for table in tables:
+        write(table, ("1", "a", 1))
+    first.at(tables[0].refresh().latest_snapshot)
+    with first._locked():
+        second.at(tables[1].refresh().latest_snapshot)
+        assert (first.folder / "index.json").exists()
+    second.at(tables[1].latest_snapshot)
+    write(tables[1], ("2", "a", 1))
+    second.at(tables[1].refresh().latest_snapshot)
+    assert not (first.folder / "index.json").exists()
+
+
+def test_an_index_goes_with_its_table_and_with_its_name(tmp_path: Path) -> None:
+    catalog = penstock.Catalog(str(tmp_path / "warehouse"))
+    catalog.create_database("shop")
+
+    def made(name: str) -> Path:
+        schema = pa.schema([("id", pa.string()), ("p", pa.string()), ("v", pa.int32())])
+        table = catalog.create_table(
+            name, schema=schema, primary_keys=["id"], partition_keys=["p"], options={"bucket": "-1"}
+        )
+        write(table, ("1", "a", 1))
+        write(table, ("1", "b", 1))
+        folder = IndexFolder(table.store, Layout.of(table.definition)).folder
+        assert (folder / "index.json").exists()
+        return folder / "index.json"
+
+    paths = [made(f"shop.{name}") for name in ("dropped", "renamed", "stays", "last")]
+    catalog.drop_table("shop.dropped")
+    catalog.rename_table("shop.renamed", "shop.other")
+    assert [path.exists() for path in paths] == [False, False, True, True]
+    write(catalog.table("shop.other"), ("1", "c", 1))
+    assert content(catalog.table("shop.other")) == [("1", "c", 1)]
+    catalog.drop_database("shop", cascade=True)
+    assert not any(path.exists() for path in paths)
 
 
 def test_a_dropped_partition_is_not_opened_again_by_deletes(tmp_path: Path) -> None:

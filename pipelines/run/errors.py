@@ -21,3 +21,10 @@ class ReplayUndecidable(PenstockError):
     """Nothing tells any more whether the last batch reached a table, and writing it twice would show."""
 
     exit_code = 9
+
+
+class WorkerLate(PenstockError):
+    """Spark waits ten seconds for a Python worker it starts for a query, then gives the query up; nothing sets that."""
+
+    exit_code = 11
+    retryable = True

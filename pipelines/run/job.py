@@ -23,6 +23,7 @@ from penstock.pipelines.run.batches import Batches, OnBatch
 from penstock.pipelines.run.care import Care
 from penstock.pipelines.run.checkpoint import Checkpoint
 from penstock.pipelines.run.committing import Commits
+from penstock.pipelines.run.errors import WorkerLate
 from penstock.pipelines.run.first_look import FirstLook
 from penstock.pipelines.run.hadoop import checkpoint_url
 from penstock.pipelines.run.parking import Parking
@@ -41,6 +42,7 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
 LOOKED_AT = 50  # snapshots of a table, for one of ours: the tables of others may have thousands
+LATE_STARTS = 3  # times that a busy machine may be too slow for Spark, whatever `on-error` says
 GRACE_SECONDS = 60.0  # a batch that takes longer is left; it is done again at the next start
 
 
@@ -158,7 +160,8 @@ class Running:
                     return
             except PenstockError as error:
                 failures += 1
-                if not error.retryable or failures > self.job.retries or self._stopped:
+                retries = max(self.job.retries, LATE_STARTS) if isinstance(error, WorkerLate) else self.job.retries
+                if not error.retryable or failures > retries or self._stopped:
                     raise
                 first, longest = self.job.backoff_seconds
                 pause = min(longest, first * 2 ** (failures - 1))
@@ -252,7 +255,16 @@ class Running:
 
 def _told(error: PySparkException, sink: Sink) -> BaseException:
     """What really happened: the sink's own error, one that a task or the planner sent, else Spark's."""
-    return recovered(error) or sink.failure or error
+    return recovered(error) or sink.failure or _late(error) or error
+
+
+def _late(error: PySparkException) -> WorkerLate | None:
+    if "Python worker failed to connect back" not in str(error):
+        return None
+    return WorkerLate(
+        "Spark started a Python worker that did not answer within ten seconds",
+        hint="give the driver's machine less to do, or more cores; nothing was written, so run again",
+    )
 
 
 def run(job: Job, session: SparkSession, on_batch: OnBatch | None = None) -> None:

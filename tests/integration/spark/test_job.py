@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from pathlib import Path
@@ -86,6 +87,25 @@ def test_spark_replays_a_batch_it_has_not_logged_and_the_tables_know_it(shop: Sh
     run(spark, shop.spec())
     assert shop.ids("orders") == [1, 2]
     assert shop.snapshots("orders") == 2
+
+
+@pytest.mark.slow
+def test_a_worker_that_starts_too_late_for_spark_is_started_again(
+    shop: Shop, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    slow = tmp_path / "python"
+    slow.write_text(
+        f"""#!/bin/sh
+case "$*" in *streaming*) mkdir {tmp_path}/late 2>/dev/null && sleep 12 ;; esac
+exec {sys.executable} "$@"
+"""
+    )
+    slow.chmod(0o755)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(slow))
+    shop.put("1.json", insert("orders", {"id": 1}))
+    run(spark, shop.spec())
+    assert shop.ids("orders") == [1]
+    assert "event=retry" in caplog.text
 
 
 def test_a_running_job_takes_new_files_and_stops_when_asked(shop: Shop, spark: SparkSession) -> None:

@@ -101,8 +101,8 @@ class Committer:
         except CommitConflict as lost:
             return Committed(tuple(snapshots), lost, len(again))
         stays = {entry.file.name for entry in compact.entries if entry.kind is FileKind.ADD}
-        gone = (entry.file for entry in compact.entries if entry.kind is FileKind.DELETE)
-        drop_lookups(self.store, [file for file in gone if file.name not in stays])
+        gone = (entry for entry in compact.entries if entry.kind is FileKind.DELETE)
+        drop_lookups(self.store, [entry for entry in gone if entry.file.name not in stays])
         return Committed(tuple(snapshots), retries=len(again))
 
     def overwrite(

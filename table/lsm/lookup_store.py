@@ -12,7 +12,7 @@ import shutil
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -198,6 +198,11 @@ class LookupStore:
             self._open.pop(name, None)
             for path in (*self._paths(name), self._folder / f"{name}.asked"):
                 path.unlink(missing_ok=True)
+
+    def keep_only(self, mark: str, files: Container[str]) -> None:
+        """Of the names `<file>-<mark>.<anything>` only those of these files stay."""
+        names = {path.stem for path in self._folder.glob(f"*-{mark}.*")}
+        self.drop(name for name in names if name.rpartition(f"-{mark}.")[0] not in files)
 
     def _paths(self, name: str) -> tuple[Path, Path]:
         return self._folder / f"{name}.arrow", self._folder / f"{name}.keys"

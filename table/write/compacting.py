@@ -28,7 +28,7 @@ from penstock.table.lsm.record_expiry import RecordExpiry
 from penstock.table.lsm.runs import Levels
 from penstock.table.lsm.units import CompactionSpec
 from penstock.table.meta.data_file import DataFile, FileSource
-from penstock.table.meta.entries import DELETION_VECTORS, FileKind, IndexEntry
+from penstock.table.meta.entries import DELETION_VECTORS, Bucket, FileKind, IndexEntry, ManifestEntry
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.options import Options
 from penstock.table.write.opening import BucketFiles
@@ -53,25 +53,27 @@ def lookup_folder() -> Path:
     return Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}" / "lookup"
 
 
-def lookup_variant(store: TableStore, schema_id: int) -> str:
+def bucket_mark(store: TableStore, place: Bucket) -> str:
     """What tells stored rows apart: names of files are unique, but a copied table has the same."""
-    return f"{root_mark(store.paths.root)}.{schema_id}"
+    partition, bucket = place
+    return f"{root_mark(store.paths.root)}.{zlib.crc32(partition, bucket):08x}"
 
 
 def root_mark(root: str) -> str:
     return f"{zlib.crc32(root.encode()):08x}"
 
 
-def drop_lookups(store: TableStore, files: Iterable[DataFile]) -> None:
-    """Forget the rows that were kept of files that left the table; on other machines they are the next to be evicted.
+def drop_lookups(store: TableStore, gone: Iterable[ManifestEntry]) -> None:
+    """Forget the rows that were kept of files that left the table; other machines do when they come to the bucket.
 
     A reader that is at them keeps them until it is done.
     """
     schema = store.schema()
     spec = CompactionSpec.of(schema) if schema.primary_keys else None
     if spec is not None and (spec.looks_up or spec.vectors) and (folder := lookup_folder()).exists():
-        variants = [lookup_variant(store, number) for number in range(schema.id + 1)]
-        LookupStore(folder, 0).drop(f"{file.name}-{variant}" for file in files for variant in variants)
+        places = [(entry.file.name, bucket_mark(store, (entry.partition, entry.bucket))) for entry in gone]
+        variants = range(schema.id + 1)
+        LookupStore(folder, 0).drop(f"{name}-{mark}.{number}" for name, mark in places for number in variants)
 
 
 @dataclass
@@ -150,20 +152,27 @@ class BucketCompactor:
             open_data=lambda level: self.files.open(level=level, source=FileSource.COMPACT),
             open_changelog=lambda level: self.files.open(changelog=True, level=level),
             vectors=vectors,
-            lookup=Lookup(self._spec.merge, reader, self._lookup_store(), self._variant) if self._looks_up else None,
+            lookup=self._lookup(reader) if self._looks_up else None,
         )
+
+    def _lookup(self, reader: FileReader) -> Lookup:
+        return Lookup(self._spec.merge, reader, self._lookup_store, f"{self._mark}.{self.files.layout.schema.id}")
 
     @property
     def _looks_up(self) -> bool:
         return self._spec.looks_up or self._spec.vectors
 
     @property
-    def _variant(self) -> str:
-        return lookup_variant(self.files.store, self.files.layout.schema.id)
+    def _mark(self) -> str:
+        return bucket_mark(self.files.store, (self.files.partition, self.files.bucket))
 
+    @cached_property
     def _lookup_store(self) -> LookupStore:
+        """Without what it had of files that left the bucket since this machine was last at it."""
         most = Options(self.files.layout.schema.options).size("lookup.cache-max-disk-size", None)
-        return LookupStore(self._lookup_folder, most)
+        store = LookupStore(self._lookup_folder, most)
+        store.keep_only(self._mark, {file.name for file in self.state.files})
+        return store
 
     def _reader(self) -> FileReader:
         keyed = self.files.layout.has_keys

@@ -1,0 +1,68 @@
+"""Rows kept for lookups go with their file: here when it leaves the table, elsewhere when the bucket is touched."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.table.handle import Table
+from penstock.table.meta.live import live_entries
+from penstock.table.write.compacting import lookup_folder
+from tests.unit.table.tables import ORDERS, new_table, rows
+
+LOOKUP = {"bucket": "2", "changelog-producer": "lookup", "num-sorted-run.compaction-trigger": "50"}
+
+
+def machine(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / name).mkdir(exist_ok=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / name))
+
+
+def write(table: Table, *ids: int) -> None:
+    with table.writer() as writer:
+        writer.write(rows(table, *((number, "x", None) for number in ids)))
+        writer.commit()
+
+
+def kept() -> set[str]:
+    return {path.name.partition(".parquet")[0] for path in lookup_folder().glob("*.arrow")}
+
+
+def live(table: Table) -> set[str]:
+    latest = table.refresh().latest_snapshot
+    assert latest is not None
+    return {entry.file.name.removesuffix(".parquet") for entry in live_entries(table.store, latest)}
+
+
+def test_a_worker_forgets_files_that_another_compacted_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(tmp_path, "here", monkeypatch)
+    table = new_table(tmp_path, options=LOOKUP)
+    write(table, *range(20_000))
+    write(table, *range(3_000))
+    there = kept()
+    assert there
+    assert there <= live(table)
+    machine(tmp_path, "elsewhere", monkeypatch)
+    table.compact(full=True, options={"compaction.force-rewrite-all-files": "true"})
+    machine(tmp_path, "here", monkeypatch)
+    assert kept() == there
+    assert not kept() & live(table)
+    write(table, *range(3_000))  # reaches both buckets
+    assert not kept() & there
+
+
+def test_a_dropped_table_leaves_no_rows_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(tmp_path, "here", monkeypatch)
+    catalog = penstock.Catalog(str(tmp_path / "warehouse"))
+    catalog.create_database("shop")
+    for name in ("a", "b"):
+        table = catalog.create_table(f"shop.{name}", schema=list(ORDERS), primary_keys=["id"], options=LOOKUP)
+        write(table, *range(20_000))
+        write(table, *range(3_000))
+    both = kept()
+    catalog.drop_table("shop.a")
+    assert kept() == both & live(catalog.table("shop.b"))
+    assert kept()

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pyarrow as pa
@@ -53,10 +54,12 @@ class Bucket:
     options: dict[str, str]
     folder: Path
     rows: int
+    key: str = "BIGINT NOT NULL"  # or text: uuids of 36 characters
     random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
 
     def __post_init__(self) -> None:
-        fields = tuple(Field(i, name, parse_type(text)) for i, (name, text) in enumerate(COLUMNS.items()))
+        types = {**COLUMNS, "k": self.key}
+        fields = tuple(Field(i, name, parse_type(text)) for i, (name, text) in enumerate(types.items()))
         self.schema = TableSchema(0, fields, len(fields), primary_keys=("k",), options=self.options)
         self.spec = CompactionSpec.of(self.schema)
         self.names, self.storage = FileNames("bench"), LocalStorage()
@@ -76,7 +79,8 @@ class Bucket:
     def _table(self, rows: int, sequence: int, *, deletes: bool) -> pa.Table:
         keys = np.sort(self.random.choice(self.rows * 3 // 2, rows, replace=False))
         kinds = np.where(deletes & (self.random.random(rows) < 0.1), 3, 0).astype(np.int8)
-        arrays = [pa.array(np.arange(sequence, sequence + rows)), pa.array(kinds), pa.array(keys)]
+        named = pa.array(keys) if self.key.startswith("BIGINT") else pa.array(_uuids(rows))
+        arrays = [pa.array(np.arange(sequence, sequence + rows)), pa.array(kinds), named]
         arrays += [self._column(TYPES[i % 5], rows, 1000 if i < 6 else 10**5) for i in range(14)]
         return pa.table(arrays, names=["_SEQUENCE_NUMBER", "_VALUE_KIND", *COLUMNS])
 
@@ -120,6 +124,11 @@ class Bucket:
             open_changelog=lambda level: self.writer(level, changelog=True),
             lookup=Lookup(self.spec.merge, self.reader, store),
         )
+
+
+def _uuids(rows: int) -> list[str]:
+    random = Random(rows)
+    return sorted(str(uuid.UUID(int=random.getrandbits(128))) for _ in range(rows))
 
 
 @contextmanager
@@ -173,21 +182,15 @@ def run_compaction(bucket: Bucket) -> None:
         print(f"  compaction {turn:8} {speed}, peak {peak[0]:.0f} MB above start")
 
 
-def look_up(bucket: Bucket, *, text: bool) -> None:
+def look_up(bucket: Bucket) -> None:
     """Random keys, all of them there, in a warm store of the large run; beside it a full read of the same file."""
     base = bucket.files[0]
     read = min(cpu_seconds(lambda: sum(batch.num_rows for batch in bucket.reader.read(base))) for _ in range(2))
     rows = pa.Table.from_batches(list(bucket.reader.read(base)))
     types = bucket.spec.merge.key_types()
-    if text:
-        keys = np.sort(np.array([str(uuid.UUID(bytes=bucket.random.bytes(16))) for _ in range(len(rows))]))
-        rows = rows.set_column(rows.column_names.index("k"), "k", pa.array(keys))
-        types = [parse_type("STRING NOT NULL")]
-    store = LookupStore(bucket.folder / f"probes-{text}")
+    store = LookupStore(bucket.folder / "probes")
     build = cpu_seconds(lambda: store.put("base", rows.to_batches(max_chunksize=16_384), ["k"], types))
-    print(
-        f"  {'uuid' if text else 'bigint'} keys: store of {len(rows):,} rows {len(rows) / build / 1e6:.2f} M rows/CPU-s"
-    )
+    print(f"  keys of {bucket.key}: store of {len(rows):,} rows {len(rows) / build / 1e6:.2f} M rows/CPU-s")
     stored = store.get("base")
     assert stored is not None
     all_keys = rows.column("k").combine_chunks()
@@ -210,8 +213,9 @@ def main() -> None:
             merge(bucket)
             run_compaction(bucket)
             if name == "deduplicate":
-                look_up(bucket, text=False)
-                look_up(bucket, text=True)
+                look_up(bucket)
+                (folder / "text").mkdir()
+                look_up(Bucket({}, folder / "text", rows, "STRING NOT NULL"))
         finally:
             shutil.rmtree(folder)
 

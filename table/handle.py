@@ -394,8 +394,8 @@ class Table:
             delete_all=delete_all,
         )
 
-    def compact_manifests(self, *, dry_run: bool = False) -> Healed:
-        return compact_manifests(self._store, dry_run=dry_run)
+    def compact_manifests(self, *, dry_run: bool = False, options: Mapping[str, str] | None = None) -> Healed:
+        return compact_manifests(self._store, dry_run=dry_run, options=options)
 
     def remove_unexisting_files(
         self, partitions: Sequence[Mapping[str, object]] | None = None, *, dry_run: bool = False

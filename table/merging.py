@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from penstock.errors import ConfigError
 from penstock.table.catalog import Catalog, split_name
 from penstock.table.commit.deleting import check_deletable
@@ -83,6 +85,27 @@ def merge_into(
         for batch in session.batches("SELECT * FROM _penstock_changes"):
             if batch.num_rows:
                 writer.write(batch.drop_columns([_KIND]), batch.column(_KIND))
+                changed = True
+        return writer.commit() if changed else []
+
+
+def delete_by_query(catalog: Catalog, target: str, where: str, source_sql: Sequence[str] = ()) -> list[Snapshot]:
+    """Delete rows of a table with a primary key by a condition that may ask other tables, or views that `source_sql`
+    makes; one commit, no snapshot when no row matches. The table stands in memory.
+    """
+    table = catalog.table(target)
+    database, _ = split_name(target)
+    if not table.primary_keys:
+        raise ConfigError("only of a table with a primary key can rows be deleted by a query", table=table.name)
+    check_deletable(table.definition, table.name)
+    with table.writer() as writer, Session(catalog, database) as session:
+        for statement in source_sql:
+            session.run(statement)
+        columns = ", ".join(quoted(field.name) for field in table.definition.fields)
+        changed = False
+        for batch in session.batches(f"SELECT {columns} FROM {target} WHERE {where}"):
+            if batch.num_rows:
+                writer.write(batch, np.full(batch.num_rows, DELETE, np.int8))
                 changed = True
         return writer.commit() if changed else []
 

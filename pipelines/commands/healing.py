@@ -9,6 +9,7 @@ from penstock.pipelines.commands.printing import answer
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
 from penstock.pipelines.commands.target import ON_TABLE, PARTITION, partitions, table_of, yes
 from penstock.pipelines.spec.actions import Flag
+from penstock.pipelines.spec.pairs import pairs
 
 if TYPE_CHECKING:
     from penstock.table.commit.healing import Healed
@@ -16,7 +17,11 @@ if TYPE_CHECKING:
 _DRY = Flag("dry-run", "only tell what would be done (false)", "bool")
 _NO_EFFECT = "accepted, no effect"
 _FLAGS = {
-    "compact-manifest": (*ON_TABLE, _DRY),
+    "compact-manifest": (
+        *ON_TABLE,
+        _DRY,
+        Flag("options", "options that stand for the table's: a=b,c=d", metavar="K=V,..."),
+    ),
     "remove-unexisting-files": (*ON_TABLE, PARTITION, _DRY, Flag("parallelism", _NO_EFFECT, metavar="N")),
     "remove-unexisting-manifests": (*ON_TABLE, _DRY),
 }
@@ -27,7 +32,8 @@ def command(name: str, words: list[str]) -> int:
     table, dry = table_of(given), yes(given, "dry-run")
     match name:
         case "compact-manifest":
-            return _told(given, table.compact_manifests(dry_run=dry), "manifests to put together")
+            options = pairs(one for written in given.get("options", ()) for one in written.split(","))
+            return _told(given, table.compact_manifests(dry_run=dry, options=options), "manifests to put together")
         case "remove-unexisting-files":
             done = table.remove_unexisting_files(partitions(given) or None, dry_run=dry)
             return _told(given, done, "data files are not there")

@@ -44,6 +44,7 @@ _FLAGS = {
     "delete": (
         *ON_TABLE,
         Flag("where", "which rows, an SQL condition", metavar="SQL", required=True),
+        Flag("source-sql", "a statement run first, that makes a view the condition asks; repeat", metavar="SQL"),
         Flag("sink-parallelism", _NO_EFFECT, metavar="N"),
     ),
     "merge-into": (
@@ -98,7 +99,13 @@ def command(name: str, words: list[str]) -> int:
 
 
 def _delete(given: Given) -> int:
-    return _committed(given, table_of(given).delete(needed(given, "where")), "no row matches")
+    where = needed(given, "where")
+    if "source-sql" not in given:
+        return _committed(given, table_of(given).delete(where), "no row matches")
+    from penstock.table.merging import delete_by_query
+
+    name = f"{needed(given, 'database')}.{needed(given, 'table')}"
+    return _committed(given, delete_by_query(catalog_of(given), name, where, given["source-sql"]), "no row matches")
 
 
 def _merge_into(given: Given) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.table.meta.data_file import DataFile
@@ -22,6 +22,7 @@ class Changes:
     changelog: list[ManifestEntry] = field(default_factory=list)
     index: list[IndexEntry] = field(default_factory=list)
     base: list[ManifestEntry] | None = None
+    options: Mapping[str, str] = field(default_factory=dict)  # by which the base's manifests are written
 
     @property
     def is_empty(self) -> bool:

@@ -25,20 +25,21 @@ class Healed:
     snapshot: Snapshot | None = None
 
 
-def compact_manifests(store: TableStore, *, dry_run: bool = False) -> Healed:
+def compact_manifests(store: TableStore, *, dry_run: bool = False, options: Mapping[str, str] | None = None) -> Healed:
     """Write the table's manifests together into as few as there need be, without what was taken away again.
 
     One COMPACT snapshot that changes no row. Nothing happens when there is no more than one small manifest and none
-    takes files away. Holds all entries of the table in memory.
+    takes files away. `options` stand for the table's of these names. Holds all entries of the table in memory.
     """
+    own = options or {}
     latest = store.snapshots.latest()
     manifests = all_manifests(store, latest) if latest is not None else []
-    target = Options(store.schema().options).size("manifest.target-file-size", 8 << 20)
+    target = Options({**store.schema().options, **own}).size("manifest.target-file-size", 8 << 20)
     many = [manifest for manifest in manifests if manifest.deleted_files or manifest.size < target]
     if len(many) < 2 and not any(manifest.deleted_files for manifest in many):
         return Healed()
     paths = tuple(store.paths.manifest(manifest.name) for manifest in many)
-    return Healed(paths, None if dry_run else _rebased(store, live_entries))
+    return Healed(paths, None if dry_run else _rebased(store, live_entries, own))
 
 
 def remove_unexisting_manifests(store: TableStore, *, dry_run: bool = False) -> Healed:
@@ -77,9 +78,14 @@ def remove_unexisting_files(
     return Healed(paths, committer.rewrite(Changes(CommitKind.OVERWRITE, gone)).last)
 
 
-def _rebased(store: TableStore, entries: Callable[[TableStore, Snapshot], list[ManifestEntry]]) -> Snapshot:
+def _rebased(
+    store: TableStore,
+    entries: Callable[[TableStore, Snapshot], list[ManifestEntry]],
+    options: Mapping[str, str] | None = None,
+) -> Snapshot:
     def check(latest: Snapshot | None, first: bool) -> Changes:
-        return Changes(CommitKind.COMPACT, base=entries(store, latest) if latest is not None else [])
+        base = entries(store, latest) if latest is not None else []
+        return Changes(CommitKind.COMPACT, base=base, options=options or {})
 
     identity = Identity(store.ambient.new_uuid(), BATCH_IDENTIFIER)
     return land(store, identity, Retries.of(store.schema().options), check)

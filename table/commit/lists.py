@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.table.commit.changes import Changes
 from penstock.table.layout import Layout
@@ -58,7 +58,8 @@ class Lists:
         if changes.base is None:
             manifests = self._base(latest, schema)
         else:
-            manifests = self._manifests(changes.base, schema, self._of_attempt)
+            under = replace(schema, options={**schema.options, **changes.options})
+            manifests = self._manifests(changes.base, under, self._of_attempt)
         base = self._list(manifests, self._of_attempt)
         index = self._index(latest, changes.index)
         if self.offered_since is None:

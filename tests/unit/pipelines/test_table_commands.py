@@ -206,6 +206,7 @@ def test_metadata_is_put_in_order(shop: Shop) -> None:
     assert len(shop.json("compact-manifest", "--dry-run")["paths"]) == 3
     assert shop.json("compact-manifest")["snapshot"] == 4
     assert shop.run("compact_manifest") == "0 manifests to put together\n"
+    assert shop.run("compact_manifest", "--options", "manifest.target-file-size=1kb") == "0 manifests to put together\n"
     lost = next(Path(shop.orders.path).glob("dt=a/bucket-0/data-*"))
     lost.unlink()
     assert shop.json("remove-unexisting-files", "--partition", "dt=b")["paths"] == []
@@ -276,6 +277,16 @@ def test_rows_are_deleted_by_a_condition(shop: Shop) -> None:
     assert shop.values() == ["a1", "a3", "b1", "b2", "b3"]
     assert shop.run("delete", "--where", "id = 77") == "no row matches\n"
     assert "not understood" in shop.run("delete", "--where", "nowhere = 1", expect=2)
+
+
+def test_rows_are_deleted_by_a_query_over_other_tables(shop: Shop) -> None:
+    shop.make("gone", commits=1)
+    view = "CREATE TEMPORARY VIEW S AS SELECT id FROM gone WHERE dt = 'a'"
+    where = ("--where", "id IN (SELECT id FROM S) AND dt = 'b'")
+    assert shop.json("delete", "--source-sql", view, *where) == {"snapshots": [4]}
+    assert shop.values() == ["a1", "a2", "a3", "b2", "b3"]
+    assert shop.run("delete", "--source-sql", view, *where) == "no row matches\n"
+    check_invariants(shop.orders)
 
 
 def test_tables_are_merged_by_paimons_flags(shop: Shop) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,7 @@ from penstock.ingest.mysql.log.plan import PlanLimits, plan_log
 from penstock.ingest.mysql.log.resume import check_position, resume
 from penstock.ingest.mysql.position import LogPosition
 from tests.integration.mysql.playground import DATABASE, Playground
+from tests.integration.mysql.sync import Sync
 from tests.servers.launch import running
 
 Pair = tuple[Playground, Playground]
@@ -221,3 +223,36 @@ def test_a_server_that_lacks_our_transactions_is_refused(pair: Pair) -> None:
         with pytest.raises(GtidDiverged, match="gtid_mode"):
             resume(connection, facts, replace(ahead, gtid=""), uuid)
         assert not resume(connection, facts, replica.here(), facts.uuid).by_gtid
+
+
+@pytest.mark.parametrize("pair", BOTH, indirect=True)
+def test_a_pipeline_goes_on_from_the_replica_when_its_source_is_gone(pair: Pair, tmp_path: Path) -> None:
+    source, replica = pair
+    source.start_over()
+    source.run("CREATE TABLE moved (id INT PRIMARY KEY, v INT)", *[f"INSERT INTO moved VALUES ({n}, 0)" for n in range(10)])
+    sync = Sync(source, tmp_path)
+    sync.run()
+    source.run("UPDATE moved SET v = 1 WHERE id < 5", "DELETE FROM moved WHERE id = 9")
+    sync.run()
+    source.run(
+        "UPDATE moved SET v = 2 WHERE id < 3",
+        "ALTER TABLE moved ADD w VARCHAR(9)",
+        "INSERT INTO moved VALUES (10, 3, 'ten')",
+        "CREATE TABLE u (id INT PRIMARY KEY)",
+        "INSERT INTO u VALUES (1)",
+    )
+    wait_for(replica, f"SELECT COUNT(*) FROM {DATABASE}.u", 1)
+    source.run("SHUTDOWN")
+    replica.run("STOP SLAVE" if replica.is_mariadb else "STOP REPLICA")
+    sync.server = replica
+    sync.run()
+    assert [(row["id"], row["v"], row["w"]) for row in sync.rows("moved")] == [
+        *((n, 2, None) for n in range(3)),
+        *((n, 1, None) for n in range(3, 5)),
+        *((n, 0, None) for n in range(5, 9)),
+        (10, 3, "ten"),
+    ]
+    replica.run(f"USE {DATABASE}", "INSERT INTO u VALUES (2)", "UPDATE moved SET w = 'promoted' WHERE id = 0")
+    sync.run()
+    assert sync.ids("u") == [1, 2]
+    assert all(verdict.is_equal for verdict in sync.verified())

@@ -153,8 +153,8 @@ def replay(spec: PipelineSpec, letters: Sequence[Letter], snapshot: Snapshot) ->
     done = Replayed()
     job = build.job(spec)
     source = build.source(spec)
-    if not isinstance(source, DecodedSource):
-        raise ConfigError(f"letters of a source of type {spec.source.type} cannot be read again")
+    # Rows of a server's log are kept as canal would have told them.
+    value_format = source.format if isinstance(source, DecodedSource) else "canal-json"
 
     def note(identity: BatchIdentity, report: BatchReport) -> None:
         for one in report.ranges:
@@ -167,7 +167,7 @@ def replay(spec: PipelineSpec, letters: Sequence[Letter], snapshot: Snapshot) ->
     again = replace(
         job,
         name=f"{job.name}{SUFFIX}",
-        source=DecodedSource(LetterSource(letters, snapshot.id), source.format),
+        source=DecodedSource(LetterSource(letters, snapshot.id), value_format),
         on_bad=OnBad("skip", spec.pipeline.name, most=len(letters), share=1.0),
         accept_replay=True,
     )

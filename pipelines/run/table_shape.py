@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import ConfigError, DecodeError, SchemaConflict
+from penstock.formats.canal_rows import canal_message
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, ImageRule, SourceSchema
 from penstock.ingest.fetched import Fetched
 from penstock.pipelines.run.metadata import COLUMNS, Metadata
@@ -74,8 +75,8 @@ class TableShape:
     ) -> tuple[ChangeBatch, tuple[BadRecord, ...]]:
         if not self.table_rules:
             return change, ()
-        change, bad = self.table_rules.applied(change, self.rules.mapping, now_millis)
-        return change, tuple(_bad_record(one.pos, one.reason_class, one.message, fetched) for one in bad)
+        taken, bad = self.table_rules.applied(change, self.rules.mapping, now_millis)
+        return taken, tuple(_bad_record(one.pos, one.reason_class, one.message, change, fetched) for one in bad)
 
     def column(self, source: str) -> str:
         return self.rules.name(source)
@@ -84,7 +85,7 @@ class TableShape:
         if not _holds(change.schema, _Hashed(table), self.rules) or self._lacking_keys(table, change.schema):
             return None
         rows = self._fit(table, fetched, now_millis).rows(change)
-        bad = tuple(_bad_record(one.pos, one.reason_class, one.message, fetched) for one in rows.bad)
+        bad = tuple(_bad_record(one.pos, one.reason_class, one.message, change, fetched) for one in rows.bad)
         fitted = _as_append(rows) if not table.primary_keys else _as_upsert(rows, table)
         return replace(fitted, bad=bad, nulled=rows.nulled)
 
@@ -244,12 +245,13 @@ def _as_upsert(rows: FittedRows, table: TableSchema) -> Fitted:
     return Fitted(batch, kinds.astype(np.uint8), pos, sub)
 
 
-def _bad_record(pos: int, reason: str, message: str, fetched: Fetched | None) -> BadRecord:
-    raw = b""
+def _bad_record(pos: int, reason: str, message: str, change: ChangeBatch, fetched: Fetched | None) -> BadRecord:
+    """With what was fetched; of a source without messages the row, the last of this place."""
     if fetched is not None:
         place = int(np.searchsorted(fetched.messages.offsets, pos))
-        raw = fetched.messages.values[place] or b""
-    return BadRecord(pos, reason, message, raw)
+        return BadRecord(pos, reason, message, fetched.messages.values[place] or b"")
+    rows = np.flatnonzero(change.pos == pos)
+    return BadRecord(pos, reason, message, canal_message(change, int(rows[-1])) if len(rows) else b"")
 
 
 class _Hashed:

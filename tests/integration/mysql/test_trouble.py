@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,6 +27,9 @@ from penstock.ingest.mysql.log.dump import DumpRequest, dumping
 from penstock.ingest.mysql.log.plan import PlanLimits, plan_log
 from penstock.ingest.mysql.log.resume import check_position, resume
 from penstock.ingest.mysql.position import LogPosition
+from penstock.pipelines.run.letters import letters_of, replay
+from penstock.pipelines.spec.rules import Transform
+from tests.here import run
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.integration.mysql.sync import Sync
 from tests.servers.launch import running
@@ -229,7 +233,9 @@ def test_a_server_that_lacks_our_transactions_is_refused(pair: Pair) -> None:
 def test_a_pipeline_goes_on_from_the_replica_when_its_source_is_gone(pair: Pair, tmp_path: Path) -> None:
     source, replica = pair
     source.start_over()
-    source.run("CREATE TABLE moved (id INT PRIMARY KEY, v INT)", *[f"INSERT INTO moved VALUES ({n}, 0)" for n in range(10)])
+    source.run(
+        "CREATE TABLE moved (id INT PRIMARY KEY, v INT)", *[f"INSERT INTO moved VALUES ({n}, 0)" for n in range(10)]
+    )
     sync = Sync(source, tmp_path)
     sync.run()
     source.run("UPDATE moved SET v = 1 WHERE id < 5", "DELETE FROM moved WHERE id = 9")
@@ -256,3 +262,30 @@ def test_a_pipeline_goes_on_from_the_replica_when_its_source_is_gone(pair: Pair,
     sync.run()
     assert sync.ids("u") == [1, 2]
     assert all(verdict.is_equal for verdict in sync.verified())
+
+
+def test_a_row_that_fits_nowhere_is_kept_whole_and_can_be_read_again(server: Playground, tmp_path: Path) -> None:
+    server.run("CREATE TABLE t (id INT PRIMARY KEY, year VARCHAR(20), raw VARBINARY(9), flags SET('a', 'b'))")
+    server.run("INSERT INTO t VALUES (1, '2024', x'00ff', 'a'), (2, 'none', x'00fe', 'a,b')")
+    spec = Sync(server, tmp_path, flags=["--on-bad-record", "dead-letter"]).spec
+    strict = Transform(source_table=f"{DATABASE}.t", projection="*, cast(year as int) as number")
+    run(spec.model_copy(update={"transform": (strict,)}))
+    server.run("UPDATE t SET year = 'lost' WHERE id = 1", "INSERT INTO t VALUES (3, '2025', NULL, '')")
+    run(spec.model_copy(update={"transform": (strict,)}))
+    sync = Sync(server, tmp_path)
+    assert [(row["id"], row["number"]) for row in sync.rows("t")] == [(1, 2024), (3, 2025)]
+    kept = sync.target("__penstock_dead_letters")
+    letters = letters_of(kept.scan().to_arrow())
+    cells = [json.loads(one.value or b"")["data"][0] for one in letters]
+    assert sorted((cell["id"], cell["year"], cell["flags"]) for cell in cells) == [
+        ("1", "lost", "a"),
+        ("2", "none", "a,b"),
+    ]
+    assert kept.latest_snapshot is not None
+    done = replay(spec, letters, kept.latest_snapshot)
+    assert (done.rows, done.bad) == ({"ods.t": 2}, {})
+    assert [(row["id"], row["year"], row["raw"], row["flags"]) for row in sync.rows("t")] == [
+        (1, "lost", b"\x00\xff", ["a"]),
+        (2, "none", b"\x00\xfe", ["a", "b"]),
+        (3, "2025", None, []),
+    ]

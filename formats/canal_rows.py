@@ -1,0 +1,59 @@
+"""A row of a change batch as a canal message: how a row that no message brought is kept to be read again."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.formats.change import DELETE, UPDATE_BEFORE, ChangeBatch, SourceField
+from penstock.formats.geometry import GEOMETRY_TYPES
+from penstock.formats.mysql_type import parse_mysql_type
+
+
+def canal_message(change: ChangeBatch, row: int) -> bytes:
+    """What `decode("canal-json", ...)` makes this very row of. Geometries are GeoJSON already, so they are declared as
+    text; an update is told by the row it left or the row it made."""
+    gone = change.kinds[row] in {DELETE, UPDATE_BEFORE}
+    types = {one.name: _declared(one) for one in change.schema.fields}
+    cells = {
+        one.name: _text(column.slice(row, 1), one.type or "")
+        for one, column in zip(change.schema.fields, change.columns, strict=True)
+    }
+    message = {
+        "database": change.schema.database,
+        "table": change.schema.table,
+        "type": "DELETE" if gone else "INSERT",
+        "isDdl": False,
+        "es": max(int(change.event_time[row]), 0),
+        "pkNames": list(change.schema.primary_keys) or None,
+        "mysqlType": {name: declared for name, declared in types.items() if declared is not None},
+        "data": [cells],
+        "old": None,
+    }
+    return json.dumps(message, ensure_ascii=False).encode()
+
+
+def _declared(field: SourceField) -> str | None:
+    if field.type is not None and parse_mysql_type(field.type).name in GEOMETRY_TYPES:
+        return "text"
+    return field.type
+
+
+def _text(cell: pa.Array, declared: str) -> str | None:
+    """One cell as canal writes it: bytes as the characters of ISO-8859-1, labels of a SET with commas."""
+    kind = cell.type
+    if not cell[0].is_valid:
+        return None
+    if pa.types.is_boolean(kind):
+        return "1" if cell[0].as_py() else "0"
+    if pa.types.is_binary(kind) and declared.lower().startswith("bit"):
+        return str(int.from_bytes(cell[0].as_py(), "big"))
+    if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return str(cell[0].as_py(), "latin-1")
+    if pa.types.is_list(kind):
+        values = cell[0].as_py()
+        return ",".join(values) if pa.types.is_string(kind.value_type) else json.dumps(values)
+    text: str = pc.cast(cell, pa.string())[0].as_py()
+    return text

@@ -1,9 +1,10 @@
 """A Kafka topic of canal changes to tables: ours, then Flink with Java Paimon, on one machine in one sitting.
 
     python -m benchmarks.kafka_job EVENTS [--changelog none|input|lookup] [--bucket 4] [--write-only]
-        [--only ours|flink]
+        [--only ours|flink] [--batch ROWS] [--flag=--name=value ...]
 
-Both get the same flags of `kafka-sync-database`. What they leave is compared row by row with what DuckDB folds from
+With `--batch` ours takes at most so many rows a batch, and what the batches after the first cost is told by kind of
+process: steady state, apart from the start. Both get the same flags of `kafka-sync-database`. What they leave is compared row by row with what DuckDB folds from
 the messages. CPU seconds are those of all processes of the job from its start to its end, start-up included.
 """
 
@@ -21,6 +22,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import penstock
+from benchmarks.batch_costs import BatchCosts
 from benchmarks.peers import flink
 from benchmarks.processes import Cost, cost_of
 from benchmarks.shop.columns import TABLES
@@ -40,6 +42,7 @@ class Work:
     messages: Path
     events: int
     table_options: Sequence[str]
+    own_flags: Sequence[str] = ()
 
     def flags(self, warehouse: Path, group: str) -> list[str]:
         source = {
@@ -71,7 +74,16 @@ def load(bootstrap: str, paths: Sequence[Path]) -> None:
 
 def run_ours(work: Work, home: Path) -> Cost:
     action = [sys.executable, "-m", "penstock.pipelines.commands.main", "kafka-sync-database"]
-    return cost_of([*action, *work.flags(home, "ours"), "--until-caught-up"], home / "log")
+    costs = BatchCosts(home)
+    command = [*action, *work.flags(home, "ours"), *work.own_flags, "--until-caught-up"]
+    cost = cost_of(command, home / "log", look=costs.look)
+    print(*costs.told(), f"{replays(home / 'log')} tables read again", sep="\n")
+    return cost
+
+
+def replays(log: Path) -> int:
+    """How often a table that was there already had to change in the middle of a batch."""
+    return sum("event=schema_evolved" in line and "from=None" not in line for line in log.open())
 
 
 def run_flink(work: Work, home: Path) -> Cost:
@@ -120,6 +132,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--bucket", default="4")
     parser.add_argument("--write-only", action="store_true")
     parser.add_argument("--only", choices=list(RUNS))
+    parser.add_argument("--batch", type=int, help="rows a batch, ours")
+    parser.add_argument("--flag", action="append", default=[], help="a flag of ours, for instance --flag=--compaction=background")
     parser.add_argument("--keep", type=Path, help="a folder for messages, tables and logs")
     return parser.parse_args()
 
@@ -134,7 +148,8 @@ def main() -> None:
         messages = home / f"messages-{asked.events}"
         paths = write(messages, asked.events)
         with launch.running("kafka", Path(scratch) / "broker") as port:
-            work = Work(f"127.0.0.1:{port}", messages, asked.events, options)
+            own = [*asked.flag, *([f"--max-batch-rows={asked.batch}"] if asked.batch else [])]
+            work = Work(f"127.0.0.1:{port}", messages, asked.events, options, own)
             load(work.bootstrap, paths)
             print(f"{asked.events:,} events, {' '.join(options)}", flush=True)
             for name in [asked.only] if asked.only else list(RUNS):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LOOK_EVERY = 0.5
+TICK = 0.1
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -37,23 +38,27 @@ def cost_of(
     log: Path,
     *,
     until: Callable[[], bool] | None = None,
+    look: Callable[[int], None] = lambda session: None,
     environment: Mapping[str, str] | None = None,
 ) -> Cost:
-    """Run a command to its end, or until `until` says so and it is asked to go."""
+    """Run a command to its end, or until `until` says so and it is asked to go. `look` sees its session meanwhile."""
     adopt_orphans()
     before, started, peak, worker = spent(), time.monotonic(), 0, 0
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, stdout=output, stderr=output, start_new_session=True, env=os.environ | dict(environment or {})
         )
-    asked = False
+    asked, next_look = False, 0.0
     try:
         while process.poll() is None:
-            peak, worker = max(peak, memory_of(process.pid)), max(worker, largest_worker(process.pid))
+            if time.monotonic() > next_look:
+                next_look = time.monotonic() + LOOK_EVERY
+                peak, worker = max(peak, memory_of(process.pid)), max(worker, largest_worker(process.pid))
+            look(process.pid)
             if until is not None and not asked and until():
                 asked, wall = True, time.monotonic() - started
                 os.killpg(process.pid, signal.SIGTERM)
-            time.sleep(LOOK_EVERY)
+            time.sleep(TICK)
     except BaseException:  # whoever looks is stopped: what it looks at must not go on
         os.killpg(process.pid, signal.SIGKILL)
         raise

@@ -1,0 +1,102 @@
+"""What the batches of a running job cost, by kind of process, told from outside: what all had used when each was done.
+
+The first batch pays for the start (a JVM that has not run, imports, empty caches). What comes after it is steady state.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+
+from benchmarks.processes import members, share_of
+
+TICKS = os.sysconf("SC_CLK_TCK")
+MEMORY_EVERY = 0.5
+KINDS = ("JVM", "workers", "driver")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Batches done, and what the job had used until then: CPU seconds by kind of process."""
+
+    batches: int
+    moment: float
+    cpu: Counter[str]
+
+
+@dataclass(slots=True)
+class BatchCosts:
+    """Looks at a job with its checkpoint below `home`; `peak` is its memory by kind of process when it held most."""
+
+    home: Path
+    done: list[Done] = field(default_factory=list)
+    peak: Counter[str] = field(default_factory=Counter)
+    _next_memory: float = 0.0
+
+    def look(self, session: int) -> None:
+        batches = len(committed(self.home))
+        if batches > (self.done[-1].batches if self.done else 0):
+            self.done.append(Done(batches, monotonic(), used(session)))
+        if monotonic() > self._next_memory:
+            self._next_memory = monotonic() + MEMORY_EVERY
+            self.peak = max(self.peak, held(session), key=Counter.total)
+
+    def told(self) -> Iterator[str]:
+        yield "at peak " + ", ".join(f"{kind} {self.peak[kind] / 2**20:,.0f} MiB" for kind in KINDS)
+        if len(self.done) < 2:
+            return
+        first, last = self.done[0], self.done[-1]
+        ends = {number: events_until(self.home, number) for number in (first.batches, last.batches)}
+        events = ends[last.batches] - ends[first.batches]
+        spent = last.cpu - first.cpu
+        shares = ", ".join(f"{kind} {spent[kind] / events * 1e6:.2f}" for kind in KINDS)
+        pace = events / (last.moment - first.moment)
+        yield (
+            f"steady state, {last.batches - first.batches} batches of {events:,} events: "
+            f"{spent.total() / events * 1e6:.2f} CPU-us an event ({shares}), {pace:,.0f} events/s"
+        )
+        for before, after in zip(self.done, self.done[1:], strict=False):
+            count = events_until(self.home, after.batches) - events_until(self.home, before.batches)
+            each = (after.cpu - before.cpu).total() / max(count, 1) * 1e6
+            yield f"  batch {after.batches - 1}: {count:,} events, {each:.2f} us, {after.moment - before.moment:.2f} s"
+
+
+def committed(home: Path) -> list[Path]:
+    return [path for path in home.glob("_penstock/*/commits/*") if path.name.isdigit()]
+
+
+def events_until(home: Path, batches: int) -> int:
+    path = next(home.glob(f"_penstock/*/offsets/{batches - 1}"))
+    offsets = json.loads(path.read_text().splitlines()[-1])["offsets"]
+    return sum(end for parts in offsets.values() for end in parts.values())
+
+
+def kind_of(pid: int, session: int) -> str:
+    """Workers are forked from one daemon, and the planner of offsets with them."""
+    if pid == session:
+        return "driver"
+    return "JVM" if "java" in Path(f"/proc/{pid}/comm").read_text() else "workers"
+
+
+def used(session: int) -> Counter[str]:
+    """CPU seconds until now, those of children that have ended with their parents'."""
+    found: Counter[str] = Counter()
+    for pid in members(session):
+        with suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            found[kind_of(pid, session)] += sum(map(int, fields[11:15])) / TICKS  # type: ignore[assignment]
+    return found
+
+
+def held(session: int) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for pid in members(session):
+        with suppress(OSError):
+            found[kind_of(pid, session)] += share_of(Path(f"/proc/{pid}/smaps_rollup"))
+    return found

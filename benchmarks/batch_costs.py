@@ -37,12 +37,21 @@ class BatchCosts:
     home: Path
     done: list[Done] = field(default_factory=list)
     peak: Counter[str] = field(default_factory=Counter)
+    _used: dict[int, tuple[str, float]] = field(default_factory=dict)
     _next_memory: float = 0.0
 
+    def spent(self) -> Counter[str]:
+        """Until now, by kind. A process that has ended has used what it had when it was seen last."""
+        found: Counter[str] = Counter()
+        for kind, seconds in self._used.values():
+            found[kind] += seconds  # type: ignore[assignment]
+        return found
+
     def look(self, session: int) -> None:
+        self._used |= used(session)
         batches = len(committed(self.home))
         if batches > (self.done[-1].batches if self.done else 0):
-            self.done.append(Done(batches, monotonic(), used(session)))
+            self.done.append(Done(batches, monotonic(), self.spent()))
         if monotonic() > self._next_memory:
             self._next_memory = monotonic() + MEMORY_EVERY
             self.peak = max(self.peak, held(session), key=Counter.total)
@@ -84,13 +93,13 @@ def kind_of(pid: int, session: int) -> str:
     return "JVM" if "java" in Path(f"/proc/{pid}/comm").read_text() else "workers"
 
 
-def used(session: int) -> Counter[str]:
-    """CPU seconds until now, those of children that have ended with their parents'."""
-    found: Counter[str] = Counter()
+def used(session: int) -> dict[int, tuple[str, float]]:
+    """The kind and the CPU seconds of each process that runs."""
+    found = {}
     for pid in members(session):
         with suppress(OSError):
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            found[kind_of(pid, session)] += sum(map(int, fields[11:15])) / TICKS  # type: ignore[assignment]
+            found[pid] = kind_of(pid, session), sum(map(int, fields[11:13])) / TICKS
     return found
 
 

@@ -1,16 +1,18 @@
 """A Kafka topic of canal changes to tables: ours, then Flink with Java Paimon, on one machine in one sitting.
 
     python -m benchmarks.kafka_job EVENTS [--changelog none|input|lookup] [--bucket 4] [--write-only]
-        [--only ours|flink] [--batch ROWS] [--flag=--name=value ...]
+        [--only ours|flink] [--batch ROWS] [--tables 4] [--partitions 4] [--flag=--name=value ...]
 
-With `--batch` ours takes at most so many rows a batch, and what the batches after the first cost is told by kind of
-process: steady state, apart from the start. Both get the same flags of `kafka-sync-database`. What they leave is compared row by row with what DuckDB folds from
-the messages. CPU seconds are those of all processes of the job from its start to its end, start-up included.
+Both get the same flags of `kafka-sync-database`. What they leave is compared row by row with what DuckDB folds from
+the messages. CPU seconds are those of all processes of the job from its start to its end, start-up included. With
+`--batch` ours takes at most so many rows a batch, and what the batches after the first cost is told by kind of process:
+steady state, apart from the start. Tables beyond the shop's four are shards of these, by key.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tempfile
 import time
@@ -18,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -31,6 +34,7 @@ from benchmarks.shop.stream import PARTS, write
 from tests.servers import launch
 
 TOPIC = "shop"
+KEY = re.compile(rb'"id":"([0-9]+)"')
 SETTLED_SECONDS = 2.0
 
 
@@ -43,6 +47,8 @@ class Work:
     events: int
     table_options: Sequence[str]
     own_flags: Sequence[str] = ()
+    partitions: int = PARTS
+    shards: int = 1
 
     def flags(self, warehouse: Path, group: str) -> list[str]:
         source = {
@@ -57,19 +63,29 @@ class Work:
         return flags + [word for option in self.table_options for word in ("--table_conf", option)]
 
 
-def load(bootstrap: str, paths: Sequence[Path]) -> None:
+def load(work: Work, paths: Sequence[Path]) -> None:
     # The topic must be there first: a producer that makes it by itself may reorder what it sent meanwhile.
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(TOPIC, PARTS, 1)])[TOPIC].result()
+    admin = AdminClient({"bootstrap.servers": work.bootstrap})
+    admin.create_topics([NewTopic(TOPIC, work.partitions, 1)])[TOPIC].result()
     settings = {"compression.type": "lz4", "linger.ms": 50, "queue.buffering.max.kbytes": 200_000}
-    producer = Producer({"bootstrap.servers": bootstrap, **settings})
+    producer = Producer({"bootstrap.servers": work.bootstrap, **settings})
     for part, path in enumerate(paths):
         with path.open("rb") as lines:
             for number, line in enumerate(lines):
-                producer.produce(TOPIC, line.rstrip(b"\n"), partition=part)
+                message = sharded(line.rstrip(b"\n"), work.shards)
+                producer.produce(TOPIC, message, partition=part % work.partitions)
                 if number % 10_000 == 0:
                     producer.flush()
     producer.flush()
+
+
+def sharded(message: bytes, shards: int) -> bytes:
+    """The message as one of its table's shard, which the key names."""
+    found = KEY.search(message)
+    if shards == 1 or found is None:
+        return message
+    head, table, tail = message.rpartition(b'","ts":')
+    return head + b"_%02d" % (int(found[1]) % shards) + table + tail
 
 
 def run_ours(work: Work, home: Path) -> Cost:
@@ -90,14 +106,14 @@ def run_flink(work: Work, home: Path) -> Cost:
     """Flink does not end by itself: it is stopped when its group has committed all offsets, which checkpoints do."""
     flink.prepare()
     command = flink.command("kafka_sync_database", work.flags(home, "flink"))
-    return cost_of(command, home / "log", until=committed(work.bootstrap, "flink"))
+    return cost_of(command, home / "log", until=committed(work, "flink"))
 
 
-def committed(bootstrap: str, group: str) -> Callable[[], bool]:
+def committed(work: Work, group: str) -> Callable[[], bool]:
     """Whether a group has committed to the ends of the topic, and some time has passed for the tables' commits."""
-    client = AdminClient({"bootstrap.servers": bootstrap})
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "benchmark"})
-    places = [TopicPartition(TOPIC, part) for part in range(PARTS)]
+    client = AdminClient({"bootstrap.servers": work.bootstrap})
+    consumer = Consumer({"bootstrap.servers": work.bootstrap, "group.id": "benchmark"})
+    places = [TopicPartition(TOPIC, part) for part in range(work.partitions)]
     ends = [consumer.get_watermark_offsets(place)[1] for place in places]
     met: list[float] = []
 
@@ -117,8 +133,9 @@ RUNS: dict[str, Callable[[Work, Path], Cost]] = {"ours": run_ours, "flink": run_
 def report(name: str, work: Work, home: Path, cost: Cost) -> str:
     rows = 0
     for table in TABLES.values():
-        stored = penstock.open_table(f"{home}/shop.db/{table.name}")
-        rows += check(work.messages, table, stored.scan().to_arrow())
+        names = [table.name] if work.shards == 1 else [f"{table.name}_{shard:02}" for shard in range(work.shards)]
+        stored = pa.concat_tables([penstock.open_table(f"{home}/shop.db/{name}").scan().to_arrow() for name in names])
+        rows += check(work.messages, table, stored)
     size = sum(path.stat().st_size for path in (home / "shop.db").rglob("*") if path.is_file()) >> 20
     each = cost.cpu / work.events * 1e6
     figures = f"{each:.1f} CPU-us an event, {work.events / cost.wall:,.0f} events/s, {size} MB, {rows:,} rows right"
@@ -133,7 +150,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--write-only", action="store_true")
     parser.add_argument("--only", choices=list(RUNS))
     parser.add_argument("--batch", type=int, help="rows a batch, ours")
-    parser.add_argument("--flag", action="append", default=[], help="a flag of ours, for instance --flag=--compaction=background")
+    parser.add_argument(
+        "--flag", action="append", default=[], help="a flag of ours, for instance --flag=--compaction=background"
+    )
     parser.add_argument("--keep", type=Path, help="a folder for messages, tables and logs")
     return parser.parse_args()
 
@@ -149,8 +168,9 @@ def main() -> None:
         paths = write(messages, asked.events)
         with launch.running("kafka", Path(scratch) / "broker") as port:
             own = [*asked.flag, *([f"--max-batch-rows={asked.batch}"] if asked.batch else [])]
-            work = Work(f"127.0.0.1:{port}", messages, asked.events, options, own)
-            load(work.bootstrap, paths)
+            shards = asked.tables // len(TABLES)
+            work = Work(f"127.0.0.1:{port}", messages, asked.events, options, own, asked.partitions, shards)
+            load(work, paths)
             print(f"{asked.events:,} events, {' '.join(options)}", flush=True)
             for name in [asked.only] if asked.only else list(RUNS):
                 target = Path(tempfile.mkdtemp(prefix=name, dir=home))

@@ -1,7 +1,8 @@
 """From broker to readable: a steady trickle through a job with a short trigger, and how old rows are when they show.
 
-    python -m benchmarks.trickle [EVENTS_PER_SECOND] [SECONDS] [COMPACTION]      1000, 40, inline
+    python -m benchmarks.trickle [EVENTS_PER_SECOND] [SECONDS] [COMPACTION ...]      1000, 40, inline
 
+COMPACTION is inline, background or write-only; of several, run in turn, the batches' times are compared.
 An event's age is the time from its acknowledgement by the broker to the first moment at which a snapshot that holds it
 can be opened. What came before the first snapshot, while Spark started, and SETTLING seconds after it is left out.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -29,6 +31,7 @@ from tests.servers.launch import running
 ROOT = Path(__file__).resolve().parents[1]
 PARTITIONS = 4
 SETTLING = 8.0
+STARTING = 120.0
 TYPES = {"id": "bigint", "amount": "decimal(10,2)", "note": "varchar(40)"}
 
 
@@ -69,17 +72,17 @@ def command(port: int, folder: Path, compaction: str) -> list[str]:
         "scan.startup.mode": "earliest-offset",
         "properties.bootstrap.servers": f"127.0.0.1:{port}",
     }
+    how = ("--table-conf", "write-only=true") if compaction == "write-only" else ("--compaction", compaction)
     return [
         *(sys.executable, "-W", "ignore", "-m", "penstock.pipelines.commands.main", "kafka-sync-table"),
         *("--warehouse", str(folder / "warehouse"), "--database", "shop", "--table", "orders", "--trigger", "1s"),
-        *("--table-conf", "bucket=2", "--compaction", compaction, "--wait-for-data"),
+        *("--table-conf", "bucket=2", *how, "--wait-for-data"),
         *(word for key, value in conf.items() for word in ("--kafka-conf", f"{key}={value}")),
     ]
 
 
-def watch(warehouse: Warehouse, over: threading.Event) -> list[tuple[float, dict[int, int]]]:
+def watch(warehouse: Warehouse, over: threading.Event, found: list[tuple[float, dict[int, int]]]) -> None:
     """When each snapshot could be opened, and the offsets it reaches."""
-    found: list[tuple[float, dict[int, int]]] = []
     last = 0
     while not over.wait(0.01):
         try:
@@ -92,7 +95,6 @@ def watch(warehouse: Warehouse, over: threading.Event) -> list[tuple[float, dict
             if end is not None:
                 offsets = json.loads(end)["offsets"]["trickle"]
                 found.append((time.monotonic(), {int(partition): offset for partition, offset in offsets.items()}))
-    return found
 
 
 def ages(trickle: Trickle, seen: list[tuple[float, dict[int, int]]], since: float) -> list[float]:
@@ -107,7 +109,19 @@ def ages(trickle: Trickle, seen: list[tuple[float, dict[int, int]]], since: floa
     return found
 
 
-def main(rate: int = 1000, seconds: float = 40, compaction: str = "inline") -> None:
+def batch_seconds(log: Path, settled: int) -> list[float]:
+    """How long each batch took, but for the first few."""
+    found = [float(seconds) for seconds in re.findall(r"event=batch number=.* seconds=([0-9.]+)", log.read_text())]
+    return found[settled:]
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    ages: list[float]
+    batches: list[float]
+
+
+def run(rate: int, seconds: float, compaction: str) -> Ran:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with running("kafka", folder / "kafka") as port:
@@ -117,23 +131,40 @@ def main(rate: int = 1000, seconds: float = 40, compaction: str = "inline") -> N
             over = threading.Event()
             seen: list[tuple[float, dict[int, int]]] = []
             warehouse = Warehouse.of(f"{folder}/warehouse", {})
-            watcher = threading.Thread(target=lambda: seen.extend(watch(warehouse, over)))
+            watcher = threading.Thread(target=lambda: watch(warehouse, over, seen))
             watcher.start()
+            latest = time.monotonic() + STARTING
             with (folder / "job.log").open("wb") as log:
                 job = subprocess.Popen(command(port, folder, compaction), cwd=ROOT, stdout=log, stderr=log)
+                trickle.send(1.0)
+                while not seen and job.poll() is None and time.monotonic() < latest:
+                    time.sleep(0.1)
                 trickle.send(seconds)
                 time.sleep(6)
                 over.set()
                 watcher.join()
                 job.terminate()
                 job.wait(90)
-            found = np.array(ages(trickle, seen, seen[0][0] + SETTLING))
-    p50, p95, p99 = np.percentile(found, [50, 95, 99])
-    print(f"{rate} events/s for {seconds:g} s, trigger 1 s, compaction {compaction}: {len(found)} events seen")
-    print(f"load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    print(f"age when readable: p50 {p50:.2f} s, p95 {p95:.2f} s, p99 {p99:.2f} s, worst {found.max():.2f} s")
+            if not seen:
+                raise SystemExit((folder / "job.log").read_text()[-4000:])
+            return Ran(ages(trickle, seen, seen[0][0] + SETTLING), batch_seconds(folder / "job.log", int(SETTLING)))
+
+
+def main(rate: int = 1000, seconds: float = 40, *compactions: str) -> None:
+    p95: dict[str, float] = {}
+    for compaction in compactions or ("inline",):
+        ran = run(rate, seconds, compaction)
+        print(f"{rate} events/s for {seconds:g} s, trigger 1 s, compaction {compaction}: {len(ran.ages)} events seen")
+        print(f"load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+        p50, p95_age, p99 = np.percentile(ran.ages, [50, 95, 99])
+        print(f"age when readable: p50 {p50:.2f} s, p95 {p95_age:.2f} s, p99 {p99:.2f} s, worst {max(ran.ages):.2f} s")
+        half, p95[compaction] = np.percentile(ran.batches, [50, 95])
+        print(f"{len(ran.batches)} batches: p50 {half:.2f} s, p95 {p95[compaction]:.2f} s", flush=True)
+    if "write-only" in p95:
+        for compaction, seconds_ in p95.items():
+            print(f"p95 of a batch, {compaction} beside write-only: {seconds_ / p95['write-only']:.2f}")
 
 
 if __name__ == "__main__":
     given = sys.argv[1:]
-    main(*(kind(text) for kind, text in zip((int, float, str), given, strict=False)))
+    main(*(kind(text) for kind, text in zip((int, float), given, strict=False)), *given[2:])

@@ -95,7 +95,13 @@ def shares(available: Mapping[str, int], limit: int) -> dict[str, int]:
     total = sum(available.values())
     if total <= limit:
         return dict(available)
-    return {place: min(count, max(1, count * limit // total)) if count else 0 for place, count in available.items()}
+    granted = {place: min(count, max(1, count * limit // total)) if count else 0 for place, count in available.items()}
+    rest = limit - sum(granted.values())  # below one a place; left over, the last batch would be of these crumbs
+    for place in sorted(available, key=lambda one: (-(available[one] * limit % total), one)):
+        if rest > 0 and granted[place] < available[place]:
+            granted[place] += 1
+            rest -= 1
+    return granted
 
 
 def cut(start: int, end: int, size: int) -> Iterator[tuple[int, int]]:

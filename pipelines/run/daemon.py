@@ -6,6 +6,8 @@ importable where the executors run, so it is the default only for local masters.
 
 from __future__ import annotations
 
+import gc
+
 import confluent_kafka
 import msgspec
 import numpy as np
@@ -22,4 +24,9 @@ if __name__ == "__main__":
     # One task is one core: Spark already runs as many of them as there are cores. A thread pool would not survive
     # the fork anyway, so none is started here.
     pa.set_cpu_count(1)
+    # A task makes some hundred thousand objects and no cycle: looks for one among them, and among all that was
+    # imported, took a twentieth of a worker's time. What is frozen also stays shared between the workers.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
     manager()

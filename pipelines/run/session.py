@@ -28,6 +28,12 @@ SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which has started the
 
 # A JVM that moves blobs has no hot code of its own: the second compiler and code generation cost more than they give.
 JVM_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# On one machine what is shuffled is read again within seconds, mostly from memory, and no executor is lost on the way.
+SHUFFLE_GUARDS = (
+    "spark.shuffle.compress",
+    "spark.shuffle.checksum.enabled",
+    "spark.sql.shuffle.orderIndependentChecksum.enabled",
+)
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -96,6 +102,7 @@ def session_settings(master: str, settings: Mapping[str, str]) -> dict[str, str]
         # Nobody else has to reach this driver; a host name that does not resolve must not stop it.
         ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         ours["spark.python.daemon.module"] = DAEMON
+        ours |= dict.fromkeys(SHUFFLE_GUARDS, "false")
         ours["spark.sql.shuffle.partitions"] = str(local_cores(master))
     return ours | dict(settings)
 

@@ -153,6 +153,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--flag", action="append", default=[], help="a flag of ours, for instance --flag=--compaction=background"
     )
+    parser.add_argument("--tables", type=int, default=len(TABLES), help="a multiple of four")
+    parser.add_argument("--partitions", type=int, default=PARTS)
     parser.add_argument("--keep", type=Path, help="a folder for messages, tables and logs")
     return parser.parse_args()
 

@@ -45,7 +45,7 @@ _READING = {
     "isolation.level": "read_committed",
     # What is fetched beyond the end of a range is thrown away: keep little in hand, but never run dry. With the default
     # pause of a second after the queue was full a task waits more than it works (measured).
-    "queued.max.messages.kbytes": "65536",
+    "queued.max.messages.kbytes": "16384",
     "fetch.queue.backoff.ms": "5",
     "fetch.message.max.bytes": "4194304",
     "fetch.wait.max.ms": "10",

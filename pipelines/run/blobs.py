@@ -40,7 +40,7 @@ KINDS = pa.uint8()
 
 BLOB_BYTES = 8 << 20
 LARGEST_ROW = 256 << 20
-WINDOW_BYTES = 64 << 20
+WINDOW_BYTES = 32 << 20
 
 Int64s = npt.NDArray[np.int64]
 

@@ -111,6 +111,8 @@ def prepare_environment() -> None:
     """What the JVM and the Python processes it starts inherit. Changes os.environ; called twice it changes nothing."""
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Arenas for eight times the cores keep what threads have given back: a tenth of the memory of a run.
+    os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     home = package_home()
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)

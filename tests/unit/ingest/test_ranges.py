@@ -30,6 +30,11 @@ def test_shares_never_exceed_what_is_there_and_starve_nobody(available: dict[str
     assert sum(granted.values()) <= max(limit, 0) + len(available) or granted == available
 
 
+@given(st.dictionaries(st.text(), st.integers(0, 10**6)), st.integers(0, 10**6))
+def test_shares_leave_no_crumbs_for_a_batch_of_their_own(available: dict[str, int], limit: int) -> None:
+    assert sum(shares(available, limit).values()) >= min(limit, sum(available.values()))
+
+
 def test_a_backlog_in_one_partition_is_shared_by_all_tasks() -> None:
     size = piece_size([1_000_000, 10], 4)
     assert len(list(cut(0, 1_000_000, size))) == 4

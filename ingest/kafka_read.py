@@ -36,6 +36,9 @@ ACCEPT_GAP = "--accept-gap  goes on with a hole"
 
 # Connections are worth keeping while a worker lives; what they have fetched ahead is not.
 _consumers: dict[tuple[tuple[str, str], ...], Consumer] = {}
+# The mean size of a topic's records, as they last came: with it a range need not begin with small chunks, which cost a
+# job of many tables most of its time.
+_sizes: dict[str, float] = {}
 
 
 def read_range(
@@ -61,7 +64,7 @@ def read_range(
     if accept_gap:
         position = _first_left(client, topic, partition, position)
     client.assign([TopicPartition(topic, partition, position)])
-    wanted = _FIRST_CHUNK
+    wanted = _most(rows, size, _sizes[topic]) if topic in _sizes else _FIRST_CHUNK
     try:
         while not reading.done(position):
             found = client.consume(min(wanted, end - position), _WAIT_SECONDS)
@@ -73,10 +76,16 @@ def read_range(
                 continue
             position = taken[-1].offset() + 1
             fetched = _fetched(topic, partition, taken, extras)
-            wanted = int(max(1, min(rows, 4 * wanted, size * len(taken) / max(fetched.size, 1))))
+            _sizes[topic] = fetched.size / len(taken)
+            wanted = min(_most(rows, size, _sizes[topic]), 4 * wanted)
             yield fetched
     finally:
         client.unassign()
+
+
+def _most(rows: int, size: int, each: float) -> int:
+    """How many records of this mean size a chunk may have."""
+    return int(max(1, min(rows, size / max(each, 1))))
 
 
 def _first_left(client: Consumer, topic: str, partition: int, position: int) -> int:

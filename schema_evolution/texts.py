@@ -34,6 +34,7 @@ _FIRST_DAY = 1 - _EPOCH
 _DAY_NANOS = 86_400_000_000_000
 _UNITS = {0: 1_000_000_000, 3: 1_000_000, 6: 1000, 9: 1}
 _UNIT_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
+_MOST_DIGITS = 38
 _MOST_DAYS = 3_000_000  # a number beyond is milliseconds
 
 
@@ -105,6 +106,8 @@ def _cast_whole(column: pa.Array, target: AtomicType) -> pa.Array | None:
                 return _booleans(column)
             case "TIME" | "BINARY" | "VARBINARY" | "VARIANT":
                 return None
+            case "DECIMAL" if not _are_short_and_plain(column):
+                return None
             case "TIMESTAMP" | "TIMESTAMP_LTZ":
                 return _stamps(column, arrow, target.precision)
             case "FLOAT":
@@ -114,6 +117,19 @@ def _cast_whole(column: pa.Array, target: AtomicType) -> pa.Array | None:
         return pc.cast(column, arrow)
     except pa.ArrowInvalid:
         return None
+
+
+def _are_short_and_plain(column: pa.Array) -> bool:
+    """Whether Arrow reads these decimals right: of more than 38 digits it makes other numbers without a word, and
+    exponents far below zero crash it."""
+    if (pc.max(pc.binary_length(column)).as_py() or 0) > _MOST_DIGITS:
+        return False
+    _, offsets, data = column.buffers()
+    if data is None:
+        return True
+    ends = np.frombuffer(offsets, np.int32)
+    texts = np.frombuffer(data, np.uint8)[ends[column.offset] : ends[column.offset + len(column)]]
+    return not ((texts | 0x20) == ord("e")).any()
 
 
 def _of_this_era(column: pa.Array, numbers: pa.DataType, first: int) -> pa.Array | None:
@@ -240,7 +256,10 @@ def _date(text: str) -> int:
         return _days(match[1], match[2], match[3])
     if _INTEGER.fullmatch(text):
         number = int(text)
-        return number if abs(number) <= _MOST_DAYS else number // 86_400_000
+        days = number if abs(number) <= _MOST_DAYS else number // 86_400_000
+        if abs(days) > _MOST_DAYS:
+            raise ValueError("is out of range")
+        return days
     raise ValueError("is not a date")
 
 
@@ -268,16 +287,24 @@ def _within_day(millis: int) -> int:
     return millis
 
 
+def _within_reach(nanos: int, precision: int) -> int:
+    """Instants of nanoseconds reach from 1677 to 2262."""
+    fits = nanos.bit_length() < 64 if precision > 6 else nanos < (_MOST_DAYS + 1) * _DAY_NANOS
+    if not fits or nanos < _FIRST_DAY * _DAY_NANOS:
+        raise ValueError("is out of range")
+    return nanos
+
+
 def _stamp(text: str, precision: int) -> int:
     """Nanoseconds since 1970; a whole number counts in the unit of the precision."""
     match = _STAMP.fullmatch(text)
     if match is None:
         if _INTEGER.fullmatch(text):
-            return int(text) * _UNITS.get(precision, 1_000_000)
+            return _within_reach(int(text) * _UNITS.get(precision, 1_000_000), precision)
         raise ValueError("is not a date and time")
     hours, minutes, seconds = (int(part or 0) for part in match.group(4, 5, 6))
     if hours > 23 or minutes > 59 or seconds > 59:
         raise ValueError("is not a date and time")
     nanos = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + _nanos(match[7])
     cut: int = 10 ** (9 - precision)
-    return _days(match[1], match[2], match[3]) * _DAY_NANOS + nanos // cut * cut
+    return _within_reach(_days(match[1], match[2], match[3]) * _DAY_NANOS + nanos // cut * cut, precision)

@@ -151,3 +151,40 @@ def test_durations_outside_of_a_day_go_by_the_same_rule(nullable: bool, value: o
     strict = Misfits()
     fit_column(given, target, TypeMapping(zero_date_error=True), strict)
     assert list(strict.reasons) == [0]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("9" * 38, Decimal("9" * 38)),
+        ("9" * 39, None),
+        ("1" + "0" * 59, None),
+        ("9" * 300, None),
+        ("-1E-999999999", Decimal(0)),
+        ("1E999999999", None),
+        ("1E3", Decimal(1000)),
+        ("0." + "3" * 60, Decimal(0)),
+    ],
+)
+def test_decimals_of_any_length_and_exponent_are_exact_or_do_not_fit(text: str, value: Decimal | None) -> None:
+    for others in ([], ["12"], ["x", None]):
+        values, misfits = fitted([text, *others], "DECIMAL(38, 0)")
+        assert values[0] == value
+        assert (0 in misfits.reasons) == (value is None)
+
+
+@pytest.mark.parametrize(
+    ("type_text", "text"),
+    [
+        ("DATE", "9" * 19),
+        ("DATE", "1" * 400),
+        ("TIMESTAMP(0)", "9" * 19),
+        ("TIMESTAMP(3)", "-" + "9" * 18),
+        ("TIMESTAMP(9)", "9999-12-31 00:00:00"),
+        ("TIME(0)", "9" * 400 + "x"),
+    ],
+)
+def test_moments_beyond_all_calendars_do_not_fit(type_text: str, text: str) -> None:
+    values, misfits = fitted([text, None], type_text)
+    assert values == [None, None]
+    assert list(misfits.reasons) == [0]

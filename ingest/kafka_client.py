@@ -35,7 +35,14 @@ _LEFT_OUT = re.compile(
 )
 _JAVA_NAMES = {"fetch.max.wait.ms": "fetch.wait.max.ms", "max.partition.fetch.bytes": "fetch.message.max.bytes"}
 _PLACES = {"ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.type", "ssl.truststore.certificates"}
-_KEYS = {"ssl.keystore.type", "ssl.keystore.certificate.chain", "ssl.keystore.key", "sasl.jaas.config"}
+_KEYS = {
+    "ssl.keystore.type",
+    "ssl.keystore.location",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "sasl.jaas.config",
+}
+_JKS = bytes.fromhex("feedfeed")
 
 _READING = {
     "enable.auto.commit": "false",
@@ -62,16 +69,17 @@ def consumer(properties: Mapping[str, str]) -> Consumer:
     return _made(Consumer, settings)
 
 
-def admin(properties: Mapping[str, str]) -> AdminClient:
+def admin(properties: Mapping[str, str], heard: Callable[[KafkaError], None] | None = None) -> AdminClient:
+    """`heard` is told, when the client is polled, of what goes wrong beside its answers."""
     # A consumer's properties are only warned about by a client that does not consume.
     skip = ("group.", "fetch.", "session.", "heartbeat.", "max.poll.", "queued.", "isolation.")
     settings = {name: value for name, value in client_properties(properties).items() if not name.startswith(skip)}
-    return _made(AdminClient, settings)
+    return _made(AdminClient, {**settings, **({"error_cb": heard} if heard else {})})
 
 
-def _made(kind: Callable[..., _T], settings: dict[str, str]) -> _T:
+def _made(kind: Callable[..., _T], settings: Mapping[str, object]) -> _T:
     try:
-        return kind(settings, logger=log)
+        return kind(dict(settings), logger=log)
     except KafkaException as error:
         raise ConfigError(
             f"the Kafka client refuses its properties: {error.args[0].str()}",
@@ -93,8 +101,6 @@ def client_properties(properties: Mapping[str, str]) -> dict[str, str]:
         else:
             made[_JAVA_NAMES.get(name, name)] = value
     made |= _login(given.get("sasl.jaas.config", "")) | trusted(given) | _own_certificate(given)
-    if "ssl.keystore.location" in made and made["ssl.keystore.location"].endswith(".jks"):
-        raise _needs_pkcs12("keystore", made["ssl.keystore.location"])
     return made
 
 
@@ -132,7 +138,15 @@ def trusted(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _own_certificate(given: Mapping[str, str]) -> dict[str, str]:
-    if given.get("ssl.keystore.type", "").upper() != "PEM":
+    location = given.get("ssl.keystore.location")
+    is_pem = given.get("ssl.keystore.type", "").upper() == "PEM"
+    if location is not None and is_pem:  # one file with both, as Java has it
+        return {"ssl.certificate.location": location, "ssl.key.location": location}
+    if location is not None:
+        if _file(location).startswith(_JKS):
+            raise _needs_pkcs12("keystore", location)
+        return {"ssl.keystore.location": location}
+    if not is_pem:
         return {}
     names = {"ssl.keystore.certificate.chain": "ssl.certificate.pem", "ssl.keystore.key": "ssl.key.pem"}
     return {names[name]: given[name] for name in names if name in given}
@@ -181,6 +195,29 @@ _UNKNOWN_YET = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, Kaf
 def is_passing(error: KafkaError) -> bool:
     """True for what a broker says while it restarts or hands over, so that asking again helps."""
     return bool(error.code() in _PASSING or error.retriable())
+
+
+# What a client says of a broker that goes away in the middle of a handshake has the same codes.
+_OF_THE_NETWORK = re.compile("transport|disconnect|timed out|connection", re.IGNORECASE)
+
+
+def is_refusal(error: KafkaError) -> bool:
+    """True where credentials or certificates are wrong: waiting does not mend them."""
+    kinds = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED}
+    return error.code() in kinds and not _OF_THE_NETWORK.search(_said(error))
+
+
+def refused(error: KafkaError) -> SourceError:
+    return SourceError(
+        f"Kafka refuses the connection, or is not trusted: {_said(error)}",
+        code=error.name(),
+        hint="look at properties.sasl.* and properties.ssl.*, and whether the listener is for that security.protocol",
+    )
+
+
+def _said(error: KafkaError) -> str:
+    """Without the state of the connection behind it."""
+    return re.sub(r"\s*\(after [^)]*\)$", "", error.str())
 
 
 def is_unknown_topic(error: KafkaError) -> bool:

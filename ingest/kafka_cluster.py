@@ -5,36 +5,71 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
     IsolationLevel,
+    KafkaError,
     KafkaException,
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec, TopicDescription
+from confluent_kafka.admin import AdminClient, ClusterMetadata, OffsetSpec, TopicDescription
 
 from penstock.errors import SourceError
-from penstock.ingest.kafka_client import REQUEST_SECONDS, admin, is_unknown_topic, patiently
+from penstock.ingest.kafka_client import (
+    REQUEST_SECONDS,
+    admin,
+    is_refusal,
+    is_unknown_topic,
+    patiently,
+    refused,
+)
 
 Place: TypeAlias = tuple[str, int]  # topic, partition
+_T = TypeVar("_T")
+_LOOK_SECONDS = 0.2
 
 
 class KafkaCluster:
     """One client for questions; every answer is waited for while a broker restarts."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        self._admin: AdminClient = admin(properties)
+        self._refusal: KafkaError | None = None
+        self._admin: AdminClient = admin(properties, self._hear)
         uncommitted = properties.get("isolation.level") == "read_uncommitted"
         self._isolation = IsolationLevel.READ_UNCOMMITTED if uncommitted else IsolationLevel.READ_COMMITTED
+
+    def _hear(self, error: KafkaError) -> None:
+        if is_refusal(error):
+            self._refusal = error
+
+    def _answer(self, answer: Future[_T]) -> _T:
+        """SourceError as soon as the client was refused: it would try again and again until the answer is due."""
+        while True:
+            self._admin.poll(0)  # hands on the client's log lines and errors
+            if self._refusal is not None and not answer.done():
+                raise refused(self._refusal)
+            try:
+                return answer.result(timeout=_LOOK_SECONDS)
+            except TimeoutError:
+                continue
 
     def topics_matching(self, pattern: str) -> list[str]:
         """Names the whole of which the pattern matches; Kafka's own topics never."""
         matches = re.compile(pattern).fullmatch
-        metadata = patiently(lambda: self._admin.list_topics(timeout=REQUEST_SECONDS))
+        metadata = patiently(self._metadata)
         return sorted(name for name in metadata.topics if matches(name) and not name.startswith("__"))
+
+    def _metadata(self) -> ClusterMetadata:
+        try:
+            return self._admin.list_topics(timeout=REQUEST_SECONDS)
+        except KafkaException:
+            self._admin.poll(0)
+            if self._refusal is not None:
+                raise refused(self._refusal) from None
+            raise
 
     def partitions(self, topics: Iterable[str]) -> tuple[list[Place], dict[str, str]]:
         """The partitions of the topics in order, and the broker's id of each topic."""
@@ -48,7 +83,7 @@ class KafkaCluster:
     def _describe(self, topics: list[str]) -> list[TopicDescription]:
         def ask() -> list[TopicDescription]:
             answers = self._admin.describe_topics(TopicCollection(topics), request_timeout=REQUEST_SECONDS)
-            return [answers[topic].result() for topic in topics]
+            return [self._answer(answers[topic]) for topic in topics]
 
         try:
             return patiently(ask)
@@ -92,11 +127,10 @@ class KafkaCluster:
         places = [TopicPartition(*place, offset) for place, offset in offsets.items()]
         asked = [ConsumerGroupTopicPartitions(group, places)]
         for answer in self._admin.alter_consumer_group_offsets(asked, request_timeout=REQUEST_SECONDS).values():
-            answer.result()
+            self._answer(answer)
 
     def _all(self, ask: Callable[[], Mapping[Any, Future[Any]]]) -> dict[Any, Any]:
         def answers() -> dict[Any, Any]:
-            self._admin.poll(0)  # hands the client's log lines on
-            return {key: future.result() for key, future in ask().items()}
+            return {key: self._answer(future) for key, future in ask().items()}
 
         return patiently(answers)

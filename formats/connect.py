@@ -26,7 +26,7 @@ SOURCE_TYPE = "__debezium.source.column.type"
 SOURCE_LENGTH = "__debezium.source.column.length"
 SOURCE_SCALE = "__debezium.source.column.scale"
 _TYPE_PARAMETERS = ("connect.decimal.precision", "scale", "length", SOURCE_TYPE, SOURCE_LENGTH, SOURCE_SCALE)
-_LONGEST_NUMBER = 10
+_LONGEST_NUMBER = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,8 @@ class ConnectType:
 
     def number(self, key: str) -> int | None:
         text = self.parameter(key)
-        is_number = text is not None and len(text) < _LONGEST_NUMBER and text.lstrip("-").isdecimal()
-        return int(text) if text is not None and is_number else None
+        # What is longer than any sensible number is cut, and senseless still.
+        return int(text[:_LONGEST_NUMBER]) if text is not None and text.lstrip("-").isdecimal() else None
 
     @property
     def source_type(self) -> str | None:

@@ -60,6 +60,9 @@ _READING = {
     "reconnect.backoff.max.ms": "2000",
 }
 
+# A connection that has fallen silent is given up with the first question that it leaves open.
+_ASKING = {"socket.timeout.ms": f"{REQUEST_SECONDS * 1000:.0f}", "socket.keepalive.enable": "true"}
+
 
 def consumer(properties: Mapping[str, str]) -> Consumer:
     """A consumer for explicit assignment: it joins no group and commits nothing by itself."""
@@ -73,8 +76,11 @@ def admin(properties: Mapping[str, str], heard: Callable[[KafkaError], None] | N
     """`heard` is told, when the client is polled, of what goes wrong beside its answers."""
     # A consumer's properties are only warned about by a client that does not consume.
     skip = ("group.", "fetch.", "session.", "heartbeat.", "max.poll.", "queued.", "isolation.")
-    settings = {name: value for name, value in client_properties(properties).items() if not name.startswith(skip)}
-    return _made(AdminClient, {**settings, **({"error_cb": heard} if heard else {})})
+    given = {name: value for name, value in client_properties(properties).items() if not name.startswith(skip)}
+    settings: dict[str, object] = {**_ASKING, **given}
+    if heard is not None:
+        settings["error_cb"] = heard
+    return _made(AdminClient, settings)
 
 
 def _made(kind: Callable[..., _T], settings: Mapping[str, object]) -> _T:

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from typing import Any, TypeAlias, TypeVar
 
 from confluent_kafka import (
+    OFFSET_INVALID,
     ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
@@ -110,10 +111,16 @@ class KafkaCluster:
         asked = {TopicPartition(topic, partition): spec for topic, partition in places}
         if not asked:
             return {}
-        answers = self._all(
-            lambda: self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=REQUEST_SECONDS)
-        )
-        return {(place.topic, place.partition): answer.offset for place, answer in answers.items()}
+
+        def ask() -> dict[TopicPartition, Any]:
+            futures = self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=REQUEST_SECONDS)
+            found = {place: self._answer(future) for place, future in futures.items()}
+            if any(one.offset == OFFSET_INVALID for one in found.values()):
+                # What the client says where a broker was silent: no error, and an offset that is none.
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "a broker did not tell the ends of a partition"))
+            return found
+
+        return {(place.topic, place.partition): answer.offset for place, answer in patiently(ask).items()}
 
     def group_offsets(self, group: str, places: Iterable[Place]) -> dict[Place, int]:
         """What the group has committed; partitions without an entry are left out."""

@@ -19,6 +19,7 @@ from penstock.table.route import Slice, partitions_of, route, slices
 from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import option_texts, whole_number
+from penstock.table.values.buffers import rows_at
 from penstock.table.write.assigner import Assigner
 from penstock.table.write.bucket_writer import BucketWriter
 from penstock.table.write.budget import WriteBudget
@@ -102,7 +103,7 @@ class TableWriter:
             parts = self._routed(batch)
         for part in parts:
             whole = len(part.rows) == batch.num_rows
-            rows = batch if whole else batch.take(pa.array(part.rows))
+            rows = batch if whole else rows_at(batch, part.rows)
             self._bucket((part.partition, part.bucket)).write(rows, kinds if whole else kinds[part.rows])
 
     def _routed(self, batch: pa.RecordBatch) -> Iterable[Slice]:

@@ -6,21 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from penstock.table.files.columns import has_nanoseconds, source_of, stored_rows, stored_schema
+from penstock.table.files.columns import has_nanoseconds, stored_rows, stored_schema
 from penstock.table.files.conditions import Bounds, Condition, all_may_hold
 from penstock.table.files.encoding import Encoding
 from penstock.table.files.int96 import decode_moments, has_int96, raw_metadata
+from penstock.table.files.parquet_codings import SAMPLE_ROWS, codings_of
 from penstock.table.files.relayout import relayout
 from penstock.table.values.arrow_types import to_arrow
-from penstock.table.values.types import AtomicType, DataType, Field
+from penstock.table.values.types import Field
 
-# Below this a dictionary costs more than it saves; measured at 100 to 10,000 rows of 15 columns.
-_ROWS_FOR_DICTIONARY = 5_000
-_SAMPLE_ROWS = 4_096
-_DISTINCT_SHARE = 8
 # A row group whose compressed columns are bigger than this is read piece by piece: Java writes one of up to 128 MB.
 _BUFFERED_ABOVE = 16 << 20
 _PIECE = 1 << 20
@@ -34,17 +30,18 @@ class ParquetWriter:
     def __init__(self, stream: Any, fields: Sequence[Field], encoding: Encoding, sample: pa.Table) -> None:
         self._fields, self._stored = tuple(fields), stored_schema(tuple(fields), "parquet")
         self._collected: list[Any] = []
-        dictionary = _dictionary_columns(sample, fields, encoding)
+        first = stored_rows(sample.slice(0, SAMPLE_ROWS), self._fields, self._stored)
+        codings = codings_of(first, fields, encoding)
         self._writer = pq.ParquetWriter(
             stream,
             self._stored,
             version="2.6",
-            compression=encoding.codec,
-            compression_level=encoding.zstd_level if encoding.codec == "zstd" else None,
-            use_dictionary=dictionary,
+            compression=codings.codecs,
+            compression_level=codings.levels,
+            use_dictionary=codings.dictionary,
             data_page_size=encoding.page_bytes,
             dictionary_pagesize_limit=encoding.dictionary_bytes,
-            column_encoding=_delta_columns(fields, dictionary),
+            column_encoding=codings.encodings,
             # One INT96 column makes all timestamps of the file INT96; Java reads them by the table's types.
             use_deprecated_int96_timestamps=any(has_nanoseconds(field.type) for field in fields),
             store_decimal_as_integer=True,
@@ -60,36 +57,6 @@ class ParquetWriter:
         """Ends the file, without closing the stream, and gives its footer."""
         self._writer.close()
         return self._collected[0]
-
-
-def _delta_columns(fields: Sequence[Field], dictionary: bool | list[str]) -> dict[str, str] | None:
-    """Integers as deltas: fewer bytes for the codec. Measured: sorted ones in a quarter of the time, decimals half."""
-    if dictionary is True:
-        return None
-    coded = dictionary or ()
-    names = [field.name for field in fields if field.name not in coded and _is_stored_as_integer(field.type)]
-    return dict.fromkeys(names, "DELTA_BINARY_PACKED") or None
-
-
-def _is_stored_as_integer(type_: DataType) -> bool:
-    if not isinstance(type_, AtomicType):
-        return False
-    return type_.root in {"INT", "BIGINT", "DATE"} or (type_.root == "DECIMAL" and type_.precision <= 18)
-
-
-def _dictionary_columns(sample: pa.Table, fields: Sequence[Field], encoding: Encoding) -> bool | list[str]:
-    if encoding.dictionary is not None:
-        return encoding.dictionary
-    if len(sample) < _ROWS_FOR_DICTIONARY:
-        return False
-    rows = sample.slice(0, _SAMPLE_ROWS)
-    return [field.name for field in fields if _has_few_values(rows.column(source_of(field)))]
-
-
-def _has_few_values(column: pa.ChunkedArray) -> bool:
-    if pa.types.is_nested(column.type):
-        return False
-    return bool(pc.count_distinct(column).as_py() <= _SAMPLE_ROWS // _DISTINCT_SHARE)
 
 
 def read(

@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from penstock.table.storage.base import Entry
 
+# Writers of files come with pages of some kilobytes; as many calls into Python cost more than a copy.
+_OUTPUT_BUFFER = 128 << 10
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
@@ -106,9 +108,8 @@ class LocalStorage:
         target = Path(path)
         if not target.parent.is_dir():
             target.parent.mkdir(parents=True, exist_ok=True)
-        if not self.sync:
-            return pa.OSFile(path, "wb")
-        return pa.PythonFile(_SyncedFile(target), "w")
+        file = pa.PythonFile(_SyncedFile(target), "w") if self.sync else pa.OSFile(path, "wb")
+        return pa.BufferedOutputStream(file, _OUTPUT_BUFFER)
 
     def _aside(self, target: Path, data: bytes) -> Path:
         # A hidden sibling: listings of the table pass it over, and a crash leaves nothing that looks like a file.

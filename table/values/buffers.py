@@ -5,6 +5,8 @@ Not `Array.to_numpy`: its first call in a process imports pandas, about one CPU 
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -13,6 +15,13 @@ import pyarrow.compute as pc
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
+
+
+def rows_at(rows: Rows, places: Ints) -> Rows:
+    """The rows at places that are there: asking for each whether it is costs a sixth of fetching it."""
+    narrow = places.astype(np.int32) if rows.num_rows < 1 << 31 else places
+    return pc.take(rows, pa.array(narrow), boundscheck=False)
 
 
 def one_array(column: pa.Array, type_: pa.DataType) -> pa.Array:

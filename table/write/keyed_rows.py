@@ -15,6 +15,7 @@ from penstock.table.lsm.merge.rows import merge_groups
 from penstock.table.lsm.merge.spec import KIND, SEQUENCE, Engine, MergeSpec
 from penstock.table.meta.data_file import DataFile
 from penstock.table.schema.options import Options
+from penstock.table.values.buffers import rows_at
 from penstock.table.write.budget import WriteBudget
 from penstock.table.write.opening import BucketFiles
 from penstock.table.write.rows import Kinds
@@ -158,10 +159,10 @@ def _pieces(merge: MergeSpec, rows: pa.Table) -> Iterator[Groups]:
         if merge.engine in _WHOLE_ROWS:
             yield Groups(rows, groups.kinds, order, starts)  # fetched once, when it is known which rows stay
         else:  # engines that go through columns go through all of them
-            some = rows.take(pa.array(order))
+            some = rows_at(rows, order)
             yield Groups(some, kinds_of(some), np.arange(end - begin), starts)
 
 
 def _ordered(groups: Groups) -> pa.Table:
     """The rows of a key side by side, none merged."""
-    return groups.rows.take(pa.array(groups.order))
+    return rows_at(groups.rows, groups.order)

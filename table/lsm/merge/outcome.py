@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from penstock.table.lsm.merge.groups import Flags, Groups, Ints, Kinds, Work
 from penstock.table.lsm.merge.spec import KIND
+from penstock.table.values.buffers import rows_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Outcome:
         special = self._columns(keep)
         if KIND in rows.column_names:
             special[KIND] = pa.chunked_array([pa.array(self.kinds if keep is None else self.kinds[keep], pa.int8())])
-        plain = rows.select([name for name in rows.column_names if name not in special]).take(chosen)
+        plain = rows_at(rows.select([name for name in rows.column_names if name not in special]), chosen)
         columns = [special[name] if name in special else plain.column(name) for name in rows.column_names]
         return pa.table(columns, schema=rows.schema)
 

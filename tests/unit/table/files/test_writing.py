@@ -17,8 +17,9 @@ from penstock.table.files.writing import FileNames, RollingWriter
 from penstock.table.meta.data_file import DataFile, FileSource
 from penstock.table.meta.wall_clock import wall_millis
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.binary_row import decode_row, encode_row
-from penstock.table.values.types import BIGINT, INT, STRING, ArrayType, Field, parse_atomic
+from penstock.table.values.types import BIGINT, INT, STRING, ArrayType, Field, MapType, RowType, parse_atomic
 from tests.unit.table.memory_store import MemoryStore
 
 ID = Field(0, "id", parse_atomic("BIGINT NOT NULL"))
@@ -177,6 +178,44 @@ def test_dictionaries_are_for_columns_of_few_values_in_files_of_many_rows() -> N
 
     assert with_dictionary(20_000) == ["_VALUE_KIND", "dt"]
     assert with_dictionary(1_000) == []
+
+
+def test_deltas_that_a_codec_makes_no_smaller_are_stored_without_it() -> None:
+    draw = np.random.default_rng(1)
+    inner = Field(5, "tags", ArrayType(INT))
+    fields = (
+        Field(0, "id", BIGINT),
+        Field(1, "random", BIGINT),
+        Field(2, "text", STRING),
+        Field(3, "nested", RowType((inner,))),
+        Field(4, "counts", MapType(STRING, BIGINT)),
+    )
+    schema = replace(APPEND, fields=fields, highest_field_id=5)
+    count = 20_000
+    data = pa.table(
+        {
+            "id": pa.array(np.arange(count)),
+            "random": pa.array(draw.integers(0, 1 << 60, count)),
+            "text": [f"text {number}" for number in range(count)],
+            "nested": [{"tags": [number, None]} for number in range(count)],
+            "counts": [[("a", number)] for number in range(count)],
+        },
+        schema=arrow_schema(fields),
+    )
+    store, _ = written(data, schema)
+    file = pq.ParquetFile(io.BytesIO(store.files["t/bucket-0/data-uuid-0.parquet"]))
+    group = file.metadata.row_group(0)
+    codecs = {group.column(at).path_in_schema: group.column(at).compression for at in range(group.num_columns)}
+
+    assert codecs == {
+        "id": "ZSTD",
+        "random": "UNCOMPRESSED",
+        "text": "ZSTD",
+        "nested.tags.list.element": "ZSTD",
+        "counts.key_value.key": "ZSTD",
+        "counts.key_value.value": "ZSTD",
+    }
+    assert file.read().column("random").equals(data.column("random"))
 
 
 def test_long_rows_make_small_row_groups() -> None:

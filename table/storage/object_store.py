@@ -17,6 +17,7 @@ import obstore
 import pyarrow as pa
 from obstore import exceptions, store
 
+from penstock.errors import ConfigError
 from penstock.references import masked, resolve
 from penstock.table.storage.base import Entry
 from penstock.table.storage.output import Output
@@ -152,12 +153,18 @@ def _client(storage: ObjectStorage) -> Any:
     """Made once a process, of the secrets that the references name there."""
     config: dict[str, Any] = {name: resolve(value) for name, value in storage.config}
     client = {"allow_http": True} if config.get("endpoint", "").startswith("http://") else {}
-    match storage.kind:
-        case "s3":
-            return store.S3Store(storage.bucket, config=config, client_options=client)
-        case "gs":
-            return store.GCSStore(storage.bucket, config=config, client_options=client)
-    return store.AzureStore(storage.bucket, config=config, client_options=client)
+    try:
+        match storage.kind:
+            case "s3":
+                return store.S3Store(storage.bucket, config=config, client_options=client)
+            case "gs":
+                return store.GCSStore(storage.bucket, config=config, client_options=client)
+        return store.AzureStore(storage.bucket, config=config, client_options=client)
+    except exceptions.UnknownConfigurationKeyError as error:
+        raise ConfigError(
+            f"the client of {storage.kind}:// does not know an option: {str(error).splitlines()[0]}",
+            hint="options after object-store. have the names of obstore's configuration",
+        ) from error
 
 
 class _RangedFile(io.RawIOBase):

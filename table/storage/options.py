@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.errors import ConfigError
+from penstock.table.storage.known_options import OBSTORE, S3_PREFIXES
 
-_S3_PREFIXES = ("fs.s3a.", "fs.s3.", "s3a.", "s3.")
 _S3_NAMES = {
     "access.key": "access_key_id",
     "secret.key": "secret_access_key",
@@ -18,7 +18,6 @@ _S3_NAMES = {
     "endpoint.region": "region",
     "region": "region",
 }
-_OWN = "object-store."
 
 
 def s3_config(bucket: str, options: Mapping[str, str]) -> dict[str, str]:
@@ -41,7 +40,7 @@ def s3_config(bucket: str, options: Mapping[str, str]) -> dict[str, str]:
 def _s3_options(options: Mapping[str, str]) -> dict[str, str]:
     given: dict[str, str] = {}
     for name, value in options.items():
-        prefix = next((prefix for prefix in _S3_PREFIXES if name.startswith(prefix)), None)
+        prefix = next((prefix for prefix in S3_PREFIXES if name.startswith(prefix)), None)
         if prefix:
             given[name.removeprefix(prefix).replace("-", ".")] = value
     return given
@@ -71,4 +70,4 @@ def azure_config(account: str, options: Mapping[str, str]) -> dict[str, str]:
 
 
 def _own(options: Mapping[str, str]) -> dict[str, str]:
-    return {name.removeprefix(_OWN): value for name, value in options.items() if name.startswith(_OWN)}
+    return {name.removeprefix(OBSTORE): value for name, value in options.items() if name.startswith(OBSTORE)}

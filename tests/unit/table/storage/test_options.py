@@ -70,3 +70,39 @@ def test_urls_name_store_and_path(url: str, shown: str, path: str) -> None:
 def test_a_url_without_a_bucket_is_refused() -> None:
     with pytest.raises(ConfigError, match="no bucket"):
         open_storage("s3:///a", {})
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "meant"),
+    [
+        ("s3.acces-key", "s3.access.key"),
+        ("s3-access-key", "s3.access.key"),
+        ("S3.endpoint", "s3.endpoint"),
+        ("fs.s3a.secret.keys", "fs.s3a.secret.key"),
+        ("s3.path-stile-access", "s3.path.style.access"),
+        ("fs.azure.acount.key", "fs.azure.account.key"),
+        ("security.kerberos.login.keytabs", "security.kerberos.login.keytab"),
+        ("object.store.endpoint", "object-store.endpoint"),
+        ("local.synch", "local.sync"),
+    ],
+)
+def test_a_misspelt_option_is_refused_with_the_nearest_that_is_taken(misspelt: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=f"{misspelt!r} is no option of a store") as refused:
+        open_storage("s3://lake/a", {misspelt: "x"})
+
+    assert refused.value.hint == f"did you mean {meant}?"
+
+
+def test_what_has_no_effect_is_told_once_and_how_hadoop_works_not_at_all(caplog: pytest.LogCaptureFixture) -> None:
+    options = {"fs.s3a.threads.max": "9", "fs.s3a.server-side-encryption-algorithm": "AES256", "dfs.nameservices": "a"}
+    for _ in range(2):
+        open_storage("s3://lake/a", {**options, "fs.azure.account.key.acme.dfs.core.windows.net": "K"})
+
+    assert [record.args for record in caplog.records] == [("fs.s3a.server-side-encryption-algorithm",)]
+
+
+def test_a_name_the_client_does_not_know_is_a_mistake_in_the_options() -> None:
+    storage, _ = open_storage("s3://lake/a", {"object-store.nonsense": "1"})
+
+    with pytest.raises(ConfigError, match="'nonsense' is not valid for store 'S3'"):
+        storage.read("/a/b")

@@ -1,0 +1,84 @@
+"""Names of store options that are taken; a misspelt one is refused before a store answers for it."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import logging
+from collections.abc import Iterable
+
+from penstock.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+S3_PREFIXES = ("fs.s3a.", "fs.s3.", "s3a.", "s3.")
+_S3_NAMES = (
+    "access.key",
+    "secret.key",
+    "session.token",
+    "endpoint",
+    "endpoint.region",
+    "region",
+    "aws.credentials.provider",
+    "path.style.access",
+    "connection.ssl.enabled",
+)
+_TAKEN = frozenset(
+    {
+        *(prefix + name for prefix in S3_PREFIXES for name in _S3_NAMES),
+        "fs.gs.auth.service.account.json.keyfile",
+        "google.cloud.auth.service.account.json.keyfile",
+        "fs.azure.account.key",
+        "security.kerberos.login.principal",
+        "security.kerberos.login.keytab",
+        "local.sync",
+    }
+)
+# Names that go on with an account, or are for the store's client to know.
+OBSTORE = "object-store."
+_TAKEN_PREFIXES = ("fs.azure.account.key.", "fs.viewfs.", "hadoop.", OBSTORE)
+_FAMILIES = ("s3", "fs.", "gs.", "google.cloud.", "azure.", "security.kerberos.", "local.", "object.", "objectstore.")
+# How Hadoop's client goes about its work: other clients have no such thing, and nothing is missed.
+_TUNING_WORDS = """
+    attempts block bucket buffer bulk change committer connection directory etag executor experimental fast impl
+    input list max metadatastore multiobjectdelete multipart optimized paging prefetch readahead retry s3guard
+    select signing socket ssl threads user vectored
+"""
+_TUNING = frozenset(_TUNING_WORDS.split())
+_NEAR = 0.85
+
+
+def check_known(names: Iterable[str]) -> None:
+    """ConfigError for a name that is nearly one that is taken; a warning for others that only look like a store's."""
+    for name in names:
+        plain = name.lower().replace("-", ".")
+        if _is_taken(name) or not plain.startswith(_FAMILIES):
+            continue
+        if plain.startswith(("object.store.", "objectstore.")):
+            raise _misspelt(name, OBSTORE + plain.partition("store.")[2].replace(".", "_"))
+        near = difflib.get_close_matches(plain, sorted(_TAKEN), 1, _NEAR)
+        if near:
+            raise _misspelt(name, near[0])
+        if not _is_tuning(plain):
+            _warn(name)
+
+
+def _is_taken(name: str) -> bool:
+    if name.startswith(S3_PREFIXES):
+        return name.replace("-", ".") in _TAKEN
+    return name in _TAKEN or name.startswith(_TAKEN_PREFIXES)
+
+
+def _misspelt(name: str, near: str) -> ConfigError:
+    return ConfigError(f"{name!r} is no option of a store", hint=f"did you mean {near}?")
+
+
+def _is_tuning(plain: str) -> bool:
+    prefix = next((prefix for prefix in S3_PREFIXES if plain.startswith(prefix)), None)
+    return prefix is not None and plain.removeprefix(prefix).split(".")[0] in _TUNING
+
+
+@functools.lru_cache(maxsize=256)
+def _warn(name: str) -> None:
+    """Once a process."""
+    log.warning("store option has no effect option=%s hint=the client's own names go after object-store.", name)

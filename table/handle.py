@@ -8,6 +8,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.table.commit.analyzing import analyze
 from penstock.table.commit.committer import Committer
 from penstock.table.commit.compacting import compact_table, sort_table
 from penstock.table.commit.deleting import delete_rows
@@ -413,6 +414,12 @@ class Table:
         if found and not dry_run:
             delete_all(self._store, [orphan.path for orphan in found])
         return found
+
+    def analyze(self, columns: Sequence[str] | None = None) -> Snapshot | None:
+        """Read the table and keep what is found of `columns`, all when None, as its statistics: rows, bytes, different
+        values, ends, nulls, lengths. Up to 65,536 different values are counted, more are estimated.
+        """
+        return analyze(self._store, columns)
 
     @property
     def statistics(self) -> pa.Table:

@@ -113,6 +113,7 @@ def _next_snapshot(
     written = lists.write(latest, changes, schema)
     delta = record_delta(changes.entries)
     before = latest.total_record_count if latest else 0
+    inherited = latest.statistics if latest and latest.schema_id == schema.id else None
     watermarks = [mark for mark in (identity.watermark, latest.watermark if latest else None) if mark is not None]
     return Snapshot(
         id=latest.id + 1 if latest else 1,
@@ -132,7 +133,7 @@ def _next_snapshot(
         delta_record_count=delta,
         changelog_record_count=record_delta(changes.changelog),
         watermark=max(watermarks) if watermarks else None,
-        statistics=latest.statistics if latest and latest.schema_id == schema.id else None,
+        statistics=changes.statistics or inherited,
         properties=dict(identity.properties),
         next_row_id=latest.next_row_id if latest else 0,
     )

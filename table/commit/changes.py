@@ -14,7 +14,8 @@ from penstock.table.meta.snapshot import CommitKind
 class Changes:
     """One snapshot's worth: manifest entries, changelog entries, index changes.
 
-    `base` stands for all that was in the table before; the manifests that told so are not looked at.
+    `base` stands for all that was in the table before; the manifests that told so are not looked at. `statistics` is
+    the file of newly found ones.
     """
 
     kind: CommitKind
@@ -23,6 +24,7 @@ class Changes:
     index: list[IndexEntry] = field(default_factory=list)
     base: list[ManifestEntry] | None = None
     options: Mapping[str, str] = field(default_factory=dict)  # by which the base's manifests are written
+    statistics: str | None = None
 
     @property
     def is_empty(self) -> bool:

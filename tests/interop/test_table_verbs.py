@@ -104,3 +104,13 @@ def test_java_reads_tables_whose_tags_moved(oracle: Oracle, tmp_path: Path) -> N
     table.rename_tag("t", "u")
     assert difference(oracle.read(Path(table.path), tag="u"), table.scan(tag="u").to_arrow()) is None
     assert table.tags == {"u": 2}
+
+
+def test_java_shows_the_statistics_that_were_found(oracle: Oracle, tmp_path: Path) -> None:
+    table = made(oracle, tmp_path)
+    table.analyze()
+
+    java = oracle.system(Path(table.path), "statistics")
+    assert difference(java, table.statistics) is None
+    assert len(java.rows) == 1
+    goes_on(table, oracle, 40)

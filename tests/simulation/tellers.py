@@ -105,6 +105,9 @@ class Ours:
     def _fast_forward(self, name: str) -> None:
         fast_forward(self._open_store(None), name)
 
+    def _analyze(self) -> None:
+        self.table().analyze()
+
     def _rollback(self, snapshot: int) -> None:
         rollback_to(self._open_store(None), snapshot)
 

@@ -1,0 +1,141 @@
+"""What ANALYZE finds of a table: rows, bytes, and of each column its values' number, ends, nulls and lengths."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.table.commit.attempt import Identity, Retries, land
+from penstock.table.commit.changes import Changes
+from penstock.table.meta.live import live_entries
+from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.read.scan import Scan
+from penstock.table.values.fingerprints import Words, fingerprints
+from penstock.table.values.internal import internal_values
+from penstock.table.values.nearest import no_column
+from penstock.table.values.types import AtomicType, Field
+
+# Counted one by one up to here, estimated beyond: 2^14 registers are off by less than one in a hundred.
+_EXACT = 1 << 16
+_REGISTER_BITS = 14
+_TEXTS = frozenset({"CHAR", "VARCHAR", "BINARY", "VARBINARY"})
+# Java reads these back from their texts; it has no order of bytes, and of timestamps a text of its own.
+_WITH_ENDS = frozenset(
+    {"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "DATE", "CHAR", "VARCHAR"}
+)
+
+
+def analyze(store: TableStore, columns: Sequence[str] | None = None) -> Snapshot | None:
+    """Read the table, and let a snapshot of kind ANALYZE tell what was found of `columns`, all when None.
+
+    Rows do not change. None for a table without a snapshot. Commits of other schemas drop the statistics. Dies half
+    way: a statistics file is left for the removal of orphans. Holds a batch, and 512 kB of fingerprints a column.
+    """
+    latest = store.snapshots.latest()
+    if latest is None:
+        return None
+    schema = store.schemas.get(latest.schema_id)
+    scan = Scan.of(store, columns=columns, snapshot=latest.id)
+    unknown = [name for name in columns or () if name not in schema.names]
+    if unknown:
+        raise no_column(unknown, schema.names, table=store.name)
+    wanted = [one for one in schema.fields if columns is None or one.name in columns]
+    tallies = [_Tally(one) for one in wanted]
+    count = 0
+    for batch in scan.to_batches():
+        count += batch.num_rows
+        for tally in tallies:
+            tally.add(batch.column(tally.of.name))
+    found = {
+        "snapshotId": latest.id,
+        "schemaId": latest.schema_id,
+        "mergedRecordCount": count,
+        "mergedRecordSize": sum(entry.file.size for entry in live_entries(store, latest)),
+        "colStats": {tally.of.name: tally.told(count) for tally in tallies},
+    }
+    name = f"stat-{store.ambient.new_uuid()}-0"
+    store.storage.write(store.paths.statistics(name), json.dumps(found, indent=2, ensure_ascii=False).encode())
+    changes = Changes(CommitKind.ANALYZE, statistics=name)
+    identity = Identity(store.ambient.new_uuid(), BATCH_IDENTIFIER)
+    return land(store, identity, Retries.of(store.schema().options), lambda newest, first: changes)
+
+
+class _Distinct:
+    """How many different values there were."""
+
+    def __init__(self) -> None:
+        self._exact: Words | None = np.empty(0, np.uint64)
+        self._ranks = np.zeros(1 << _REGISTER_BITS, np.uint8)
+
+    def add(self, hashes: Words) -> None:
+        if self._exact is not None:
+            self._exact = np.union1d(self._exact, hashes)
+            if len(self._exact) <= _EXACT:
+                return
+            hashes, self._exact = self._exact, None
+        registers = (hashes >> np.uint64(64 - _REGISTER_BITS)).astype(np.int64)
+        rest = hashes & np.uint64((1 << 50) - 1)
+        # A double below 2^53 is exact, and its exponent tells the place of the highest bit.
+        ranks = (51 - np.frexp(rest.astype(np.float64))[1]).astype(np.uint8)
+        np.maximum.at(self._ranks, registers, ranks)
+
+    def count(self) -> int:
+        if self._exact is not None:
+            return len(self._exact)
+        size = len(self._ranks)
+        estimate = 0.7213 / (1 + 1.079 / size) * size * size / np.sum(2.0 ** -self._ranks.astype(np.float64))
+        empty = int(np.count_nonzero(self._ranks == 0))
+        if estimate <= 2.5 * size and empty:
+            estimate = size * np.log(size / empty)
+        return round(float(estimate))
+
+
+@dataclass(slots=True)
+class _Tally:
+    """One column, batch by batch."""
+
+    of: Field
+    _nulls: int = 0
+    _length: int = 0
+    _longest: int = 0
+    _low: object = None
+    _high: object = None
+    _distinct: _Distinct = field(default_factory=_Distinct)
+
+    def add(self, column: pa.Array) -> None:
+        self._nulls += column.null_count
+        values = column.drop_null()
+        if not isinstance(self.of.type, AtomicType) or self.of.type.root == "VARIANT" or not len(values):
+            return
+        self._distinct.add(fingerprints([values], [self.of.type]).high)
+        if self.of.type.root in _TEXTS:
+            lengths = pc.binary_length(values)
+            self._length += pc.sum(lengths).as_py()
+            self._longest = max(self._longest, pc.max(lengths).as_py())
+        if self.of.type.root in _WITH_ENDS:
+            ends = pc.min_max(values)
+            low, high = internal_values(pa.array([ends["min"], ends["max"]], values.type), self.of.type)
+            self._low = low if self._low is None else min(self._low, low)  # type: ignore[call-overload]
+            self._high = high if self._high is None else max(self._high, high)  # type: ignore[call-overload]
+
+    def told(self, rows: int) -> dict[str, object]:
+        told: dict[str, object] = {"colId": self.of.id}
+        atomic = isinstance(self.of.type, AtomicType) and self.of.type.root != "VARIANT"
+        if atomic:
+            told["distinctCount"] = self._distinct.count()
+        if self._low is not None:
+            told |= {"min": _text(self._low), "max": _text(self._high)}
+        told["nullCount"] = self._nulls
+        if isinstance(self.of.type, AtomicType) and self.of.type.root in _TEXTS and rows > self._nulls:
+            told |= {"avgLen": -(-self._length // (rows - self._nulls)), "maxLen": self._longest}
+        return told
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -60,7 +60,8 @@ def analyze(store: TableStore, columns: Sequence[str] | None = None) -> Snapshot
         "colStats": {tally.of.name: tally.told(count) for tally in tallies},
     }
     name = f"stat-{store.ambient.new_uuid()}-0"
-    store.storage.write(store.paths.statistics(name), json.dumps(found, indent=2, ensure_ascii=False).encode())
+    text = json.dumps(found, indent=2, separators=(",", " : "), ensure_ascii=False)
+    store.storage.write(store.paths.statistics(name), text.encode())
     changes = Changes(CommitKind.ANALYZE, statistics=name)
     identity = Identity(store.ambient.new_uuid(), BATCH_IDENTIFIER)
     return land(store, identity, Retries.of(store.schema().options), lambda newest, first: changes)

@@ -172,7 +172,7 @@ def statistics(store: TableStore) -> pa.Table:
         found.get("schemaId"),
         found.get("mergedRecordCount"),
         found.get("mergedRecordSize"),
-        _compact(found.get("colStats", {})),
+        json.dumps(found.get("colStats", {}), indent=2, separators=(",", " : "), ensure_ascii=False),
     )
     return table_of(columns, [row])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from html import escape
 from os import PathLike
@@ -10,6 +11,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from penstock.errors import ConfigError
+from penstock.table.files.encoding import encoding_of
 from penstock.table.handle import Table
 from penstock.table.layout import Layout
 from penstock.table.lsm.merge.spec import MergeSpec
@@ -160,7 +162,15 @@ class Catalog:
         return SystemTable(self._store(base, branch), system)
 
     def _store(self, base: str, branch: str | None) -> TableStore:
-        return TableStore.open(self._storage, self.table_path(base), branch, self._ambient)
+        try:
+            return TableStore.open(self._storage, self.table_path(base), branch, self._ambient)
+        except TableMissing as missing:
+            database, table = split_name(base)
+            beside = [entry.name for entry in self._storage.list(self._database_path(database)) if entry.is_dir]
+            near = difflib.get_close_matches(table, beside, 1)
+            if near and near[0] != table:
+                missing.hint = f"did you mean {database}.{near[0]}?"
+            raise
 
     def alter_table(self, name: str, changes: Sequence[SchemaChange], ignore_if_missing: bool = False) -> None:
         base, branch, _ = parse_name(name)
@@ -222,12 +232,14 @@ def create_table_at(
     """False, and nothing done, when a table stands there already."""
     files = SchemaFiles(storage, path)
     first = create_schema(schema, primary_keys, partition_keys, dict(options or {}), comment, now=ambient.now_millis())
+    encoding_of(first.options)
     return not files.ids() and files.create(first)
 
 
 def check_usable(schema: TableSchema) -> None:
-    """What the schema alone cannot tell: whether rows find their buckets, and keys their merge engine."""
+    """What the schema alone cannot tell: whether rows find their bucket, files a codec, keys their merge engine."""
     Layout.of(schema)
+    encoding_of(schema.options)
     if schema.primary_keys:
         MergeSpec.of(schema)
 

@@ -110,7 +110,7 @@ class Condition:
         text = str(reason).partition("\n")[0]
         hint = None
         if "Precision is not great enough" in text:
-            hint = "compare decimals with decimal.Decimal, not with an int: Arrow does not fit the two together"
+            hint = "compare decimals with decimal.Decimal, as Arrow fits no int to them, or write the condition in SQL"
         elif "timezone" in text:
             hint = "compare TIMESTAMP with naive datetimes, WITH LOCAL TIME ZONE with aware ones"
         elif isinstance(reason, pa.ArrowNotImplementedError):

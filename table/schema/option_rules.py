@@ -10,12 +10,36 @@ from penstock.table.values.types import AtomicType, type_json
 
 ENGINES = ("deduplicate", "partial-update", "aggregation", "first-row")
 PRODUCERS = ("none", "input", "full-compaction", "lookup")
+# Read when rows are written, or files expire: too late to learn of a slip.
+_SIZES = (
+    "deletion-vector.index-file.target-size",
+    "manifest.full-compaction-threshold-size",
+    "manifest.target-file-size",
+    "source.split.open-file-cost",
+    "source.split.target-size",
+    "target-file-size",
+    "write-buffer-size",
+    "write-buffer-spill.max-disk-size",
+)
+_DURATIONS = (
+    "changelog.time-retained",
+    "commit.timeout",
+    "consumer.expiration-time",
+    "partition.expiration-time",
+    "record-level.expire-time",
+    "snapshot.time-retained",
+    "tag.default-time-retained",
+)
 _TIME_ROOTS = ("INT", "BIGINT", "TIMESTAMP", "TIMESTAMP_LTZ")
 
 
 def check_options(schema: TableSchema) -> None:
     check_supported(schema.options.items())
     options = Options(schema.options)
+    for key in _SIZES:
+        options.size(key, None)
+    for key in _DURATIONS:
+        options.duration(key, None)
     _check_changelog(schema, options)
     _check_sequence_field(schema, options)
     _check_fields(schema, options)

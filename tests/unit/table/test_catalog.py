@@ -10,6 +10,7 @@ import pytest
 
 import penstock
 from penstock.errors import ConfigError
+from penstock.table.meta.store import TableMissing
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
 
@@ -133,3 +134,33 @@ def test_what_is_no_table_and_no_change_is_refused(
     catalog.create_table("d.there", [("id", "BIGINT")])
     with pytest.raises(ConfigError, match=reason):
         verb(catalog)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"file.compression": "zst"}, "'zst' is no codec of parquet"),
+        ({"target-file-size": "12 qb"}, "'12 qb' is not a size"),
+        ({"snapshot.time-retained": "soon"}, "'soon' is not a duration"),
+    ],
+)
+def test_options_that_would_fail_a_later_write_are_refused_when_the_table_is_made_or_altered(
+    catalog: penstock.Catalog, options: dict[str, str], reason: str
+) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        catalog.create_table("shop.t", SCHEMA, options=options)
+
+    catalog.create_table("shop.t", SCHEMA)
+    with pytest.raises(ConfigError, match=reason):
+        catalog.alter_table("shop.t", [penstock.SetOption(*one) for one in options.items()])
+
+
+def test_a_missing_table_is_told_with_the_nearest(catalog: penstock.Catalog) -> None:
+    catalog.create_table("shop.orders", SCHEMA)
+
+    with pytest.raises(TableMissing) as missing:
+        catalog.table("shop.order")
+    assert missing.value.hint == "did you mean shop.orders?"
+    with pytest.raises(TableMissing) as missing:
+        catalog.table("nowhere.order")
+    assert missing.value.hint is None

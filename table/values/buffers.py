@@ -24,6 +24,11 @@ def rows_at(rows: Rows, places: Ints) -> Rows:
     return pc.take(rows, pa.array(narrow), boundscheck=False)
 
 
+def set_places(mask: pa.BooleanArray) -> Ints:
+    """Where a mask without nulls holds."""
+    return np.flatnonzero(fixed_values(mask, np.uint8))
+
+
 def one_array(column: pa.Array, type_: pa.DataType) -> pa.Array:
     """A column of any Arrow encoding as one array of just this type."""
     if isinstance(column, pa.ChunkedArray):

@@ -1,0 +1,43 @@
+"""Columns that a codec does not shrink are stored without it, beside others that are compressed: Java reads both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import penstock
+from tests.golden.relations import difference
+from tests.interop.oracle.client import Oracle
+
+COLUMNS = [
+    ("id", "BIGINT NOT NULL"),
+    ("random", "BIGINT"),
+    ("price", "DECIMAL(12, 2)"),
+    ("text", "STRING"),
+    ("tags", {"type": "ARRAY", "element": "INT"}),
+]
+
+
+def test_java_reads_columns_left_uncompressed_beside_compressed_ones(oracle: Oracle, tmp_path: Path) -> None:
+    path = oracle.create(tmp_path, "shop.t", COLUMNS, primary_keys=["id"], partition_keys=[], options={"bucket": "1"})
+    table = penstock.Catalog(str(tmp_path)).table("shop.t")
+    draw, count = np.random.default_rng(1), 6_000
+    cents = pa.array(draw.integers(0, 10**9, count)).cast(pa.decimal128(19, 0))
+    rows = {
+        "id": np.arange(count),
+        "random": draw.integers(0, 1 << 60, count),
+        "price": cents.cast(pa.decimal128(38, 2)).cast(pa.decimal128(12, 2)),
+        "text": [f"text {number}" for number in range(count)],
+        "tags": [[number] for number in range(count)],
+    }
+    with table.writer() as writer:
+        writer.write(pa.table(rows))
+        writer.commit()
+
+    (file,) = table.system("files")["file_path"].to_pylist()
+    group = pq.ParquetFile(file).metadata.row_group(0)
+    assert {group.column(at).compression for at in range(group.num_columns)} == {"ZSTD", "UNCOMPRESSED"}
+    assert difference(oracle.read(path), table.scan().to_arrow()) is None

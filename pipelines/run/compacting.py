@@ -115,6 +115,12 @@ def compacted(warehouse: Warehouse, due: Due) -> CommitMessage | None:
     )
 
 
+def shared_out(dues: Sequence[Due], slots: int) -> list[Sequence[Due]]:
+    """Among as many tasks as leave the batches three quarters of the slots, where there are four."""
+    tasks = max(1, slots // 4)
+    return [dues[number::tasks] for number in range(min(tasks, len(dues)))]
+
+
 def compact_task(
     warehouse: Warehouse, groups: Sequence[Sequence[Due]]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

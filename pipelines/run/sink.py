@@ -14,7 +14,7 @@ from penstock.ingest.carried import carrying
 from penstock.pipelines.run import blobs
 from penstock.pipelines.run.batches import Batches
 from penstock.pipelines.run.catching_up import catch_up
-from penstock.pipelines.run.compacting import Compact, Due, compact_task
+from penstock.pipelines.run.compacting import Compact, Due, compact_task, shared_out
 from penstock.pipelines.run.placing import moves_keys, place_task
 from penstock.pipelines.run.reading import Share
 from penstock.pipelines.run.tables import Warehouse
@@ -99,11 +99,11 @@ class Sink:
 
 def compacted_by_spark(session: SparkSession, warehouse: Warehouse) -> Compact:
     """As a job beside the batches, in a pool of its own, on at most a quarter of the slots."""
-    tasks = max(1, session.sparkContext.defaultParallelism // 4)
+    slots = session.sparkContext.defaultParallelism
 
     def compact(dues: Sequence[Due]) -> Mapping[str, list[CommitMessage]]:
         session.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
-        groups = [dues[number::tasks] for number in range(min(tasks, len(dues)))]
+        groups = shared_out(dues, slots)
         frame = session.range(0, len(groups), 1, len(groups))
         return Written.of(frame.mapInArrow(compact_task(warehouse, groups), COLUMNS).toArrow()).messages
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from penstock.pipelines.run import committing
+from penstock.pipelines.run import committing, compacting
 from penstock.pipelines.run.care import Care
-from penstock.pipelines.run.compacting import compacted_here, due_buckets, land
-from penstock.table.meta.snapshot import CommitKind
+from penstock.pipelines.run.compacting import compact_task, compacted_here, due_buckets, land, shared_out
+from penstock.pipelines.run.writing import SCHEMA, Written
+from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.snapshot import CommitKind, Snapshot
 from tests.here import run
 from tests.shop import Shop, insert
 
@@ -65,6 +69,42 @@ def test_the_background_compacts_what_is_due_under_a_user_of_its_own_and_then_re
     latest = shop.table("orders").latest_snapshot
     assert latest is not None
     assert latest.commit_identifier == 1
+
+
+@pytest.mark.parametrize(("slots", "tasks"), [(1, 1), (4, 1), (8, 2), (40, 6)])
+def test_the_background_takes_a_quarter_of_the_slots_at_most(shop: Shop, slots: int, tasks: int) -> None:
+    batches(shop, 0, 4, **{"table-options": BEHIND, "compaction": BACKGROUND})
+    [due] = due_buckets(shop.warehouse, "ods.orders")
+    dues = [replace(due, bucket=number) for number in range(6)]
+    groups = shared_out(dues, slots)
+    assert len(groups) == tasks
+    assert sorted(due.bucket for group in groups for due in group) == sorted(due.bucket for due in dues)
+
+
+def test_a_task_of_the_background_leaves_what_it_has_no_time_for_to_the_next_round(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches(shop, 0, 4, **{"table-options": BEHIND, "compaction": BACKGROUND})
+    rows = shop.rows("orders")
+    groups = shared_out(due_buckets(shop.warehouse, "ods.orders"), 1)
+
+    def made() -> dict[str, list[CommitMessage]]:
+        numbers = pa.RecordBatch.from_arrays([pa.array([0])], ["id"])
+        found = list(compact_task(shop.warehouse, groups)(iter([numbers])))
+        return Written.of(pa.Table.from_batches(found, SCHEMA)).messages
+
+    with monkeypatch.context() as patch:
+        patch.setattr(compacting, "TASK_SECONDS", -1.0)
+        assert made() == {}
+    assert land(shop.warehouse, "shop-x", made()) == set()
+    assert latest(shop).commit_kind is CommitKind.COMPACT
+    assert shop.rows("orders") == rows
+
+
+def latest(shop: Shop) -> Snapshot:
+    found = shop.table("orders").latest_snapshot
+    assert found is not None
+    return found
 
 
 def test_a_compaction_that_lost_is_dropped_with_its_files(shop: Shop) -> None:

@@ -50,8 +50,11 @@ class Compacting:
         return FullCompaction.of(store, layout).is_due(self.number)
 
     def waits(self, writer: BucketWriter) -> bool:
-        """Whether the bucket is left for after the commit; one that has too many runs is not."""
+        """Whether the bucket is left for after the commit; one that has too many runs is not, nor one whose full
+        compaction is due with this batch."""
         layout = writer.files.layout
+        if self.full(writer.files.store, layout):
+            return False
         if not (writer.lags or (self.in_background and layout.has_keys and may_wait(layout))):
             return False
         return not BucketCompactor(writer.files, writer.state).is_behind()

@@ -49,6 +49,15 @@ def test_batches_leave_compaction_to_the_background_until_a_bucket_has_too_many_
     assert kinds(shop)[-1] is CommitKind.COMPACT
 
 
+@pytest.mark.parametrize("more", [{}, {"changelog-producer": "lookup", "lookup-wait": "false"}], ids=["plain", "lags"])
+def test_a_full_compaction_that_is_due_waits_for_nobody(shop: Shop, more: dict[str, str]) -> None:
+    options = {"bucket": "1", "num-sorted-run.compaction-trigger": "9", "full-compaction.delta-commits": "2", **more}
+    for number in range(3):
+        batches(shop, number, 1, **{"table-options": options, "compaction": BACKGROUND})
+        whole = {file.level for file in shop.live("orders")} == {8 + 1}
+        assert whole == (number % 2 == 0)
+
+
 def test_the_background_compacts_what_is_due_under_a_user_of_its_own_and_then_rests(shop: Shop) -> None:
     batches(shop, 0, 4, **{"table-options": BEHIND, "compaction": BACKGROUND})
     rows = shop.rows("orders")

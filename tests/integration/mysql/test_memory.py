@@ -1,0 +1,33 @@
+"""What tasks hold does not grow as the table does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.mysql.playground import Playground
+from tests.integration.mysql.sync import Sync
+from tests.tasks import stages
+
+MOST_MORE = 100 << 20  # for what allocators keep and for spilled runs being merged; the larger table has 160 MB more
+
+
+@pytest.mark.mysql
+def test_tasks_of_a_table_three_times_the_size_hold_hardly_more(mysql: Playground, tmp_path: Path) -> None:
+    mysql.start_over()
+    mysql.run("SET sql_log_bin = 0, cte_max_recursion_depth = 1000000")
+    for name, rows in (("small", 80_000), ("large", 240_000)):
+        numbers = f"WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < {rows})"
+        mysql.run(f"CREATE TABLE {name} (id INT PRIMARY KEY, filler VARCHAR(1000))")
+        mysql.run(f"INSERT INTO {name} {numbers} SELECT n, RPAD(SHA2(n, 512), 1000, SHA2(-n, 512)) FROM s")
+    mysql.run("SET sql_log_bin = 1")
+    peaks = []
+    for name in ("small", "large"):
+        options = ["bucket=2", "write-only=true", "write-buffer-size=16 mb"]
+        flags = [word for option in options for word in ("--table-conf", option)]
+        sync = Sync(mysql, tmp_path / name, name, [f"table-name={name}"], flags)
+        reading, writing = stages(sync.spec, tmp_path / f"{name}-tasks", 1)
+        peaks.append((reading.peak, writing.peak))
+    small, large = peaks
+    assert [big - less < MOST_MORE for less, big in zip(small, large, strict=True)] == [True, True], peaks

@@ -92,9 +92,7 @@ POINTS: dict[str, Callable[[int], None]] = {
     "files written": lambda nth: before(Batches, "take", nth),
     "between two tables": between_two_tables,
     # The rows of the batch are committed, what its compaction made is not.
-    "inside a compaction": lambda nth: before(
-        committer, "land", nth, lambda *given: "_vectors" in given[3].__qualname__
-    ),
+    "inside a compaction": lambda nth: before(committer.Committer, "_vectors_check", nth),
     # Snapshots are gone, their files are not yet.
     "inside expiry": lambda nth: before(expire, "sweep", nth),
 }

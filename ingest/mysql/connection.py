@@ -174,7 +174,13 @@ def refused(error: pymysql.MySQLError, server: ServerAddress) -> SourceError:
 
 def _unreachable(server: ServerAddress, said: object) -> ConnectionLost:
     where = f"{server.host}:{server.port}"
-    return ConnectionLost("the MySQL server cannot be reached", retryable=True, server=where, said=str(said))
+    return ConnectionLost(
+        "the MySQL server cannot be reached",
+        retryable=True,
+        server=where,
+        said=str(said),
+        hint="is it up, are hostname and port right, does a firewall stand between?",
+    )
 
 
 def ask(connection: Connection, sql: str, *values: object) -> list[Row]:

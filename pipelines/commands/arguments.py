@@ -73,7 +73,7 @@ def _parsed(
     parse_args = parser.parse_known_intermixed_args if intermixed else parser.parse_known_args
     known, rest = parse_args(_switched(_normal(words), {f.name for f in flags if f.kind == "bool"}))
     if rest:
-        raise _unknown(rest[0], flags)
+        raise _unknown(rest[0], flags, parser.prog)
     return {name.replace("_", "-"): values for name, values in vars(known).items() if values}
 
 
@@ -100,9 +100,11 @@ def _switched(words: Sequence[str], switches: set[str]) -> list[str]:
     ]
 
 
-def _unknown(word: str, flags: Sequence[Flag]) -> ConfigError:
+def _unknown(word: str, flags: Sequence[Flag], command: str) -> ConfigError:
     name = word.lstrip("-").partition("=")[0]
     if name in _GONE:
         return ConfigError(f"--{name} is gone", hint=_GONE[name])
     near = difflib.get_close_matches(name, [flag.name for flag in flags], 1)
-    return ConfigError(f"{word!r} is not known", hint=f"did you mean --{near[0]}?" if near else None)
+    return ConfigError(
+        f"{word!r} is not known", hint=f"did you mean --{near[0]}?" if near else f"{command} --help  tells the flags"
+    )

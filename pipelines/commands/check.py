@@ -29,12 +29,16 @@ def command(name: str, words: list[str]) -> int:
         print("\n".join(finding.lines()))
     errors = sum(finding.level == "error" for finding in findings)
     warnings = sum(finding.level == "warning" for finding in findings)
-    told = f"{warnings} warnings" if warnings else ""
+    told = counted(warnings, "warning") if warnings else ""
     if errors:
-        print(f"\n{errors} errors{', ' if told else ''}{told}")
+        print(f"\n{counted(errors, 'error')}{', ' if told else ''}{told}")
     else:
         print(f"\nready: penstock run {path}{f'   ({told})' if told else ''}")
     return code
+
+
+def counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def checked(path: Path) -> Iterator[Finding]:

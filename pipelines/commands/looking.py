@@ -33,6 +33,8 @@ def command(name: str, words: list[str]) -> int:
 
 def _tables(given: Given) -> int:
     catalog = catalog_of(given)
+    if not catalog.storage.list(catalog.root):
+        raise ConfigError("there is no warehouse", path=catalog.warehouse, hint="is the path right? A run makes it")
     only = text(given, "database")
     names = [
         f"{database}.{table}"

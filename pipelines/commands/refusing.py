@@ -10,7 +10,28 @@ _HIVE = (
     "it turns tables of Hive's metastore into Paimon's, and no metastore is read here",
     'read the old table with Spark, and write it with  df.write.format("penstock")',
 )
+_POSTGRES = (
+    "PostgreSQL's own log is not read here",
+    "let Debezium write it to Kafka:  penstock kafka-sync-table --kafka-conf value.format=debezium-json"
+    "  (or debezium-avro) reads its topics, schema changes included",
+)
+_MONGODB = (
+    "MongoDB's change streams are not read here",
+    "let Debezium write them to Kafka:  penstock kafka-sync-table --kafka-conf value.format=debezium-bson"
+    "  reads its topics",
+)
+_PULSAR = (
+    "topics of Pulsar are not read here",
+    "Pulsar speaks Kafka's protocol with its extension KoP:  penstock kafka-sync-table  reads it then; or copy the"
+    " topics to Kafka",
+)
 REASONS = {
+    "postgres-sync-table": _POSTGRES,
+    "postgres-sync-database": _POSTGRES,
+    "mongodb-sync-table": _MONGODB,
+    "mongodb-sync-database": _MONGODB,
+    "pulsar-sync-table": _PULSAR,
+    "pulsar-sync-database": _PULSAR,
     "repair": ("it fills a metastore, and a warehouse of files has none: its folders are the catalog", None),
     "migrate-table": _HIVE,
     "migrate-database": _HIVE,

@@ -11,11 +11,11 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
-from penstock.pipelines.spec.model import PipelineSpec
 
 if TYPE_CHECKING:
     from penstock.pipelines.observe.watch import Watch
     from penstock.pipelines.run.job import Running
+    from penstock.pipelines.spec.model import PipelineSpec
 
 
 def run_here(

@@ -12,7 +12,6 @@ from penstock.pipelines.commands.of_pipeline import WHERE, Named, named
 from penstock.pipelines.commands.printing import answer, print_rows, wants_json
 from penstock.pipelines.commands.target import text, yes
 from penstock.pipelines.spec.actions import Flag
-from penstock.pipelines.spec.units import seconds
 
 if TYPE_CHECKING:
     from penstock.pipelines.observe.state import PipelineState
@@ -29,6 +28,8 @@ def command(name: str, words: list[str]) -> int:
     word, given = parse_with_word(
         name, FLAGS, words, "How a pipeline stands; needs no living driver.", "PIPELINE", "its file, or its name"
     )
+    from penstock.pipelines.spec.units import seconds
+
     pipeline = named(word, given, name)
     while True:
         _show(pipeline, given)

@@ -59,6 +59,12 @@ REFUSED = dict.fromkeys(
         "compact-chain-table",
         "data-evolution-merge-into",
         "reassign-row-id",
+        "postgres-sync-table",
+        "postgres-sync-database",
+        "mongodb-sync-table",
+        "mongodb-sync-database",
+        "pulsar-sync-table",
+        "pulsar-sync-database",
     ),
     (_REFUSING, "not here: says why"),
 )

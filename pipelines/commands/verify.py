@@ -12,12 +12,12 @@ from penstock.pipelines.commands.arguments import Given, parse, parse_with_file
 from penstock.pipelines.commands.printing import answer, shown, wants_json
 from penstock.pipelines.commands.target import JSON, number
 from penstock.pipelines.spec.actions import MYSQL_DATABASE, MYSQL_TABLE, Flag
-from penstock.pipelines.spec.mysql_model import MySqlSource
 from penstock.pipelines.spec.pairs import words as words_of
 
 if TYPE_CHECKING:
     from penstock.pipelines.run.verifying import TableVerdict
     from penstock.pipelines.spec.model import PipelineSpec
+    from penstock.pipelines.spec.mysql_model import MySqlSource
 
 DIFFERENT = 1  # the exit code where tables differ; errors have others
 FLAGS = (
@@ -36,9 +36,11 @@ _ACTIONS = {"mysql-sync-table": MYSQL_TABLE, "mysql-sync-database": MYSQL_DATABA
 
 def command(name: str, words: list[str]) -> int:
     spec, given = _described(name, words)
+    from penstock.pipelines.spec.mysql_model import MySqlSource
+
     if not isinstance(spec.source, MySqlSource):
         raise ConfigError(f"a source of type {spec.source.type} keeps no rows to compare with", hint="only MySQL does")
-    verdicts = _patiently(spec, given)
+    verdicts = _patiently(spec, spec.source, given)
     equal = all(verdict.is_equal for verdict in verdicts)
     if wants_json(given):
         facts = [asdict(verdict) | {"equal": verdict.is_equal} for verdict in verdicts]
@@ -62,14 +64,12 @@ def _described(name: str, words: list[str]) -> tuple[PipelineSpec, Given]:
     return yaml_file.load(Path(file)), given
 
 
-def _patiently(spec: PipelineSpec, given: Given) -> list[TableVerdict]:
+def _patiently(spec: PipelineSpec, source: MySqlSource, given: Given) -> list[TableVerdict]:
     from penstock.pipelines.observe.checkpoint import CheckpointFolder
     from penstock.pipelines.run import build, mysql
     from penstock.pipelines.run.tables import Warehouse
     from penstock.pipelines.run.verifying import Verification
 
-    source = spec.source
-    assert isinstance(source, MySqlSource)
     until = time.monotonic() + (number(given, "wait") or 60)
     catalog = spec.sink.catalog
     shape = build.shape(spec, Warehouse.of(catalog.warehouse, catalog.options))

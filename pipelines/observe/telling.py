@@ -87,6 +87,8 @@ def as_lines(
     head = [f"{state.name}   {state.state}{running}{batch}{ago}{host}"]
     if facts["position"] is not None:
         head.append(f"source at {place(facts['position'])}{_behind(state.lag)}")
+    if state.state == "new":
+        head.append(f"it has never run: there is nothing at {state.checkpoint}")
     if driver.get("error"):
         head.append(f"error  {driver['error']}")
     rows = [_row(one) for one in facts["tables"]]

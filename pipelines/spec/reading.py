@@ -43,6 +43,8 @@ def _told(one: Any, line_of: Callable[[Place], int | None]) -> ConfigError:
         near = difflib.get_close_matches(str(place[-1]), _known_names(), 1)
         hint = f"did you mean {near[0]}?" if near else None
         return ConfigError(f"`{place[-1]}` is not known", key=where, line=line, hint=hint)
+    if one["type"] == "missing":
+        return ConfigError(f"`{place[-1]}` is missing", key=where, line=line, hint="docs/options.md  says what it is")
     message = str(one["msg"]).removeprefix("Value error, ")
     return ConfigError(message, key=where or None, line=line)
 

@@ -24,7 +24,12 @@ def load(path: Path) -> PipelineSpec:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigError("the pipeline file cannot be read", file=path) from error
+        raise ConfigError(
+            "the pipeline file cannot be read",
+            file=path,
+            reason=error.strerror,
+            hint="is the path right?  penstock init SOURCE WAREHOUSE  writes one",
+        ) from error
     return read(text, str(path))
 
 

@@ -108,7 +108,7 @@ def test_its_routes_lead_where_flink_cdc_leads() -> None:
     ("old", "new", "message"),
     [
         ("  type: paimon", "  type: doris", "sink of type doris"),
-        ("  hostname: 127.0.0.1", "", "Field required"),
+        ("  hostname: 127.0.0.1", "", "`hostname` is missing"),
         ("    primary-keys: id", "    converter-after-transform: SOFT_DELETE", "no counterpart"),
         ("  parallelism: 4", "  user-defined-function: [x]", "functions of Java"),
         ("  tables: adb", "  tabels: adb", "which tables?"),

@@ -9,6 +9,7 @@ from penstock.errors import ConfigError
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.store import TableStore
 from penstock.table.read.time_travel import Travel, resolve
+from penstock.table.schema.options import Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,8 @@ def consumer_files(store: TableStore) -> ConsumerFiles:
 def starting(store: TableStore, options: Mapping[str, str]) -> Start:
     """A consumer goes on where it was; else scan.mode, or what the other scan options imply."""
     consumer = options.get("consumer-id")
-    known = consumer_files(store).next_snapshot(consumer) if consumer else None
+    ignores = Options(options).boolean("consumer.ignore-progress", default=False)
+    known = consumer_files(store).next_snapshot(consumer) if consumer and not ignores else None
     if known is not None:
         return Start(0, known)
     travel = Travel.of({**store.schema().options, **options})

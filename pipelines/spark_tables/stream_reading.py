@@ -42,6 +42,9 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self.place = TablePlace.of(options)
             if self.place.system is not None:
                 raise ConfigError("a system table cannot be streamed", table=self.place.path)
+            if self.place.options.keys() & {"incremental-between", "incremental-between-timestamp"}:
+                hint = "read it by spark.read, or begin a stream by scan.snapshot-id"
+                raise ConfigError("changes between two ends are no stream", table=self.place.path, hint=hint)
             self.table = TableRead.of(self.place, tuple(schema.names))
             self.most_rows = Options(self.place.options).integer(MAX_ROWS, None)
         self.target = arrow_target(schema)

@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock.errors import ConfigError
 from penstock.ingest.carried import recovered
 from penstock.table.catalog import Catalog
 from penstock.table.handle import Table
@@ -148,6 +149,49 @@ def test_reads_travel_in_time(registered: SparkSession, catalog: Catalog) -> Non
     with pytest.raises(PySparkException) as caught:
         load(registered, table, scan_snapshot_id="9").collect()
     assert isinstance(recovered(caught.value), SnapshotMissing)
+
+
+def test_reads_stand_on_what_each_option_names(registered: SparkSession, catalog: Catalog) -> None:
+    table = orders(catalog, {"bucket": "1", "write-only": "true"})
+    add(table, (1, "a", 1))
+    add(table, (2, "b", 1))
+    table.compact(full=True)
+    add(table.refresh(), (3, "c", 1))
+    table = table.refresh()
+    table.create_tag("second", 2)
+    millis = [snapshot.time_millis for snapshot in table.snapshots]
+    for ids, options in (
+        ([1, 2], {"scan.version": "second"}),
+        ([1], {"scan.version": "1"}),
+        ([1, 2], {"scan.mode": "compacted-full"}),
+        ([1], {"scan.mode": "from-snapshot", "scan.snapshot-id": "1"}),
+        ([1], {"scan.mode": "from-timestamp", "scan.timestamp-millis": str(millis[0])}),
+        ([2, 3], {"incremental-between-timestamp": f"{millis[0]},{millis[-1]}"}),
+        ([2, 3], {"incremental-between": "1,4", "incremental-between-scan-mode": "diff"}),
+        ([2], {"incremental-between": "1,2", "incremental-between-scan-mode": "delta"}),
+    ):
+        found = registered.read.format("penstock").options(**options).load(table.path).select("id").collect()
+        assert sorted(row.id for row in found) == ids, options
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [
+        ("scan.snapshott-id", "did you mean scan.snapshot-id?"),
+        ("versionAsOf", "did you mean scan.version?"),
+        ("incremental-to-auto-tag", "incremental-between="),
+        ("scan.fallback-branch", "branch=NAME"),
+    ],
+)
+def test_an_option_that_would_be_passed_over_is_refused(
+    registered: SparkSession, catalog: Catalog, option: str, hint: str
+) -> None:
+    table = orders(catalog)
+    with pytest.raises(PySparkException) as caught:
+        registered.read.format("penstock").option(option, "1").load(table.path)
+    error = recovered(caught.value)
+    assert isinstance(error, ConfigError)
+    assert hint in str(error)
 
 
 def test_incremental_reads_tell_the_kinds(registered: SparkSession, catalog: Catalog) -> None:

@@ -47,6 +47,26 @@ def test_a_stream_gives_the_table_then_its_changes_and_goes_on_from_its_checkpoi
     assert follow(registered, table, tmp_path / "d", **{"scan.snapshot-id": "3"}) == [[(2, "c", 1)]]
 
 
+def test_a_stream_begins_where_its_options_say(registered: SparkSession, catalog: Catalog, tmp_path: Path) -> None:
+    table = orders(catalog, {"bucket": "1", "changelog-producer": "input"})
+    for key in (1, 2, 3):
+        add(table, (key, "a", 1))
+    table.create_tag("first", 1)
+    millis = str(table.snapshots[1].time_millis)
+    for number, (ids, options) in enumerate(
+        (
+            ([1, 2, 3], {"scan.mode": "latest-full"}),
+            ([], {"scan.mode": "latest"}),
+            ([2, 3], {"scan.mode": "from-snapshot", "scan.snapshot-id": "2"}),
+            ([1, 2, 3], {"scan.mode": "from-snapshot-full", "scan.snapshot-id": "2"}),
+            ([2, 3], {"scan.timestamp-millis": millis}),
+            ([1, 2, 3], {"scan.tag-name": "first"}),
+        )
+    ):
+        found = follow(registered, table, tmp_path / str(number), **options)
+        assert sorted(row[0] for batch in found for row in batch) == ids, options
+
+
 def test_a_first_batch_that_failed_is_read_again_as_it_was(
     registered: SparkSession, catalog: Catalog, tmp_path: Path
 ) -> None:

@@ -1,7 +1,7 @@
 """The pages of the documentation as programs: what stands in their fenced blocks is run, in order, in an empty folder.
 
-The word after ```python or ```console says what a block needs: nothing, spark, kafka; `not-run: reason` is told and
-left out. ```yaml file=NAME writes a file. A console block's output is compared where the page shows one; `...` stands
+The word after ```python or ```console says what a block needs: nothing, spark, kafka, or `session`, which is the variable
+`spark`; `not-run: reason` is told and left out. ```yaml file=NAME writes a file. A console block's output is compared where the page shows one; `...` stands
 for anything, and output that begins with `error:` means that the command fails.
 """
 
@@ -24,7 +24,7 @@ from penstock.pipelines.commands.main import main
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-NEEDS = {"spark", "kafka", "mysql"}
+NEEDS = {"spark", "kafka", "mysql", "session"}
 _FENCE = re.compile(r"^```(\w*) ?(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -54,13 +54,15 @@ def needs(page: Path) -> set[str]:
 def pages(kind: str | None) -> list[Path]:
     """The pages whose hardest need this is; a page is run as a whole."""
     return [
-        page for page in PAGES if next((one for one in ("kafka", "mysql", "spark") if one in needs(page)), None) == kind
+        page
+        for page in PAGES
+        if next((one for one in ("kafka", "mysql", "spark", "session") if one in needs(page)), None) == kind
     ]
 
 
-def run_page(page: Path, replaced: Mapping[str, str] | None = None) -> None:
+def run_page(page: Path, replaced: Mapping[str, str] | None = None, given: Mapping[str, Any] | None = None) -> None:
     """Run a page's blocks in the current folder, one namespace for all; `replaced` are addresses of servers."""
-    names: dict[str, Any] = {"__name__": "docs"}
+    names: dict[str, Any] = {"__name__": "docs", **(given or {})}
     for block in blocks(page):
         text = block.text
         for written, real in (replaced or {}).items():

@@ -56,6 +56,7 @@ def test_the_manifest_runs_one_driver_that_executors_can_reach() -> None:
     parts = {part["kind"]: part for part in yaml.safe_load_all((DOCKER / "kubernetes.yaml").read_text())}
     deployment = parts["Deployment"]["spec"]
     assert (deployment["replicas"], deployment["strategy"]["type"]) == (1, "Recreate")
+    assert deployment["template"]["spec"]["securityContext"] == {"fsGroup": 1000}  # the image's user has no root
     (container,) = deployment["template"]["spec"]["containers"]
     words = container["args"]
     assert words[0] == "penstock"

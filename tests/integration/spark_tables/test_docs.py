@@ -1,0 +1,20 @@
+"""The pages that need a Spark session run in one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.pages import pages, run_page
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("page", pages("session"), ids=lambda page: page.name)
+def test_a_page_does_what_it_says(
+    page: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_page(page, given={"spark": spark})

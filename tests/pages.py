@@ -1,8 +1,9 @@
 """The pages of the documentation as programs: what stands in their fenced blocks is run, in order, in an empty folder.
 
-The word after ```python or ```console says what a block needs: nothing, spark, kafka, or `session`, which is the variable
-`spark`; `not-run: reason` is told and left out. ```yaml file=NAME writes a file. A console block's output is compared where the page shows one; `...` stands
-for anything, and output that begins with `error:` means that the command fails.
+The word after ```python or ```console says what a block needs: nothing, spark, kafka, or `session`, which is the
+variable `spark`; `not-run: reason` is told and left out. ```yaml file=NAME writes a file. A console block's output is
+compared where the page shows one; `...` stands for anything, and output that begins with `error:` means that the
+command fails.
 """
 
 from __future__ import annotations

@@ -112,3 +112,21 @@ def test_a_pipeline_without_letters_says_so(tmp_path: Path, capsys: pytest.Captu
     (tmp_path / "p.yaml").write_text(FILE.format(folder=tmp_path))
     assert answered(capsys, str(tmp_path / "p.yaml"), "list")["letters"] == 0
     assert main(["dlq", str(tmp_path / "p.yaml"), "burn"]) == 2
+
+
+def test_status_counts_the_letters_that_are_there_by_table(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    def counted() -> tuple[int, dict[str, int]]:
+        capsys.readouterr()
+        assert main(["status", "shop.yaml", "--offline", "--json"]) == 0
+        facts = json.loads(capsys.readouterr().out)
+        return facts["dead_letters"], {one["table"]: one["dead_letters"] for one in facts["tables"]}
+
+    letters = {f"ods.{LETTERS}": 0}
+    assert counted() == (2, {"ods.orders": 1} | letters)
+    widened(shop)
+    answered(capsys, "shop.yaml", "replay", code=8)
+    assert counted() == (1, {"ods.orders": 0} | letters)
+    assert main(["status", "shop.yaml", "--offline"]) == 0
+    assert "dead letters 1 (not understood 1)  ->  penstock dlq shop show" in capsys.readouterr().out
+    answered(capsys, "shop.yaml", "drop")
+    assert counted() == (0, {"ods.orders": 0} | letters)

@@ -54,7 +54,7 @@ def test_scalars_stay_what_was_written() -> None:
         ("topic:", "topics:", "did you mean topic?", 5),
         ("  database: ods", "  database: ods\n  database: x", "given twice", 10),
         ("type: kafka", "type: kafak", "kafka", 2),
-        ("catalog: {warehouse: /data}", "", "required", 7),
+        ("catalog: {warehouse: /data}", "", "is missing", 7),
     ],
 )
 def test_mistakes_are_told_with_their_line(old: str, new: str, message: str, line: int) -> None:

@@ -277,3 +277,24 @@ def test_a_table_that_goes_away_while_it_is_read_stops_nothing(server: Playgroun
 
     sync.run(drop)
     assert sync.ids("stays") == [1]
+
+
+def test_a_table_that_cannot_follow_is_parked_and_takes_later_what_it_missed(
+    server: Playground, tmp_path: Path
+) -> None:
+    server.run("CREATE TABLE t (id INT PRIMARY KEY, a INT)", "CREATE TABLE u (id INT PRIMARY KEY, a INT)")
+    server.run("INSERT INTO t VALUES (1, 1)", "INSERT INTO u VALUES (1, 1)")
+    sync = Sync(server, tmp_path, flags=["--isolate", "true"])
+    sync.run()
+    server.run("ALTER TABLE t MODIFY a VARCHAR(5)", "INSERT INTO t VALUES (2, 'x')", "INSERT INTO u VALUES (2, 2)")
+    sync.run()
+    server.run("UPDATE t SET a = 'y' WHERE id = 1", "INSERT INTO u VALUES (3, 3)")
+    sync.run()
+    assert sync.rows("u") == [{"id": key, "a": key} for key in (1, 2, 3)]
+    assert sync.rows("t") == [{"id": 1, "a": 1}]
+    sync.flags = [*sync.flags, "--type-mapping", "allow-non-string-to-string", "--retry", "true"]
+    sync.run()
+    assert sync.rows("t") == [{"id": 1, "a": "y"}, {"id": 2, "a": "x"}]
+    server.run("INSERT INTO t VALUES (3, 'z')")
+    sync.run()
+    assert [row["id"] for row in sync.rows("t")] == [1, 2, 3]

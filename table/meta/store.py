@@ -60,12 +60,7 @@ class TableStore:
         schema = schemas.latest()
         if schema is None:
             what = f"table has no branch {branch!r}" if branch else "there is no table"
-            hint = (
-                "penstock show TABLE  lists the branches"
-                if branch
-                else "penstock tables WAREHOUSE  lists what is there"
-            )
-            raise TableMissing(what, path=root, hint=hint)
+            raise TableMissing(what, path=root)
         paths = TablePaths.of(root, schema.options, branch)
         return cls(storage, paths, schemas, SnapshotFiles(storage, root, branch), ambient or Ambient())
 

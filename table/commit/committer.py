@@ -80,11 +80,12 @@ class Committer:
         identity = Identity(self.user, identifier, watermark, properties or {})
         append, compact = append_half(messages), compact_half(messages)
         snapshots = []
-        again: list[None] = []
+        retries = 0
 
         def counted(check: Check) -> Check:
             def ask(latest: Snapshot | None, first: bool) -> Changes:
-                again.extend([] if first else [None])
+                nonlocal retries
+                retries += not first
                 return check(latest, first)
 
             return ask
@@ -93,17 +94,17 @@ class Committer:
             check = self._append_check(append, messages)
             snapshots.append(land(self.store, identity, self.retries, counted(check)))
         if compact.is_empty:
-            return Committed(tuple(snapshots), retries=len(again))
+            return Committed(tuple(snapshots), retries=retries)
         try:
             read_at = min((message.base_snapshot for message in messages), default=0)
             check = self._vectors_check(compact, read_at)
             snapshots.append(land(self.store, identity, self.retries, counted(check)))
         except CommitConflict as lost:
-            return Committed(tuple(snapshots), lost, len(again))
+            return Committed(tuple(snapshots), lost, retries)
         stays = {entry.file.name for entry in compact.entries if entry.kind is FileKind.ADD}
         gone = (entry for entry in compact.entries if entry.kind is FileKind.DELETE)
         drop_lookups(self.store, [entry for entry in gone if entry.file.name not in stays])
-        return Committed(tuple(snapshots), retries=len(again))
+        return Committed(tuple(snapshots), retries=retries)
 
     def overwrite(
         self,

@@ -11,7 +11,8 @@ from penstock.pipelines.run.session import open_session
 from penstock.table.catalog import Catalog
 
 
-@pytest.fixture(scope="session")
+# A process has one Spark context, and files that run in it after one another want different ones: each ends its own.
+@pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     session = open_session("tables", master="local[2]", settings={"spark.sql.session.timeZone": "Europe/Berlin"})
     yield session

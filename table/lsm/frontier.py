@@ -10,12 +10,14 @@ import tempfile
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from penstock.table.lsm.key_values import KeyRows
-from penstock.table.lsm.merge.groups import concat_parts, group_rows
+from penstock.table.lsm.merge.groups import Ints, concat_parts, group_rows
 from penstock.table.lsm.merge.rows import merge_rows
 from penstock.table.lsm.merge.spec import MergeSpec
 from penstock.table.values.ordering import sort_keys
@@ -150,13 +152,24 @@ def _spill(spec: MergeSpec, runs: Sequence[SortedRun], path: str) -> SortedRun:
     writer = None
     for step in _steps(spec, runs):
         rows = concat_parts(spec, step.parts)
-        ordered = rows.take(group_rows(replace(spec, sequence_fields=()), rows).order).combine_chunks()
+        groups = group_rows(replace(spec, sequence_fields=()), rows)
+        ordered = rows.take(groups.order).combine_chunks()
         writer = writer or pa.ipc.new_file(path, ordered.schema)
-        for batch in ordered.to_batches():
-            writer.write_batch(batch)
+        # A step may hold a batch of every run: as one batch it would be held beside those of other spilled runs.
+        for part in cut_by_keys(ordered, groups.starts, max(len(part) for part in step.parts)):
+            for batch in part.to_batches():
+                writer.write_batch(batch)
     if writer is not None:
         writer.close()
     return SortedRun(0, _mapped(path) if writer is not None else (), repeats=True)
+
+
+def cut_by_keys(rows: pa.Table, starts: Ints, most: int) -> Iterator[pa.Table]:
+    """Rows in key order in parts of about so many that part no key; `starts` says where each key begins."""
+    begins = np.unique(np.searchsorted(starts, np.arange(0, len(rows), max(most, 1))))
+    bounds = np.append(starts[begins[begins < len(starts)]], len(rows)).tolist()
+    for begin, end in pairwise(bounds):
+        yield rows.slice(begin, end - begin)
 
 
 def _mapped(path: str) -> Iterator[pa.RecordBatch]:

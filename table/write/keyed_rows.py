@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from penstock.table.lsm.frontier import SortedRun, steps
+from penstock.table.lsm.frontier import MAX_OPEN_RUNS, SortedRun, cut_by_keys, steps
 from penstock.table.lsm.merge.groups import Groups, concat_parts, group_rows, kinds_of
 from penstock.table.lsm.merge.rows import merge_groups
 from penstock.table.lsm.merge.spec import KIND, SEQUENCE, Engine, MergeSpec
@@ -25,6 +25,8 @@ from penstock.table.write.spilled import SpilledRun, spill
 _PIECE_ROWS = 65_536
 # Engines that keep one row of a key as it is; others make a row of several.
 _WHOLE_ROWS = frozenset({Engine.DEDUPLICATE, Engine.FIRST_ROW})
+# Of a spilled run, held while runs are merged; smaller ones cost more than they save.
+_LEAST_PART = 256 << 10
 # Small batches weigh more than their values.
 _BATCH_BYTES, _COLUMN_BYTES = 512, 256
 
@@ -89,10 +91,17 @@ class KeyedRows:
         if self._batches:
             # An engine for which the last row, or the first, is all that counts need not keep the others.
             merges = not self.keeps_input and self.merge.engine in _WHOLE_ROWS
-            pieces = (merge_groups(self.merge, one).table() if merges else _ordered(one) for one in self._from_memory())
-            run = spill(self.budget.new_spill(), pieces, self._options)
+            parts = (part for one in self._from_memory() for part in self._parts(one, merged=merges))
+            run = spill(self.budget.new_spill(), parts, self._options)
             self._runs.append(run)
             self.budget.spilled(run.size)
+
+    def _parts(self, groups: Groups, *, merged: bool) -> Iterator[pa.Table]:
+        """In parts so small that one of each of the runs that are open together fits into the budget."""
+        rows = merge_groups(self.merge, groups).table() if merged else _ordered(groups)
+        most = max(_LEAST_PART, self.budget.most // MAX_OPEN_RUNS) * len(rows) // max(rows.nbytes, 1)
+        starts = np.arange(len(rows)) if merged else groups.starts
+        return cut_by_keys(rows, starts, most)
 
     def _forget(self, run: SpilledRun) -> None:
         run.delete()

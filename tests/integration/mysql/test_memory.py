@@ -10,7 +10,7 @@ from tests.integration.mysql.playground import Playground
 from tests.integration.mysql.sync import Sync
 from tests.tasks import stages
 
-MOST_MORE = 100 << 20  # for what allocators keep and for spilled runs being merged; the larger table has 160 MB more
+MOST_MORE = 60 << 20  # for what allocators keep; the larger table has 160 MB more
 
 
 @pytest.mark.mysql

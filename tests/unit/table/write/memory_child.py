@@ -22,20 +22,21 @@ def status(name: str) -> float:
     return int(line.split()[1]) / 1024
 
 
-def batches(table: Table, rows: int) -> Iterator[pa.Table]:
+def batches(table: Table, rows: int, width: int = 40) -> Iterator[pa.Table]:
     """Each row in a partition of its own where the table has partitions; else keys in no order."""
     random = np.random.default_rng(1)
-    for begin in range(0, rows, BATCH):
-        ids = np.arange(begin, min(begin + BATCH, rows))
+    size = BATCH * 40 // width
+    for begin in range(0, rows, size):
+        ids = np.arange(begin, min(begin + size, rows))
         keys = ids if table.partition_keys else random.integers(0, rows, len(ids))
-        notes = pa.array(["n" * 40 + str(number) for number in range(1000)]).take(pa.array(ids % 1000))
+        notes = pa.array(["n" * width + str(number) for number in range(1000)]).take(pa.array(ids % 1000))
         columns = {"id": keys, "p": ids, "note": notes, "v": random.random(len(ids))}
         yield pa.table({name: columns[name] for name in table.schema.names})
 
 
-def write(table: Table, rows: int) -> None:
+def write(table: Table, rows: int, width: int = 40) -> None:
     with table.writer() as writer:
-        for batch in batches(table, rows):
+        for batch in batches(table, rows, width):
             writer.write(batch)
         writer.commit()
 
@@ -49,6 +50,8 @@ def main() -> None:
     match work:
         case "write":
             write(table, int(rows))
+        case "write long rows":
+            write(table, int(rows), 1000)
         case "compact":
             table.compact(full=True)
     print(f"{status('VmHWM') - before:.0f}")

@@ -58,6 +58,17 @@ def test_a_write_holds_its_buffer_and_little_more_whatever_comes(tmp_path: Path)
     assert grown("write", table, rows) < 350
 
 
+@pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
+def test_a_write_of_long_rows_holds_as_much_however_many_runs_it_spills(tmp_path: Path, engine: str) -> None:
+    """Runs are merged with a part of each in memory, and each is hardly longer than the buffer."""
+    options = {"bucket": "1", "write-buffer-size": "8 mb", "merge-engine": engine, "write-only": "true"}
+    small, large = (
+        grown("write long rows", new_table(tmp_path / str(rows), COLUMNS, options=options), rows)
+        for rows in (60_000, 400_000)
+    )
+    assert large - small < 70, (small, large)
+
+
 def test_partitions_of_a_row_cost_a_write_little_memory(tmp_path: Path) -> None:
     columns = [("id", "BIGINT NOT NULL"), ("p", "BIGINT NOT NULL"), ("note", "STRING"), ("v", "DOUBLE")]
     table = new_table(tmp_path, columns, keys=("id", "p"), partitions=("p",), options={"bucket": "1"})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -30,8 +32,7 @@ def drawn_options(random: Random) -> tuple[dict[str, str], list[str]]:
         case "deduplicate":
             options |= random.choice([{}, {}, {"sequence.field": "s"}, {"sequence.field": "s,t"}])
             options |= random.choice([{}, {}, {"ignore-delete": "true"}])
-            # How long a delete holds back rows of lower sequence hangs on when its file reaches the top: on sizes.
-            kinds = ["+I", "+U"] if "sequence.field" in options else ["+I", "+I", "+U", "-D"]
+            kinds = ["+I", "+I", "+U", "-D"]
         case "partial-update":
             options |= random.choice([{}, {"fields.s.sequence-group": "a,b"}, {"fields.s,t.sequence-group": "a,b"}])
             if "sequence-group" not in " ".join(options) and random.random() < 0.5:
@@ -52,6 +53,11 @@ def drawn_options(random: Random) -> tuple[dict[str, str], list[str]]:
     options |= random.choice([{}, {"compaction.force-up-level-0": "true"}])
     options |= random.choice([{}, {}, {"file.format": "orc"}, {"file.format": "avro"}])
     return options, kinds
+
+
+def deletes_hang_on_sizes(options: Mapping[str, str]) -> bool:
+    """How long a delete holds back rows of a lower sequence hangs on when its file reaches the top: on sizes."""
+    return "sequence.field" in options
 
 
 def drawn_rows(random: Random, kinds: list[str]) -> list[list[Any]]:
@@ -80,6 +86,8 @@ def told(oracle: Oracle, path: Path) -> Counter[Any]:
 def test_a_table_that_both_write_is_the_one_that_java_writes_alone(oracle: Oracle, tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     options, kinds = drawn_options(random)
+    if deletes_hang_on_sizes(options):
+        options["write-only"] = "true"  # then both are compacted at the moments told here
     alone, shared = (
         oracle.create(tmp_path, f"db.{name}", COLUMNS, primary_keys=["id"], options=options)
         for name in ("alone", "shared")
@@ -101,8 +109,80 @@ def test_a_table_that_both_write_is_the_one_that_java_writes_alone(oracle: Oracl
         expected, what = oracle.read(alone), f"commit {number} with {options}"
         assert difference(expected, oracle.read(shared)) is None, what
         assert difference(expected, penstock.open_table(str(shared)).scan().to_arrow()) is None, what
-    # Of a row whose group has no sequence Java's changelog says other things than its reads.
+    # Of a row whose group has no sequence Java's changelog says other things than its reads: see below.
     excused = ["I4"] if any("sequence-group" in name for name in options) else []
     check_invariants(penstock.open_table(str(shared)), excused=excused)
     if options["changelog-producer"] != "none":
         assert told(oracle, shared) == told(oracle, alone), options
+
+
+def levels_of(oracle: Oracle, path: Path) -> Counter[Any]:
+    """What lies where, by keys and numbers; sizes differ between two writers of Parquet, ORC or Avro."""
+    told_of = ("bucket", "level", "rows", "deletes", "min_key", "max_key", "min_seq", "max_seq")
+    return Counter(str([file[name] for name in told_of]) for file in oracle.files(path))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 5, 18, 39])
+def test_from_the_same_files_both_compact_to_the_same(oracle: Oracle, tmp_path: Path, seed: int) -> None:
+    """Each step from one copy of the table: what is due then hangs on nothing that differs between the writers."""
+    random = Random(seed)
+    options, kinds = drawn_options(random)
+    table = oracle.create(tmp_path, "db.t", COLUMNS, primary_keys=["id"], options={**options, "write-only": "true"})
+    for number in range(COMMITS):
+        rows = drawn_rows(random, kinds)
+        if random.random() < 0.5:
+            with penstock.open_table(str(table)).writer(commit_user="ours") as writer:
+                writer.write(*arrow_changes(rows, COLUMNS))
+                writer.commit(number)
+        else:
+            oracle.write(table, rows)
+        full, what = random.random() < 0.2, f"commit {number} with {options}"
+        ours, javas = (Path(shutil.copytree(table, tmp_path / f"{number}" / who)) for who in ("ours", "javas"))
+        penstock.open_table(str(ours)).compact(full=full)
+        oracle.compact(javas, full=full)
+        assert levels_of(oracle, ours) == levels_of(oracle, javas), what
+        expected = oracle.read(javas)
+        assert difference(expected, oracle.read(ours)) is None, what
+        assert difference(expected, penstock.open_table(str(ours)).scan().to_arrow()) is None, what
+        assert told(oracle, ours) == told(oracle, javas), what
+        table = random.choice([ours, javas])
+
+
+def both_written(oracle: Oracle, folder: Path, options: dict[str, str], steps: list[list[Any] | str]) -> list[Path]:
+    """The same steps, row by row or a full compaction, once by Java and once by ours."""
+    javas, ours = (
+        oracle.create(folder, f"db.{name}", COLUMNS, primary_keys=["id"], options={"bucket": "1", **options})
+        for name in ("javas", "ours")
+    )
+    table = penstock.open_table(str(ours))
+    for number, step in enumerate(steps):
+        if isinstance(step, str):
+            oracle.compact(javas)
+            table.compact(full=True)
+            continue
+        oracle.write(javas, [step], compact="auto")
+        with table.writer(commit_user="ours") as writer:
+            writer.write(*arrow_changes([step], COLUMNS))
+            writer.commit(number)
+    return [javas, ours]
+
+
+@pytest.mark.parametrize(("compacted", "seen"), [([], []), (["full"], [[1, 3, "later", 7, None]])])
+def test_a_delete_holds_back_lower_sequences_until_it_reaches_the_top(
+    oracle: Oracle, tmp_path: Path, compacted: list[list[Any] | str], seen: list[list[Any]]
+) -> None:
+    rows: list[list[Any] | str] = [["+I", 1, 1, "first", 5, None], ["-D", 1, 2, "gone", 9, None]]
+    steps = [*rows, *compacted, ["+I", 1, 3, "later", 7, None]]
+    tables = both_written(oracle, tmp_path, {"sequence.field": "s"}, steps)
+    assert [oracle.read(path).rows for path in tables] == [seen, seen]
+    assert [levels_of(oracle, path) for path in tables[:1]] == [levels_of(oracle, path) for path in tables[1:]]
+
+
+def test_of_a_row_whose_group_has_no_number_the_changelog_tells_what_java_tells(oracle: Oracle, tmp_path: Path) -> None:
+    """The lookup runs the engine, which leaves the group empty; the file went up unmerged, and holds its values."""
+    options = {"merge-engine": "partial-update", "fields.s.sequence-group": "a,b", "changelog-producer": "lookup"}
+    steps: list[list[Any] | str] = [["+I", 1, 5, "x", None, 3], ["+I", 1, None, None, None, 4]]
+    tables = both_written(oracle, tmp_path, options, steps)
+    first, before, after = [1, None, None, None, 3], [1, 5, "x", None, 3], [1, None, None, None, 4]
+    told_of_both = {("+I", *first): 1, ("-U", *before): 1, ("+U", *after): 1}
+    assert [told(oracle, path) for path in tables] == [told_of_both, told_of_both]

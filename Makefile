@@ -33,7 +33,7 @@ check: env ## format, lint, types, unit tests: under two minutes
 	$(VENV)/bin/ruff format --check -q .
 	$(VENV)/bin/ruff check -q .
 	$(VENV)/bin/mypy
-	$(PY) -m pytest -q -n $(JOBS) -m "not slow" tests/unit
+	$(PY) -m pytest -q -n $(JOBS) --check -m "not slow" tests/unit
 
 prepare: env ## fetch what the tests run against: Java Paimon, pypaimon, Kafka, MySQL, MariaDB, PostgreSQL, HDFS
 	@$(PY) -m tests.prepare

@@ -18,6 +18,7 @@ from tests.interop.pypaimon.client import Pypaimon
 JVMS = 2
 # The same examples for each change, so that a red run is the change's own doing; new ones every night.
 settings.register_profile("change", max_examples=100, deadline=None, derandomize=True, database=None)
+settings.register_profile("check", settings.get_profile("change"), max_examples=20)
 settings.register_profile("night", max_examples=10_000, deadline=None, database=None, print_blob=True)
 # What a mark needs on the PATH, and cannot fetch for itself.
 TOOLS = {
@@ -31,13 +32,15 @@ TOOLS = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--check", action="store_true", help="20 examples, for an answer while one waits")
     parser.addoption(
         "--night", action="store_true", help="all failures and 10,000 examples, where each change has some"
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    settings.load_profile("night" if config.getoption("--night") else "change")
+    profile = next((name for name in ("night", "check") if config.getoption(f"--{name}")), "change")
+    settings.load_profile(profile)
 
 
 @pytest.fixture(scope="session")

@@ -55,6 +55,7 @@ def test_text_of_others_is_no_html(catalog: Catalog) -> None:
     assert "&lt;b&gt;bold&lt;/b&gt;" in html(table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_a_notebook_runs_from_top_to_bottom(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))

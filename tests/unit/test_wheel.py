@@ -25,6 +25,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build("wheel", ROOT, tmp_path_factory.mktemp("wheel"))
 
 
+@pytest.mark.slow
 def test_a_wheel_made_from_the_source_package_holds_the_same(wheel: Path, tmp_path: Path) -> None:
     with tarfile.open(build("sdist", ROOT, tmp_path / "sdist")) as packed:
         packed.extractall(tmp_path, filter="data")

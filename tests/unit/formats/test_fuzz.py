@@ -142,6 +142,7 @@ def fitted(decoded: Decoded) -> None:
             column.validate(full=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nasty", NASTY)
 @pytest.mark.parametrize("name", SEEDS)
 def test_a_nasty_value_at_any_place_gives_rows_or_bad_records(name: str, nasty: str) -> None:

@@ -237,6 +237,7 @@ MEMBERS = [
 SHAPED = st.dictionaries(st.sampled_from(MEMBERS), JSON | st.sampled_from(["INSERT", "UPDATE", "insert", "u", "U"]))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(st.one_of(st.binary(max_size=30), JSON, SHAPED), max_size=6))
 @pytest.mark.parametrize("name", sorted(FORMATS.keys() - {"debezium-avro"}))

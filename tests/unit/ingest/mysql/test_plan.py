@@ -44,6 +44,7 @@ def all_plans(log: str, limits: PlanLimits, history: SchemaHistory, block: int, 
         at = LogPosition.from_json(json.loads(json.dumps(plans[-1].end.to_json())))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log", LOG_NAMES)
 @settings(max_examples=5)
 @given(

@@ -100,6 +100,7 @@ def test_reads_changelogs_and_vectors_follow_the_table(name: str) -> None:
     follow(name, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LOOKING_UP)
 def test_lookups_in_a_store_find_what_files_hold(name: str, tmp_path: Path) -> None:
     follow(name, LookupStore(tmp_path))

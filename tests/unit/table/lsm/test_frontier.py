@@ -47,6 +47,7 @@ def batches(table: pa.Table, rows: int) -> Iterator[pa.RecordBatch]:
     yield from table.combine_chunks().to_batches(max_chunksize=rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KEYS)
 @pytest.mark.parametrize("rows", [1, 7, 1000])
 def test_merging_in_steps_gives_what_merging_at_once_gives(name: str, rows: int) -> None:

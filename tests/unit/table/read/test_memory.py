@@ -26,6 +26,7 @@ def overlapping(folder: Path, options: dict[str, str]) -> Table:
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
 def test_a_bucket_of_any_size_is_merged_in_a_few_batches(tmp_path: Path, engine: str) -> None:
     table = overlapping(tmp_path, {"merge-engine": engine})

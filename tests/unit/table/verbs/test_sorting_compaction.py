@@ -57,6 +57,7 @@ def order_key(row: dict[str, object]) -> tuple[object, ...]:
     return tuple((value is not None, value) for value in (row["x"], row["y"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["order", "zorder", "hilbert"])
 @pytest.mark.parametrize("buffer", ["64 mb", "24 kb"])
 def test_rows_stay_and_their_order_changes(tmp_path: Path, strategy: str, buffer: str) -> None:
@@ -79,6 +80,7 @@ def test_files_are_ranges_of_the_order(tmp_path: Path) -> None:
     assert sum(len(split.files) for split in few) * 2 < len(live(table))
 
 
+@pytest.mark.slow
 def test_a_sort_loses_against_a_delete_and_not_against_new_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,7 @@ def levels(table: Table) -> Counter[int]:
     return Counter(entry.file.level for entry in live_entries(table.store, table.latest_snapshot))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_inline_and_dedicated_compaction_leave_the_same(tmp_path: Path, kind: str) -> None:
     inline, apart = table_of(tmp_path / "inline", kind), table_of(tmp_path / "apart", kind, write_only="true")
@@ -86,6 +87,7 @@ def test_every_file_of_a_batch_is_in_its_append_half_though_its_compaction_consu
     assert any(one.commit_kind is CommitKind.COMPACT for one in table.snapshots)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_compaction_that_meets_another_is_dropped_and_the_data_stands(tmp_path: Path, kind: str) -> None:
     table = table_of(tmp_path, kind)

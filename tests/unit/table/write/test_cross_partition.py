@@ -89,6 +89,7 @@ def test_first_row_ignores_a_row_of_another_partition(tmp_path: Path) -> None:
     assert content(table) == [("1", "a", 1), ("2", "c", 4)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options", [{}, {"changelog_producer": "lookup"}, {"deletion-vectors.enabled": "true"}], ids=str
 )
@@ -123,6 +124,7 @@ def buckets(table: Table) -> dict[bytes, set[int]]:
     return found
 
 
+@pytest.mark.slow
 def test_a_writer_goes_on_over_many_commits(tmp_path: Path) -> None:
     table = moving_table(tmp_path)
     with table.writer(commit_user="etl") as writer:

@@ -38,6 +38,7 @@ def overlapping(folder: Path, options: dict[str, str]) -> Table:
     return table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "most"),
     [({}, 400), ({"merge-engine": "partial-update"}, 400), ({"changelog-producer": "lookup"}, 600)],
@@ -51,6 +52,7 @@ def test_a_bucket_larger_than_the_limit_is_compacted_within_it(
     assert grown("compact", table) < most
 
 
+@pytest.mark.slow
 def test_a_write_holds_its_buffer_and_little_more_whatever_comes(tmp_path: Path) -> None:
     table = new_table(tmp_path, COLUMNS, options={"bucket": "1", "write-buffer-size": "16 mb"})
     rows = 2_000_000
@@ -58,6 +60,7 @@ def test_a_write_holds_its_buffer_and_little_more_whatever_comes(tmp_path: Path)
     assert grown("write", table, rows) < 350
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["deduplicate", "partial-update"])
 def test_a_write_of_long_rows_holds_as_much_however_many_runs_it_spills(tmp_path: Path, engine: str) -> None:
     """Runs are merged with a part of each in memory, and each is hardly longer than the buffer."""
@@ -69,6 +72,7 @@ def test_a_write_of_long_rows_holds_as_much_however_many_runs_it_spills(tmp_path
     assert large - small < 70, (small, large)
 
 
+@pytest.mark.slow
 def test_partitions_of_a_row_cost_a_write_little_memory(tmp_path: Path) -> None:
     columns = [("id", "BIGINT NOT NULL"), ("p", "BIGINT NOT NULL"), ("note", "STRING"), ("v", "DOUBLE")]
     table = new_table(tmp_path, columns, keys=("id", "p"), partitions=("p",), options={"bucket": "1"})

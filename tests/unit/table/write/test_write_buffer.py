@@ -57,6 +57,7 @@ def as_files(table: Table) -> list[list[dict[str, object]]]:
     return sorted((pq.read_table(path).to_pylist() for path in paths), key=repr)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_a_buffer_that_spilled_makes_the_files_that_memory_would_have_made(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch

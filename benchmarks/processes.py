@@ -59,9 +59,9 @@ def cost_of(
                 asked, wall = True, time.monotonic() - started
                 os.killpg(process.pid, signal.SIGTERM)
             time.sleep(TICK)
-    except BaseException:  # whoever looks is stopped: what it looks at must not go on
-        os.killpg(process.pid, signal.SIGKILL)
-        raise
+    finally:
+        if process.poll() is None:  # whoever looks is stopped: what it looks at must not go on
+            os.killpg(process.pid, signal.SIGKILL)
     ended = time.monotonic() - started
     reap(process.pid)
     if process.returncode and not asked:

@@ -1,4 +1,7 @@
-"""A row of a change batch as a canal message: how a row that no message brought is kept to be read again."""
+"""A row of a change batch as a canal message: how a row that no message brought is kept to be read again.
+
+Only rows that no table took come here, a cell at a time: what is written is what a person will look at.
+"""
 
 from __future__ import annotations
 

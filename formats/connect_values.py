@@ -120,7 +120,7 @@ def _units(values: Sequence[Any], faults: Faults, kind: pa.DataType, what: str) 
         return numbers.cast(kind)
     try:
         return numbers.cast(pa.int32()).cast(kind)
-    except pa.ArrowInvalid:
+    except pa.ArrowInvalid:  # a batch with a day out of range is read a value at a time, to name the row at fault
         return each(_day, pa.int32(), what)(numbers.to_pylist(), faults).cast(kind)
 
 

@@ -73,16 +73,12 @@ class Batches:
         again with a batch that the table has, it changes nothing."""
         taking = Isolating(replace(self.parking, isolates=True), self.reading, self.targets, missed.number, late=table)
         only = self.reading.on_bad.letters | {table}
-        eager, self.eager = self.eager, None
-        try:
-            with self.targets.only(only):
-                schemas, left_out = self.targets.schemas, frozenset(self.targets.left_out)
-                written = again(self.reading.late_shares(missed.start, missed.end, schemas, only, left_out))
-                for report in written.reports:
-                    report.bad = BadRecords()  # they were told with the batch
-                self._take(taking, missed.checkpoint, written, again)
-        finally:
-            self.eager = eager
+        with self.targets.only(only):
+            schemas, left_out = self.targets.schemas, frozenset(self.targets.left_out)
+            written = again(self.reading.late_shares(missed.start, missed.end, schemas, only, left_out))
+            for report in written.reports:
+                report.bad = BadRecords()  # they were told with the batch
+            self._take(taking, missed.checkpoint, written, again)
         return not taking.parked
 
     def _take(
@@ -161,7 +157,7 @@ class Batches:
         """Tables that another job wrote to in the meantime are written again on what stands there now. Gives those that
         may lack the compaction of the batch."""
         messages = dict(written.messages)
-        if self.eager is not None:
+        if self.eager is not None and taking.late is None:  # a late batch is of its one table
             self.eager.update(messages)
             messages = {table: messages.get(table, []) for table in self.eager - self.targets.left_out}
         uncompacted: set[str] = set()

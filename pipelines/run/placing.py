@@ -77,8 +77,9 @@ class Placing:
             raise error
         self._failed.add(table)
         told = pickle.dumps(TableFailed(table, error))
+        batch = as_batch(0, self._position, [Blob(NO_TABLE, Version(0), b"", 0, 0, 1, told)])
         self._position += 1
-        return as_batch(0, self._position - 1, [Blob(NO_TABLE, Version(0), b"", 0, 0, 1, told)])
+        return batch
 
     def _moving_rows(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         names, schemas = batch.column("table").to_pylist(), batch.column("schema_id").to_pylist()

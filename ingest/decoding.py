@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from penstock.formats import decode
 from penstock.formats.change import Decoded, DecodeOptions
 from penstock.ingest.barriers import Barrier
-from penstock.ingest.fetched import Fetched
+from penstock.ingest.fetched import Fetched, joined
 from penstock.ingest.ranges import Limit, Offsets, Range, Source
 from penstock.ingest.registry import RegistrySettings
+
+# Rows of one table that come together cost less each. Where they are fewer than FEW, as in topics of many tables,
+# chunks are put together until they have WIDE_ROWS or WIDE_BYTES.
+FEW = 200
+WIDE_ROWS = 60_000
+WIDE_BYTES = 64 << 20
+
+TOPICS_KEPT = 1000
+
+# How many rows of one table last came in a chunk, by topic.
+_rows_together: dict[str, float] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +70,10 @@ class DecodedSource:
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[Chunk]:
         if self.registry is not None:
             options = replace(options, registry=self.registry.client())
-        for fetched in self.source.read(range_):
-            yield Chunk(decode(self.format, fetched.messages, options), len(fetched.messages), fetched.size, fetched)
+        for fetched in widened(self.source.read(range_)):
+            decoded = decode(self.format, fetched.messages, options)
+            _remember(fetched.topic, len(fetched.messages) / max(1, len(decoded.batches)))
+            yield Chunk(decoded, len(fetched.messages), fetched.size, fetched)
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
         return self.source.lag(offsets)
@@ -70,3 +83,22 @@ class DecodedSource:
 
     def close(self) -> None:
         self.source.close()
+
+
+def _remember(topic: str, together: float) -> None:
+    if len(_rows_together) >= TOPICS_KEPT:  # the files of a folder, for one, are a topic each
+        _rows_together.clear()
+    _rows_together[topic] = together
+
+
+def widened(fetches: Iterable[Fetched]) -> Iterator[Fetched]:
+    """Chunks of a range as they come, or several as one where their topic has few rows of each table in a chunk."""
+    held: list[Fetched] = []
+    for fetched in fetches:
+        held.append(fetched)
+        rows, size = sum(len(one.messages) for one in held), sum(one.size for one in held)
+        if _rows_together.get(fetched.topic, FEW) >= FEW or rows >= WIDE_ROWS or size >= WIDE_BYTES:
+            yield joined(held)
+            held = []
+    if held:
+        yield joined(held)

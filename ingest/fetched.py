@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+import numpy as np
+
 from penstock.formats.change import Messages
 
 Extra: TypeAlias = Literal["key", "timestamp", "headers"]  # parts of a record that not everybody pays for
@@ -24,3 +26,27 @@ class Fetched:
     size: int  # bytes of all values
     headers: Sequence[Sequence[tuple[str, bytes | None]] | None] | None = None
     timestamp_types: Sequence[int] | None = None
+
+
+def joined(parts: Sequence[Fetched]) -> Fetched:
+    """Chunks that follow one another as one; of a single one itself."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    messages = [part.messages for part in parts]
+    times = [one.timestamps for one in messages if one.timestamps is not None]
+    return Fetched(
+        first.topic,
+        first.partition,
+        Messages(
+            values=[value for one in messages for value in one.values],
+            offsets=np.concatenate([one.offsets for one in messages]),
+            keys=None if first.messages.keys is None else [key for one in messages for key in one.keys or ()],
+            timestamps=np.concatenate(times) if times else None,
+        ),
+        sum(part.size for part in parts),
+        headers=None if first.headers is None else [one for part in parts for one in part.headers or ()],
+        timestamp_types=None
+        if first.timestamp_types is None
+        else [one for part in parts for one in part.timestamp_types or ()],
+    )

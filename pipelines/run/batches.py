@@ -52,6 +52,7 @@ class Batches:
     limit: BadRecordLimit = field(init=False)
     watermarks: Watermarks = field(default_factory=Watermarks)
     _told: set[str] = field(default_factory=set)  # append tables of which it was said that they take no deletes
+    _told_of_images: set[str] = field(default_factory=set)  # tables whose updates lack columns
 
     def __post_init__(self) -> None:
         self.limit = BadRecordLimit(self.reading.on_bad)
@@ -117,6 +118,7 @@ class Batches:
             report.told.seconds["plan"] = max(0, self.started_millis - identity.planned_at) / 1000
         report.told.parked = {table: self.parking.tables[table].reason for table in sorted(taking.parked)}
         self._tell_of_deletes(report)
+        self._tell_of_partial_images(report)
         return identity, report
 
     def _keep_late_letters(self, identity: BatchIdentity, written: Written, table: str) -> None:
@@ -132,6 +134,18 @@ class Batches:
                 " --primary-keys gives it a key",
                 table,
             )
+
+    def _tell_of_partial_images(self, report: BatchReport) -> None:
+        for table, columns in {table: names for one in report.ranges for table, names in one.left_out.items()}.items():
+            if table not in self._told_of_images:
+                self._told_of_images.add(table)
+                log.warning(
+                    "event=updates_without_columns table=%s columns=%s hint=they are null now: unless they were dropped"
+                    " at the source, set its binlog_row_image to FULL and read the table anew, or let nulls mean"
+                    " unchanged with merge-engine=partial-update",
+                    table,
+                    ",".join(columns),
+                )
 
     def _watermarks(self, identity: BatchIdentity, report: BatchReport) -> dict[str, int]:
         """Of the tables whose options ask for one."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import PenstockError
-from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions
+from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, SourceSchema
 from penstock.ingest.decoding import ChangeSource, Chunk
 from penstock.ingest.fetched import Fetched
 from penstock.ingest.ranges import NO_LIMIT, Limit, Offsets, Range, grouped
@@ -21,6 +21,7 @@ from penstock.pipelines.run.bad_records import FAIL, OnBad
 from penstock.pipelines.run.blobs import NO_TABLE, Blob, Window, as_batch, pieces
 from penstock.pipelines.run.identity import NOW
 from penstock.pipelines.run.parking import is_of_its_table
+from penstock.pipelines.run.partial_images import updates
 from penstock.pipelines.run.reports import KINDS, BadRecords, RangeReport, timed
 from penstock.pipelines.run.resume import Reached
 from penstock.pipelines.run.routing import Router
@@ -124,6 +125,7 @@ class RangeReader:
         self._drifted: set[str] = set()
         self._position = 0
         self._routers: dict[str, Router] = {}
+        self._left_out: dict[tuple[str, SourceSchema], tuple[str, ...]] = {}  # of updates
 
     def blobs(self, options: DecodeOptions) -> Iterator[pa.RecordBatch]:
         """Blobs, and the report last. An error that no second attempt would mend takes the place of the report, so that
@@ -202,6 +204,7 @@ class RangeReader:
         self._report.dropped[table] += fitted.dropped
         self._report.nulled[table] += fitted.nulled
         self._report.rows[table] += len(fitted.kinds)
+        self._look_at_images(table, change, layout, fetched)
         counts = np.bincount(fitted.kinds, minlength=len(KINDS)).tolist()
         before = self._report.kinds.get(table, [0] * len(KINDS))
         self._report.kinds[table] = [old + new for old, new in zip(before, counts, strict=True)]
@@ -210,6 +213,19 @@ class RangeReader:
             self._report.newest[table] = max(newest, self._report.newest.get(table, newest))
         if table not in self._drifted:
             self._window.add(table, fitted.batch, fitted.kinds, fitted.pos, fitted.sub)
+
+    def _look_at_images(self, table: str, change: ChangeBatch, layout: Layout | None, fetched: Fetched | None) -> None:
+        """One update of a schema is looked at, and stands for all of the range."""
+        count = updates(change)
+        if not count or layout is None:
+            return
+        known = self._left_out.get((table, change.schema))
+        if known is None:
+            known = self._reading.shaping.left_out(change, layout.schema, fetched)
+            self._left_out[table, change.schema] = known
+        if known:
+            self._report.partial[table] += count
+            self._report.left_out.setdefault(table, known)
 
     def _bad_anyway(self, table: str, change: ChangeBatch, fetched: Fetched | None) -> bool:
         """Whether no row would fit the table after its change either: records that are bad change no schema."""

@@ -105,6 +105,9 @@ def merged(first: Written, again: Written, replayed: frozenset[str]) -> Written:
             report.kinds[table] = other.kinds.get(table, [])
             report.dropped[table] = other.dropped[table]
             report.nulled[table] = other.nulled[table]
+            report.partial[table] = other.partial[table]
+            if table in other.left_out:
+                report.left_out[table] = other.left_out[table]
             report.unfit.pop(table, None)
             if table in other.unfit:
                 report.unfit[table] = other.unfit[table]

@@ -114,6 +114,8 @@ class RangeReport:
     filtered: int = 0  # rows of source tables that are left out
     dropped: Counter[str] = field(default_factory=Counter)  # -U and -D of append tables, by table
     nulled: Counter[str] = field(default_factory=Counter)  # values made null by a rule, by table
+    partial: Counter[str] = field(default_factory=Counter)  # updates that lack columns of their rows, by table
+    left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)  # which columns, of the first of them
     repaired: int = 0  # texts with unpaired surrogates
     bad: BadRecords = field(default_factory=BadRecords)  # messages that cannot be read
     unfit: dict[str, BadRecords] = field(default_factory=dict)  # messages with values that do not fit, by table
@@ -125,7 +127,7 @@ class RangeReport:
 
     def forget(self, table: str) -> int:
         """As if nothing of the table had been read; gives how many of its records were bad."""
-        for counts in (self.rows, self.kinds, self.dropped, self.newest):
+        for counts in (self.rows, self.kinds, self.dropped, self.newest, self.partial, self.left_out):
             counts.pop(table, None)
         self.drifts = [drift for drift in self.drifts if drift.table != table]
         bad = self.unfit.pop(table, None)
@@ -180,6 +182,7 @@ class BatchReport:
             found["rows.left.out"] += one.filtered
             found["append.deletes.dropped"] += one.dropped.total()
             found["values.nulled"] += one.nulled.total()
+            found["updates.without.columns"] += one.partial.total()
             found["texts.repaired"] += one.repaired
         return +found
 

@@ -63,6 +63,10 @@ class Shaping(Protocol):
         """
         ...
 
+    def left_out(self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None) -> tuple[str, ...]:
+        """The columns that the source leaves out of updates, and that become null by it."""
+        ...
+
     def adopt(self, known: Collection[str]) -> None:
         """At the start: bring tables that are there already to what the settings say; ConfigError where they contradict
         them. Called again, it changes nothing."""

@@ -14,6 +14,7 @@ from penstock.errors import ConfigError, DecodeError, SchemaConflict
 from penstock.formats.canal_rows import canal_message
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, ImageRule, SourceSchema
 from penstock.ingest.fetched import Fetched
+from penstock.pipelines.run import partial_images
 from penstock.pipelines.run.metadata import COLUMNS, Metadata
 from penstock.pipelines.run.new_tables import NewTables
 from penstock.pipelines.run.rules import NO_RULES, TableRules
@@ -89,6 +90,9 @@ class TableShape:
         fitted = _as_append(rows) if not table.primary_keys else _as_upsert(rows, table)
         return replace(fitted, bad=bad, nulled=rows.nulled)
 
+    def left_out(self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None) -> tuple[str, ...]:
+        return partial_images.left_out(change, fetched, table, self.rules, frozenset(self._made))
+
     def evolved(self, table: str, current: TableSchema | None, seen: Sequence[Seen]) -> TableSchema:
         sources = [one.schema for one in seen]
         if current is None:
@@ -144,9 +148,13 @@ class TableShape:
         """Whether the source declares its columns, and has none for a key of the table."""
         if source.dialect == "text" or not table.primary_keys:
             return False
-        made = {one.name for one in self.new_tables.computed} | {name for name, _ in self.new_tables.metadata}
         given = {self.rules.name(one.name) for one in source.fields}
-        return not set(table.primary_keys) <= given | made
+        return not set(table.primary_keys) <= given | self._made
+
+    @property
+    def _made(self) -> set[str]:
+        """The columns that no source has."""
+        return {one.name for one in self.new_tables.computed} | {name for name, _ in self.new_tables.metadata}
 
     def foreseen(self, table: str, current: TableSchema, source: SourceSchema) -> TableSchema | None:
         try:
@@ -189,6 +197,7 @@ def _incompatible(table: str, schema: TableSchema, source: SourceSchema) -> Sche
         f"Source table is: {source.database}.{source.table}, fields are: {theirs}.\n"
         "If you want to ignore the incompatible tables, please specify --ignore-incompatible to true.",
         table=table,
+        hint="changes that come without their key are of a server whose binlog_row_image is not FULL",
     )
 
 

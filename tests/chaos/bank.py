@@ -7,7 +7,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -82,6 +82,14 @@ class Bank:
             return driver.wait(240)
         finally:
             end(driver)
+
+    def kill_at(self, points: Iterable[str]) -> None:
+        """A driver for each named point, which dies there in the middle of new events."""
+        for point in points:
+            if point != "none":
+                self.send(120)
+                assert self.run(point, 1 if "inside" in point else 2) == KILLED, f"{point}: {self.log()}"
+                self.check_sound()
 
     def kill_after(self, seconds: float) -> int:
         driver = self.start("none", 1, "--until-caught-up")

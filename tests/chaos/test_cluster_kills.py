@@ -1,4 +1,5 @@
-"""Exactly once under SIGKILL on a standalone cluster: the driver, and a worker with its executor."""
+"""Exactly once under SIGKILL on a standalone master with two workers: at every named point, and a worker with its
+executor."""
 
 from __future__ import annotations
 
@@ -7,18 +8,20 @@ from pathlib import Path
 import pytest
 
 from tests.chaos import cluster
-from tests.chaos.bank import KILLED, Bank, end
+from tests.chaos.bank import Bank, end
+from tests.chaos.driver import POINTS
 from tests.integration.kafka.conftest import Broker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
-def test_a_driver_and_a_worker_killed_on_a_cluster_lose_and_double_nothing(broker: Broker, tmp_path: Path) -> None:
+def test_a_driver_killed_at_every_named_point_and_a_worker_on_a_cluster_lose_and_double_nothing(
+    broker: Broker, tmp_path: Path
+) -> None:
     with cluster.running(tmp_path / "cluster") as spark:
         bank = Bank(broker, tmp_path, spark.url, cluster.SETTINGS)
         bank.send(120)
-        assert bank.run("between two tables", 2) == KILLED, bank.log()
-        bank.check_sound()
+        bank.kill_at(POINTS)
         bank.send(120)
         driver = bank.start("none", 1, "--until-caught-up")
         try:

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from penstock.formats.change import DecodeOptions, Messages
+from penstock.ingest import decoding
+from penstock.ingest.decoding import DecodedSource
+from penstock.ingest.fetched import Fetched, joined
+from penstock.ingest.ranges import Limit, Offsets, Range
+
+
+def fetched(offsets: range, tables: int) -> Fetched:
+    values = [
+        json.dumps(
+            {
+                "type": "INSERT",
+                "database": "shop",
+                "table": f"t{number % tables}",
+                "mysqlType": {"id": "int"},
+                "data": [{"id": str(number)}],
+            }
+        ).encode()
+        for number in offsets
+    ]
+    count = len(values)
+    messages = Messages(values, np.array(offsets, np.int64), [b"k"] * count, np.arange(count))
+    size = sum(map(len, values))
+    return Fetched("topic", 0, messages, size, headers=[None] * count, timestamp_types=[0] * count)
+
+
+@dataclass
+class Chunks:
+    """A source that hands out chunks as they were given."""
+
+    given: Sequence[Fetched]
+
+    def read(self, range_: Range) -> Iterator[Fetched]:
+        yield from self.given
+
+    def initial_offsets(self) -> Offsets:
+        return {}
+
+    def available(self) -> Offsets:
+        return {}
+
+    def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
+        return start
+
+    def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
+        return []
+
+    def lag(self, offsets: Offsets) -> dict[str, int]:
+        return {}
+
+    def mirror(self, offsets: Offsets) -> None:
+        return
+
+    def close(self) -> None:
+        return
+
+
+@pytest.fixture(autouse=True)
+def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "_rows_together", {})
+
+
+def sizes(chunks: Sequence[Fetched]) -> list[int]:
+    source = DecodedSource(Chunks(chunks), "canal-json")
+    return [chunk.messages for chunk in source.chunks(Range(0, "topic/0", 0, 1, 1), DecodeOptions())]
+
+
+def test_joined_chunks_are_the_records_of_all_in_their_order() -> None:
+    whole = fetched(range(7), 1)
+    found = joined([fetched(range(3), 1), fetched(range(3, 7), 1)])
+    assert found.messages.values == whole.messages.values
+    assert found.messages.offsets.tolist() == list(range(7))
+    assert found.messages.timestamps is not None
+    assert (len(found.messages.keys or ()), len(found.messages.timestamps)) == (7, 7)
+    assert (found.size, len(found.headers or ()), len(found.timestamp_types or ())) == (whole.size, 7, 7)
+    assert joined([whole]) is whole
+
+
+def test_chunks_with_few_rows_of_each_table_are_put_together() -> None:
+    chunks = [fetched(range(100 * number, 100 * number + 100), 50) for number in range(5)]
+    assert sizes(chunks) == [100, 400]  # what a topic holds is known after its first chunk
+    assert sizes(chunks) == [500]
+
+
+def test_chunks_with_many_rows_of_each_table_stay_as_they_come() -> None:
+    chunks = [fetched(range(400 * number, 400 * number + 400), 2) for number in range(3)]
+    assert sizes(chunks) == sizes(chunks) == [400] * 3
+
+
+def test_chunks_are_put_together_no_further_than_their_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    chunks = [fetched(range(100 * number, 100 * number + 100), 50) for number in range(6)]
+    sizes(chunks)
+    monkeypatch.setattr(decoding, "WIDE_ROWS", 200)
+    assert sizes(chunks) == [200] * 3
+    monkeypatch.setattr(decoding, "WIDE_BYTES", 1)
+    assert sizes(chunks) == [100] * 6

@@ -41,3 +41,29 @@ def test_java_reads_columns_left_uncompressed_beside_compressed_ones(oracle: Ora
     group = pq.ParquetFile(file).metadata.row_group(0)
     assert {group.column(at).compression for at in range(group.num_columns)} == {"ZSTD", "UNCOMPRESSED"}
     assert difference(oracle.read(path), table.scan().to_arrow()) is None
+
+
+def test_java_reads_moments_laid_down_as_deltas(oracle: Oracle, tmp_path: Path) -> None:
+    """Of any unit that is stored in 64 bits, with nulls, before the epoch and out of order; read and compacted."""
+    types = {"s": "TIMESTAMP(0)", "ms": "TIMESTAMP(3)", "us": "TIMESTAMP(6)"}
+    types |= {f"local_{name}": f"{text} WITH LOCAL TIME ZONE" for name, text in types.items()}
+    columns = [("id", "BIGINT NOT NULL"), *types.items()]
+    path = oracle.create(tmp_path, "shop.t", columns, primary_keys=["id"], options={"bucket": "1"})
+    table = penstock.Catalog(str(tmp_path)).table("shop.t")
+    draw, count = np.random.default_rng(1), 6_000
+    rows: dict[str, pa.Array] = {"id": pa.array(np.arange(count))}
+    for unit, per_second in (("s", 1), ("ms", 10**3), ("us", 10**6)):
+        numbers = draw.integers(-(10**9) * per_second, 4 * 10**9 * per_second, count)
+        for name, zone in ((unit, None), (f"local_{unit}", "UTC")):
+            rows[name] = pa.array(numbers, pa.timestamp(unit, zone), mask=draw.random(count) < 0.1)
+    with table.writer() as writer:
+        writer.write(pa.table(rows))
+        writer.commit()
+
+    (file,) = table.system("files")["file_path"].to_pylist()
+    group = pq.ParquetFile(file).metadata.row_group(0)
+    laid = {group.column(at).path_in_schema: group.column(at).encodings for at in range(group.num_columns)}
+    assert all("DELTA_BINARY_PACKED" in laid[name] for name in types)
+    assert difference(oracle.read(path), table.scan().to_arrow()) is None
+    oracle.write(path, [["+I", 1, *["2026-01-01T00:00:00"] * 3, *["2026-01-01T00:00:00Z"] * 3]], compact="full")
+    assert difference(oracle.read(path), table.refresh().scan().to_arrow()) is None

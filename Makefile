@@ -35,7 +35,7 @@ check: env ## format, lint, types, unit tests: under two minutes
 	$(VENV)/bin/mypy
 	$(PY) -m pytest -q -n $(JOBS) --check -m "not slow" tests/unit
 
-prepare: env ## fetch what the tests run against: Java Paimon, pypaimon, Kafka, MySQL, MariaDB, PostgreSQL, HDFS
+prepare: env ## fetch what the tests run against: Java Paimon, pypaimon, Kafka, MySQL, MariaDB, PostgreSQL, HDFS, YARN
 	@$(PY) -m tests.prepare
 
 # One file's tests stay in one process: servers, sessions and JVMs are started once a file.

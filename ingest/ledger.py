@@ -89,5 +89,9 @@ def file_system(location: str) -> tuple[fs.FileSystem, str]:
     """The store and the path in it of a plain path or a URI (s3, gs, hdfs, file)."""
     if "://" not in location:
         return fs.LocalFileSystem(), location.rstrip("/") or "/"
+    if location.startswith("hdfs://"):
+        from penstock.ingest.hdfs_files import hdfs_files
+
+        return hdfs_files(location)
     store, path = fs.FileSystem.from_uri(location)
     return store, path.rstrip("/")

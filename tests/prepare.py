@@ -29,7 +29,7 @@ STEPS: dict[str, Callable[[], object]] = {
     "MySQL": server("mysql"),
     "MariaDB": server("mariadb"),
     "PostgreSQL": server("postgres"),
-    "HDFS": server("hdfs"),
+    "HDFS and YARN": server("hdfs"),
     "Chromium": server("chromium"),
 }
 

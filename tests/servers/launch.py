@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Kind = Literal["kafka", "mysql", "mariadb", "postgres", "hdfs"]
+Kind = Literal["kafka", "mysql", "mariadb", "postgres", "hdfs", "yarn"]
 HERE = Path(__file__).resolve().parent
 
 

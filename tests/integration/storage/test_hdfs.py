@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from penstock.ingest.files import FilesSettings, FilesSource
+from penstock.ingest.ranges import Limit
 from penstock.table.storage.open import open_storage
 from tests.servers import launch
 from tests.unit.table.storage.contract import StorageContract
@@ -22,6 +25,18 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         storage, path = open_storage(f"hdfs://127.0.0.1:{port}/warehouse", {"dfs.replication": "1"})
         assert path == "/warehouse"
         yield storage
+
+
+def test_a_source_keeps_what_it_took_on_hdfs_without_hadoop_being_installed(hdfs: Any) -> None:
+    folder = f"{hdfs.url}/in-{uuid.uuid4()}"
+    for name in ("2.json", "1.json"):
+        assert hdfs.create(f"/{folder.rpartition('/')[2]}/{name}", b"{}\n")
+        time.sleep(0.01)  # the name node counts milliseconds
+    source = FilesSource(FilesSettings(folder, f"{folder}/_ledger"))
+    assert source.latest_offsets({"batch": 0}, Limit()) == {"batch": 1}
+    assert [one.place for one in source.plan({"batch": 0}, {"batch": 1}, 1)] == ["2.json", "1.json"]  # by their time
+    again = FilesSource(FilesSettings(folder, f"{folder}/_ledger"))
+    assert again.latest_offsets({"batch": 1}, Limit()) == {"batch": 1}
 
 
 class TestContract(StorageContract):

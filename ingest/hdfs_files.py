@@ -1,0 +1,30 @@
+"""What a source keeps beside a checkpoint on HDFS, and folders there: the same client as the tables have.
+
+pyarrow's own HDFS is Hadoop's C library, which wants a whole Hadoop installed on each node.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from pyarrow import fs
+
+from penstock.errors import ConfigError
+
+try:
+    from hdfs_native.fsspec import HdfsFileSystem
+except ImportError as error:
+    raise ConfigError("HDFS needs its client", hint="pip install 'penstock[hdfs]'") from error
+
+
+class _Files(HdfsFileSystem):
+    def _convert_file_status(self, file_status: Any) -> dict[str, Any]:
+        told: dict[str, Any] = super()._convert_file_status(file_status)
+        return told | {"mtime": file_status.modification_time / 1000}  # the name pyarrow asks for
+
+
+def hdfs_files(location: str) -> tuple[fs.FileSystem, str]:
+    """The file system and the path in it of `hdfs://host:port/path` or `hdfs://nameservice/path`."""
+    url = urlsplit(location)
+    return fs.PyFileSystem(fs.FSSpecHandler(_Files(url.hostname, url.port))), url.path.rstrip("/") or "/"

@@ -10,6 +10,7 @@ import pymysql
 
 from penstock.errors import SourceError
 from penstock.ingest.mysql.catalog import list_tables
+from penstock.ingest.mysql.charsets import charset_named
 from penstock.ingest.mysql.connection import ask, server_facts, variables
 from penstock.ingest.mysql.errors import (
     BinlogDisabled,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.connection import Connection, ServerFacts
 
 _DAY_S = 86_400
+_GTID_MODES = ("OFF_PERMISSIVE", "ON_PERMISSIVE", "ON")  # a server takes one step at a time
 _FOREIGN_KEY = re.compile(r"CONSTRAINT (`(?:[^`]|``)+`) FOREIGN KEY .*\)((?: ON (?:DELETE|UPDATE) [A-Z ]+?)*),?\n")
 _SETTINGS = (
     "log_bin",
@@ -76,8 +78,8 @@ def check_source(connection: Connection, wanted: Wanted) -> list[Finding]:
     facts = server_facts(connection)
     settings = variables(connection, *_SETTINGS)
     findings = [
-        *_log_settings(settings, wanted),
-        *_retention(settings),
+        *_log_settings(facts, settings, wanted),
+        *_retention(facts, settings),
         *_identity(connection, facts, settings, wanted),
         *_grants(connection, facts, wanted),
         *_tables(connection, facts, wanted),
@@ -106,36 +108,42 @@ def _warning(error: type[SourceError], message: str, seen: object, wanted: str, 
     return Finding(error, "warning", message, str(seen), wanted, fix)
 
 
-def _log_settings(settings: dict[str, str], wanted: Wanted) -> Iterator[Finding]:
+def _put(facts: ServerFacts, setting: str, value: object, note: str = "") -> str:
+    """The statement that changes a setting and keeps it; MariaDB keeps nothing by itself."""
+    notes = [*(["write it into the configuration file too"] if facts.is_mariadb else []), *([note] if note else [])]
+    statement = f"SET {'GLOBAL' if facts.is_mariadb else 'PERSIST'} {setting} = {value};"
+    return f"{statement}  -- {', '.join(notes)}" if notes else statement
+
+
+def _log_settings(facts: ServerFacts, settings: dict[str, str], wanted: Wanted) -> Iterator[Finding]:
     if settings.get("log_bin") != "ON":
         fix = "start the server with log_bin=binlog in its configuration (a restart is needed)"
         yield _error(BinlogDisabled, "binary logging is off", settings.get("log_bin"), "ON", fix)
         return
     format_, image = settings.get("binlog_format", "ROW"), settings.get("binlog_row_image", "FULL")
     if format_ != "ROW":
-        fix = (
-            "SET PERSIST binlog_format = ROW (MariaDB: SET GLOBAL, and the configuration file), then reconnect writers"
-        )
+        fix = _put(facts, "binlog_format", "ROW", "then reconnect writers")
         yield _error(BinlogFormatError, "changes are not logged as rows", format_, "ROW", fix)
     if image not in {"FULL", "FULL_NODUP"} and not wanted.partial_images:
-        fix = "SET PERSIST binlog_row_image = FULL (MariaDB: SET GLOBAL), then reconnect writers"
+        fix = _put(facts, "binlog_row_image", "FULL", "then reconnect writers")
         yield _error(RowImageError, "rows are not logged whole", image, "FULL", fix)
     if options := settings.get("binlog_row_value_options"):
-        fix = "SET PERSIST binlog_row_value_options = '', then reconnect writers"
+        fix = _put(facts, "binlog_row_value_options", "''", "then reconnect writers")
         yield _error(PartialJsonError, "JSON is logged as differences", options, "''", fix)
     if (metadata := settings.get("binlog_row_metadata", "MINIMAL")) != "FULL":
-        fix = "SET PERSIST binlog_row_metadata = FULL (MariaDB: SET GLOBAL): names then come from the log itself"
+        fix = _put(facts, "binlog_row_metadata", "FULL", "names then come from the log itself")
         yield _warning(SourceError, "the log carries no column names", metadata, "FULL", fix)
     if settings.get("gtid_mode", "ON") != "ON":
-        fix = "turn gtid_mode ON: without it the pipeline cannot follow a failover"
+        steps = ["enforce_gtid_consistency = ON", *(f"gtid_mode = {mode}" for mode in _GTID_MODES)]
+        fix = "; ".join(f"SET PERSIST {step}" for step in steps) + ";  -- without it no failover can be followed"
         yield _warning(SourceError, "transactions have no GTID", settings["gtid_mode"], "ON", fix)
 
 
-def _retention(settings: dict[str, str]) -> Iterator[Finding]:
+def _retention(facts: ServerFacts, settings: dict[str, str]) -> Iterator[Finding]:
     seconds = int(float(settings.get("binlog_expire_logs_seconds") or 0))
     seconds = seconds or int(float(settings.get("expire_logs_days") or 0) * _DAY_S)
     if 0 < seconds < _DAY_S:
-        fix = "SET PERSIST binlog_expire_logs_seconds = 604800 (MariaDB: SET GLOBAL): a stop of that length survives"
+        fix = _put(facts, "binlog_expire_logs_seconds", 7 * _DAY_S, "the pipeline may stand still as long")
         yield _warning(SourceError, "the log is kept for less than a day", f"{seconds} s", "7 days", fix)
 
 
@@ -189,9 +197,9 @@ def _grants(connection: Connection, facts: ServerFacts, wanted: Wanted) -> Itera
         yield _missing("RELOAD, LOCK TABLES", "*.*", name, "not granted")
     for database, table in wanted.tables if wanted.snapshot else ():
         try:
-            ask(connection, f"SELECT 1 FROM {quoted(database)}.{quoted(table)} LIMIT 0")
+            ask(connection, f"SELECT 1 FROM {qualified((database, table))} LIMIT 0")
         except pymysql.MySQLError as error:
-            yield _missing("SELECT", f"{quoted(database)}.{quoted(table)}", name, error.args[-1])
+            yield _missing("SELECT", qualified((database, table)), name, error.args[-1])
 
 
 def _has_role(connection: Connection, privilege: str) -> bool:
@@ -199,7 +207,7 @@ def _has_role(connection: Connection, privilege: str) -> bool:
 
 
 def _missing(privilege: str, on: str, user: str, said: object) -> Finding:
-    return _error(MissingGrant, f"{privilege} is not granted", said, privilege, f"GRANT {privilege} ON {on} TO {user}")
+    return _error(MissingGrant, f"{privilege} is not granted", said, privilege, f"GRANT {privilege} ON {on} TO {user};")
 
 
 def _filters(status: Sequence[tuple[object, ...]], tables: Collection[TableName]) -> Iterator[Finding]:
@@ -221,25 +229,44 @@ def _tables(connection: Connection, facts: ServerFacts, wanted: Wanted) -> Itera
         if table is None:
             continue
         if not table.has_primary_key:
-            fix = "ALTER TABLE ... ADD PRIMARY KEY, or take it into an append table (--include-keyless append)"
+            take = "or take it into an append table (--include-keyless append)"
+            fix = f"ALTER TABLE {qualified(name)} ADD PRIMARY KEY (...);  -- {take}"
             yield _warning(NoUsableKey, f"{'.'.join(name)} has no primary key", "none", "a primary key", fix)
         if table.engine.upper() in {"MEMORY", "BLACKHOLE", "FEDERATED", "CSV"}:
-            fix = f"ALTER TABLE {quoted(name[0])}.{quoted(name[1])} ENGINE = InnoDB, or leave the table out"
+            fix = f"ALTER TABLE {qualified(name)} ENGINE = InnoDB;  -- or leave the table out"
             yield _warning(SourceError, f"{'.'.join(name)} may change unlogged", table.engine, "InnoDB", fix)
+    yield from _charsets(connection, set(wanted.tables))
     if facts.is_mariadb or facts.version < (9, 6, 0):
         readable = [name for name in wanted.tables if name in known]
         yield from _cascades(connection, readable)
 
 
+def _charsets(connection: Connection, tables: Collection[TableName]) -> Iterator[Finding]:
+    """The log has texts as the column keeps them, so each character set must be known here too."""
+    statement = (
+        "SELECT TABLE_SCHEMA, TABLE_NAME, CHARACTER_SET_NAME, GROUP_CONCAT(COLUMN_NAME) FROM information_schema.COLUMNS"
+        " WHERE CHARACTER_SET_NAME IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+    )
+    for database, table, charset, columns in ask(connection, statement):
+        if (database, table) in tables and charset_named(charset) is None:
+            fix = f"ALTER TABLE {qualified((database, table))} CONVERT TO CHARACTER SET utf8mb4;"
+            message = f"{database}.{table} has texts that cannot be read from the log: {columns}"
+            yield _error(SourceError, message, charset, "a character set of MySQL's or MariaDB's own", fix)
+
+
 def _cascades(connection: Connection, tables: Collection[TableName]) -> Iterator[Finding]:
     # The catalog's list of constraints is hidden by MariaDB from those who may only read; the table's text is not.
     for database, table in sorted(tables):
-        text = str(ask(connection, f"SHOW CREATE TABLE {quoted(database)}.{quoted(table)}")[0][1])
+        text = str(ask(connection, f"SHOW CREATE TABLE {qualified((database, table))}")[0][1])
         for constraint, rules in _FOREIGN_KEY.findall(text):
             if "CASCADE" in rules or "SET NULL" in rules:
                 fix = "this server does not log what a cascade changes: let the application or a trigger do it"
                 message = f"{database}.{table} changes by cascade"
                 yield _warning(SourceError, message, f"{constraint}{rules}", "no cascade", fix)
+
+
+def qualified(name: TableName) -> str:
+    return ".".join(map(quoted, name))
 
 
 def quoted(name: str) -> str:

@@ -34,7 +34,7 @@ class LiveProgress:
         copying = f"   {found.line()}" if isinstance(found, SnapshotProgress) and found.tables else ""
         self._show(
             f"{self._pipeline}  batch {facts.number:,}  {facts.total_rows:,} rows in {len(facts.rows)} tables"
-            f"  {rate:,.0f} rows/s{lag}{fresh}{bad}{copying}"
+            f"  {rate:,.0f} rows/s{copying}{lag}{fresh}{bad}"
         )
 
     def looked(self, look: Look) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.pipelines.observe.telling import span
 
-_WIDTH = 20
+_WIDTH = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,16 @@ class SnapshotProgress:
         left = sum(max(0, one.expected - one.rows) for one in self.tables)
         return left / self.rows_per_second if self.rows_per_second else None
 
-    def line(self) -> str:
+    @property
+    def share(self) -> float:
         expected = sum(one.expected for one in self.tables) or 1
-        share = min(0.99, sum(one.rows for one in self.tables) / expected)
-        bar = "#" * int(share * _WIDTH) + "-" * (_WIDTH - int(share * _WIDTH))
+        return min(0.99, sum(one.rows for one in self.tables) / expected)
+
+    def line(self) -> str:
+        bar = "#" * int(self.share * _WIDTH) + "-" * (_WIDTH - int(self.share * _WIDTH))
         left = "" if self.seconds_left is None else f"  about {span(self.seconds_left)} left"
         total = self.done + len(self.tables)
-        return f"copying {share:.0%} [{bar}]{left} ({self.done} of {total} tables done)"
+        return f"copying {self.share:.0%}{left} [{bar}] ({self.done} of {total} tables done)"
 
     def facts(self) -> dict[str, Any]:
         left = self.seconds_left

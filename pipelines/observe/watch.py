@@ -21,7 +21,7 @@ from penstock.errors import PenstockError
 from penstock.ingest.ranges import Offsets
 from penstock.pipelines.observe.checkpoint import PAUSED, STOP, CheckpointFolder
 from penstock.pipelines.observe.facts import BatchFacts, Look, Observer, SchemaChanged
-from penstock.pipelines.observe.snapshot import Copying
+from penstock.pipelines.observe.snapshot import Copying, SnapshotProgress
 from penstock.pipelines.run.identity import BatchIdentity
 from penstock.pipelines.run.reports import BatchReport
 from penstock.pipelines.run.tables import Warehouse
@@ -128,8 +128,21 @@ class Watch:
             per_second,
             sum(facts.bad.values()),
         )
+        self._tell_of_copying(self.copying.now)
         for observer in self.observers:
             self._quietly(lambda observer=observer: observer.batch(facts))
+
+    def _tell_of_copying(self, now: SnapshotProgress) -> None:
+        if now.tables:
+            log.info(
+                "event=copying share=%.2f rows=%d expected=%d rows_per_second=%.0f seconds_left=%s tables_done=%d",
+                now.share,
+                sum(one.rows for one in now.tables),
+                sum(one.expected for one in now.tables),
+                now.rows_per_second,
+                "unknown" if now.seconds_left is None else round(now.seconds_left),
+                now.done,
+            )
 
     @property
     def facts(self) -> dict[str, Any]:

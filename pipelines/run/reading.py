@@ -208,8 +208,7 @@ class RangeReader:
         counts = np.bincount(fitted.kinds, minlength=len(KINDS)).tolist()
         before = self._report.kinds.get(table, [0] * len(KINDS))
         self._report.kinds[table] = [old + new for old, new in zip(before, counts, strict=True)]
-        if len(change.event_time):
-            newest = int(change.event_time.max())
+        if len(change.event_time) and (newest := int(change.event_time.max())) >= 0:  # rows of a first copy have none
             self._report.newest[table] = max(newest, self._report.newest.get(table, newest))
         if table not in self._drifted:
             self._window.add(table, fitted.batch, fitted.kinds, fitted.pos, fitted.sub)

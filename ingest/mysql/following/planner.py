@@ -170,6 +170,9 @@ class Planner:
             progress = replace(progress, log=earliest(connection, facts), server=facts.uuid)
             log.warning("event=gap_accepted lost_from=%s goes_on=%s", error.facts.get("position"), progress.log)
             way = Resume(progress.log, by_gtid=False)
+        if way.start != progress.log:
+            log.info("event=purged_but_read position=%s goes_on=%s", progress.log, way.start)
+            progress = replace(progress, log=way.start)
         history = self.history_at(progress)
         if way.by_gtid:
             log.warning("event=another_server before=%s now=%s gtid=%s", progress.server, facts.uuid, progress.log.gtid)

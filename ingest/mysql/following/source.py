@@ -16,6 +16,7 @@ from penstock.formats.change import DecodeOptions
 from penstock.ingest.decoding import Chunk
 from penstock.ingest.mysql.connection import connected, log_files
 from penstock.ingest.mysql.ddl.history import SchemaHistory, Version
+from penstock.ingest.mysql.errors import BinlogPurged
 from penstock.ingest.mysql.following.planner import Planner
 from penstock.ingest.mysql.following.progress import Batch, Progress, barrier_json, chunk_json, range_json
 from penstock.ingest.mysql.following.reading import BARRIERS, CHUNK, DEFINED, LOG, RangeReading
@@ -59,7 +60,9 @@ class MySqlSource:
             except SourceError as error:
                 # What a plan that broke off has learnt of the tables is forgotten with its planner.
                 self._planner = None
-                if not error.retryable or attempt == _TRIES - 1:
+                # Where a log is purged under a pipeline that had read it, a new planner goes on behind it.
+                again = error.retryable or (isinstance(error, BinlogPurged) and attempt == 0)
+                if not again or attempt == _TRIES - 1:
                     raise
                 log.warning("event=plan_again reason=%s", error.message)
         raise AssertionError
@@ -126,7 +129,8 @@ class MySqlSource:
             files = log_files(connection)
         here = file_number(progress.log.file)
         behind = sum(size for name, size in files if file_number(name) >= here)
-        waiting = {f"{database}.{table}": 1 for database, table in progress.waiting}
+        unread = [*progress.waiting, *((cursor.database, cursor.table) for cursor in progress.cursors)]
+        waiting = {f"{database}.{table}": 1 for database, table in unread}
         return {"log": behind - progress.log.pos} | waiting
 
     def mirror(self, offsets: Offsets) -> None:

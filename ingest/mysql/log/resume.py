@@ -14,7 +14,7 @@ from penstock.ingest.mysql.errors import BinlogDisabled, BinlogPurged, BinlogRes
 from penstock.ingest.mysql.log.dump import DumpRequest, dumping
 from penstock.ingest.mysql.log.gtid import add_transactions
 from penstock.ingest.mysql.log.segment import TRANSACTION_STARTS
-from penstock.ingest.mysql.position import FIRST_EVENT, LogPosition, file_number, transaction_set
+from penstock.ingest.mysql.position import FIRST_EVENT, LogPosition, MySqlGtidSet, file_number, transaction_set
 
 if TYPE_CHECKING:
     from penstock.ingest.mysql.connection import Connection, ServerAddress, ServerFacts
@@ -41,7 +41,14 @@ def resume(connection: Connection, facts: ServerFacts, stored: LogPosition, serv
     `GtidDiverged` where the other server lacks transactions that were read already.
     """
     if facts.uuid == server_uuid:
-        check_position(connection, stored)
+        try:
+            check_position(connection, stored)
+        except BinlogPurged:
+            oldest = earliest(connection, facts)
+            if not _holds(stored.gtid, oldest.gtid, mariadb=facts.is_mariadb):
+                raise
+            # An idle server's log was rotated and purged: all that is gone was read.
+            return Resume(oldest, by_gtid=False)
         return Resume(stored, by_gtid=False)
     if not stored.gtid:
         raise GtidDiverged(
@@ -56,6 +63,16 @@ def resume(connection: Connection, facts: ServerFacts, stored: LogPosition, serv
     else:
         _check_mysql_sets(connection, stored)
     return Resume(stored, by_gtid=True)
+
+
+def _holds(read: str, gone: str, *, mariadb: bool) -> bool:
+    """Whether the transactions that are gone are all among those that were read."""
+    if not read:
+        return False
+    if mariadb:
+        known = transaction_set(read, mariadb=True)
+        return all(known.holds(part) for part in gone.split(",") if part)
+    return MySqlGtidSet(read).contains(MySqlGtidSet(gone))
 
 
 def check_position(connection: Connection, stored: LogPosition) -> None:

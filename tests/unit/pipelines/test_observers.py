@@ -226,7 +226,7 @@ def test_the_first_copy_is_told_by_shares_and_time_left() -> None:
     now = copying.batch({"ods.events": 600, "ods.users": 10}, end, 100.0)
     assert [(one.table, one.share) for one in now.tables] == [("ods.events", 0.6)]
     assert (now.done, now.seconds_left) == (1, 4.0)
-    assert "60% [############--------]  about 4 s left (1 of 2 tables done)" in now.line()
+    assert "60%  about 4 s left [######----] (1 of 2 tables done)" in now.line()
     assert copying.batch({}, {"phase": "stream"}, 1.0).tables == ()
 
 

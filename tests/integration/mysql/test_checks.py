@@ -1,0 +1,161 @@
+"""All that is wrong with a server in one report, and the statements of the report put it right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.ingest.mysql import checks
+from penstock.ingest.mysql.charsets import Charset, charset_named
+from penstock.ingest.mysql.checks import Finding, Wanted, check_source, require_ready
+from penstock.ingest.mysql.connection import Secret, connected
+from penstock.ingest.mysql.errors import BinlogDisabled, SourceNotReady
+from penstock.pipelines.commands.main import main
+from tests.integration.mysql.playground import DATABASE, Playground
+from tests.servers import launch
+
+MINUTES = "--binlog-expire-logs-seconds=3600"
+WRONG = {
+    "mysql": [
+        *("--binlog-format=STATEMENT", "--binlog-row-image=MINIMAL", "--binlog-row-value-options=PARTIAL_JSON"),
+        *("--binlog-row-metadata=MINIMAL", "--gtid-mode=OFF", "--enforce-gtid-consistency=OFF", MINUTES),
+    ],
+    "mariadb": [
+        *("--binlog-format=STATEMENT", "--binlog-row-image=MINIMAL", "--binlog-row-metadata=NO_LOG", MINUTES),
+    ],
+}
+ERRORS = {
+    "changes are not logged as rows",
+    "rows are not logged whole",
+    "REPLICATION CLIENT is not granted",
+    "REPLICATION SLAVE is not granted",
+    "RELOAD, LOCK TABLES is not granted",
+    f"SELECT is not granted:`{DATABASE}`.`hidden`",
+    "the server itself has an id of our range",
+}
+WARNINGS = {
+    "the log carries no column names",
+    "the log is kept for less than a day",
+    f"{DATABASE}.fleeting has no primary key",
+    f"{DATABASE}.fleeting may change unlogged",
+}
+MORE = {"mysql": {"JSON is logged as differences", "transactions have no GTID"}, "mariadb": set[str]()}
+PIPELINE = """
+source: {{type: mysql, hostname: 127.0.0.1, port: {port}, username: poor, password: poor, database-name: {database}}}
+sink: {{catalog: {{warehouse: {folder}/warehouse}}, database: ods}}
+"""
+NOT_ASKED = ("hidden", "fleeting", "RELOAD", "server-id")  # by the pipeline that is checked
+TABLES = [(DATABASE, "t"), (DATABASE, "fleeting"), (DATABASE, "hidden")]
+
+
+def told(findings: Sequence[Finding], level: str) -> set[str]:
+    return {
+        one.message + (":" + one.fix.split()[3] if one.wanted == "SELECT" else "")
+        for one in findings
+        if one.level == level
+    }
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param("mysql", marks=pytest.mark.mysql), pytest.param("mariadb", marks=pytest.mark.mariadb)]
+)
+def test_each_wrong_thing_is_in_one_report_and_its_statement_puts_it_right(
+    kind: launch.Kind, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with launch.running(kind, tmp_path, *WRONG[kind]) as port:
+        server = Playground(kind, port)
+        server.start_over()
+        server.run(
+            "CREATE TABLE t (id INT PRIMARY KEY)",
+            "CREATE TABLE fleeting (a INT NOT NULL) ENGINE = MEMORY",
+            "CREATE TABLE hidden (id INT PRIMARY KEY)",
+            "CREATE USER poor@'%' IDENTIFIED BY 'poor'",
+            f"GRANT SELECT ON {DATABASE}.t TO poor@'%'",
+            f"GRANT SELECT ON {DATABASE}.fleeting TO poor@'%'",
+        )
+        poor = replace(server.address, user="poor", password=Secret("poor"))
+        wanted = Wanted(TABLES, server_ids=range(1, 3), locking_snapshot=True)
+        with connected(poor) as connection:
+            found = check_source(connection, wanted)
+        assert told(found, "warning") == WARNINGS | (MORE[kind] & {"transactions have no GTID"})
+        assert told(found, "error") == ERRORS | (MORE[kind] - {"transactions have no GTID"})
+        with pytest.raises(SourceNotReady) as report:
+            require_ready(found)
+        for one in found:
+            assert (one.fix in str(report.value)) == (one.level == "error")
+
+        (tmp_path / "shop.yaml").write_text(PIPELINE.format(port=port, database=DATABASE, folder=tmp_path))
+        assert main(["check", f"{tmp_path}/shop.yaml"]) == 3
+        out = capsys.readouterr().out
+        for one in found:
+            if not any(word in one.fix for word in NOT_ASKED):
+                assert one.message in out
+                assert one.fix in out
+
+        for one in found:
+            if re.match("SET|GRANT|ALTER", one.fix):
+                server.run(
+                    *(part for part in one.fix.partition("--")[0].replace("...", "a").split(";") if part.strip())
+                )
+            else:
+                assert one.fix == "leave 1 out of the option server-id"
+        with connected(poor) as connection:
+            assert check_source(connection, replace(wanted, server_ids=range(6000, 6010))) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        pytest.param("mysql", ["--skip-log-bin"], "binary logging is off", marks=pytest.mark.mysql),
+        pytest.param("mysql", ["--binlog-ignore-db=play"], "the log leaves databases out", marks=pytest.mark.mysql),
+        pytest.param("mariadb", ["--binlog-do-db=other"], "the log leaves databases out", marks=pytest.mark.mariadb),
+    ],
+)
+def test_a_log_that_lacks_what_is_wanted_is_no_log(
+    kind: launch.Kind, options: list[str], message: str, tmp_path: Path
+) -> None:
+    with launch.running(kind, tmp_path, *options) as port:
+        server = Playground(kind, port)
+        server.run(f"CREATE DATABASE {DATABASE}", f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY)")
+        with connected(server.address) as connection, pytest.raises(BinlogDisabled, match=message) as caught:
+            require_ready(check_source(connection, Wanted([(DATABASE, "t")])))
+        assert "configuration" in str(caught.value)
+
+
+def test_a_character_set_that_is_not_known_is_told_with_its_columns(
+    server: Playground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No server ships one that is not known: here gbk is forgotten."""
+
+    def forgetful(name: str) -> Charset | None:
+        return None if name == "gbk" else charset_named(name)
+
+    server.run("CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(9) CHARACTER SET gbk, b TEXT CHARACTER SET latin1)")
+    monkeypatch.setattr(checks, "charset_named", forgetful)
+    with connected(server.address) as connection:
+        [found] = check_source(connection, Wanted([(DATABASE, "t")]))
+    assert (found.level, found.seen) == ("error", "gbk")
+    assert found.message.endswith("from the log: a")
+    server.run(found.fix)
+    with connected(server.address) as connection:
+        assert check_source(connection, Wanted([(DATABASE, "t")])) == []
+
+
+def test_another_reader_with_an_id_of_our_range_is_told(server: Playground) -> None:
+    """Readers that register, as replicas do."""
+    registered = b"\x15" + (6010).to_bytes(4, "little") + b"\x00\x00\x00" + b"\x00\x00" + b"\x00" * 8
+    reader = server.connect("cdc", "cdc")
+    try:
+        reader._execute_command(registered[0], registered[1:])
+        reader._read_ok_packet()
+        # MariaDB shows them to few: the right is its own, and no reader needs it.
+        with connected(replace(server.address, user="root", password=Secret(""))) as connection:
+            [found] = check_source(connection, Wanted(server_ids=range(6000, 6100)))
+    finally:
+        reader.close()
+    assert (found.level, found.message, found.seen) == ("warning", "another reader has an id of our range", "6010")
+    assert "server-id" in found.fix

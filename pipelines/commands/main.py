@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import importlib
 import json
+import os
+import re
 import sys
 from collections.abc import Sequence
 
@@ -23,6 +25,9 @@ COMMANDS = {
     "kafka-sync-database": ("penstock.pipelines.commands.sync", "Kafka topics into a table per source table"),
     **TABLE_COMMANDS,
 }
+NOT_OURS = 12  # the disk, the network or a store said no
+CLOSED = 141  # as a shell counts SIGPIPE
+_CAUSE = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception|Exit)): (.+)$", re.MULTILINE)
 DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 
 
@@ -31,13 +36,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = "--debug" in words
     try:
         return _run([word for word in words if word != "--debug"])
-    except PenstockError as error:
-        if debug:
-            raise
-        print(as_json(error) if "--json" in words else shown(error), file=sys.stderr)
-        return error.exit_code
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # who reads has seen enough: `penstock ... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED
+    except Exception as error:
+        if debug:
+            raise
+        known = error if isinstance(error, PenstockError) else unexpected(error)
+        print(as_json(known) if "--json" in words else shown(known), file=sys.stderr)
+        return NOT_OURS if isinstance(error, OSError) else known.exit_code
 
 
 def _run(words: Sequence[str]) -> int:
@@ -96,6 +105,25 @@ def shown(error: PenstockError) -> str:
         facts["to repair"] = error.hint
     width = max(map(len, facts), default=0)
     return "\n".join([f"error: {error.message}", *(f"  {name:<{width}}  {text}" for name, text in facts.items())])
+
+
+def unexpected(error: Exception) -> PenstockError:
+    """An error of no class of ours: what it says in one line, and below Spark's words what a task or planner said."""
+    text = str(error)
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "no message")
+    named = isinstance(error, OSError) and error.filename is not None
+    causes = _CAUSE.findall(text)
+    kind = type(error).__name__
+    if isinstance(error, OSError):
+        hint = "look at the disk, its rights, the network, or the store's address and keys;  --debug  shows where"
+    else:
+        hint = "this is no error that Penstock expects:  --debug  shows where it comes from, for a report"
+    return PenstockError(
+        f"{kind}: {error.strerror}" if isinstance(error, OSError) and named else f"{kind}: {first[:300]}",
+        file=error.filename if isinstance(error, OSError) and named else None,
+        cause=": ".join(causes[-1])[:300] if causes else None,
+        hint=hint,
+    )
 
 
 def as_json(error: PenstockError) -> str:

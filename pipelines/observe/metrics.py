@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import penstock
 from penstock.errors import ConfigError, PenstockError
 from penstock.pipelines.observe.facts import BatchFacts, Look
+from penstock.pipelines.observe.sizes import Size
 from penstock.pipelines.observe.snapshot import SnapshotProgress
 from penstock.pipelines.run.reports import Told
 
@@ -19,10 +20,15 @@ _BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
 
 class Metrics:
     """An observer. ConfigError where the package is missing; `text()` is what a scrape gets. `in_bytes`: the source
-    tells its lag in bytes, not in records; `copying` tells how far the first copy is."""
+    tells its lag in bytes, not in records; `copying` tells how far the first copy is, `sizes` how large tables are."""
 
     def __init__(
-        self, pipeline: str, *, in_bytes: bool = False, copying: Callable[[], SnapshotProgress] = SnapshotProgress
+        self,
+        pipeline: str,
+        *,
+        in_bytes: bool = False,
+        copying: Callable[[], SnapshotProgress] = SnapshotProgress,
+        sizes: Callable[[Iterable[str]], Mapping[str, Size]] | None = None,
     ) -> None:
         try:
             import prometheus_client as prometheus
@@ -34,7 +40,8 @@ class Metrics:
         self.registry: Any = prometheus.CollectorRegistry()
         self._newest: dict[str, int] = {}
         self._caught_up: int | None = None
-        self._in_bytes, self._copying = in_bytes, copying
+        self._in_bytes, self._copying, self._sizes = in_bytes, copying, sizes
+        self._tables: set[str] = set()
         self._define(pipeline)
 
     def _gauge(self, name: str, does: str, *labels: str) -> Any:
@@ -87,6 +94,8 @@ class Metrics:
         self.copied = gauge("snapshot_rows", "rows of the first copy: copied, and expected in all", "table", "state")
         self.files = gauge("bucket_files", "files of the fullest bucket that the last batch wrote to", "table")
         self.runs = gauge("sorted_runs", "sorted runs of the fullest bucket that the last batch wrote to", "table")
+        self.table_files = gauge("table_files", "files of the table's latest snapshot", "table")
+        self.table_bytes = gauge("table_bytes", "bytes of these files", "table")
         self.parked = gauge("parked_tables", "tables that failed and wait for a retry")
         self.memory = gauge("memory_bytes", "resident memory of the driver, and the most that a task had", "role")
         self.up.set(1)
@@ -101,6 +110,7 @@ class Metrics:
             self.seconds.labels(stage).observe(spent)
         for (table, kind), rows in facts.kinds.items():
             self.rows.labels(table, kind).inc(rows)
+        self._tables.update(facts.rows)
         for table in facts.rows:
             self.committed.labels(table).set(facts.millis / 1000)
         for change in facts.schemas:
@@ -149,8 +159,20 @@ class Metrics:
         for one in self._copying().tables:
             self.copied.labels(one.table, "copied").set(one.rows)
             self.copied.labels(one.table, "expected").set(one.expected)
+        self._size()
         found: bytes = self._prometheus.generate_latest(self.registry)
         return found
+
+    def _size(self) -> None:
+        """Asked for by a scrape, in its thread: no batch waits for it."""
+        if self._sizes is None:
+            return
+        self.table_files.clear()
+        self.table_bytes.clear()
+        found = self._sizes(sorted(self._tables))
+        for table, size in sorted(found.items(), key=lambda one: -one[1].files)[:MOST_TABLES]:
+            self.table_files.labels(table).set(size.files)
+            self.table_bytes.labels(table).set(size.bytes)
 
     def _age(self, now_millis: int) -> None:
         """An idle table is as fresh as the last look at a source that had nothing more."""

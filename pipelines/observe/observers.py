@@ -13,6 +13,7 @@ from penstock.pipelines.observe.logs import keep_above
 from penstock.pipelines.observe.notifying import Notifying
 from penstock.pipelines.observe.progress import LiveProgress
 from penstock.pipelines.observe.server import StatusServer
+from penstock.pipelines.observe.sizes import Sizes
 from penstock.pipelines.observe.snapshot import Copying
 from penstock.pipelines.observe.state import state_of
 from penstock.pipelines.observe.telling import page_facts
@@ -54,7 +55,12 @@ def _served(spec: PipelineSpec, watch: Watch, stack: ExitStack) -> Observer:
     from penstock.pipelines.observe.metrics import Metrics
 
     in_bytes = spec.source.type != "kafka"
-    metrics = Metrics(spec.pipeline.name, in_bytes=in_bytes, copying=lambda: watch.copying.now)
+    metrics = Metrics(
+        spec.pipeline.name,
+        in_bytes=in_bytes,
+        copying=lambda: watch.copying.now,
+        sizes=Sizes(watch.warehouse).of,
+    )
     metrics.parked.set(len(watch.folder.parked()))
     databases = build.databases(spec, watch.warehouse)
 

@@ -1,4 +1,4 @@
-"""Spans of batches for OpenTelemetry: one a batch, one below it for each table."""
+"""Spans of batches for OpenTelemetry: one a batch, below it one a stage, below the commit one for each table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,14 @@ class Tracing:
             **{f"penstock.seconds.{stage}": spent for stage, spent in facts.told.seconds.items()},
         }
         batch = self._tracer.start_span("penstock.batch", start_time=start, attributes=attributes)
-        context = self._context(batch)
+        for stage, (began, ended) in stages(facts, start, end).items():
+            span = self._tracer.start_span(f"penstock.{stage}", context=self._context(batch), start_time=began)
+            if stage == "commit":
+                self._tables(facts, self._context(span), began, ended)
+            span.end(ended)
+        batch.end(end)
+
+    def _tables(self, facts: BatchFacts, context: Any, start: int, end: int) -> None:
         for table, rows in facts.rows.items():
             named = {"penstock.table": table, "penstock.rows": rows}
             span = self._tracer.start_span("penstock.table", context=context, start_time=start, attributes=named)
@@ -37,7 +44,6 @@ class Tracing:
                 if change.table == table:
                     span.add_event("schema changed", {"penstock.schema": change.schema}, change.millis * 1_000_000)
             span.end(end)
-        batch.end(end)
 
     def _context(self, span: Any) -> Any:
         from opentelemetry.trace import set_span_in_context
@@ -49,6 +55,17 @@ class Tracing:
 
     def ended(self, error: PenstockError | None) -> None:
         self._provider.shutdown()
+
+
+def stages(facts: BatchFacts, start: int, end: int) -> dict[str, tuple[int, int]]:
+    """When each began and ended, in nanoseconds: what the driver plans, what tasks read and write, what the driver
+    commits, and what it compacts because it was owed. The driver measures all but the tasks, which are what is left."""
+    plan, commit, compact = (round(facts.told.seconds.get(one, 0) * 1e9) for one in ("plan", "commit", "compact"))
+    planned = min(start + plan, end)
+    committed = max(end - compact, planned)
+    written = max(committed - commit, planned)
+    found = {"plan": (start, planned), "tasks": (planned, written), "commit": (written, committed)}
+    return found | ({"compact": (committed, end)} if compact else {})
 
 
 def _provider(pipeline: str, endpoint: str) -> Any:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from penstock.errors import PositionLost
 from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.commands.main import main, shown
+from penstock.pipelines.commands.main import COMMANDS, main, shown, unexpected
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -69,3 +70,42 @@ def test_an_error_shows_its_facts_in_a_column_and_the_repair_last() -> None:
 
 def test_a_command_may_come_without_any_word() -> None:
     assert parse("demo", (), [], "") == {}
+
+
+def test_no_error_shows_a_traceback_unless_it_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(name: str, words: list[str]) -> int:
+        raise PermissionError(13, "Permission denied", "/data/x")
+
+    monkeypatch.setattr("penstock.pipelines.commands.querying.command", refused, raising=False)
+    monkeypatch.setitem(COMMANDS, "sql", ("penstock.pipelines.commands.querying", ""))
+    assert main(["sql", "select 1"]) == 12
+    told = capsys.readouterr().err
+    assert told.startswith("error: PermissionError: Permission denied\n  file ")
+    assert "Traceback" not in told
+    with pytest.raises(PermissionError):
+        main(["sql", "select 1", "--debug"])
+    assert main(["sql", "select 1", "--json"]) == 12
+    assert json.loads(capsys.readouterr().err)["facts"] == {"file": "/data/x"}
+
+
+def test_of_what_spark_says_the_last_cause_is_told() -> None:
+    text = (
+        "[STREAM_FAILED] it ended: Traceback (most recent call last):\n  File x\nOSError: Unable to load\nSQLSTATE: 1"
+    )
+    error = unexpected(RuntimeError(text))
+    assert error.facts["cause"] == "OSError: Unable to load"
+    assert error.message.count("\n") == 0
+
+
+def test_a_reader_that_closes_the_pipe_is_no_error() -> None:
+    code = "import sys; from penstock.pipelines.commands.main import main; sys.exit(main(['--help']))"
+    with subprocess.Popen(
+        [sys.executable, "-u", "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as asked:
+        assert asked.stdout is not None
+        assert asked.stderr is not None
+        asked.stdout.close()
+        assert asked.wait(60) == 141
+        assert asked.stderr.read() == b""

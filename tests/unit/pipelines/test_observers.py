@@ -15,11 +15,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+import penstock
 from penstock.errors import ConfigError, SourceError
 from penstock.pipelines.observe.facts import BatchFacts, Look, SchemaChanged
 from penstock.pipelines.observe.logs import keep_above, log_to_stderr
@@ -27,9 +29,11 @@ from penstock.pipelines.observe.metrics import MOST_TABLES, Metrics
 from penstock.pipelines.observe.notifying import Notifying, post
 from penstock.pipelines.observe.progress import LiveProgress
 from penstock.pipelines.observe.server import StatusServer
+from penstock.pipelines.observe.sizes import Sizes
 from penstock.pipelines.observe.snapshot import Copying, SnapshotProgress, TableCopy
-from penstock.pipelines.observe.tracing import Tracing
+from penstock.pipelines.observe.tracing import Tracing, stages
 from penstock.pipelines.run.reports import Told
+from penstock.pipelines.run.tables import Warehouse
 
 NOW = 1_800_000_000_000
 
@@ -123,17 +127,53 @@ def test_of_very_many_tables_the_stalest_are_shown() -> None:
     assert value(metrics, "penstock_freshness_seconds", table=f"t{MOST_TABLES}") == MOST_TABLES
 
 
-def test_a_batch_is_a_span_with_one_for_each_table_below_it() -> None:
+def test_a_batch_is_a_span_with_its_stages_below_and_the_tables_below_the_commit() -> None:
     kept = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(kept))
-    Tracing("shop", provider=provider).batch(facts(schemas=[SchemaChanged("ods.orders", 3, NOW)]))
-    *tables, batch = kept.get_finished_spans()
+    told = Told(seconds=defaultdict(float, {"plan": 0.25, "decode": 3.0, "commit": 0.5}))
+    Tracing("shop", provider=provider).batch(facts(schemas=[SchemaChanged("ods.orders", 3, NOW)], told=told))
+    plan, tasks, first, second, commit, batch = kept.get_finished_spans()
     assert (batch.name, dict(batch.attributes or {})["penstock.rows"]) == ("penstock.batch", 10)
-    assert ((batch.end_time or 0) - (batch.start_time or 0)) == 2_000_000_000
+    assert [one.name for one in (plan, tasks, commit)] == ["penstock.plan", "penstock.tasks", "penstock.commit"]
+    lasted = [((one.end_time or 0) - (one.start_time or 0)) / 1e9 for one in (plan, tasks, commit, batch)]
+    assert lasted == [0.25, 1.25, 0.5, 2.0]
+    assert all(one.parent is not None and one.parent.span_id == batch.context.span_id for one in (plan, tasks, commit))
+    tables = (first, second)
     assert {dict(one.attributes or {})["penstock.table"] for one in tables} == {"ods.orders", "ods.users"}
-    assert all(one.parent is not None and one.parent.span_id == batch.context.span_id for one in tables)
+    assert all(one.parent is not None and one.parent.span_id == commit.context.span_id for one in tables)
     assert [event.name for one in tables for event in one.events] == ["schema changed"]
+
+
+def test_stages_that_were_measured_longer_than_their_batch_stay_inside_it() -> None:
+    told = Told(seconds=defaultdict(float, {"plan": 5.0, "commit": 5.0, "compact": 1.0}))
+    for began, ended in stages(facts(told=told), 0, 2_000_000_000).values():
+        assert 0 <= began <= ended <= 2_000_000_000
+
+
+def test_the_size_of_tables_is_looked_up_for_a_scrape_once_a_minute_at_most(tmp_path: Path) -> None:
+    catalog = penstock.Catalog(tmp_path)
+    catalog.create_database("ods")
+    orders = catalog.create_table("ods.orders", [("id", "INT NOT NULL")], primary_keys=["id"], options={"bucket": "1"})
+
+    def write(number: int) -> None:
+        with orders.writer(commit_user="w") as writer:
+            writer.write(pa.table({"id": pa.array([number], pa.int32())}))
+            writer.commit(identifier=number)
+
+    now = [0.0]
+    sizes = Sizes(Warehouse(str(tmp_path)), clock=lambda: now[0])
+    metrics = Metrics("shop", sizes=sizes.of)
+    assert b"penstock_table_files{" not in metrics.text()
+    metrics.batch(facts(rows={"ods.orders": 1}))
+    write(1)
+    assert b'penstock_table_files{table="ods.orders"} 1.0' in metrics.text()
+    write(2)
+    assert b'penstock_table_files{table="ods.orders"} 1.0' in metrics.text()
+    now[0] = 61.0
+    assert b'penstock_table_files{table="ods.orders"} 2.0' in metrics.text()
+    held = sum(path.stat().st_size for path in tmp_path.rglob("data-*.parquet"))
+    assert f'penstock_table_bytes{{table="ods.orders"}} {float(held)}'.encode() in metrics.text()
 
 
 def notifying(*events: str, clock: Callable[[], float] = lambda: 0.0) -> tuple[Notifying, list[dict[str, Any]]]:

@@ -1,19 +1,22 @@
 """canal-json: one flat object per event and table, many rows a message, every value a string.
 
 Messages are grouped by database, table, the bytes of `mysqlType` and of `pkNames`, so that a group has one source
-schema. Large groups are parsed in bulk (canal_bulk.py), small and odd ones record by record; both give the same rows.
+schema. Large groups are parsed in bulk (canal_bulk.py), the quicker where their rows look alike (canal_alike.py), small
+and odd ones record by record; all give the same rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 from penstock.errors import DecodeError
-from penstock.formats.canal_bulk import decode_bulk
+from penstock.formats.canal_alike import MOST_BYTES, alike_rows
+from penstock.formats.canal_bulk import decode_bulk, parse_rows
 from penstock.formats.canal_message import (
     NAME,
     OPERATIONS,
@@ -141,24 +144,41 @@ def _decode_group(group: Group, messages: Messages, options: DecodeOptions, deco
         _decode_undeclared(group, keys, rule, messages, decoded)
         return
     schema = SourceSchema("mysql", group.database, group.table, fields, keys)
-    documents = [bytes(member.data) for member in group.members]
+    documents = [member.data for member in group.members]
     sizes = np.fromiter(map(len, documents), np.int64, len(documents))
+    bulky = partial(_is_bulky, fields, options.bulk_rows)
+    if (
+        bulky(sizes)
+        and int(sizes.sum()) <= MOST_BYTES
+        and (alike := alike_rows(documents, [one.name for one in fields]))
+    ):
+        every = np.array(group.numbers, np.int64)
+        decode_bulk(group.members, alike, every, schema, _converters(fields), rule, messages, decoded)
+        return
     if (weights := _overflowing(documents, sizes, len(fields))) is not None:
         kept = _refuse_hollow(group, weights, sizes, len(fields), messages, decoded)
         documents = [documents[place] for place in kept]
         sizes = np.maximum(sizes, weights * (SPAN_BYTES // SPAN_CELLS))[kept]
     for start, stop in _spans(sizes):
         members, numbers = group.members[start:stop], group.numbers[start:stop]
-        if fields and (len(members) >= options.bulk_rows or sizes[start:stop].sum() >= options.bulk_rows * ROW_BYTES):
+        if bulky(sizes[start:stop]):
             try:
-                texts, places = documents[start:stop], np.array(numbers, np.int64)
-                decode_bulk(members, texts, places, schema, _converters(fields), rule, messages, decoded)
+                parsed, places = (
+                    parse_rows(documents[start:stop], [one.name for one in fields]),
+                    np.array(numbers, np.int64),
+                )
+                decode_bulk(members, parsed, places, schema, _converters(fields), rule, messages, decoded)
                 continue
             except pa.ArrowInvalid:
                 pass  # something odd is among the rows; record by record it is found and named
         names = [field.name for field in fields]
         rows = _read_records(members, numbers, names, rule, messages, decoded)
         rows.batch(schema, [_reader(convert) for convert in _converters(fields)], messages, decoded)
+
+
+def _is_bulky(fields: Sequence[SourceField], bulk_rows: int, sizes: Int64s) -> bool:
+    """Whether one call for all of these documents is cheaper than a look at each."""
+    return bool(fields) and (len(sizes) >= bulk_rows or int(sizes.sum()) >= bulk_rows * ROW_BYTES)
 
 
 def _spans(sizes: Int64s) -> Iterator[tuple[int, int]]:
@@ -172,14 +192,14 @@ def _spans(sizes: Int64s) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def _overflowing(documents: Sequence[bytes], sizes: Int64s, width: int) -> Int64s | None:
+def _overflowing(documents: Sequence[msgspec.Raw], sizes: Int64s, width: int) -> Int64s | None:
     """At most how many cells each member's table has; None where all together stay below SPAN_CELLS."""
     # An empty row, `{},`, takes three bytes.
     if width * int(sizes.sum()) // 3 <= SPAN_CELLS:
         return None
     if width * b"".join(documents).count(b"{") <= SPAN_CELLS:
         return None
-    return np.fromiter((document.count(b"{") for document in documents), np.int64, len(documents)) * width
+    return np.fromiter((bytes(document).count(b"{") for document in documents), np.int64, len(documents)) * width
 
 
 def _refuse_hollow(

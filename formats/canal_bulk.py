@@ -7,7 +7,9 @@ bytes name a watched column. It is parsed by records, because only they tell a n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,9 +33,12 @@ from penstock.formats.change import (
 from penstock.formats.faults import Faults
 from penstock.formats.rows import finish
 
+# Where each document's rows begin (one more at the end), and one text column per name over all rows.
+ParsedRows: TypeAlias = tuple[Int64s, list[pa.Array]]
 
-def parse_rows(documents: Sequence[bytes], names: Sequence[str]) -> tuple[Int64s, list[pa.Array]]:
-    """Where each document's rows begin (one more at the end), and one text column per name over all rows.
+
+def parse_rows(documents: Sequence[msgspec.Raw], names: Sequence[str]) -> ParsedRows:
+    """The rows of all documents, by Arrow's reader.
 
     Raises ArrowInvalid for anything but arrays of flat rows of strings: the record path knows what to make of it.
     """
@@ -89,7 +94,7 @@ class _Befores:
 
 def decode_bulk(
     members: Sequence[Envelope],
-    documents: Sequence[bytes],
+    parsed: ParsedRows,
     numbers: Int64s,
     schema: SourceSchema,
     converts: Sequence[Convert | None],
@@ -97,12 +102,9 @@ def decode_bulk(
     messages: Messages,
     decoded: Decoded,
 ) -> None:
-    """Append one ChangeBatch for the messages `numbers`, or raise ArrowInvalid having changed nothing.
-
-    `documents` are the `data` of the members.
-    """
+    """Append one ChangeBatch for the messages `numbers`; `parsed` is the `data` of the members."""
     names = [field.name for field in schema.fields]
-    starts, columns = parse_rows(documents, names)
+    starts, columns = parsed
     counts = np.diff(starts)
     member_of_row = np.repeat(np.arange(len(members)), counts)
     operations = np.array([OPERATIONS[member.type or ""] for member in members], np.uint8)

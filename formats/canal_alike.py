@@ -1,0 +1,219 @@
+"""Canal's rows where all of them look alike: the same members in the same order, and only values that differ.
+
+All rows of a group stand side by side in one text. Its quotation marks tell where members and values are; when every
+byte between the values proves to be that of the first row, the values are cut out column by column without any parser.
+The documents are known to be JSON already. What is not alike (None) is left to a reader of any JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.formats.change import Int64s
+
+Bytes = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
+
+# Cells of columns that no row has: they take memory that the documents did not.
+MOST_ABSENT = 1 << 20
+# One call takes at most so much: there are arrays with a number for each quotation mark.
+MOST_BYTES = 16 << 20
+
+# Documents taken apart at a time: what is known of them stays in the cache.
+PIECE = 2_000
+
+_QUOTE, _ESCAPE, _COLON, _BRACKET = b'"\\:['
+_SPACE = 0x20
+_AFTER_ROW, _AFTER_DOCUMENT = b"},{", b"}],[{"  # what stands between rows when documents are joined by commas
+_FIRST_ROW = msgspec.json.Decoder(list[dict[str, str | None]]).decode
+# What the character after a backslash stands for.
+_MEANT = np.zeros(256, np.uint8)
+_MEANT[list(b'"\\/bfnrt')] = list(b'"\\/\b\f\n\r\t')
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Where the values of all rows stand in the text, row by row: [rows, columns]. Quotation marks are left out."""
+
+    starts: Int64s
+    ends: Int64s
+    nulls: Mask
+    first_rows: Int64s  # the row with which each document begins
+
+
+def alike_rows(documents: Sequence[msgspec.Raw], names: Sequence[str]) -> tuple[Int64s, list[pa.Array]] | None:
+    """Where each document's rows begin (one more at the end), and one text column per name over all rows."""
+    try:
+        members = list(_FIRST_ROW(documents[0])[0])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, IndexError):
+        return None
+    if not members:
+        return None
+    pieces: list[tuple[Int64s, list[pa.Array]]] = []
+    count = max(1, len(documents) // PIECE)
+    for place in range(count):
+        begin, end = len(documents) * place // count, len(documents) * (place + 1) // count
+        piece = _piece(documents[begin:end], members)
+        if piece is None:
+            return None
+        pieces.append(piece)
+    ends = np.cumsum([0, *(first_rows[-1] for first_rows, _ in pieces)])
+    rows = int(ends[-1])
+    if len(set(names).difference(members)) * rows > MOST_ABSENT:
+        return None
+    columns = zip(*[values for _, values in pieces], strict=True)
+    found = {name: pa.concat_arrays(parts) for name, parts in zip(members, columns, strict=True) if name in set(names)}
+    starts = [first_rows[:-1] + end for (first_rows, _), end in zip(pieces, ends.tolist(), strict=False)]
+    return (
+        np.concatenate([*starts, ends[-1:]]),
+        [found[name] if name in found else pa.nulls(rows, pa.string()) for name in names],
+    )
+
+
+def _piece(documents: Sequence[msgspec.Raw], members: Sequence[str]) -> tuple[Int64s, list[pa.Array]] | None:
+    text = b",".join(documents)
+    data = np.frombuffer(text, np.uint8)
+    if data.min() < _SPACE or not _is_utf8(text):
+        return None
+    escapes = _escapes(data)
+    cells = _cells(text, data, _quotes(data, escapes), len(members))
+    if cells is None or len(cells.first_rows) != len(documents):
+        return None
+    values = _values(text, cells, escaped=len(escapes) > 0)
+    return None if values is None else (np.append(cells.first_rows, len(cells.starts)), values)
+
+
+def _is_utf8(text: bytes) -> bool:
+    whole = pa.StringArray.from_buffers(1, pa.py_buffer(np.array([0, len(text)], np.int32)), pa.py_buffer(text))
+    try:
+        whole.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _escapes(data: Bytes) -> Int64s:
+    """Where backslashes are that escape what follows: every other one of those in a row."""
+    places = np.flatnonzero(data == _ESCAPE)
+    if not (np.diff(places) == 1).any():
+        return places
+    begins = np.append(True, np.diff(places) != 1)
+    number = np.arange(len(places))
+    in_its_run = number - np.maximum.accumulate(np.where(begins, number, 0))
+    first: Int64s = places[in_its_run % 2 == 0]
+    return first
+
+
+def _quotes(data: Bytes, escapes: Int64s) -> Int64s:
+    is_quote = data == _QUOTE
+    is_quote[escapes + 1] = False
+    return np.flatnonzero(is_quote)
+
+
+def _cells(text: bytes, data: Bytes, quotes: Int64s, width: int) -> Cells | None:
+    """None unless every row has the first one's members in its order, without blanks, and texts or nulls as values."""
+    opening, closing = quotes[0::2], quotes[1::2]
+    if len(closing) < width or int(closing[-1]) + 2 > len(data):
+        return None
+    keys = np.flatnonzero(data[closing + 1] == _COLON)
+    if len(keys) == 0 or len(keys) % width:
+        return None
+    key_opens, key_closes = opening[keys].reshape(-1, width), closing[keys].reshape(-1, width)
+    starts = key_closes + 2
+    begins_document = data[key_opens[:, 0] - 2] == _BRACKET
+    ends = np.empty_like(starts)
+    ends[:, :-1] = key_opens[:, 1:] - 1
+    gaps = np.where(begins_document[1:], len(_AFTER_DOCUMENT), len(_AFTER_ROW))
+    ends[:-1, -1] = key_opens[1:, 0] - gaps
+    ends[-1, -1] = len(text) - 2
+    if not (text.startswith(b'[{"') and _same_members(text, data, key_opens, starts)):
+        return None
+    if not _same_ends(data, key_opens[:, 0], begins_document):
+        return None
+    nulls = data[starts] != _QUOTE
+    # A value that begins with a quotation mark ends with one, and there are no others.
+    whole = len(keys) + nulls.size - int(np.count_nonzero(nulls)) == len(closing)
+    if not (whole and np.array_equal(data[ends - 1] != _QUOTE, nulls) and _are_nulls(data, starts, ends, nulls)):
+        return None
+    return Cells(starts + ~nulls, ends - ~nulls, nulls, np.flatnonzero(begins_document))
+
+
+def _same_members(text: bytes, data: Bytes, opens: Int64s, starts: Int64s) -> bool:
+    """Whether each member is written as in the first row, colon included, and follows a comma or begins its row."""
+    begins = opens - 1
+    models = [text[start:stop] for start, stop in zip(begins[0].tolist(), starts[0].tolist(), strict=True)]
+    return (
+        bool((starts - begins == starts[0] - begins[0]).all())
+        and models[0][:1] == b"{"
+        and all(model[:1] == b"," for model in models[1:])
+        and all(_are(data, begins[:, column], model) for column, model in enumerate(models))
+    )
+
+
+def _same_ends(data: Bytes, opens: Int64s, begins_document: Mask) -> bool:
+    """Whether rows follow upon each other as they must when they are objects in arrays, and nothing else is there."""
+    inner, outer = opens[1:][~begins_document[1:]], opens[1:][begins_document[1:]]
+    return (
+        bool(begins_document[0])
+        and _are(data, inner - len(_AFTER_ROW), _AFTER_ROW)
+        and _are(data, outer - len(_AFTER_DOCUMENT), _AFTER_DOCUMENT)
+        and data[-2:].tobytes() == b"}]"
+    )
+
+
+def _are_nulls(data: Bytes, starts: Int64s, ends: Int64s, nulls: Mask) -> bool:
+    begins = starts[nulls]
+    return bool((ends[nulls] - begins == len(b"null")).all()) and _are(data, begins, b"null")
+
+
+def _are(data: Bytes, places: Int64s, model: bytes) -> bool:
+    """Whether the same bytes stand at all places."""
+    windows = np.ndarray((len(data) - len(model) + 1,), f"V{len(model)}", data, 0, (1,))
+    return bool(windows[places].tobytes() == model * len(places))
+
+
+def _values(text: bytes, cells: Cells, *, escaped: bool) -> list[pa.Array] | None:
+    """The values of each column. One text array has all values and what is between them; one `take` sorts them out."""
+    rows, width = cells.starts.shape
+    bounds = np.empty(2 * rows * width + 1, np.int32)
+    bounds[0] = 0
+    bounds[1::2] = cells.starts.reshape(-1)
+    bounds[2::2] = cells.ends.reshape(-1)
+    parts = pa.StringArray.from_buffers(len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(text))
+    places = np.ascontiguousarray(np.arange(1, 2 * rows * width, 2, dtype=np.int32).reshape(rows, width).T)
+    taken = pc.take(parts, pa.array(places.reshape(-1)), boundscheck=False)
+    columns: list[pa.Array] = []
+    for number in range(width):
+        column = taken.slice(number * rows, rows)
+        if escaped and (column := _unescaped(column)) is None:
+            return None
+        if cells.nulls[:, number].any():
+            column = pc.if_else(pa.array(cells.nulls[:, number]), pa.scalar(None, pa.string()), column)
+        columns.append(column)
+    return columns
+
+
+def _unescaped(column: pa.Array) -> pa.Array | None:
+    """The texts that its texts stand for; None where a character is escaped by its number."""
+    bounds = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+    data = np.frombuffer(column.buffers()[2] or b"", np.uint8)[bounds[0] : bounds[-1]]
+    escapes = _escapes(data)
+    if len(escapes) == 0:
+        return column
+    meant = _MEANT[data[escapes + 1]]
+    if not meant.all():
+        return None
+    text = data.copy()
+    text[escapes + 1] = meant
+    kept = np.ones(len(data), bool)
+    kept[escapes] = False
+    bounds = bounds - bounds[0]
+    offsets = (bounds - np.searchsorted(escapes, bounds)).astype(np.int32)
+    return pa.StringArray.from_buffers(len(column), pa.py_buffer(offsets), pa.py_buffer(text[kept]))

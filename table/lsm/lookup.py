@@ -107,7 +107,7 @@ class Lookup:
             return
         which, positions = stored.find(probes)
         if len(positions):
-            yield which, positions, stored.rows(positions) if with_rows else None
+            yield which, positions, stored.rows(positions, _taken(probes, which)) if with_rows else None
 
     def _stored(self, file: DataFile, *, few: bool) -> StoredFile | None:
         if self.store is None:

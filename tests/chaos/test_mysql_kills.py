@@ -120,6 +120,75 @@ def test_killed_at_any_phase_both_tables_are_what_the_server_has(server: Playgro
     assert sum(row["cents"] for row in sync.rows("account")) == server.rows("SELECT SUM(cents) FROM account")[0][0]
 
 
+STORM = ["--on-truncate", "delete-all", "--on-rename-column", "rename"]
+BARRIER = "penstock.pipelines.run.barriers"
+STORM_KILLS = {
+    "before a rename": f"{BARRIER}:_rename:before:2",
+    "behind a rename": f"{BARRIER}:_rename:after:2",
+    "before a table is emptied": f"{BARRIER}:_empty:before:1",
+    "behind a table is emptied": f"{BARRIER}:_empty:after:1",
+}
+
+
+def storm(server: Playground, dice: random.Random, numbers: range, extras: list[str]) -> None:
+    """Columns added anywhere, widened, renamed and dropped, tables emptied, with rows between all of them."""
+    for number in numbers:
+        match number % 7:
+            case 0 | 1 | 2:
+                kind = dice.choice(["INT", "VARCHAR(5)", "DECIMAL(8, 2)", "DATETIME(3)"])
+                server.run(f"ALTER TABLE account ADD added_{number} {kind} {dice.choice(['FIRST', 'AFTER id', ''])}")
+                extras.append(f"added_{number}")
+            case 3:
+                old = extras.pop(dice.randrange(len(extras)))
+                server.run(f"ALTER TABLE account RENAME COLUMN {old} TO renamed_{number}")
+                extras.append(f"renamed_{number}")
+            case 4:
+                server.run(f"ALTER TABLE account MODIFY owner VARCHAR({20 + number})", "TRUNCATE TABLE moved")
+            case 5:
+                server.run(
+                    f"ALTER TABLE account DROP COLUMN {extras.pop(0)}, RENAME COLUMN {extras[0]} TO again_{number}"
+                )
+                extras[0] = f"again_{number}"
+        for _ in range(2):
+            move(server, dice)
+        server.run(
+            f"UPDATE account SET {dice.choice(extras)} = NULL, cents = cents + 1 WHERE id % 50 = {number % 50}",
+            f"INSERT INTO account (id, owner, cents) VALUES ({1000 + number}, 'owner', 1)",
+        )
+
+
+@pytest.mark.parametrize(
+    ("kill", "metadata"),
+    list(zip(STORM_KILLS.values(), ["FULL", "MINIMAL", "MINIMAL", "FULL"], strict=True)),
+    ids=STORM_KILLS.keys(),
+)
+def test_a_storm_of_ddl_with_a_kill_in_it_is_carried_to_the_end(
+    server: Playground, tmp_path: Path, kill: str, metadata: str
+) -> None:
+    server.run(f"SET GLOBAL binlog_row_metadata = {metadata}", "FLUSH BINARY LOGS")
+    try:
+        server.run("TRUNCATE TABLE account", "INSERT INTO account VALUES (1, 'one', 1), (2, 'two', 2)")
+        sync = Sync(server, tmp_path, flags=[*STORM, "--max-batch-rows", "150"])
+        sync.run()
+        writer = Playground(server.flavour, server.port)
+        writer.run(f"USE {DATABASE}")
+        extras: list[str] = []
+        storm(server, random.Random(5), range(15), extras)
+        thread = threading.Thread(target=storm, args=(writer, random.Random(6), range(15, 36), extras))
+        thread.start()
+        try:
+            killed(sync, kill)
+            sync.run()
+        finally:
+            thread.join()
+        sync.run()
+        assert [verdict for verdict in sync.verified() if not verdict.is_equal] == []
+        names = [row[0] for row in server.rows("SHOW COLUMNS FROM account")]
+        assert set(names) <= set(sync.target("account").schema.names)
+    finally:
+        server.run("SET GLOBAL binlog_row_metadata = FULL")
+
+
 ADDED_UP = [
     *("--table-conf", "merge-engine=aggregation", "--table-conf", "fields.cents.aggregate-function=sum"),
     *("--primary-keys", "owner", "--max-batch-rows", "150", "--type-mapping", "to-nullable"),

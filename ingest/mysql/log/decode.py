@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -11,13 +11,13 @@ import pyarrow as pa
 from penstock.formats.change import ChangeBatch
 from penstock.ingest.mysql.ddl.changes import written_tables
 from penstock.ingest.mysql.errors import (
-    PartialJsonError,
     RowImageError,
     StatementBinlogError,
     UnsupportedBinlogEvent,
 )
 from penstock.ingest.mysql.log import segment as events
 from penstock.ingest.mysql.log.columns import column_of
+from penstock.ingest.mysql.log.cutting import STARTS
 from penstock.ingest.mysql.log.grouping import Group, Grouping, others, unreadable
 from penstock.ingest.mysql.log.images import Rows, partial_rows, whole_rows
 from penstock.ingest.mysql.log.lanes import walk
@@ -41,10 +41,11 @@ class Decoder:
         self.oddities: Counter[str] = Counter() if oddities is None else oddities
         self._grouping = Grouping(options)
         self._last_pos, self._rows_at_last_pos = -1, 0
+        self._open_has_rows = False  # whether the transaction under way has rows that are taken
 
     def remember_map(self, body: bytes, *, mariadb: bool) -> None:
-        """Take note of the body of a TABLE_MAP that stands before the first segment."""
-        self._grouping.remember(body, mariadb=mariadb)
+        """Take note of a TABLE_MAP in force where the first segment begins, within a transaction."""
+        self._open_has_rows |= self._grouping.remember(body, mariadb=mariadb)
 
     def decode(self, segment: Segment) -> list[ChangeBatch]:
         """The changes of plain events; compressed ones are to be unpacked before."""
@@ -52,8 +53,10 @@ class Decoder:
             if segment.kind[event] == events.QUERY:
                 self._check_statement(segment, event)
             else:
-                _refuse(segment, event)
-        walked = [(group, self._walk(segment, group)) for group in self._grouping.groups(segment)]
+                raise _incident(segment, event)
+        groups = self._grouping.groups(segment)
+        self._check_prepared(segment, [np.array(group.event, np.int64) for group in groups])
+        walked = [(group, self._walk(segment, group)) for group in groups]
         base = self._rows_before(segment, [rows for _, rows in walked])
         return [self._batch(segment, group, rows, base) for group, rows in walked if len(rows)]
 
@@ -111,6 +114,26 @@ class Decoder:
             segment.seconds[rows.event] * 1000,
         )
 
+    def _check_prepared(self, segment: Segment, taken: list[Int64s]) -> None:
+        """Rows of an XA transaction stand where it was prepared: whether it is committed shows later, or never."""
+        rows = np.sort(np.concatenate(taken)) if taken else np.zeros(0, np.int64)
+        starts = np.flatnonzero(STARTS[segment.kind])
+        for event in np.flatnonzero(segment.kind == events.XA_PREPARE).tolist():
+            before = starts[starts < event]
+            begin = int(before[-1]) if len(before) else 0
+            if ((rows > begin) & (rows < event)).any() or (not len(before) and self._open_has_rows):
+                raise UnsupportedBinlogEvent(
+                    "a captured table was changed by an XA transaction",
+                    file=segment.file,
+                    pos=int(segment.pos[event]),
+                    hint="it may be committed long after it was logged, or never: keep captured tables out of XA, and"
+                    " read them again (--resnapshot)",
+                )
+        if len(starts):
+            self._open_has_rows = bool((rows > starts[-1]).any())
+        else:
+            self._open_has_rows |= len(rows) > 0
+
     def _check_statement(self, segment: Segment, event: int) -> None:
         query = parse_query(segment.body(event))
         if query.verb not in CHANGES:
@@ -128,17 +151,13 @@ class Decoder:
             )
 
 
-def _refuse(segment: Segment, event: int) -> NoReturn:
-    file, pos = segment.file, int(segment.pos[event])
-    match int(segment.kind[event]):
-        case events.PARTIAL_UPDATE:
-            hint = "SET PERSIST binlog_row_value_options = '', reconnect writers, read the tables again"
-            raise PartialJsonError("the log holds JSON differences, not values", file=file, pos=pos, hint=hint)
-        case events.XA_PREPARE:
-            hint = "XA transactions may commit long after they were logged: keep captured tables out of them"
-            raise UnsupportedBinlogEvent("the log holds an XA transaction", file=file, pos=pos, hint=hint)
-    hint = "the server lost events here: read the tables again (--resnapshot)"
-    raise UnsupportedBinlogEvent("the server reports an incident in its log", file=file, pos=pos, hint=hint)
+def _incident(segment: Segment, event: int) -> UnsupportedBinlogEvent:
+    return UnsupportedBinlogEvent(
+        "the server reports an incident in its log",
+        file=segment.file,
+        pos=int(segment.pos[event]),
+        hint="the server lost events here: read the tables again (--resnapshot)",
+    )
 
 
 def _partial(segment: Segment, group: Group) -> RowImageError:

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.errors import SourceError
 from penstock.ingest.mysql.bytesview import at_every_byte
-from penstock.ingest.mysql.errors import UnsupportedBinlogEvent
+from penstock.ingest.mysql.errors import PartialJsonError, UnsupportedBinlogEvent
 from penstock.ingest.mysql.log import segment as events
 from penstock.ingest.mysql.log.options import NoDefinitions
 from penstock.ingest.mysql.log.shape import shape_of
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.log.table_map import TableMap
 
 _MAPS_AND_ROWS = np.zeros(256, np.bool_)
-_MAPS_AND_ROWS[[events.TABLE_MAP, *events.ROWS]] = True
+_MAPS_AND_ROWS[[events.TABLE_MAP, *events.ROWS, events.PARTIAL_UPDATE]] = True
 _OTHERS = np.zeros(256, np.bool_)
-_OTHERS[[events.QUERY, events.PARTIAL_UPDATE, events.XA_PREPARE, events.INCIDENT]] = True
+_OTHERS[[events.QUERY, events.INCIDENT]] = True
 _V2 = frozenset({events.WRITE, events.UPDATE, events.DELETE})
 _TABLE_ID = 6
 
@@ -70,9 +70,10 @@ class Grouping:
         self._by_map: dict[bytes, _Table] = {}
         self._by_id: dict[bytes, _Table] = {}
 
-    def remember(self, body: bytes, *, mariadb: bool) -> None:
-        """Take note of the body of a TABLE_MAP that stands before the first segment."""
-        self._by_id[body[:_TABLE_ID]] = self._table(body, mariadb=mariadb)
+    def remember(self, body: bytes, *, mariadb: bool) -> bool:
+        """Take note of the body of a TABLE_MAP that stands before the first segment; whether its table is taken."""
+        table = self._by_id[body[:_TABLE_ID]] = self._table(body, mariadb=mariadb)
+        return table.wanted
 
     def groups(self, segment: Segment) -> list[Group]:
         chosen = np.flatnonzero(_MAPS_AND_ROWS[segment.kind])
@@ -94,6 +95,8 @@ class Grouping:
                 raise unreadable(segment, event, "no table map stands before these rows")
             if not known.wanted:
                 continue
+            if kind == events.PARTIAL_UPDATE:
+                raise _differences(segment, event, known)
             header, group = known.seen.get(kind) or (b"\0", None)
             rows = start + 8 + len(header)
             if group is None or raw[start + 8 : rows] != header:
@@ -152,6 +155,16 @@ class Grouping:
         touched[id(group)] = group
         table.seen[kind] = bytes(raw[begin:at]), group
         return at, group
+
+
+def _differences(segment: Segment, event: int, table: _Table) -> PartialJsonError:
+    return PartialJsonError(
+        "the log holds JSON differences, not values",
+        table=".".join(table.mapped.name),
+        file=segment.file,
+        pos=int(segment.pos[event]),
+        hint="SET PERSIST binlog_row_value_options = '', reconnect writers, read the tables again (--resnapshot)",
+    )
 
 
 def others(segment: Segment) -> list[int]:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import random
 import threading
+from uuid import UUID
 
 import pytest
 
 from penstock.ingest.mysql.connection import connected, server_facts
-from penstock.ingest.mysql.errors import PartialJsonError, RowImageError, ServerIdClash, StatementBinlogError
+from penstock.ingest.mysql.errors import (
+    PartialJsonError,
+    RowImageError,
+    ServerIdClash,
+    StatementBinlogError,
+    UnsupportedBinlogEvent,
+)
 from penstock.ingest.mysql.log.decode import Decoder
 from penstock.ingest.mysql.log.dump import DumpRequest, dumping
 from penstock.ingest.mysql.log.options import DecodeOptions, TheseTables
@@ -180,9 +187,51 @@ def test_json_differences_are_refused_with_the_setting_s_name(mysql: Playground)
     mysql.run("CREATE TABLE t (id INT PRIMARY KEY, j JSON)", 'INSERT INTO t VALUES (1, \'{"a": "long enough"}\')')
     start = mysql.here()
     mysql.run("SET SESSION binlog_row_value_options = PARTIAL_JSON", "UPDATE t SET j = JSON_SET(j, '$.a', 'short')")
-    mysql.run("SET SESSION binlog_row_value_options = ''")
-    with pytest.raises(PartialJsonError, match="binlog_row_value_options"):
-        mysql.read(mysql.plans(start, PlanLimits()))
+    mysql.run("SET SESSION binlog_row_value_options = ''", "CREATE TABLE other (id INT PRIMARY KEY)")
+    mysql.run("INSERT INTO other VALUES (1)")
+    plans = mysql.plans(start, PlanLimits())
+    with pytest.raises(PartialJsonError, match="binlog_row_value_options") as caught:
+        mysql.read(plans)
+    assert caught.value.facts["table"] == f"{DATABASE}.t"
+    only_other = DecodeOptions(choice=TheseTables(frozenset({(DATABASE, "other")})))
+    assert [row[0] for row in mysql.read(plans, only_other)] == ["other"]
+
+
+@pytest.mark.parametrize("range_bytes", [1 << 20, 200])
+def test_an_xa_transaction_stops_a_captured_table_only(server: Playground, range_bytes: int) -> None:
+    server.run("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(200))", "CREATE TABLE other (id INT PRIMARY KEY)")
+    start = server.here()
+    server.run("INSERT INTO other VALUES (1)", "XA START 'x'")
+    server.run(*(f"INSERT INTO t VALUES ({n}, REPEAT('x', 200))" for n in range(9)))
+    server.run("XA END 'x'", "XA PREPARE 'x'", "XA COMMIT 'x'", "INSERT INTO other VALUES (2)")
+    plans = server.plans(start, PlanLimits(range_bytes=range_bytes))
+    with pytest.raises(UnsupportedBinlogEvent, match="XA transaction"):
+        server.read(plans)
+    only_other = DecodeOptions(choice=TheseTables(frozenset({(DATABASE, "other")})))
+    assert [row["id"] for _, _, row in server.read(plans, only_other)] == [1, 2]
+
+
+@pytest.mark.mysql
+def test_two_readers_with_one_uuid_clash_by_name(mysql: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ours never have one uuid: here they are made to."""
+    mysql.start_over()
+    start = mysql.here()
+    mysql.run("CREATE TABLE t (id INT PRIMARY KEY, v LONGBLOB)")
+    for number in range(12):
+        mysql.run(f"INSERT INTO t VALUES ({number}, REPEAT('x', 4000000))")
+    monkeypatch.setattr("penstock.ingest.mysql.log.dump.uuid.uuid4", lambda: UUID(int=7))
+    request = DumpRequest(start, 6050, block_bytes=1 << 20)
+
+    def both() -> None:
+        with dumping(mysql.address, request) as first:
+            next(first)
+            with dumping(mysql.address, request) as second:
+                next(second)
+                list(first)
+
+    with pytest.raises(ServerIdClash, match="server-id") as caught:
+        both()
+    assert caught.value.retryable
 
 
 @pytest.mark.mariadb

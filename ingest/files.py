@@ -112,7 +112,11 @@ class FilesSource:
         try:
             infos = store.get_file_info(fs.FileSelector(folder, recursive=True))
         except FileNotFoundError as error:
-            raise SourceError("the source folder does not exist", folder=self.settings.path) from error
+            raise SourceError(
+                "the source folder does not exist",
+                folder=self.settings.path,
+                hint="make it, or is  source: {path: ...}  another?",
+            ) from error
         files = [
             FoundFile(info.path[len(folder) :].lstrip("/"), info.size, info.mtime_ns or 0)
             for info in infos

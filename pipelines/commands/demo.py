@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import json
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
@@ -12,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.commands.arguments import parse
+from penstock.pipelines.commands.target import yes
 from penstock.pipelines.spec.actions import Flag
 
 if TYPE_CHECKING:
@@ -20,14 +24,23 @@ if TYPE_CHECKING:
     from penstock.table.handle import Table
 
 RECORDED = Path(__file__).resolve().parents[1] / "demo"
-FLAGS = (Flag("folder", "where to put the warehouse; kept afterwards (a new temporary folder)", metavar="PATH"),)
+FLAGS = (
+    Flag("folder", "where to put the warehouse; kept afterwards (a new temporary folder)", metavar="PATH"),
+    Flag("json", "say at the end, as JSON, what was made; the story goes to stderr", "bool"),
+)
 TABLES = ("customers", "products", "orders")
 
 
 def command(name: str, words: list[str]) -> int:
     given = parse(name, FLAGS, words, "Carry a day of a small shop into tables: no server, no network.")
     folder = Path(given.get("folder", [tempfile.mkdtemp(prefix="penstock-demo-")])[-1]).absolute()
-    Demo(folder, time.monotonic()).run()
+    demo = Demo(folder, time.monotonic())
+    if not yes(given, "json"):
+        demo.run()
+        return 0
+    with contextlib.redirect_stdout(sys.stderr):
+        demo.run()
+    print(json.dumps(demo.facts()))
     return 0
 
 
@@ -52,6 +65,11 @@ class Demo:
         warehouse = self.folder / "warehouse"
         say(f"That took {time.monotonic() - self.began:.0f} s. The tables stay; any Paimon reader opens them:")
         print(f"  >>> penstock.Catalog({str(warehouse)!r}).table('shop.orders').scan().to_pandas()")
+
+    def facts(self) -> dict[str, object]:
+        tables = {f"shop.{name}": self._table(name).scan().to_arrow().num_rows for name in TABLES}
+        seconds = round(time.monotonic() - self.began, 1)
+        return {"warehouse": str(self.folder / "warehouse"), "rows": tables, "seconds": seconds}
 
     def _afternoon(self, session: SparkSession) -> None:
         from penstock.table.values.types import type_json

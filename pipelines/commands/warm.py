@@ -7,10 +7,14 @@ import time
 from pathlib import Path
 
 from penstock.pipelines.commands.arguments import parse
+from penstock.pipelines.commands.printing import answer
+from penstock.pipelines.commands.target import JSON
 
 
 def command(name: str, words: list[str]) -> int:
-    parse(name, (), words, "Make Spark start faster: keep an archive of the classes it loads (about 150 MB).")
+    given = parse(
+        name, (JSON,), words, "Make Spark start faster: keep an archive of the classes it loads (about 150 MB)."
+    )
     from penstock.pipelines.run.class_archive import archive_path, make_flags
     from penstock.pipelines.run.session import JVM_FLAGS, LOG_FLAG, open_session, prepare_environment
 
@@ -30,5 +34,5 @@ def command(name: str, words: list[str]) -> int:
     process.stdin.close()
     process.wait()
     Path(half).replace(target)
-    print(f"{target}  {target.stat().st_size >> 20} MB")
-    return 0
+    size = target.stat().st_size
+    return answer(given, {"archive": str(target), "bytes": size}, f"{target}  {size >> 20} MB")

@@ -15,8 +15,8 @@ from penstock.pipelines.observe.progress import LiveProgress
 from penstock.pipelines.observe.server import StatusServer
 from penstock.pipelines.observe.sizes import Sizes
 from penstock.pipelines.observe.snapshot import Copying
-from penstock.pipelines.observe.state import state_of
-from penstock.pipelines.observe.telling import page_facts
+from penstock.pipelines.observe.state import stalled, state_of
+from penstock.pipelines.observe.telling import page_facts, span
 from penstock.pipelines.observe.watch import Watch
 from penstock.pipelines.run import build, mysql
 from penstock.pipelines.spec.model import PipelineSpec
@@ -67,7 +67,11 @@ def _served(spec: PipelineSpec, watch: Watch, stack: ExitStack) -> Observer:
     def status() -> dict[str, object]:
         return page_facts(state_of(watch.name, spec.checkpoint, watch.warehouse, databases))
 
-    server = StatusServer(spec.observe.metrics or "", status, metrics.text, page=spec.observe.page)
+    def trouble() -> str | None:
+        seconds = stalled(watch.facts, watch.warehouse.now_millis())
+        return None if seconds is None else f"nothing was committed for {span(seconds)} though the source has more"
+
+    server = StatusServer(spec.observe.metrics or "", status, metrics.text, page=spec.observe.page, trouble=trouble)
     stack.callback(server.close)
     log.info("event=serving address=%s port=%d page=%s", spec.observe.metrics, server.port, spec.observe.page)
     return metrics

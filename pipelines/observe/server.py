@@ -1,4 +1,5 @@
-"""The driver's own small server: `/` the status page, `/status.json` what it shows, `/metrics` for Prometheus."""
+"""The driver's own small server: `/` the status page, `/status.json` what it shows, `/metrics` for Prometheus, and
+`/health`, which answers 503 where the pipeline stands still though it should not."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ _POLICY = (
 
 
 class StatusServer:
-    """Bound when made: a taken port fails before the first batch. `status` and `metrics` are asked at each request."""
+    """Bound when made: a taken port fails before the first batch. `status`, `metrics` and `trouble` are asked at each
+    request."""
 
     def __init__(
         self,
@@ -29,9 +31,10 @@ class StatusServer:
         metrics: Callable[[], bytes] | None,
         *,
         page: bool = True,
+        trouble: Callable[[], str | None] = lambda: None,
     ) -> None:
         host, _, port = address.rpartition(":")
-        handler = _handler(status, metrics, page=page)
+        handler = _handler(status, metrics, trouble, page=page)
         try:
             self._server = ThreadingHTTPServer((host.strip("[]") or "127.0.0.1", int(port)), handler)
         except OSError as error:
@@ -56,17 +59,22 @@ class StatusServer:
 
 
 def _handler(
-    status: Callable[[], dict[str, Any]], metrics: Callable[[], bytes] | None, *, page: bool
+    status: Callable[[], dict[str, Any]],
+    metrics: Callable[[], bytes] | None,
+    trouble: Callable[[], str | None],
+    *,
+    page: bool,
 ) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
             try:
-                found = _content(self.path.partition("?")[0], status, metrics, page=page)
+                path = self.path.partition("?")[0]
+                found = _health(trouble()) if path == "/health" else _content(path, status, metrics, page=page)
             except (PenstockError, OSError) as error:
                 found = 503, "application/json", json.dumps({"error": str(error)}).encode()
-            code, kind, body = found or (404, "text/plain", b"there is /, /status.json and /metrics\n")
+            code, kind, body = found or (404, "text/plain", b"there is /, /status.json, /metrics and /health\n")
             self.send_response(code)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
@@ -79,6 +87,10 @@ def _handler(
             """Requests are no news."""
 
     return Handler
+
+
+def _health(trouble: str | None) -> tuple[int, str, bytes]:
+    return 200 if trouble is None else 503, "text/plain; charset=utf-8", f"{trouble or 'ok'}\n".encode()
 
 
 def _content(

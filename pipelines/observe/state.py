@@ -23,6 +23,7 @@ from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableMissing, TableStore
 
 ALIVE_SECONDS = 60.0
+STALLED_SECONDS = 600.0
 _LOOKED_AT = 200  # snapshots of a table that are searched for the pipeline's last
 THREADS = 8
 
@@ -74,6 +75,10 @@ class PipelineState:
         return said if heard < allowed else "dead"
 
     @property
+    def stalled_seconds(self) -> float | None:
+        return None if self.driver is None or self.state != "running" else stalled(self.driver, self.now_millis)
+
+    @property
     def last_commit_millis(self) -> int | None:
         times = [table.committed_millis for table in self.tables if table.committed_millis]
         return max(times, default=None)
@@ -90,6 +95,16 @@ class PipelineState:
         if idle is not None:
             return min(age, max(0.0, (self.now_millis - int(idle)) / 1000))
         return age
+
+
+def stalled(driver: Mapping[str, Any], now_millis: int) -> float | None:
+    """For how long nothing was committed though the source has more, once that is ten times the trigger and ten
+    minutes; else None."""
+    if driver.get("state") != "running" or not any((driver.get("lag") or {}).values()):
+        return None
+    last = max(int(driver.get(one) or 0) for one in ("started_millis", "committed_millis", "caught_up_millis"))
+    seconds = (now_millis - last) / 1000
+    return seconds if seconds > max(STALLED_SECONDS, 10 * float(driver.get("trigger_seconds", 0))) else None
 
 
 def state_of(

@@ -20,6 +20,7 @@ def as_facts(state: PipelineState, position: Mapping[str, Any] | None = None) ->
         "state": state.state,
         "paused": state.paused,
         "checkpoint": state.checkpoint,
+        "stalled_seconds": state.stalled_seconds,
         "batch": driver.get("batch") if state.progress.done is None else state.progress.done,
         "batch_running": None if state.progress.planned == state.progress.done else state.progress.planned,
         "last_commit": moment(state.last_commit_millis),
@@ -38,7 +39,10 @@ def as_facts(state: PipelineState, position: Mapping[str, Any] | None = None) ->
 def page_facts(state: PipelineState) -> dict[str, Any]:
     """What the status page shows: no place in the source, no checkpoint, nothing that could hold a secret."""
     facts, driver = as_facts(state), state.driver or {}
-    kept = {name: facts[name] for name in ("pipeline", "state", "batch", "last_commit", "dead_letters", "tables")}
+    kept = {
+        name: facts[name]
+        for name in ("pipeline", "state", "stalled_seconds", "batch", "last_commit", "dead_letters", "tables")
+    }
     shown = ("host", "rows_per_second", "lag", "error", "copying")
     return {**kept, "recent": driver.get("recent", []), **{name: driver.get(name) for name in shown}}
 
@@ -93,6 +97,9 @@ def as_lines(
         head.append(f"error  {driver['error']}")
     rows = [_row(one) for one in facts["tables"]]
     foot = []
+    if state.stalled_seconds is not None:
+        since = span(state.stalled_seconds)
+        foot.append(f"stalled  nothing was committed for {since} though the source has more: its log says why")
     if state.letters:
         parts = ", ".join(f"{table or 'not understood'} {count}" for table, count in sorted(state.letters.items()))
         foot.append(f"dead letters {facts['dead_letters']} ({parts})  ->  penstock dlq {called} show")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import tempfile
 import zipfile
@@ -114,10 +115,21 @@ def prepare_environment() -> None:
     # Arenas for eight times the cores keep what threads have given back: a tenth of the memory of a run.
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if not has_address():
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # Spark asks for the name before it reads any setting
     home = package_home()
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if home not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([home, *filter(None, paths)])
+
+
+def has_address() -> bool:
+    """Whether this machine's own name stands for an address: in some containers and networks it does not."""
+    try:
+        socket.getaddrinfo(socket.gethostname(), None)
+    except OSError:
+        return False
+    return True
 
 
 def package_home() -> str:

@@ -76,6 +76,7 @@ RUNNING = (
     Flag("from", "where a new checkpoint begins: earliest, latest or a time", metavar="PLACE"),
     Flag("master", "Spark's master (this machine, all cores)", metavar="URL"),
     Flag("spark-conf", "setting of the Spark session; repeat", "pairs", "K=V"),
+    Flag("json", "say at the end, as JSON, what was done", "bool"),
     Flag("force-start-flink-job", "accepted, no effect", "bool"),
 )
 KAFKA = Flag("kafka-conf", "option of the Kafka source: topic, value.format, properties.*; repeat", "pairs", "K=V")

@@ -43,6 +43,13 @@ def test_help_of_each_command_loads_nothing_heavy_and_takes_no_fifth_of_a_second
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_each_command_can_answer_in_json(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    assert "--json" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("action", ["postgres-sync-table", "mongodb_sync_database", "pulsar-sync-table"])
 def test_an_action_whose_source_is_not_here_says_what_works_instead(
     action: str, capsys: pytest.CaptureFixture[str]

@@ -31,6 +31,7 @@ from penstock.pipelines.observe.progress import LiveProgress
 from penstock.pipelines.observe.server import StatusServer
 from penstock.pipelines.observe.sizes import Sizes
 from penstock.pipelines.observe.snapshot import Copying, SnapshotProgress, TableCopy
+from penstock.pipelines.observe.state import stalled
 from penstock.pipelines.observe.tracing import Tracing, stages
 from penstock.pipelines.run.reports import Told
 from penstock.pipelines.run.tables import Warehouse
@@ -286,7 +287,35 @@ def test_the_page_is_one_file_that_loads_nothing_from_elsewhere() -> None:
     assert json.loads(get(server.port, "/status.json")[1]) == {"pipeline": "shop"}
     assert get(server.port, "/metrics")[1] == "penstock_up 1.0\n"
     assert get(server.port, "/etc/passwd")[0] == 404
+    assert get(server.port, "/health") == (200, "ok\n")
     server.close()
+
+
+def test_a_pipeline_that_stands_still_though_the_source_has_more_is_not_healthy() -> None:
+    server = StatusServer("127.0.0.1:0", dict, None, trouble=lambda: "nothing was committed")
+    assert get(server.port, "/health") == (503, "nothing was committed\n")
+    server.close()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "more", "stands_still"),
+    [
+        (601, {}, True),
+        (599, {}, False),
+        (601, {"lag": {"t/0": 0}}, False),  # nothing is there to take
+        (601, {"lag": None}, False),  # nobody has looked yet
+        (601, {"trigger_seconds": 3600}, False),
+        (36_001, {"trigger_seconds": 3600}, True),
+        (601, {"state": "paused"}, False),
+        (601, {"caught_up_millis": NOW}, False),  # what there is came just now
+    ],
+)
+def test_no_commit_for_long_is_told_where_there_is_something_to_take(
+    seconds: int, more: dict[str, Any], stands_still: bool
+) -> None:
+    driver = {"state": "running", "started_millis": NOW, "lag": {"t/0": 5}, "trigger_seconds": 10, **more}
+    driver["caught_up_millis"] = driver.get("caught_up_millis", 0) and NOW + seconds * 1000
+    assert (stalled(driver, NOW + seconds * 1000) is not None) == stands_still
 
 
 def test_an_address_that_is_taken_fails_at_once() -> None:

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.pipelines.run.session import LOG_SETTINGS, local_cores, session_settings, zip_code
+from penstock.pipelines.run.session import LOG_SETTINGS, local_cores, prepare_environment, session_settings, zip_code
 
 
 @pytest.mark.parametrize(("master", "cores"), [("local", 1), ("local[3]", 3), ("local[2,4]", 2)])
@@ -45,3 +47,14 @@ def test_the_shipped_zip_imports_on_its_own(tmp_path: Path) -> None:
         check=True,
     )
     assert str(archive) in done.stdout
+
+
+@pytest.mark.parametrize(("known", "address"), [(True, None), (False, "127.0.0.1")])
+def test_a_machine_whose_name_stands_for_no_address_can_run_spark(
+    known: bool, address: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.pipelines.run.session.has_address", lambda: known)
+    with patch.dict(os.environ):
+        os.environ.pop("SPARK_LOCAL_IP", None)
+        prepare_environment()
+        assert os.environ.get("SPARK_LOCAL_IP") == address

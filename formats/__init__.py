@@ -65,8 +65,7 @@ def decode(name: str, messages: Messages, options: DecodeOptions | None = None) 
 def _chunks(messages: Messages) -> Iterator[tuple[int, int]]:
     for start in range(0, len(messages), CHUNK):
         stop = min(start + CHUNK, len(messages))
-        sizes = list(map(len, filter(None, messages.values[start:stop])))
-        if sum(sizes) <= CHUNK_BYTES:
+        if sum(map(len, filter(None, messages.values[start:stop]))) <= CHUNK_BYTES:
             yield start, stop
         else:
             yield from _small_chunks(messages, start, stop)

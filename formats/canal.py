@@ -52,6 +52,8 @@ SPAN_BYTES = 64 << 20
 SPAN_CELLS = 16 << 20
 # What a row has about, to see that a group of few messages is large because each has many rows.
 ROW_BYTES = 300
+# So many messages are read, then looked at, while they are still in the cache.
+BLOCK = 200
 
 
 class Group:
@@ -66,22 +68,20 @@ class Group:
 
 def decode(messages: Messages, options: DecodeOptions) -> Decoded:
     decoded = Decoded()
-    envelopes = read_envelopes(messages, read_envelope, decoded)
-    for group in _groups(envelopes, messages, decoded):
+    for group in _groups(messages, decoded):
         _decode_group(group, messages, options, decoded)
     return decoded
 
 
-def _groups(envelopes: Sequence[Envelope | None], messages: Messages, decoded: Decoded) -> list[Group]:
+def _groups(messages: Messages, decoded: Decoded) -> list[Group]:
     groups: dict[tuple[object, ...], Group] = {}
     latest: dict[str | None, Group] = {}
-    for number, envelope in enumerate(envelopes):
-        if envelope is None:
-            continue
-        if envelope.is_ddl or envelope.type not in OPERATIONS or envelope.data == NULL:
+    for number, envelope in _envelopes(messages, decoded):
+        operation = envelope.type
+        if operation not in OPERATIONS or envelope.is_ddl or envelope.data == NULL:
             _set_aside(envelope, number, messages, decoded)
             continue
-        if envelope.type == "UPDATE" and envelope.old == NULL:
+        if operation == "UPDATE" and envelope.old == NULL:
             decoded.bad.append(bad_record(messages, number, missing(NAME, "old", "type", "UPDATE")))
             continue
         # Comparing the bytes is far cheaper than hashing them, and a table's declaration seldom changes.
@@ -97,6 +97,15 @@ def _groups(envelopes: Sequence[Envelope | None], messages: Messages, decoded: D
         group.numbers.append(number)
         group.members.append(envelope)
     return list(groups.values())
+
+
+def _envelopes(messages: Messages, decoded: Decoded) -> Iterator[tuple[int, Envelope]]:
+    """The readable messages with their numbers."""
+    for start in range(0, len(messages), BLOCK):
+        some = messages.slice(start, start + BLOCK)
+        for number, envelope in enumerate(read_envelopes(some, read_envelope, decoded), start):
+            if envelope is not None:
+                yield number, envelope
 
 
 def _set_aside(envelope: Envelope, number: int, messages: Messages, decoded: Decoded) -> None:

@@ -27,7 +27,7 @@ MOST_ABSENT = 1 << 20
 MOST_BYTES = 16 << 20
 
 # Documents taken apart at a time: what is known of them stays in the cache.
-PIECE = 2_000
+PIECE = 1_000
 
 _QUOTE, _ESCAPE, _COLON, _BRACKET = b'"\\:['
 _SPACE = 0x20
@@ -102,7 +102,7 @@ def _is_utf8(text: bytes) -> bool:
 def _escapes(data: Bytes) -> Int64s:
     """Where backslashes are that escape what follows: every other one of those in a row."""
     places = np.flatnonzero(data == _ESCAPE)
-    if not (np.diff(places) == 1).any():
+    if len(places) == 0 or not (np.diff(places) == 1).any():
         return places
     begins = np.append(True, np.diff(places) != 1)
     number = np.arange(len(places))
@@ -119,14 +119,14 @@ def _quotes(data: Bytes, escapes: Int64s) -> Int64s:
 
 def _cells(text: bytes, data: Bytes, quotes: Int64s, width: int) -> Cells | None:
     """None unless every row has the first one's members in its order, without blanks, and texts or nulls as values."""
-    opening, closing = quotes[0::2], quotes[1::2]
+    closing = quotes[1::2]
     if len(closing) < width or int(closing[-1]) + 2 > len(data):
         return None
-    keys = np.flatnonzero(data[closing + 1] == _COLON)
+    keys = np.flatnonzero(data.take(closing + 1) == _COLON)
     if len(keys) == 0 or len(keys) % width:
         return None
-    key_opens, key_closes = opening[keys].reshape(-1, width), closing[keys].reshape(-1, width)
-    starts = key_closes + 2
+    key_opens = quotes.take(2 * keys).reshape(-1, width)
+    starts = quotes.take(2 * keys + 1).reshape(-1, width) + 2
     begins_document = data[key_opens[:, 0] - 2] == _BRACKET
     ends = np.empty_like(starts)
     ends[:, :-1] = key_opens[:, 1:] - 1
@@ -137,10 +137,10 @@ def _cells(text: bytes, data: Bytes, quotes: Int64s, width: int) -> Cells | None
         return None
     if not _same_ends(data, key_opens[:, 0], begins_document):
         return None
-    nulls = data[starts] != _QUOTE
+    nulls = data.take(starts) != _QUOTE
     # A value that begins with a quotation mark ends with one, and there are no others.
     whole = len(keys) + nulls.size - int(np.count_nonzero(nulls)) == len(closing)
-    if not (whole and np.array_equal(data[ends - 1] != _QUOTE, nulls) and _are_nulls(data, starts, ends, nulls)):
+    if not (whole and np.array_equal(data.take(ends - 1) != _QUOTE, nulls) and _are_nulls(data, starts, ends, nulls)):
         return None
     return Cells(starts + ~nulls, ends - ~nulls, nulls, np.flatnonzero(begins_document))
 
@@ -189,15 +189,24 @@ def _values(text: bytes, cells: Cells, *, escaped: bool) -> list[pa.Array] | Non
     parts = pa.StringArray.from_buffers(len(bounds) - 1, pa.py_buffer(bounds), pa.py_buffer(text))
     places = np.ascontiguousarray(np.arange(1, 2 * rows * width, 2, dtype=np.int32).reshape(rows, width).T)
     taken = pc.take(parts, pa.array(places.reshape(-1)), boundscheck=False)
+    odd = _escaped_columns(taken, rows, width) if escaped else set()
     columns: list[pa.Array] = []
     for number in range(width):
         column = taken.slice(number * rows, rows)
-        if escaped and (column := _unescaped(column)) is None:
+        if number in odd and (column := _unescaped(column)) is None:
             return None
         if cells.nulls[:, number].any():
             column = pc.if_else(pa.array(cells.nulls[:, number]), pa.scalar(None, pa.string()), column)
         columns.append(column)
     return columns
+
+
+def _escaped_columns(taken: pa.Array, rows: int, width: int) -> set[int]:
+    """The columns that have backslashes, of so many that stand one behind the other."""
+    _, offsets, data = taken.buffers()
+    edges = np.frombuffer(offsets, np.int32)[: rows * width + 1 : rows]
+    places = np.flatnonzero(np.frombuffer(data or b"", np.uint8) == _ESCAPE)
+    return set(np.flatnonzero(np.diff(np.searchsorted(places, edges))).tolist())
 
 
 def _unescaped(column: pa.Array) -> pa.Array | None:

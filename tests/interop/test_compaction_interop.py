@@ -24,6 +24,7 @@ from tests.interop.oracle.client import Oracle
 from tests.unit.table.lsm.test_runs import data_file
 
 CASES = 3000
+MINUTE = 60_000
 
 
 def random_levels(rng: random.Random, num_levels: int) -> Levels:
@@ -41,21 +42,48 @@ def random_levels(rng: random.Random, num_levels: int) -> Levels:
     return Levels.of(files, num_levels)
 
 
+def random_policy(rng: random.Random) -> tuple[Policy, list[int] | None]:
+    """As a table's options make it; also the hours of rest in them, with their ratio and the hour it is made for."""
+    trigger = rng.choice((1, 2, 3, 5, 5, 8))
+    rest = [rng.randrange(24), rng.randrange(24), rng.choice((1, 50, 300)), rng.randrange(24)]
+    options = {
+        "num-sorted-run.compaction-trigger": trigger,
+        "num-levels": rng.choice((trigger + 1, 3, 6)),
+        "compaction.max-size-amplification-percent": rng.choice((0, 50, 200, 200, 1000)),
+        "compaction.size-ratio": rng.choice((0, 1, 1, 20, 100)),
+        "compaction.force-up-level-0": rng.choice(("true", "false")),
+    }
+    if rng.random() < 0.25:
+        options["compaction.total-size-threshold"] = "1000 b"
+    if rng.random() < 0.25:
+        options["compaction.optimization-interval"] = "30 min"
+    resting = rng.random() < 0.25
+    if resting:
+        names = ("offpeak.start.hour", "offpeak.end.hour", "offpeak-ratio")
+        options |= {f"compaction.{name}": value for name, value in zip(names, rest, strict=False)}
+    policy = Policy.of({name: str(value) for name, value in options.items()}, hour=rest[3])
+    return policy, rest if resting else None
+
+
+def rested(rest: list[int] | None) -> int:
+    """What the hours of rest add to the ratio; Java is asked for it too."""
+    if rest is None:
+        return 0
+    start, end, ratio, hour = rest
+    options = {"compaction.offpeak.start.hour": start, "compaction.offpeak.end.hour": end}
+    options |= {"compaction.offpeak-ratio": ratio, "compaction.size-ratio": 0}
+    return Policy.of({name: str(value) for name, value in options.items()}, hour=hour).size_ratio
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_universal_compaction_picks_what_java_picks(oracle: Oracle, seed: int) -> None:
     rng = random.Random(seed)
     cases: list[dict[str, Any]] = []
     ours: list[list[int]] = []
     for _ in range(CASES):
-        trigger = rng.choice((1, 2, 3, 5, 5, 8))
-        policy = Policy(
-            trigger=trigger,
-            num_levels=rng.choice((trigger + 1, 3, 6)),
-            max_amplification=rng.choice((0, 50, 200, 200, 1000)),
-            size_ratio=rng.choice((0, 1, 1, 20, 100)),
-            total_size_threshold=rng.choice((None, None, None, 1000)),
-            up_level0=rng.random() < 0.5,
-        )
+        policy, rest = random_policy(rng)
+        # Far from the interval on either side, or not known: Java counts by its own clock.
+        idle = rng.choice((None, MINUTE, 60 * MINUTE)) if policy.optimization_interval else None
         levels = random_levels(rng, policy.num_levels)
         if not levels.all_files:
             continue
@@ -64,13 +92,16 @@ def test_universal_compaction_picks_what_java_picks(oracle: Oracle, seed: int) -
                 "runs": [[run.level, run.size] for run in sized_runs(levels)],
                 "levels": policy.num_levels,
                 "amplification": policy.max_amplification,
-                "ratio": policy.size_ratio,
+                "ratio": policy.size_ratio - rested(rest),
+                "interval": policy.optimization_interval,
+                "idle": idle,
+                "rest": rest,
                 "trigger": policy.trigger,
                 "total": policy.total_size_threshold,
                 "up": policy.up_level0,
             }
         )
-        found = pick(policy, levels)
+        found = pick(policy, levels, idle_millis=idle)
         ours.append([] if found is None else [len(found.files), found.level])
     javas = [_done(case, found) for case, found in zip(cases, oracle.ask("pick", cases=cases)["picks"], strict=True)]
     assert sum(1 for found in javas if found) > CASES / 4

@@ -30,11 +30,12 @@ from penstock.table.meta.live import changelog_entries, index_entries, live_entr
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from tests.golden.relations import canonical_of, difference, relation_of
 from tests.interop.oracle.client import Oracle
-from tests.unit.table.lsm.engine_tables import TABLES, random_row
+from tests.unit.table.lsm.engine_tables import IGNORING, TABLES, random_row
 from tests.unit.table.lsm.memory_bucket import MemoryFiles, MemoryWriter
 from tests.unit.table.lsm.tables import rows_table, spec_of
 from tests.unit.table.lsm.test_roaring64 import bitmap_of, numbers_in
 
+ALL = TABLES | IGNORING
 KINDS = ("+I", "-U", "+U", "-D")
 KEYS = range(30)
 COMPACTIONS = 11
@@ -42,7 +43,7 @@ UNORDERED = frozenset({"set", "keyed"})  # Java keeps these in hash tables
 
 
 def random_commits(name: str, count: int = 5) -> Iterator[tuple[pa.Table, list[int]]]:
-    columns, options, kinds = TABLES[name]
+    columns, options, kinds = ALL[name]
     random, spec = Random(name), spec_of(columns, options)
     for _ in range(count):
         keys = [random.choice(KEYS) for _ in range(random.randint(1, 50))]
@@ -60,9 +61,9 @@ def told(rows: pa.Table, kinds: list[int], columns: dict[str, Any]) -> list[list
     return [[KINDS[kind], *row] for kind, row in zip(kinds, relation_of(rows, columns).rows, strict=True)]
 
 
-@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("name", ALL)
 def test_files_and_reads_of_random_commits_are_javas(oracle: Oracle, name: str, tmp_path: Path) -> None:
-    columns, options, _ = TABLES[name]
+    columns, options, _ = ALL[name]
     options = {**options, "bucket": "1", "write-only": "true"}
     java, ours = (
         oracle.create(tmp_path, f"db.{who}", list(columns.items()), primary_keys=["k"], options=options)
@@ -77,6 +78,23 @@ def test_files_and_reads_of_random_commits_are_javas(oracle: Oracle, name: str, 
         expected = replace(oracle.read(java), unordered=UNORDERED)
         assert difference(expected, penstock.open_table(str(java)).scan().to_arrow()) is None, f"commit {number}"
         assert difference(expected, oracle.read(ours)) is None, f"commit {number}"
+
+
+def test_kinds_come_from_the_rowkind_field_as_in_java(oracle: Oracle, tmp_path: Path) -> None:
+    columns = [("k", "INT NOT NULL"), ("v", "INT"), ("op", "STRING NOT NULL")]
+    options = {"rowkind.field": "op", "bucket": "1", "write-only": "true"}
+    java, ours = (
+        oracle.create(tmp_path, f"db.{who}", columns, primary_keys=["k"], options=options) for who in ("java", "ours")
+    )
+    random, table = Random(1), penstock.open_table(str(ours))
+    for number in range(4):
+        rows = [[random.choice(KEYS), random.randint(0, 9), random.choice(KINDS)] for _ in range(20)]
+        oracle.write(java, [["+I", *row] for row in rows])
+        with table.writer() as writer:
+            writer.write(pa.table(dict(zip(("k", "v", "op"), zip(*rows, strict=True), strict=True))))
+            writer.commit()
+        assert file_rows(ours, dict(columns)) == file_rows(java, dict(columns)), f"commit {number}"
+        assert difference(oracle.read(java), penstock.open_table(str(ours)).scan().to_arrow()) is None
 
 
 class Bucket:

@@ -102,6 +102,10 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, str], list[int]]] = {
     ),
     "aggregation": (*aggregated(FUNCTIONS), [0, 2]),
     "aggregation takes back": (*aggregated(RETRACTABLE), [0, 0, 1, 3]),
+    "aggregation leaves what is taken back": (
+        *aggregated(FUNCTIONS, **{f"fields.{name}.ignore_retract": "true" for name in FUNCTIONS}),
+        [0, 0, 1, 3],
+    ),
     "aggregation removes": (*aggregated(FUNCTIONS, **{"aggregation.remove-record-on-delete": "true"}), [0, 0, 2, 3]),
     "nested update up to a count": (
         {"k": "INT NOT NULL", "rows": NESTED},
@@ -110,6 +114,15 @@ TABLES: dict[str, tuple[dict[str, Any], dict[str, str], list[int]]] = {
     ),
     "first row": (INTS, {"merge-engine": "first-row"}, [0, 2]),
 }  # fmt: skip
+
+# Kinds that are dropped before rows are numbered never reach a merge.
+IGNORING: dict[str, tuple[dict[str, Any], dict[str, str], list[int]]] = {
+    "deduplicate ignores deletes": (INTS, {"ignore-delete": "true"}, [0, 1, 2, 3]),
+    "partial update ignores deletes": (INTS, {**PARTIAL, "ignore-delete": "true"}, [0, 1, 2, 3]),
+    "aggregation ignores deletes": (*aggregated(FUNCTIONS, ignore_delete="true"), [0, 1, 2, 3]),
+    "first row ignores deletes": (INTS, {"merge-engine": "first-row", "ignore-delete": "true"}, [0, 1, 2, 3]),
+    "deduplicate ignores updates before": (INTS, {"ignore-update-before": "true"}, [0, 1, 2, 3]),
+}
 
 WORDS = ["", "a", "b", "ab", "é"]
 

@@ -29,6 +29,8 @@ TOOLS = {
     "browser": ("chromium",),
     "docker": ("docker",),
 }
+# Tests that began and did not end yet, and when.
+_running: dict[str, float] = {}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -93,8 +95,20 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip(f"CANNOT RUN HERE: tests marked {mark.name} need {', '.join(absent)} on the PATH")
 
 
+def pytest_runtest_logstart(nodeid: str) -> None:
+    _running[nodeid] = time.monotonic()
+
+
+def pytest_runtest_logfinish(nodeid: str) -> None:
+    _running.pop(nodeid, None)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say loudly which tests did not run, and why."""
+    """Say loudly which tests did not end or did not run, and why."""
+    if _running:
+        terminalreporter.section("NOT ENDED", sep="!", red=True)
+        for test, began in _running.items():
+            terminalreporter.line(f"{test} ran for {time.monotonic() - began:.0f} s")
     why: dict[str, int] = {}
     for report in terminalreporter.stats.get("skipped", []):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)

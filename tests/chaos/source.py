@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from zlib import crc32
 
-from confluent_kafka import Producer
-
 from penstock.table.handle import Table
+from tests.servers.produce import producing
 
 KEYED = ("accounts", "items")
 KEYS = 60
@@ -36,11 +35,10 @@ class Source:
     entries: int = 0
 
     def send(self, properties: dict[str, str], events: int) -> None:
-        producer = Producer(properties)
-        for _ in range(events):
-            key, message = self._event()
-            producer.produce(self.topic, message, partition=key % self.partitions)
-        producer.flush()
+        with producing(properties) as producer:
+            for _ in range(events):
+                key, message = self._event()
+                producer.produce(self.topic, message, partition=key % self.partitions)
 
     def _event(self) -> tuple[int, str]:
         if self.random.random() < 0.2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import subprocess
 from contextlib import contextmanager
@@ -44,12 +45,15 @@ def _script(kind: Kind, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def free_port() -> int:
-    """A port whose successor is free too: Kafka's controller listens there."""
+    """A port whose successor is free too: Kafka's controller listens there.
+
+    Below those that the system gives to outgoing connections: one stopped and started finds its port again.
+    """
     while True:
+        port = random.randrange(20_000, 32_000, 2)
         with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
             try:
+                first.bind(("127.0.0.1", port))
                 second.bind(("127.0.0.1", port + 1))
             except OSError:
                 continue

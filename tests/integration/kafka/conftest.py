@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.servers import launch
+from tests.servers.produce import producing
 
 _numbers = itertools.count()
 
@@ -29,7 +30,7 @@ class Broker:
     @cached_property
     def admin(self) -> AdminClient:
         # Kept: a client that is collected takes its open answers with it.
-        return AdminClient(self.properties)
+        return AdminClient({"log_level": 0, **self.properties})
 
     def drop_before(self, topic: str, offset: int) -> None:
         place = TopicPartition(topic, 0, offset)
@@ -55,10 +56,9 @@ class Broker:
         self.topic(name=topic)
 
     def send(self, topic: str, *values: bytes | str | None, partition: int = 0, **more: Any) -> None:
-        producer = Producer(self.properties)
-        for value in values:
-            producer.produce(topic, value, partition=partition, **more)
-        producer.flush()
+        with producing(self.properties) as producer:
+            for value in values:
+                producer.produce(topic, value, partition=partition, **more)
 
     def stop(self) -> None:
         launch.stop("kafka", self.folder)

@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 from tests.here import run
 from tests.integration.kafka.conftest import Broker
 from tests.integration.kafka.sync import Sync
+from tests.servers.produce import SECONDS, taken
 from tests.shop import insert
 
 pytestmark = pytest.mark.kafka
@@ -96,11 +97,11 @@ def test_a_group_without_offsets_begins_where_its_reset_says_and_is_told_how_far
 def test_rows_of_aborted_transactions_never_come_and_their_holes_do_not_matter(sync: Sync, broker: Broker) -> None:
     topic = broker.topic()
     producer = Producer(broker.properties | {"transactional.id": topic})
-    producer.init_transactions()
+    producer.init_transactions(SECONDS)
     for number in range(4):
         producer.begin_transaction()
         producer.produce(topic, insert("orders", {"id": number}), partition=0)
-        producer.flush()
-        producer.abort_transaction() if number % 2 else producer.commit_transaction()
+        taken(producer)
+        producer.abort_transaction(SECONDS) if number % 2 else producer.commit_transaction(SECONDS)
     run(sync.spec(topic, "--max-batch-rows", "2"))
     assert sync.ids("orders") == [0, 2]

@@ -16,6 +16,7 @@ from penstock.ingest.ranges import NO_LIMIT, Limit, Offsets, Range
 from tests.chaos.proxy import proxied
 from tests.integration.kafka.conftest import Broker
 from tests.servers import launch
+from tests.servers.produce import SECONDS, taken
 
 pytestmark = pytest.mark.kafka
 
@@ -86,12 +87,12 @@ def settled_end(kafka: KafkaSource, offsets: dict[str, dict[str, int]]) -> dict[
 def test_holes_of_transactions_are_passed_and_aborted_records_not_seen(broker: Broker) -> None:
     topic = broker.topic()
     producer = Producer(broker.properties | {"transactional.id": topic})
-    producer.init_transactions()
+    producer.init_transactions(SECONDS)
     for number in range(4):
         producer.begin_transaction()
         producer.produce(topic, str(number), partition=0)
-        producer.flush()
-        producer.abort_transaction() if number % 2 else producer.commit_transaction()
+        taken(producer)
+        producer.abort_transaction(SECONDS) if number % 2 else producer.commit_transaction(SECONDS)
     kafka = source(broker, topic)
     end = settled_end(kafka, {topic: {"0": 8}})
     assert read(kafka, {}, end) == [b"0", b"2"]
@@ -101,13 +102,13 @@ def test_an_open_transaction_holds_the_end_back(broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, "before")
     producer = Producer(broker.properties | {"transactional.id": topic})
-    producer.init_transactions()
+    producer.init_transactions(SECONDS)
     producer.begin_transaction()
     producer.produce(topic, "open", partition=0)
-    producer.flush()
+    taken(producer)
     kafka = source(broker, topic)
     assert kafka.latest_offsets({}, NO_LIMIT)["offsets"] == {topic: {"0": 1}}
-    producer.commit_transaction()
+    producer.commit_transaction(SECONDS)
     assert read(kafka, {}, settled_end(kafka, {topic: {"0": 3}})) == [b"before", b"open"]
 
 

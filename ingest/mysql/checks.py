@@ -11,7 +11,7 @@ import pymysql
 from penstock.errors import SourceError
 from penstock.ingest.mysql.catalog import list_tables
 from penstock.ingest.mysql.charsets import charset_named
-from penstock.ingest.mysql.connection import ask, server_facts, variables
+from penstock.ingest.mysql.connection import ask, is_lost, server_facts, variables
 from penstock.ingest.mysql.errors import (
     BinlogDisabled,
     BinlogFormatError,
@@ -167,7 +167,9 @@ def _readers(connection: Connection, facts: ServerFacts) -> list[int]:
     statement = "SHOW REPLICAS" if not facts.is_mariadb and facts.version >= (8, 0, 22) else "SHOW SLAVE HOSTS"
     try:
         return [int(row[0]) for row in ask(connection, statement)]
-    except pymysql.MySQLError:
+    except pymysql.MySQLError as error:
+        if is_lost(error):
+            raise
         return []  # the missing right, if it is one, is reported with the grants
 
 
@@ -175,7 +177,9 @@ def _is_replica(connection: Connection, facts: ServerFacts) -> bool:
     statement = "SHOW REPLICA STATUS" if not facts.is_mariadb and facts.version >= (8, 0, 22) else "SHOW SLAVE STATUS"
     try:
         return bool(ask(connection, statement))
-    except pymysql.MySQLError:
+    except pymysql.MySQLError as error:
+        if is_lost(error):
+            raise
         return False
 
 
@@ -190,6 +194,8 @@ def _grants(connection: Connection, facts: ServerFacts, wanted: Wanted) -> Itera
         status = ask(connection, facts.status_statement)
         yield from _filters(status, wanted.tables)
     except pymysql.MySQLError as error:
+        if is_lost(error):
+            raise
         yield _missing("REPLICATION CLIENT", "*.*", name, error.args[-1])
     if "REPLICATION SLAVE" not in held and not _has_role(connection, "REPLICATION SLAVE"):
         yield _missing("REPLICATION SLAVE", "*.*", name, "not granted")
@@ -199,6 +205,8 @@ def _grants(connection: Connection, facts: ServerFacts, wanted: Wanted) -> Itera
         try:
             ask(connection, f"SELECT 1 FROM {qualified((database, table))} LIMIT 0")
         except pymysql.MySQLError as error:
+            if is_lost(error):
+                raise
             yield _missing("SELECT", qualified((database, table)), name, error.args[-1])
 
 

@@ -159,13 +159,18 @@ def connected(server: ServerAddress) -> Iterator[Connection]:
         connection.close()
 
 
+def is_lost(error: pymysql.MySQLError) -> bool:
+    """Whether the connection failed, not the statement. Of one that is closed already PyMySQL says only that."""
+    return isinstance(error, pymysql.InterfaceError) or bool(error.args and error.args[0] in _LOST)
+
+
 def refused(error: pymysql.MySQLError, server: ServerAddress) -> SourceError:
     """PyMySQL's error as ours, saying whether another try can help."""
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     said = str(error.args[1]) if len(error.args) > 1 else str(error)
     where = f"{server.host}:{server.port}"
-    if code in _LOST:
-        return _unreachable(server, said)
+    if is_lost(error):
+        return _unreachable(server, said or "the connection is closed")
     if code in _DENIED:
         hint = "check user and password, and `SHOW GRANTS`: penstock check names the grant that is missing"
         return MissingGrant("the MySQL server denies access", server=where, user=server.user, said=said, hint=hint)

@@ -41,14 +41,17 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]
 
 @pytest.fixture
 def server(place: tuple[Path, int]) -> Playground:
-    found = Playground("mysql", place[1])
-    found.start_over()
-    found.run(
+    return bank(Playground("mysql", place[1]))
+
+
+def bank(server: Playground) -> Playground:
+    server.start_over()
+    server.run(
         "CREATE TABLE account (id INT PRIMARY KEY, owner VARCHAR(20), cents BIGINT)",
         "CREATE TABLE moved (id INT AUTO_INCREMENT PRIMARY KEY, source INT, target INT, cents BIGINT)",
         "INSERT INTO account VALUES " + ", ".join(f"({n}, 'owner {n % 5}', 1000)" for n in range(400)),
     )
-    return found
+    return server
 
 
 def move(server: Playground, dice: random.Random) -> None:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, PenstockError
+from penstock.formats.change import ChangeBatch
+from penstock.ingest.mysql.connection import ServerAddress
 from penstock.ingest.mysql.errors import MissingGrant, RowImageError, SourceNotReady
+from penstock.ingest.mysql.following import reading
+from penstock.ingest.mysql.snapshot.chunks import Chunk
+from penstock.ingest.mysql.snapshot.read import read_chunk
+from penstock.pipelines.run.identity import BatchIdentity
 from tests.integration.mysql.playground import Playground
 from tests.integration.mysql.sync import Sync
 
@@ -186,3 +194,37 @@ def test_a_table_without_a_key_is_refused_where_none_is_given(server: Playground
     sync.run()
     assert sync.target().primary_keys == ["id"] or sync.target().primary_keys == ("id",)
     assert sync.ids() == [1]
+
+
+class Died(PenstockError):
+    """The driver's death right behind a commit."""
+
+
+def test_a_copy_goes_on_at_its_chunk_when_the_driver_dies_right_behind_a_commit(
+    server: Playground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table(server, *range(1000))
+    server.run("ANALYZE TABLE t")
+    read: list[int] = []
+
+    def noted(address: ServerAddress, chunk: Chunk, *more: Any) -> Iterator[ChangeBatch]:
+        read.append(chunk.number)
+        return read_chunk(address, chunk, *more)
+
+    def dying(identity: BatchIdentity, report: object) -> None:
+        if identity.number == 2:
+            raise Died("died right behind a commit")
+
+    monkeypatch.setattr(reading, "read_chunk", noted)
+    sync = Sync(server, tmp_path, "t", ["table-name=t", "scan.incremental.snapshot.chunk.size=100"])
+    sync.flags = ["--max-batch-rows", "200"]
+    with pytest.raises(Died):
+        sync.run(dying)
+    first, before = sorted(read), sync.target().latest_snapshot
+    assert before is not None
+    assert len(sync.ids()) == 100 * len(first)
+    read.clear()
+    sync.run()
+    assert sync.ids() == list(range(1000))
+    assert set(read) & set(first) <= set(first[-2:])  # the last batch is looked at again, and nothing before it
+    assert json.loads(before.properties["penstock.end"])["cursors"]  # where the copy stands travels in the commit

@@ -89,7 +89,8 @@ def busy(server: Playground, seed: int = 1) -> Iterator[None]:
         yield
     finally:
         over.set()
-        thread.join()
+        thread.join(60)
+    assert not thread.is_alive()
 
 
 def killed(sync: Sync, kill: str) -> None:

@@ -55,6 +55,8 @@ class Playground:
             database=database,
             charset="utf8mb4",
             autocommit=True,
+            read_timeout=300,
+            write_timeout=300,
         )
 
     def start_over(self) -> None:

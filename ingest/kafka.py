@@ -132,6 +132,7 @@ class KafkaSource:
             self._cluster.set_group_offsets(self.settings.group, _flat(offsets["offsets"]))
         except KafkaException as error:
             log.warning("event=group_offsets_not_set group=%s reason=%s", self.settings.group, error)
+            self._known = None  # after a restart of the broker only a new client may be heard
 
     def close(self) -> None:
         self._known = None

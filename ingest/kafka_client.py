@@ -180,6 +180,7 @@ _PASSING = {
     KafkaError._RESOLVE,
     KafkaError._WAIT_COORD,
     KafkaError._UNKNOWN_BROKER,
+    KafkaError._NOENT,  # no partition has a leader: the only broker has just started
     KafkaError.BROKER_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,

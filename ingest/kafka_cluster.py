@@ -8,7 +8,6 @@ from concurrent.futures import Future
 from typing import Any, TypeAlias, TypeVar
 
 from confluent_kafka import (
-    OFFSET_INVALID,
     ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
@@ -38,6 +37,7 @@ class KafkaCluster:
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._refusal: KafkaError | None = None
+        self._properties = properties
         self._admin: AdminClient = admin(properties, self._hear)
         uncommitted = properties.get("isolation.level") == "read_uncommitted"
         self._isolation = IsolationLevel.READ_UNCOMMITTED if uncommitted else IsolationLevel.READ_COMMITTED
@@ -105,17 +105,23 @@ class KafkaCluster:
 
     def at_time(self, places: Iterable[Place], millis: int) -> dict[Place, int]:
         """The first offset with that time or later; -1 where there is none yet."""
-        return self._offsets(places, OffsetSpec.for_timestamp(millis))
+        return self._offsets(places, OffsetSpec.for_timestamp(millis), lowest=-1)
 
-    def _offsets(self, places: Iterable[Place], spec: OffsetSpec) -> dict[Place, int]:
+    def _offsets(self, places: Iterable[Place], spec: OffsetSpec, lowest: int = 0) -> dict[Place, int]:
         asked = {TopicPartition(topic, partition): spec for topic, partition in places}
         if not asked:
             return {}
 
         def ask() -> dict[TopicPartition, Any]:
             futures = self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=REQUEST_SECONDS)
-            found = {place: self._answer(future) for place, future in futures.items()}
-            if any(one.offset == OFFSET_INVALID for one in found.values()):
+            try:
+                found = {place: self._answer(future) for place, future in futures.items()}
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError._NOENT:
+                    # A client that once heard of no leader, from a broker that had just started, asks no more.
+                    self._admin = admin(self._properties, self._hear)
+                raise
+            if any(one.offset < lowest for one in found.values()):
                 # What the client says where a broker was silent: no error, and an offset that is none.
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "a broker did not tell the ends of a partition"))
             return found

@@ -1,4 +1,4 @@
-"""Write the parts of the pages that follow from the code: python docs/generate.py. A test holds them current."""
+"""Write the parts of the pages that follow from the code: python -m docs.generate. A test holds them current."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Literal, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from docs.effects import EFFECTS
-from penstock.pipelines.spec import model, mysql_model, observing, rules, units
+from penstock.pipelines.spec import model, mysql_model, observing, rules, sink, units
 from penstock.pipelines.spec.strict import Strict
 from penstock.schema_evolution.expressions.functions import FUNCTIONS
 from penstock.schema_evolution.masks import FORMS
@@ -88,6 +88,7 @@ SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
     ("pipeline: on-error", model.OnError),
     ("source of type kafka", model.KafkaSource),
     ("source of type kafka: startup", model.Startup),
+    ("source of type kafka: debezium", model.Debezium),
     ("source of type mysql", mysql_model.MySqlSource),
     ("source of type mysql: startup", mysql_model.MySqlStartup),
     ("source of type mysql: snapshot", mysql_model.MySqlSnapshot),
@@ -97,10 +98,12 @@ SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
     ("selection", model.Selection),
     ("transform: a list of", rules.Transform),
     ("route: a list of", rules.Route),
-    ("sink", model.Sink),
-    ("sink: catalog", model.Catalog),
-    ("sink: compaction", model.Compaction),
-    ("sink: naming", model.Naming),
+    ("sink", sink.Sink),
+    ("sink: catalog", sink.Catalog),
+    ("sink: compaction", sink.Compaction),
+    ("sink: expire", sink.Expire),
+    ("sink: schema-sample", sink.SchemaSample),
+    ("sink: naming", sink.Naming),
     ("errors", model.Errors),
     ("errors: dead-letter", model.DeadLetter),
     ("errors: skip", model.BadRecordLimits),

@@ -60,6 +60,8 @@ def checked(path: Path) -> Iterator[Finding]:
             yield from check(found)
         except PenstockError as error:
             yield of_error(about, error)
+        except OSError as error:
+            yield Finding(about, "error", str(error), "its address, keys and rights, the disk, the network", 12)
 
 
 def _checks() -> list[tuple[str, Callable[[PipelineSpec], Iterator[Finding]]]]:
@@ -81,7 +83,7 @@ def _options(spec: PipelineSpec) -> Iterator[Finding]:
     from penstock.pipelines.run.build import job
     from penstock.table.schema.known_options import check_known, check_supported
 
-    options = spec.sink.table_options
+    options = spec.sink.options
     wrong = 0
     for name, value in options.items():
         try:

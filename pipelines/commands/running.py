@@ -27,6 +27,8 @@ def run_here(
 ) -> int:
     """Runs until it has caught up, is asked to stop (SIGTERM, SIGINT, a signal: exit 0 after the batch) or fails
     (raises)."""
+    from penstock.pipelines.observe.checkpoint import CheckpointFolder
+    from penstock.pipelines.observe.claim import refuse_second_driver
     from penstock.pipelines.observe.logs import log_to_stderr
     from penstock.pipelines.run.build import ready
     from penstock.pipelines.run.job import Running
@@ -35,6 +37,7 @@ def run_here(
     log_to_stderr(spec.observe.log.level, spec.observe.log.format)
     job = ready(spec)  # what is wrong with it is told before a JVM is started
     check_checkpoint_store(spec, settings or {})
+    refuse_second_driver(CheckpointFolder(spec.checkpoint, spec.sink.catalog.options))
     session = open_session(spec.pipeline.name, master=master, cores=spec.pipeline.parallelism, settings=settings)
     running = Running(job, session)
 
@@ -68,7 +71,7 @@ def watched(spec: PipelineSpec, running: Running) -> Iterator[Watch]:
     """Status, signals and observers of a run. What they need is taken before the first batch: packages, the port."""
     from penstock.pipelines.observe.checkpoint import CheckpointFolder
     from penstock.pipelines.observe.observers import observed
-    from penstock.pipelines.observe.watch import Watch
+    from penstock.pipelines.observe.watch import LOOK_SECONDS, Watch
 
     job = running.job
     watch = Watch(
@@ -79,6 +82,7 @@ def watched(spec: PipelineSpec, running: Running) -> Iterator[Watch]:
         source=job.source,
         trigger_seconds=job.trigger_seconds,
         letters=job.on_bad.table,
+        look_seconds=spec.source.heartbeat if spec.source.type == "mysql" else LOOK_SECONDS,
     )
     running.on_batch = watch.on_batch
     with observed(spec, watch), watch:

@@ -64,6 +64,7 @@ class Watch:
     observers: Sequence[Observer] = ()
     copying: Copying = field(default_factory=Copying)
     letters: str | None = None  # the dead-letter table
+    look_seconds: float = LOOK_SECONDS
     _facts: dict[str, Any] = field(default_factory=dict)
     _schemas: dict[str, int] = field(default_factory=dict)
     _end: Offsets | None = None
@@ -153,7 +154,7 @@ class Watch:
     def _run(self) -> None:
         while not self._over.wait(POLL_SECONDS):
             self._quietly(self._obey)
-            if time.monotonic() - self._looked >= LOOK_SECONDS:
+            if time.monotonic() - self._looked >= self.look_seconds:
                 self._looked = time.monotonic()
                 self._quietly(self._look)
                 with self._lock:

@@ -17,7 +17,7 @@ from penstock.ingest.registry import RegistrySettings
 from penstock.pipelines.run import mysql
 from penstock.pipelines.run.bad_records import OnBad
 from penstock.pipelines.run.dead_letters import DEFAULT_NAME, LETTERS_DATABASE
-from penstock.pipelines.run.first_look import PAUSES, FirstLook
+from penstock.pipelines.run.first_look import PAUSES, FirstLook, pauses_of
 from penstock.pipelines.run.job import Job
 from penstock.pipelines.run.metadata import check_names
 from penstock.pipelines.run.new_tables import KeyRules, NewTables
@@ -46,7 +46,7 @@ def job(spec: PipelineSpec) -> Job:
     warehouse = Warehouse.of(catalog.warehouse, catalog.options)
     limit = Limit(pipeline.max_batch.rows, pipeline.max_batch.bytes)
     shaping = shape(spec, warehouse)
-    tell_of_alignment(spec.sink.table_options)
+    tell_of_alignment(spec.sink.options)
     return Job(
         name=pipeline.name,
         source=source(spec),
@@ -62,7 +62,9 @@ def job(spec: PipelineSpec) -> Job:
         resume_from_tables=pipeline.resume_from_tables,
         ignore_incompatible=spec.sink.ignore_incompatible,
         eager_init=spec.sink.eager_init,
-        compaction=spec.sink.compaction.mode,
+        compaction="background" if spec.sink.compaction.mode == "background" else "inline",
+        compaction_tasks=spec.sink.compaction.max_parallel,
+        readers=spec.source.snapshot.parallel if isinstance(spec.source, MySqlSource) else None,
         maintenance_seconds=spec.sink.compaction.maintenance_interval,
         first_look=_first_look(spec),
         retries=pipeline.on_error.retries,
@@ -101,7 +103,7 @@ def _refuse_what_is_missing(spec: PipelineSpec) -> None:
 
 
 def _on_bad(spec: PipelineSpec) -> OnBad:
-    errors, options = spec.errors, spec.sink.table_options
+    errors, options = spec.errors, spec.sink.options
     tells = options.get("cdc.log-corrupt-record", "true").lower() != "false"
     action = errors.bad_record
     if action == "fail" and options.get("cdc.skip-corrupt-record", "false").lower() == "true":
@@ -120,12 +122,19 @@ def _first_look(spec: PipelineSpec) -> FirstLook | None:
     sink = spec.sink
     return FirstLook(
         KafkaSource(_kafka(spec.source, spec)).sample,
-        sink.schema_init_max_read,
+        sink.schema_sample.records or sink.schema_init_max_read,
         spec.source.topic_pattern or ", ".join(spec.source.topic),
         f"{sink.database}.{sink.table}" if sink.table else None,
         sink.wait_for_data,
-        () if spec.pipeline.until == "caught-up" else PAUSES,
+        _pauses(spec),
     )
+
+
+def _pauses(spec: PipelineSpec) -> tuple[float, ...]:
+    wait = spec.sink.schema_sample.wait
+    if wait is not None:
+        return pauses_of(wait)
+    return () if spec.pipeline.until == "caught-up" else PAUSES
 
 
 def ready(spec: PipelineSpec) -> Job:
@@ -224,8 +233,8 @@ def _new_tables(spec: PipelineSpec) -> NewTables:
         spec.pipeline.schema_change_behavior, sink.include_schema_changes, sink.exclude_schema_changes
     )
     sensitive = sink.catalog.case_sensitive
-    check_names(sink.metadata_columns)
-    names = [f"{sink.metadata_column_prefix}{name}" for name in sink.metadata_columns]
+    check_names(tuple(sink.metadata_columns))
+    names = [f"{sink.metadata_column_prefix}{name}" for name in sink.metadata_columns.values()]
     return NewTables(
         rules=ColumnRules(TypeMapping.of(sink.type_mapping), sensitive, policy),
         keys=KeyRules(
@@ -236,7 +245,7 @@ def _new_tables(spec: PipelineSpec) -> NewTables:
         ),
         computed=tuple(in_order([ComputedColumn.of(text, sensitive) for text in sink.computed_columns])),
         metadata=tuple(zip(names if sensitive else map(str.lower, names), sink.metadata_columns, strict=True)),
-        options=tuple(sink.table_options.items()),
+        options=tuple(sink.options.items()),
     )
 
 

@@ -115,9 +115,9 @@ def compacted(warehouse: Warehouse, due: Due) -> CommitMessage | None:
     )
 
 
-def shared_out(dues: Sequence[Due], slots: int) -> list[Sequence[Due]]:
-    """Among as many tasks as leave the batches three quarters of the slots, where there are four."""
-    tasks = max(1, slots // 4)
+def shared_out(dues: Sequence[Due], slots: int, most: int | None = None) -> list[Sequence[Due]]:
+    """Among `most` tasks, else as many as leave the batches three quarters of the slots, where there are four."""
+    tasks = most or max(1, slots // 4)
     return [dues[number::tasks] for number in range(min(tasks, len(dues)))]
 
 

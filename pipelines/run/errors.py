@@ -11,6 +11,10 @@ class CheckpointMismatch(PenstockError):
     exit_code = 9
 
 
+class CheckpointInUse(CheckpointMismatch):
+    """Another process works on the same checkpoint: one of the two has to end."""
+
+
 class TablesParked(PenstockError):
     """Tables that failed were set aside, and the run has ended without them."""
 

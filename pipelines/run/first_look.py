@@ -21,6 +21,14 @@ PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)  # before further looks, where a table must 
 WAIT_SECONDS = 1.0
 
 
+def pauses_of(seconds: float) -> tuple[float, ...]:
+    """Pauses that double and come to so many seconds together."""
+    made: list[float] = []
+    while (left := seconds - sum(made)) > 0:
+        made.append(min(left, 2.0 ** len(made)))
+    return tuple(made)
+
+
 @dataclass(frozen=True, slots=True)
 class FirstLook:
     """`ranges` gives the first so many records of the source. `table` is the one table that must come of them; `waits`

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from pyspark.errors import PySparkException
 
 from penstock.errors import PenstockError
-from penstock.ingest.carried import recovered
 from penstock.ingest.decoding import ChangeSource
 from penstock.ingest.ranges import NO_LIMIT, Limit
 from penstock.ingest.spark import COLUMNS, FORMAT, STREAM, ChangesDataSource, packed
@@ -31,6 +30,7 @@ from penstock.pipelines.run.reading import Reading
 from penstock.pipelines.run.resume import Lineage, Reached
 from penstock.pipelines.run.shaping import Shaping
 from penstock.pipelines.run.sink import Sink, compacted_by_spark
+from penstock.pipelines.run.spark_errors import told_by_spark
 from penstock.pipelines.run.tables import Targets, Warehouse
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ class Job:
     ignore_incompatible: bool = False
     eager_init: bool = False
     compaction: Literal["inline", "background"] = "inline"
+    readers: int | None = None  # at once, where the source is to be spared
+    compaction_tasks: int | None = None  # of one in the background; None: a quarter of the slots
     maintenance_seconds: float = 60.0
     first_look: FirstLook | None = None
     retries: int = 0
@@ -97,7 +99,7 @@ class Job:
             self.shaping,
             self.warehouse,
             str(folder),
-            tasks,
+            min(tasks, self.readers or tasks),
             writers,
             limit=self.limit,
             on_bad=self.on_bad,
@@ -198,7 +200,7 @@ class Running:
                     care.maintain(now=True)
                 return ended
             except PySparkException as error:
-                raise _told(error, sink) from error
+                raise told_by_spark(error, sink.failure, self.job.checkpoint) from error
             finally:
                 query.stop()
 
@@ -208,14 +210,15 @@ class Running:
             try:
                 sink.catch_up(self.session, lambda: self._stopped)
             except PySparkException as error:
-                raise _told(error, sink) from error
+                raise told_by_spark(error, sink.failure, self.job.checkpoint) from error
         for one in parking.tables.values():
             log.warning("event=table_is_parked table=%s batch=%d reason=%s", one.table, one.batch, one.reason)
 
     def _care(self, batches: Batches) -> Care:
         job = self.job
-        compact = compacted_by_spark(self.session, job.warehouse) if job.compaction == "background" else None
-        batches.compact = compacted_by_spark(self.session, job.warehouse)
+        by_spark = compacted_by_spark(self.session, job.warehouse, job.compaction_tasks)
+        compact = by_spark if job.compaction == "background" else None
+        batches.compact = by_spark
         before = Lineage.of(job.warehouse, batches.targets.schemas, job.name, LOOKED_AT).newest
         return Care(
             job.warehouse,
@@ -251,20 +254,6 @@ class Running:
         if self.job.until_caught_up:
             return {"availableNow": True}
         return {"processingTime": f"{round(self.job.trigger_seconds * 1000)} milliseconds"}
-
-
-def _told(error: PySparkException, sink: Sink) -> BaseException:
-    """What really happened: the sink's own error, one that a task or the planner sent, else Spark's."""
-    return recovered(error) or sink.failure or _late(error) or error
-
-
-def _late(error: PySparkException) -> WorkerLate | None:
-    if "Python worker failed to connect back" not in str(error):
-        return None
-    return WorkerLate(
-        "Spark started a Python worker that did not answer within ten seconds",
-        hint="give the driver's machine less to do, or more cores; nothing was written, so run again",
-    )
 
 
 def run(job: Job, session: SparkSession, on_batch: OnBatch | None = None) -> None:

@@ -8,12 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from penstock.errors import ConfigError, SchemaConflict
 from penstock.formats.change import SourceSchema
 from penstock.ingest.mysql.catalog import TableName, definitions
 from penstock.ingest.mysql.checks import Finding, Wanted, check_source, require_ready
-from penstock.ingest.mysql.connection import Secret, ServerAddress, Tls, connected
+from penstock.ingest.mysql.connection import Secret, ServerAddress, Tls, ask, connected
 from penstock.ingest.mysql.definition import TableDefinition, schema_of
+from penstock.ingest.mysql.errors import NoUsableKey
 from penstock.ingest.mysql.following.planner import Planner
 from penstock.ingest.mysql.following.settings import Barriers, CapturedTables, FollowSettings, SnapshotMode, Startup
 from penstock.ingest.mysql.following.source import MySqlSource
@@ -23,7 +27,8 @@ from penstock.pipelines.run.checkpoint import Checkpoint
 from penstock.pipelines.run.table_shape import TableShape
 from penstock.pipelines.run.tables import Warehouse
 from penstock.pipelines.spec import mysql_model as model
-from penstock.pipelines.spec.model import PipelineSpec, Sink
+from penstock.pipelines.spec.model import PipelineSpec
+from penstock.pipelines.spec.sink import Sink
 from penstock.schema_evolution.drift import drift_of
 from penstock.schema_evolution.patterns import TablePattern
 from penstock.schema_evolution.type_mapping import TypeMapping
@@ -122,13 +127,34 @@ def settings_of(spec: PipelineSpec, mysql: model.MySqlSource) -> FollowSettings:
         chunks=ChunkOptions(snapshot.chunk_rows, snapshot.chunk_bytes, snapshot.even_from, snapshot.even_to),
         rules=_value_rules(mapping),
         barriers=Barriers(ddl.truncate != "ignore", ddl.drop != "ignore", ddl.rename_column == "rename"),
-        zone=mysql.server_time_zone or spec.pipeline.local_time_zone,
+        zone=_zone(spec, mysql),
         comments=mysql.schema_comments,
-        keyless=mysql.keyless == "append" or _is_keyed_by_flags(sink),
-        new_tables=mysql.newly_added_tables,
+        keyless=spec.keyless == "append" or _is_keyed_by_flags(sink),
+        keyless_stops=spec.keyless == "fail",
+        new_tables=mysql.reads_new_tables,
+        first=tuple(TablePattern.of("*.*" if one == "*" else one).regex.pattern for one in snapshot.order),
         resnapshot=secrets.token_hex(4) if spec.pipeline.resnapshot else "",
         accept_gap=spec.pipeline.accept_gap,
+        resnapshot_when_lost=spec.errors.position_lost == "resnapshot",
     )
+
+
+def _zone(spec: PipelineSpec, mysql: model.MySqlSource) -> str:
+    """In which TIMESTAMP is shown: as said, or by `auto` the server's own."""
+    said = mysql.server_time_zone or spec.pipeline.local_time_zone
+    if said != "auto":
+        return said
+    with connected(replace(address(mysql), patience=0.0)) as connection:
+        zone, system = (str(one) for one in ask(connection, "SELECT @@GLOBAL.time_zone, @@GLOBAL.system_time_zone")[0])
+    zone = system if zone == "SYSTEM" else zone
+    try:
+        pc.local_timestamp(pa.array([0], pa.timestamp("s", zone)))
+    except pa.ArrowInvalid as reason:
+        raise ConfigError(
+            f"the server's time zone {zone!r} has no entry in the zone database",
+            hint="name the zone by  server-time-zone: Europe/Berlin",
+        ) from reason
+    return zone
 
 
 def _pattern(tables: Sequence[str]) -> str | None:
@@ -186,6 +212,12 @@ def captured(connection: Connection, settings: FollowSettings) -> list[TableDefi
     names = [table.name for table in Planner(settings).captured(connection)]
     keyless = [table.name for table in Planner(replace(settings, keyless=True)).captured(connection)]
     left = [".".join(name) for name in keyless if name not in names]
+    if left and settings.keyless_stops:
+        raise NoUsableKey(
+            "tables that are to be taken have no primary key",
+            tables=", ".join(left),
+            hint="ALTER TABLE ... ADD PRIMARY KEY, leave them out of the tables, or  no-primary-key: append",
+        )
     if left:
         log.warning("event=tables_without_key left_out=%s", ",".join(left))
     if not names:
@@ -256,7 +288,7 @@ def _made_table(
     current = store.schema()
     for one in schemas if checks else ():
         _check_compatible(target, one, current, shape)
-    return _with_options(target, current, sink.table_options | sink.per_table.get(target, {}), warehouse)
+    return _with_options(target, current, sink.options | sink.per_table.get(target, {}), warehouse)
 
 
 def _with_common_key(schemas: Sequence[SourceSchema]) -> list[SourceSchema]:

@@ -97,13 +97,13 @@ class Sink:
         return session.range(0, len(shares), 1, len(shares)).mapInArrow(read, blobs.COLUMNS)
 
 
-def compacted_by_spark(session: SparkSession, warehouse: Warehouse) -> Compact:
-    """As a job beside the batches, in a pool of its own, on at most a quarter of the slots."""
+def compacted_by_spark(session: SparkSession, warehouse: Warehouse, most: int | None = None) -> Compact:
+    """As a job beside the batches, in a pool of its own, on at most a quarter of the slots, or `most` tasks."""
     slots = session.sparkContext.defaultParallelism
 
     def compact(dues: Sequence[Due]) -> Mapping[str, list[CommitMessage]]:
         session.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
-        groups = shared_out(dues, slots)
+        groups = shared_out(dues, slots, most)
         frame = session.range(0, len(groups), 1, len(groups))
         return Written.of(frame.mapInArrow(compact_task(warehouse, groups), COLUMNS).toArrow()).messages
 

@@ -6,13 +6,15 @@ Keys have the names that Flink CDC and Paimon gave them, with dots and hyphens; 
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from penstock.pipelines.spec.mysql_model import MySqlSource
 from penstock.pipelines.spec.observing import Observe
-from penstock.pipelines.spec.rules import Behavior, EventType, Names, Route, Transform
+from penstock.pipelines.spec.rules import Behavior, Route, Transform
+from penstock.pipelines.spec.sink import Sink
 from penstock.pipelines.spec.strict import Strict, Text
 from penstock.pipelines.spec.units import Bytes, Seconds, Share
 
@@ -27,13 +29,27 @@ class OnError(Strict):
     backoff: Seconds = 1.0
     longest_backoff: Seconds = 300.0
 
+    @model_validator(mode="before")
+    @classmethod
+    def _from_to(cls, given: Any) -> Any:
+        """`backoff: 1s..5m` says both."""
+        backoff = given.get("backoff") if isinstance(given, Mapping) else None
+        if not isinstance(backoff, str) or ".." not in backoff:
+            return given
+        shortest, _, longest = backoff.partition("..")
+        return {**given, "backoff": shortest, "longest-backoff": longest}
+
+
+def _unless_auto(given: object) -> object:
+    return None if given == "auto" else given
+
 
 class Pipeline(Strict):
     name: str = Field(default="penstock", pattern=r"[A-Za-z0-9][A-Za-z0-9._-]*")
     checkpoint: str | None = None  # default: <warehouse>/_penstock/<name>
     trigger: Seconds = 30.0
     until: Literal["forever", "caught-up"] = "forever"
-    parallelism: int | None = Field(default=None, gt=0)  # tasks per batch; default: the cores of the session
+    parallelism: Annotated[int | None, BeforeValidator(_unless_auto)] = Field(default=None, gt=0)  # tasks of a batch
     max_batch: MaxBatch = MaxBatch()
     local_time_zone: str = "UTC"
     on_error: OnError = OnError()
@@ -44,6 +60,19 @@ class Pipeline(Strict):
     resnapshot: bool = False  # MySQL: empty the tables and read them again
     schema_change_behavior: Behavior = Field(default="evolve", alias="schema.change.behavior")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _by_sparks_triggers(cls, given: Any) -> Any:
+        """`once` and `available-now` end by themselves; `continuous` begins a batch as soon as one has ended."""
+        trigger = given.get("trigger") if isinstance(given, Mapping) else None
+        if trigger == "continuous":
+            return {**given, "trigger": "0s"}
+        if trigger not in {"once", "available-now"}:
+            return given
+        if given.get("until", "caught-up") != "caught-up":
+            raise ValueError(f"trigger {trigger} ends when it has caught up: leave out  until: {given['until']}")
+        return {key: value for key, value in given.items() if key != "trigger"} | {"until": "caught-up"}
+
 
 class Startup(Strict):
     mode: Literal["earliest-offset", "latest-offset", "group-offsets", "specific-offsets", "timestamp"] = (
@@ -51,6 +80,12 @@ class Startup(Strict):
     )
     specific_offsets: str | None = None
     timestamp_millis: int | None = None
+
+    @field_validator("mode", mode="before")
+    @classmethod
+    def _by_its_short_name(cls, given: object) -> object:
+        short = {"earliest": "earliest-offset", "latest": "latest-offset"}
+        return short.get(given, given) if isinstance(given, str) else given
 
     @model_validator(mode="after")
     def _has_what_its_mode_needs(self) -> Startup:
@@ -66,6 +101,16 @@ def _parts(given: object) -> object:
     return tuple(part.strip() for part in re.split("[;,]", given) if part.strip()) if isinstance(given, str) else given
 
 
+class Debezium(Strict):
+    """What is read from each message, whatever the connector was set to: said for the reader of a file."""
+
+    decimal: Literal["auto"] = Field(default="auto", description="as bytes, text or double, as the message declares it")
+    time: Literal["auto"] = Field(default="auto", description="in the unit that the message declares")
+    primary_key: Literal["from-message-key"] = Field(
+        default="from-message-key", description="where neither `primary-keys` nor the envelope names it"
+    )
+
+
 class KafkaSource(Strict):
     type: Literal["kafka"]
     properties: Text
@@ -74,6 +119,8 @@ class KafkaSource(Strict):
     value_format: str = Field(alias="value.format")
     schema_registry: Text = Field(default_factory=dict)
     startup: Startup = Startup()
+    debezium: Debezium = Debezium()
+    tombstones: Literal["ignore"] = Field(default="ignore", description="they are counted; the delete came before them")
 
     @model_validator(mode="after")
     def _names_its_topics_one_way(self) -> KafkaSource:
@@ -104,66 +151,6 @@ class Selection(Strict):
     excluding_dbs: str | None = None
 
 
-class Naming(Strict):
-    """What the tables of a database sync are called."""
-
-    table_prefix: str = ""
-    table_suffix: str = ""
-    table_prefix_db: Text = Field(default_factory=dict)
-    table_suffix_db: Text = Field(default_factory=dict)
-    table_mapping: Text = Field(default_factory=dict)
-    merge_shards: bool = True
-
-
-class Catalog(Strict):
-    warehouse: str
-    metastore: Literal["filesystem"] = "filesystem"
-    case_sensitive: bool = True
-    options: Text = Field(default_factory=dict)
-
-
-class Compaction(Strict):
-    """inline: by the tasks that write. background: by a Spark job beside them; buckets that pile up are compacted by
-    the next batch all the same, and tables whose changelog or rows hang on compaction are compacted inline. Tables with
-    `write-only` are left to others in both."""
-
-    mode: Literal["inline", "background"] = "inline"
-    maintenance_interval: Seconds = 60.0
-
-
-class Sink(Strict):
-    """With `table` everything goes to that one table, without it each source table has its own."""
-
-    type: Literal["paimon"] = "paimon"
-    catalog: Catalog
-    database: str | None = None  # default: the source's
-    table: str | None = None
-    primary_keys: Names = ()
-    partition_keys: Names = ()
-    multiple_table_partition_keys: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    sync_primary_keys_from_source_schema: bool = True
-    computed_columns: tuple[str, ...] = ()
-    metadata_columns: tuple[str, ...] = ()
-    metadata_column_prefix: str = ""
-    type_mapping: tuple[str, ...] = ()
-    table_options: Text = Field(default_factory=dict)
-    per_table: dict[str, Text] = Field(default_factory=dict)
-    include_schema_changes: tuple[EventType, ...] = Field(default=(), alias="include.schema.changes")
-    exclude_schema_changes: tuple[EventType, ...] = Field(default=(), alias="exclude.schema.changes")
-    naming: Naming = Naming()
-    ignore_incompatible: bool = False
-    eager_init: bool = False
-    schema_init_max_read: int = Field(default=1000, gt=0)
-    wait_for_data: bool = False
-    compaction: Compaction = Compaction()
-
-    @model_validator(mode="after")
-    def _has_a_place_for_its_table(self) -> Sink:
-        if self.table is not None and self.database is None:
-            raise ValueError("a table needs its database: write  database: NAME  beside it")
-        return self
-
-
 class BadRecordLimits(Strict):
     """More than these in one batch stop the job; a share counts once more than ten records are bad."""
 
@@ -180,6 +167,10 @@ class Errors(Strict):
     bad_record: Literal["fail", "skip", "dead-letter"] = "fail"
     dead_letter: DeadLetter = DeadLetter()
     skip: BadRecordLimits = BadRecordLimits()
+    position_lost: Literal["fail", "resnapshot"] = Field(
+        default="fail",
+        description="MySQL: where the log that is needed is gone, stop, or empty the tables and read them again",
+    )
 
 
 class PipelineSpec(Strict):
@@ -193,6 +184,25 @@ class PipelineSpec(Strict):
     sink: Sink
     errors: Errors = Errors()
     observe: Observe = Observe()
+
+    @model_validator(mode="after")
+    def _asks_its_source_for_what_it_has(self) -> PipelineSpec:
+        if self.errors.position_lost == "resnapshot" and not isinstance(self.source, MySqlSource):
+            raise ValueError(f"a source of type {self.source.type} has no tables to read again: position-lost is fail")
+        if self.sink.no_primary_key not in {None, "append"} and not isinstance(self.source, MySqlSource):
+            raise ValueError("tables of messages without a key are append tables: no-primary-key is append")
+        return self
+
+    @property
+    def keyless(self) -> Literal["leave-out", "append", "fail"]:
+        """What becomes of MySQL tables without a key; said at the source or at the sink."""
+        said: dict[str | None, Literal["leave-out", "append", "fail"]] = {
+            "append": "append",
+            "skip": "leave-out",
+            "fail": "fail",
+        }
+        at_source = self.source.keyless if isinstance(self.source, MySqlSource) else "append"
+        return said.get(self.sink.no_primary_key, at_source)
 
     @property
     def checkpoint(self) -> str:

@@ -52,6 +52,11 @@ class MySqlSnapshot(Strict):
     chunk_bytes: Bytes = 64 << 20
     even_from: float = 0.05
     even_to: float = 1000.0
+    parallel: int | None = Field(default=None, gt=0, description="readers of chunks at once; default: one a task")
+    order: Names = Field(
+        default=(), description="database.table, both may be regular expressions: which tables are copied first"
+    )
+    resume: Literal["true"] = Field(default="true", description="a copy that was stopped goes on where it was, always")
 
 
 class MySqlDdl(Strict):
@@ -88,7 +93,25 @@ class MySqlSource(Strict):
     connect_timeout: Seconds = 30.0
     newly_added_tables: bool = True
     schema_comments: bool = False
-    keyless: Literal["leave-out", "append"] = "leave-out"
+    new_tables: Literal["include", "stream-only"] | None = Field(
+        default=None, description="`stream-only`: rows that were in a new table before it was seen are not read"
+    )
+    online_ddl: tuple[Literal["gh-ost", "pt-osc"], ...] = Field(
+        default=("gh-ost", "pt-osc"), description="whose copies are known for what they are; both, always"
+    )
+    heartbeat: Seconds = Field(default=10.0, description="seconds between two looks at the server for freshness")
+    keyless: Literal["leave-out", "append", "fail"] = "leave-out"
+
+    @field_validator("new_tables", mode="before")
+    @classmethod
+    def _says_how_to_take_none(cls, given: object) -> object:
+        if given == "ignore":
+            raise ValueError("new-tables cannot be ignore: name the tables in  tables: [shop.orders]  without patterns")
+        return given
+
+    @property
+    def reads_new_tables(self) -> bool:
+        return self.newly_added_tables if self.new_tables is None else self.new_tables == "include"
 
     @field_validator("database_name", "table_name")
     @classmethod

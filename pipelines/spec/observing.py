@@ -51,6 +51,9 @@ class Observe(Strict):
     progress: Literal["auto", "always", "never"] = Field(
         default="auto", description="a live line of progress; auto: where the terminal is one"
     )
+    status: Literal["file"] = Field(
+        default="file", description="what `penstock status` reads lies in the checkpoint, always"
+    )
     log: Log = Log()
     notify: Notify = Notify()
 

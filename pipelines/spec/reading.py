@@ -13,6 +13,7 @@ from penstock.errors import ConfigError
 from penstock.pipelines.spec.model import PipelineSpec
 
 Place = tuple[str | int, ...]
+TOP = "the top of the file"
 _KINDS = {"kafka", "files", "mysql"}
 
 
@@ -40,17 +41,49 @@ def _told(one: Any, line_of: Callable[[Place], int | None]) -> ConfigError:
     where = ".".join(map(str, place))
     line = line_of(place)
     if one["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(str(place[-1]), _known_names(), 1)
-        hint = f"did you mean {near[0]}?" if near else None
-        return ConfigError(f"`{place[-1]}` is not known", key=where, line=line, hint=hint)
+        return ConfigError(f"`{place[-1]}` is not known", key=where, line=line, hint=_nearest(place))
     if one["type"] == "missing":
         return ConfigError(f"`{place[-1]}` is missing", key=where, line=line, hint="docs/options.md  says what it is")
     message = str(one["msg"]).removeprefix("Value error, ")
     return ConfigError(message, key=where or None, line=line)
 
 
+def _nearest(place: Place) -> str | None:
+    """The key of the same section that was meant, else the section that has such a key."""
+    name = str(place[-1])
+    beside = difflib.get_close_matches(name, _keys_below(place[:-1]), 1)
+    if beside:
+        return f"did you mean {beside[0]}?"
+    elsewhere = [section for section, keys in _sections().items() if name in keys]
+    if elsewhere:
+        return f"`{name}` belongs into {' or '.join(elsewhere)}"
+    near = difflib.get_close_matches(name, sorted({key for keys in _sections().values() for key in keys}), 1)
+    return f"did you mean {near[0]}?" if near else None
+
+
+def _keys_below(place: Place) -> frozenset[str]:
+    return _sections().get(_shown(place), frozenset())
+
+
+def _shown(place: Place) -> str:
+    """`transform.filter` for each of the transforms."""
+    return ".".join(part for part in place if isinstance(part, str)) or TOP
+
+
 @cache
-def _known_names() -> list[str]:
-    """Every key that a pipeline may have anywhere."""
-    sections = PipelineSpec.model_json_schema().get("$defs", {}).values()
-    return sorted({name for section in sections for name in section.get("properties", {})})
+def _sections() -> dict[str, frozenset[str]]:
+    """The keys of each section, by where it stands."""
+    schema = PipelineSpec.model_json_schema()
+    found: dict[str, frozenset[str]] = {}
+
+    def visit(node: Any, place: tuple[str, ...]) -> None:
+        for one in [node, node.get("items", {}), *node.get("anyOf", ()), *node.get("oneOf", ())]:
+            target = schema["$defs"][one["$ref"].rpartition("/")[2]] if "$ref" in one else one
+            keys = target.get("properties", {})
+            if keys:
+                found[_shown(place)] = found.get(_shown(place), frozenset()) | keys.keys()
+            for name, below in keys.items():
+                visit(below, (*place, name))
+
+    visit(schema, ())
+    return found

@@ -74,7 +74,7 @@ def test_every_error_of_the_tree_has_its_cure() -> None:
 @pytest.mark.parametrize("page", sorted(PARTS))
 def test_what_is_generated_is_current(page: str) -> None:
     kept = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    assert kept == generated(page), "run  python docs/generate.py"
+    assert kept == generated(page), "run  python -m docs.generate"
 
 
 def test_every_key_of_a_pipeline_file_says_what_it_does() -> None:

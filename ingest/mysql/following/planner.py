@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from penstock.errors import PositionLost
 from penstock.ingest.barriers import Barrier
 from penstock.ingest.mysql.catalog import TableFacts, TableName, definitions, list_tables
 from penstock.ingest.mysql.connection import ask, connected, server_facts, variables
@@ -115,7 +116,13 @@ class Planner:
                 return self._anew(connection, facts)
             progress = replace(before, batch=Batch())
             if self._facts is None or facts.uuid != progress.server:
-                progress = self._returned(connection, facts, progress)
+                try:
+                    progress = self._returned(connection, facts, progress)
+                except PositionLost as error:
+                    if not self.settings.resnapshot_when_lost:
+                        raise
+                    log.warning("event=position_lost reason=%s position=%s", error.message, progress.log)
+                    return self._anew(connection, facts)
             history = self.history_at(progress)
             progress = self._heeded(connection, progress)
             now = settled(connection, facts)
@@ -274,7 +281,7 @@ class Planner:
         size = limit.bytes or 1 << 40
         facts = {table.name: table for table in self.captured(connection)}
         chunks: list[Chunk] = []
-        waiting, cursors = list(progress.waiting), list(progress.cursors)
+        waiting, cursors = sorted(progress.waiting, key=self.settings.rank), list(progress.cursors)
         while rows > 0 and size > 0 and len(chunks) < _MOST_CHUNKS and (cursors or waiting):
             if not cursors:
                 table = facts.get(waiting.pop(0))

@@ -115,8 +115,16 @@ class FollowSettings:
     new_tables: bool = True
     resnapshot: str = ""  # a word that offsets do not have yet: empty the tables, read them again
     accept_gap: bool = False  # go on from the oldest log that is left
+    resnapshot_when_lost: bool = False  # empty the tables and read them again where the log is gone
+    keyless_stops: bool = False  # a table without key is refused, not left out
+    first: tuple[str, ...] = ()  # expressions of `database.table`, in the order in which tables are to be read
     log_bytes: int = _LOG_BYTES
     snapshot_rows: int = _SNAPSHOT_ROWS
+
+    def rank(self, name: TableName) -> int:
+        """The lower, the earlier a table is read."""
+        of_it = (number for number, pattern in enumerate(self.first) if _matches(pattern, ".".join(name)))
+        return next(of_it, len(self.first))
 
     def server_id(self, number: int) -> int:
         """The identity of the reader of this number."""

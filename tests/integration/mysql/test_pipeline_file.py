@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.ingest.mysql.errors import NoUsableKey
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.spec import yaml_file
 from penstock.table.catalog import Catalog
@@ -99,3 +100,59 @@ def test_init_looks_at_the_server_and_what_it_writes_can_be_run(
     assert "2 tables" in capsys.readouterr().out
     assert main(["check", str(made)]) == 0
     assert "cdc" not in made.read_text().replace("username: cdc", "")
+
+
+OURS = """
+pipeline: {name: shop, trigger: available-now, local-time-zone: UTC}
+source:
+  type: mysql
+  hostname: 127.0.0.1
+  port: PORT
+  username: cdc
+  password: "${TEST_MYSQL_PASSWORD}"
+  tables: ["DATABASE.*"]
+  server-time-zone: auto
+  snapshot: {order: [DATABASE.users, "*"], parallel: 1}
+sink:
+  catalog: {warehouse: WAREHOUSE}
+  database: ods
+  table-options: {bucket: 1}
+  no-primary-key: skip
+  metadata-columns: {table_name: _table}
+  expire: {snapshots-retained: 10..100, time-retained: 1h}
+errors: {position-lost: resnapshot}
+"""
+
+
+@pytest.fixture
+def ours(file: Path, server: Playground, tmp_path: Path) -> Path:
+    path = tmp_path / "ours.yaml"
+    text = OURS.replace("PORT", str(server.port)).replace("DATABASE", DATABASE)
+    path.write_text(text.replace("WAREHOUSE", f"{tmp_path}/warehouse"))
+    return path
+
+
+def test_tables_are_read_again_where_the_log_is_gone_and_the_file_says_so(
+    ours: Path, server: Playground, tmp_path: Path
+) -> None:
+    run(yaml_file.load(ours))
+    assert rows(tmp_path, "ods.users") == [{"id": 1, "name": "ann", "_table": "users"}]
+    assert Catalog(f"{tmp_path}/warehouse").table("ods.users").options["snapshot.num-retained.max"] == "100"
+    server.run(
+        "DELETE FROM users WHERE id = 1",
+        "INSERT INTO users VALUES (2, 'bob')",
+        "FLUSH BINARY LOGS",
+        "INSERT INTO users VALUES (3, 'cy')",
+        "FLUSH BINARY LOGS",
+    )
+    server.run(f"PURGE BINARY LOGS TO '{server.here().file}'")
+    run(yaml_file.load(ours))
+    assert [row["id"] for row in rows(tmp_path, "ods.users")] == [2, 3]
+    assert [row["id"] for row in rows(tmp_path, "ods.orders")] == [1, 2, 3]
+
+
+def test_tables_without_a_key_can_be_refused_by_name(ours: Path, server: Playground) -> None:
+    server.run("CREATE TABLE k (a INT)")
+    ours.write_text(ours.read_text().replace("no-primary-key: skip", "no-primary-key: fail"))
+    with pytest.raises(NoUsableKey, match=f"{DATABASE}.k"):
+        run(yaml_file.load(ours))

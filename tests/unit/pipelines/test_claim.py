@@ -1,0 +1,85 @@
+"""One driver a checkpoint: who is refused, and who goes on after a death."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from penstock.pipelines.commands.main import main
+from penstock.pipelines.observe.checkpoint import CheckpointFolder
+from penstock.pipelines.observe.claim import refuse_second_driver
+from penstock.pipelines.run.errors import CheckpointInUse
+from penstock.pipelines.run.spark_errors import told_by_spark
+
+NOW = 1_800_000_000.0
+HERE = socket.gethostname()
+OTHER = os.getpid() + 1
+
+
+def left_by(tmp_path: Path, **facts: object) -> CheckpointFolder:
+    folder = CheckpointFolder(str(tmp_path))
+    folder.put_status({"state": "running", "host": HERE, "pid": OTHER, "heard_millis": int(NOW * 1000)} | facts)
+    return folder
+
+
+def refused(folder: CheckpointFolder, *, alive: bool = True) -> bool:
+    try:
+        refuse_second_driver(folder, lambda pid: alive, lambda: NOW + 5)
+    except CheckpointInUse:
+        return True
+    return False
+
+
+def test_a_living_driver_of_this_machine_keeps_a_second_one_out(tmp_path: Path) -> None:
+    assert refused(left_by(tmp_path))
+    assert refused(left_by(tmp_path, state="paused"))
+    with pytest.raises(CheckpointInUse, match=str(OTHER)) as caught:
+        refuse_second_driver(left_by(tmp_path), lambda pid: True, lambda: NOW)
+    assert caught.value.exit_code == 9
+
+
+def test_one_that_died_ended_or_went_silent_is_followed_at_once(tmp_path: Path) -> None:
+    assert not refused(CheckpointFolder(str(tmp_path / "new")))
+    assert not refused(left_by(tmp_path), alive=False)
+    assert not refused(left_by(tmp_path, state="stopped"))
+    assert not refused(left_by(tmp_path, state="failed"))
+    assert not refused(left_by(tmp_path, heard_millis=int((NOW - 600) * 1000)))
+
+
+def test_a_container_that_starts_again_under_the_same_number_is_not_kept_out_by_itself(tmp_path: Path) -> None:
+    assert not refused(left_by(tmp_path, pid=os.getpid()))
+    assert not refused(left_by(tmp_path, host="another-machine"))
+
+
+def test_run_says_so_before_it_starts_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "shop.yaml"
+    path.write_text(
+        f"pipeline: {{name: shop}}\nsource: {{type: files, path: {tmp_path}/in, value.format: canal-json}}\n"
+        f"sink: {{catalog: {{warehouse: {tmp_path}/lake}}, database: ods}}\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        try:
+            checkpoint = tmp_path / "lake" / "_penstock" / "shop"
+            checkpoint.mkdir(parents=True)
+            told = {"state": "running", "host": HERE, "pid": other.pid, "heard_millis": 4_000_000_000_000}
+            (checkpoint / "status.json").write_text(json.dumps(told))
+            assert main(["run", str(path)]) == 9
+        finally:
+            other.kill()
+    assert "another process runs this pipeline" in capsys.readouterr().err
+
+
+def test_sparks_word_for_two_drivers_is_ours() -> None:
+    error = StreamingQueryException("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.")
+    told = told_by_spark(error, None, "/lake/_penstock/shop")
+    assert isinstance(told, CheckpointInUse)
+    assert told.facts["checkpoint"] == "/lake/_penstock/shop"
+    other = StreamingQueryException("[OTHER] else")
+    assert told_by_spark(other, None, "x") is other

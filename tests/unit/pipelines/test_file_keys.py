@@ -1,0 +1,207 @@
+"""Files that say all there is to say: each key is read, and means what its page says."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from penstock.errors import ConfigError
+from penstock.ingest.mysql.following.settings import FollowSettings
+from penstock.pipelines.run import build
+from penstock.pipelines.run.build import shape
+from penstock.pipelines.run.first_look import pauses_of
+from penstock.pipelines.run.mysql import settings_of
+from penstock.pipelines.spec import yaml_file
+from penstock.pipelines.spec.model import KafkaSource, PipelineSpec
+from penstock.pipelines.spec.mysql_model import MySqlSource
+
+MYSQL = """
+version: 1
+pipeline:
+  name: shop
+  checkpoint: WAREHOUSE/_penstock/other
+  trigger: 30s
+  until: forever
+  parallelism: auto
+  max-batch: {rows: 2000000, bytes: 1gb}
+  local-time-zone: UTC
+  schema.change.behavior: lenient
+  on-error: {retries: 10, backoff: 1s..5m}
+source:
+  type: mysql
+  hostname: db.internal
+  username: cdc
+  password: "${MYSQL_PASSWORD}"
+  server-id: 5400-5499
+  server-time-zone: Europe/Berlin
+  tables: ["shop.*", "crm_[0-9]+.customer"]
+  tables.exclude: ["shop.tmp_*"]
+  startup: {mode: initial}
+  snapshot: {chunk-rows: 50000, parallel: 4, order: [shop.orders, "shop.u*", "*"], resume: true}
+  new-tables: stream-only
+  online-ddl: [gh-ost, pt-osc]
+  heartbeat: 20s
+  ssl: {mode: verify-identity, ca: /etc/ssl/db.pem}
+transform:
+  - source-table: shop.users
+    projection: "*, upper(country) as country_code"
+    mask: {email: sha256, phone: "keep-last(4)"}
+    primary-keys: [id]
+route:
+  - source-table: "crm_([0-9]+).customer"
+    sink-table: ods.customer
+    add-columns: {_shard: "$1"}
+  - source-table: "shop.*"
+    sink-table: "ods.{table}"
+sink:
+  type: paimon
+  catalog: {warehouse: WAREHOUSE, metastore: filesystem}
+  table-options: {bucket: "4", "snapshot.num-retained.min": "20"}
+  per-table: {ods.orders: {bucket: "16"}}
+  type-mapping: [tinyint1-not-bool, to-nullable]
+  no-primary-key: append
+  metadata-columns: {database_name: _db, table_name: _table, op_ts: _op_ts}
+  include.schema.changes: [create.table, add.column, alter.column.type, rename.column]
+  exclude.schema.changes: [drop.table, truncate.table]
+  compaction: {mode: background, max-parallel: 2}
+  expire: {snapshots-retained: 10..100, time-retained: 1h, keep-for-consumers: 24h}
+errors:
+  bad-record: dead-letter
+  dead-letter: {table: ods._dead_letters, max-per-batch: 100, max-share: 0.1%}
+  position-lost: resnapshot
+observe:
+  metrics: 127.0.0.1:9404
+  status: file
+  open-telemetry: "${NO_SUCH_ENDPOINT:-}"
+  log: {format: logfmt, level: info}
+  notify: {webhook: "${NO_SUCH_HOOK:-}", events: [stopped, schema-changed, lag>15m, dead-letter]}
+"""
+
+KAFKA = """
+version: 1
+pipeline: {name: orders, trigger: once}
+source:
+  type: kafka
+  properties: {bootstrap.servers: "k1:9092,k2:9092"}
+  topic: shop_orders
+  value.format: canal-json
+  startup: {mode: earliest}
+  debezium: {decimal: auto, time: auto, primary-key: from-message-key}
+  tombstones: ignore
+sink:
+  type: paimon
+  catalog: {warehouse: WAREHOUSE}
+  table: ods.orders
+  primary-keys: [id]
+  partition-keys: [dt]
+  computed-columns: ["dt=date_format(create_time, yyyy-MM-dd)"]
+  schema-sample: {records: 500, wait: 30s}
+errors: {bad-record: dead-letter}
+"""
+
+
+def read(text: str, **changed: str) -> PipelineSpec:
+    for old, new in changed.items():
+        text = re.sub(rf"(?m)\b{old.replace('_', '-')}: [^\n{{}},]+", f"{old.replace('_', '-')}: {new}", text)
+    return yaml_file.read(text.replace("WAREHOUSE", "/lake"))
+
+
+def followed(spec: PipelineSpec) -> FollowSettings:
+    assert isinstance(spec.source, MySqlSource)
+    return settings_of(spec, spec.source)
+
+
+def test_a_file_of_mysql_that_says_everything_is_a_pipeline() -> None:
+    spec = read(MYSQL)
+    job, settings = build.job(spec), followed(spec)
+    assert (spec.pipeline.parallelism, job.readers, job.compaction_tasks) == (None, 4, 2)
+    assert job.backoff_seconds == (1, 300)
+    assert settings.resnapshot_when_lost
+    assert settings.keyless
+    assert not settings.new_tables
+    assert isinstance(spec.source, MySqlSource)
+    assert spec.source.heartbeat == 20
+    assert ("_op_ts", "op_ts") in shape(spec, job.warehouse).new_tables.metadata
+
+
+def test_expiry_in_words_becomes_options_of_tables_and_these_win() -> None:
+    options = read(MYSQL).sink.options
+    assert options["snapshot.num-retained.min"] == "20"
+    assert options["snapshot.num-retained.max"] == "100"
+    assert options["snapshot.time-retained"] == "3600000 ms"
+    assert options["consumer.expiration-time"] == "86400000 ms"
+
+
+def test_tables_are_copied_in_the_order_the_file_gives() -> None:
+    settings = followed(read(MYSQL))
+    waiting = [("shop", "a"), ("shop", "users"), ("crm_1", "customer"), ("shop", "orders")]
+    names = [".".join(name) for name in sorted(waiting, key=settings.rank)]
+    assert names == ["shop.orders", "shop.users", "shop.a", "crm_1.customer"]
+
+
+def test_a_file_of_kafka_that_says_everything_is_a_pipeline() -> None:
+    spec = read(KAFKA)
+    assert isinstance(spec.source, KafkaSource)
+    assert spec.source.startup.mode == "earliest-offset"
+    assert (spec.sink.database, spec.sink.table) == ("ods", "orders")
+    assert spec.pipeline.until == "caught-up"
+    look = build.job(spec).first_look
+    assert look is not None
+    assert (look.records, sum(look.pauses)) == (500, 30)
+
+
+def test_pauses_come_to_what_was_said() -> None:
+    assert pauses_of(0) == ()
+    assert pauses_of(10) == (1, 2, 4, 3)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "until", "seconds"), [("continuous", "forever", 0), ("available-now", "caught-up", 30)]
+)
+def test_triggers_have_sparks_names_too(trigger: str, until: str, seconds: float) -> None:
+    pipeline = read(KAFKA.replace("once", trigger)).pipeline
+    assert (pipeline.until, pipeline.trigger) == (until, seconds)
+
+
+def test_a_trigger_that_ends_does_not_go_on_forever() -> None:
+    with pytest.raises(ConfigError, match="leave out  until: forever"):
+        read(KAFKA.replace("trigger: once", "trigger: once, until: forever"))
+
+
+def test_compaction_elsewhere_makes_tables_that_only_take_rows() -> None:
+    assert read(MYSQL.replace("mode: background", "mode: none")).sink.options["write-only"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("new-tables: stream-only", "new-tables: ignore", "name the tables"),
+        ("resume: true", "resume: no", "resume"),
+        ("snapshots-retained: 10..100", "snapshots-retained: many", "pattern"),
+        ("position-lost: resnapshot", "position-lost: ignore", "'fail' or 'resnapshot'"),
+    ],
+)
+def test_what_cannot_be_is_refused_at_its_line(old: str, new: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as caught:
+        read(MYSQL.replace(old, new))
+    assert caught.value.facts["line"]
+
+
+def test_only_a_source_with_tables_reads_them_again() -> None:
+    with pytest.raises(ConfigError, match="no tables to read again"):
+        read(KAFKA.replace("bad-record: dead-letter", "position-lost: resnapshot"))
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("hostnam: x", "did you mean hostname"),
+        ("checkpoint: x", "`checkpoint` belongs into pipeline"),
+        ("bucket: 4", None),
+    ],
+)
+def test_an_unknown_key_is_told_with_the_nearest_of_its_section_or_where_it_belongs(key: str, hint: str | None) -> None:
+    with pytest.raises(ConfigError, match="is not known") as caught:
+        read(MYSQL.replace("  hostname: db.internal", f"  hostname: db.internal\n  {key}"))
+    assert hint is None or hint in (caught.value.hint or "")

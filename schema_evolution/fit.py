@@ -13,8 +13,9 @@ from penstock.formats.change import BAD_VALUE, ChangeBatch, SourceSchema
 from penstock.schema_evolution.computed import ComputedColumn
 from penstock.schema_evolution.drift import ColumnRules
 from penstock.schema_evolution.functions import Columns
+from penstock.schema_evolution.source_types import holds_bits
 from penstock.schema_evolution.texts import Misfits
-from penstock.schema_evolution.values import fit_column
+from penstock.schema_evolution.values import bit_texts, fit_column
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.types import Field
@@ -74,7 +75,7 @@ class Fit:
         fields = {one.name: one for one in self.schema.fields}
         computed = {one.name for one in self.computed}
         names = [self.rules.name(one.name) for one in batch.schema.fields]
-        given = dict(zip(names, batch.columns.columns, strict=True))
+        given = dict(zip(names, self._given(batch), strict=True))
         done: dict[str, pa.Array] = {}
         for one in self.schema.fields:
             if one.name not in computed:
@@ -86,6 +87,16 @@ class Fit:
                 values = column.values(Columns(done, types, self.now_millis), len(batch))
                 done[column.name] = fit_column(values, target, self.rules.mapping, misfits)
         return [done[one.name] for one in self.schema.fields]
+
+    def _given(self, batch: ChangeBatch) -> list[pa.Array]:
+        columns: list[pa.Array] = batch.columns.columns
+        if not self.rules.mapping.to_string:
+            return columns
+        dialect = batch.schema.dialect
+        return [
+            bit_texts(column) if pa.types.is_binary(column.type) and holds_bits(dialect, declared) else column
+            for declared, column in zip(batch.schema.fields, columns, strict=True)
+        ]
 
     def _column(self, one: Field, batch: ChangeBatch, given: pa.Array | None, misfits: Misfits) -> pa.Array:
         extra = self.extras.get(one.name)

@@ -11,7 +11,7 @@ from penstock.schema_evolution.avro_types import avro_type
 from penstock.schema_evolution.debezium_types import debezium_type
 from penstock.schema_evolution.mysql_types import mysql_type
 from penstock.schema_evolution.type_mapping import TypeMapping
-from penstock.table.values.types import STRING, DataType, parse_type
+from penstock.table.values.types import STRING, AtomicType, DataType, parse_type
 
 _DIALECTS: dict[str, Callable[[str, TypeMapping], DataType]] = {
     "mysql": mysql_type,
@@ -27,6 +27,12 @@ TYPED = "paimon:"  # before the type of a column that was computed: the table's 
 def paimon_type(dialect: str, field: SourceField, mapping: TypeMapping) -> DataType:
     """The column's type in a new table; nullable, since messages do not say otherwise."""
     return _mapped(dialect, field.type, mapping)
+
+
+def holds_bits(dialect: str, field: SourceField) -> bool:
+    """Whether values are the bytes of BIT(n): nothing else is a BINARY."""
+    type_ = _mapped(dialect, field.type, TypeMapping())
+    return isinstance(type_, AtomicType) and type_.root == "BINARY"
 
 
 @lru_cache(maxsize=8192)

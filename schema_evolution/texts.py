@@ -7,7 +7,6 @@ a null and a reason: a bad value is never a schema change.
 from __future__ import annotations
 
 import base64
-import binascii
 import datetime as dt
 import re
 from collections.abc import Callable
@@ -104,6 +103,8 @@ def _cast_whole(column: pa.Array, target: AtomicType) -> pa.Array | None:
                 return _fitting(column, pc.utf8_length, target)
             case "BOOLEAN":
                 return _booleans(column)
+            case "VARBINARY" if _fitting(column, pc.binary_length, target) is not None:
+                return pc.cast(column, arrow)
             case "TIME" | "BINARY" | "VARBINARY" | "VARIANT":
                 return None
             case "DECIMAL" if not _are_short_and_plain(column):
@@ -177,8 +178,10 @@ def _parser(target: AtomicType) -> Callable[[str], object]:
     match target.root:
         case "CHAR" | "VARCHAR":
             return lambda text: _within(text, len(text), target)
-        case "BINARY" | "VARBINARY":
-            return lambda text: _bytes(text, target)
+        case "BINARY":
+            return lambda text: _measured(_base64(text), target)
+        case "VARBINARY":
+            return lambda text: _measured(text.encode(), target)
         case "BOOLEAN":
             return _boolean
         case "TINYINT" | "SMALLINT" | "INT" | "BIGINT":
@@ -203,11 +206,14 @@ def _within(text: str, length: int, target: AtomicType) -> str:
     return text
 
 
-def _bytes(text: str, target: AtomicType) -> bytes:
+def _base64(text: str) -> bytes:
     try:
-        data = base64.b64decode(text, validate=True)
-    except binascii.Error as reason:
+        return base64.b64decode(text, validate=True)
+    except ValueError as reason:
         raise ValueError("is not base64") from reason
+
+
+def _measured(data: bytes, target: AtomicType) -> bytes:
     if len(data) > target.length:
         raise ValueError(f"{len(data)} bytes")
     return data

@@ -132,6 +132,13 @@ def _utf8(column: pa.Array) -> pa.Array:
         return pa.array(texts, pa.string())
 
 
+def bit_texts(column: pa.Array) -> pa.Array:
+    """Bytes as the digits of all their bits."""
+    encoded = column.dictionary_encode()
+    texts = ["".join(f"{byte:08b}" for byte in value) for value in encoded.dictionary.to_pylist()]
+    return pa.array(texts, pa.string()).take(encoded.indices)
+
+
 def _parsed(column: pa.Array, type_: DataType, name: str, misfits: Misfits) -> pa.Array:
     """Constructed values from JSON text, each distinct text once; a list of texts may stand as `[a,b]` or `a,b`."""
     encoded = column.dictionary_encode()

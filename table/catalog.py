@@ -29,6 +29,7 @@ from penstock.table.write.leftovers import forget_table
 
 _SUFFIX = ".db"
 _BRANCH = "branch_"
+_LONGEST_NAME = 250  # bytes; a folder has 255, with .db
 
 
 class Catalog:
@@ -75,7 +76,7 @@ class Catalog:
         return sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
-        _check_name(name, "database")
+        check_name(name, "database")
         if self._storage.exists(self._database_path(name)):
             if ignore_if_exists:
                 return
@@ -126,7 +127,7 @@ class Catalog:
         ignore_if_exists: bool = False,
     ) -> Table:
         database, table = split_name(name)
-        _check_name(table, "table")
+        check_name(table, "table")
         if options and "path" in options:
             raise ConfigError(
                 "a warehouse folder holds its tables at its own paths",
@@ -198,7 +199,7 @@ class Catalog:
         if not self.table_exists(name):
             raise TableMissing(f"there is no table {name!r}", warehouse=self.warehouse)
         database, table = split_name(new_name)
-        _check_name(table, "table")
+        check_name(table, "table")
         if self.table_exists(new_name):
             raise ConfigError(f"table {new_name!r} exists already", warehouse=self.warehouse)
         if not self._storage.exists(self._database_path(database)):
@@ -285,6 +286,12 @@ def parse_name(name: str) -> tuple[str, str | None, str | None]:
     return base, branch, rest[0] if rest else None
 
 
-def _check_name(name: str, what: str) -> None:
-    if not name or any(sign in name for sign in "$/\\") or name != name.strip():
-        raise ConfigError(f"{name!r} cannot be the name of a {what}", hint="leave out $, slashes and outer blanks")
+def check_name(name: str, what: str, *, more: str = "") -> None:
+    """A name is that of a folder, and what follows a `$` in it would name a system table."""
+    if not name.strip(".") or any(sign in name for sign in "$/\\\0") or name != name.strip():
+        hint = "leave out $, slashes and outer blanks"
+    elif len(name.encode()) > _LONGEST_NAME:
+        hint = f"a name has {_LONGEST_NAME} bytes at most"
+    else:
+        return
+    raise ConfigError(f"{name[:80]!r} cannot be the name of a {what}", hint=hint + more)

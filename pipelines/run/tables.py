@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from penstock.references import resolve
-from penstock.table.catalog import check_usable
+from penstock.table.catalog import check_name, check_usable
 from penstock.table.layout import BucketMode, Layout
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.schema.schema_files import SchemaFiles
@@ -102,6 +102,8 @@ def _store(warehouse: Warehouse, table: str) -> TableStore:
 
 def _path(root: str, table: str) -> str:
     database, _, name = table.partition(".")
+    check_name(database, "database")
+    check_name(name, "table", more="; --table-mapping gives a source table a name of its own")
     return f"{root.rstrip('/')}/{database}.db/{name}"
 
 

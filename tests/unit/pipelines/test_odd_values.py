@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import DecodeError
+from penstock.errors import ConfigError, DecodeError
 from penstock.pipelines.run.reports import BatchReport
 from penstock.table.catalog import Catalog
 from tests.here import run
@@ -113,6 +113,17 @@ def test_columns_of_text_keep_it_as_it_was_sent(shop: Shop, value_format: str, m
     shop.put("1.json", MESSAGES[value_format](ODD))
     took(shop, value_format, *mapping)
     assert shop.rows("o") == [ODD]
+
+
+@pytest.mark.parametrize("name", ["a/b", "../outside", "a$files", "..", " a", "x" * 300])
+def test_a_name_that_is_no_folder_of_its_database_is_refused(shop: Shop, name: str) -> None:
+    shop.put("1.json", insert(name, {"id": 1}))
+    with pytest.raises(ConfigError, match="cannot be the name of a table") as refused:
+        took(shop, "canal-json")
+    assert "--table-mapping" in str(refused.value)
+    assert not [path for path in Path(shop.warehouse.location).rglob("schema-0") if path.is_file()]
+    run(shop.spec(sink={"naming": {"table-mapping": {name: "odd"}}}))
+    assert shop.ids("odd") == [1]
 
 
 def test_what_is_in_no_table_is_counted_by_what_it_is(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:

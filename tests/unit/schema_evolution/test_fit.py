@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -15,6 +17,7 @@ from penstock.schema_evolution.type_mapping import TypeMapping
 from penstock.table.schema.changes import AddColumn, UpdateColumnType, apply_changes
 from penstock.table.schema.new_schema import create_schema
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.types import type_text
 
 
 def source(*columns: tuple[str, str]) -> SourceSchema:
@@ -126,3 +129,22 @@ def test_formats_without_types_drift_by_new_names_only() -> None:
     drift = drift_of(plain, "t", ORDERS, ColumnRules())
     assert [one.name for one in drift.added] == ["extra"]
     assert drift.widened == ()
+
+
+def test_long_texts_may_be_bytes() -> None:
+    longtext = source(("id", "bigint"), ("text", "longtext"))
+    rules = ColumnRules(TypeMapping.of(["longtext-to-bytes"]))
+    held = table(*((one.name, type_text(one.type)) for one in rules.wanted(longtext)))
+    fitted = Fit(held, rules).rows(change(longtext, ("1", "abcd"), ("2", "é😀"), ("3", None)))
+    assert fitted.rows.column("text").to_pylist() == [b"abcd", "é😀".encode(), None]
+
+
+@pytest.mark.parametrize(("declared", "text"), [("bit(9)", "0000000101000001"), ("blob", "\x01A")])
+def test_bits_as_text_are_digits_and_other_bytes_are_characters(declared: str, text: str) -> None:
+    schema = source(("id", "bigint"), ("b", declared))
+    batch = change(schema, ("1", ""), ("2", ""))
+    columns = [batch.columns.column(0), pa.array([b"\x01\x41", None], pa.binary())]
+    batch = replace(batch, columns=pa.RecordBatch.from_arrays(columns, names=["id", "b"]))
+    held = table(("id", "STRING"), ("b", "STRING"))
+    fitted = Fit(held, ColumnRules(TypeMapping.of(["to-string"]))).rows(batch)
+    assert fitted.rows.column("b").to_pylist() == [text, None]

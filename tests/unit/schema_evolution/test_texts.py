@@ -44,7 +44,9 @@ FITTING = [
     ("TIMESTAMP(2)", "2024-05-06 07:08:09.129", dt.datetime(2024, 5, 6, 7, 8, 9, 120000)),
     ("TIMESTAMP(3)", "1714979289123", dt.datetime(2024, 5, 6, 7, 8, 9, 123000)),
     ("VARCHAR(3)", "中文字", "中文字"),
-    ("BYTES", "bmk=", b"ni"),
+    ("BINARY(2)", "bmk=", b"ni"),
+    ("BYTES", "bmk=", b"bmk="),
+    ("VARBINARY(3)", "\u20ac", b"\xe2\x82\xac"),
 ]
 
 
@@ -65,7 +67,8 @@ BAD = [
     ("TIMESTAMP(3)", "2023-01-01 10:00:60"),
     ("VARCHAR(2)", "abc"),
     ("TIME(0)", "12:61:00"),
-    ("BYTES", "not base64!"),
+    ("BINARY(9)", "not base64!"),
+    ("VARBINARY(2)", "\u20ac"),
 ]
 
 

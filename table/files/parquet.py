@@ -21,7 +21,7 @@ from penstock.table.values.types import Field
 _BUFFERED_ABOVE = 16 << 20
 _PIECE = 1 << 20
 # A batch of long rows has fewer of them.
-_BATCH_BYTES, _LEAST_BATCH_ROWS = 8 << 20, 256
+_BATCH_BYTES, _LEAST_BATCH_ROWS = 4 << 20, 256
 
 
 class ParquetWriter:

@@ -24,6 +24,8 @@ from penstock.table.lsm.runs import Levels, Run
 from penstock.table.lsm.units import CompactionSpec, Unit, drops_deletes, plan_units
 from penstock.table.meta.data_file import DataFile
 
+_PIECE_BYTES, _LEAST_PIECE_ROWS = 3 << 20, 256
+
 
 class RowWriter(Protocol):
     """Writes sorted rows into files that roll; RollingWriter is one."""
@@ -125,12 +127,13 @@ class _Compaction:
             rows = batch_rows(len(section.runs))
             runs = [SortedRun(run.level, self._read(run, rows)) for run in section.runs]
             for step in steps(spec, runs, spill_folder=spill):
-                if unit.compare:
-                    compared = self._comparison.step(step)
-                    self._note(compared)
-                    yield _visible(compared.rows) if self._drops else compared.rows
-                else:
-                    yield self._merged(step)
+                yield self._compared(step) if unit.compare else self._merged(step)
+                del step  # else its batches would be there beside the next ones
+
+    def _compared(self, step: Step) -> pa.Table:
+        compared = self._comparison.step(step)
+        self._note(compared)
+        return _visible(compared.rows) if self._drops else compared.rows
 
     def _merged(self, step: Step) -> pa.Table:
         return merge_rows(
@@ -141,7 +144,8 @@ class _Compaction:
         expiry = self._spec.expiry
         for file in run.data_files:
             batches = self._bucket.reader.read(file, vector=self._bucket.vectors.get(file.name), batch_rows=rows)
-            yield from batches if expiry is None else filter(len, map(expiry.left, batches))
+            for batch in batches if expiry is None else filter(len, map(expiry.left, batches)):
+                yield from _pieces(batch)
 
     def _note(self, compared: Compared) -> None:
         if compared.changes is not None and len(compared.changes):
@@ -168,6 +172,13 @@ class _Compaction:
         for name, parts in self._marked.items():
             vectors[name] = np.unique(np.concatenate([*parts, vectors.get(name, parts[0][:0])]))
         return vectors
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Long rows fewer at a time: a step holds several copies of what it merges."""
+    most = max(_LEAST_PIECE_ROWS, batch.num_rows * _PIECE_BYTES // max(batch.nbytes, 1))
+    for begin in range(0, batch.num_rows, most):
+        yield batch.slice(begin, most)
 
 
 def _visible(rows: pa.Table) -> pa.Table:

@@ -75,6 +75,7 @@ def merge_runs(
             ordered=ordered,
             repeats=step.repeats,
         )
+        del step  # else its batches would be there beside the next ones
 
 
 def steps(
@@ -104,6 +105,7 @@ def _steps(spec: MergeSpec, runs: Sequence[SortedRun]) -> Iterator[Step]:
             tuple(cursor.place for cursor, _ in taken),
             repeats,
         )
+        del taken  # before more is read
 
 
 class _Cursor:
@@ -120,10 +122,11 @@ class _Cursor:
     def fill(self) -> bool:
         """Read on when all is taken; False at the end of the run."""
         while self._start >= len(self._keys):
+            self._batch, self._keys, self._start = None, (), 0
             self._batch = next(self._batches, None)
             if self._batch is None:
                 return False
-            self._start, self._keys = 0, _comparable(self._spec, self._batch)
+            self._keys = _comparable(self._spec, self._batch)
         return True
 
     def last(self) -> Any:

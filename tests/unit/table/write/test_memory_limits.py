@@ -41,7 +41,7 @@ def overlapping(folder: Path, options: dict[str, str]) -> Table:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "most"),
-    [({}, 400), ({"merge-engine": "partial-update"}, 400), ({"changelog-producer": "lookup"}, 600)],
+    [({}, 320), ({"merge-engine": "partial-update"}, 320), ({"changelog-producer": "lookup"}, 400)],
     ids=["deduplicate", "partial-update", "lookup"],
 )
 def test_a_bucket_larger_than_the_limit_is_compacted_within_it(

@@ -39,7 +39,9 @@ CREATE USER IF NOT EXISTS 'cdc'@'%' IDENTIFIED BY 'cdc';
 GRANT SELECT, RELOAD, LOCK TABLES, SHOW DATABASES, REPLICATION SLAVE, REPLICATION CLIENT, SLAVE MONITOR ON *.* TO 'cdc'@'%';
 SQL
     rm -f "$dir/mariadbd.pid"
-    setsid mariadbd --no-defaults "${who[@]}" --datadir="$dir/data" --init-file="$dir/init.sql" \
+    # Of its own: a server that starts deletes the temporary tables it finds, were they another server's.
+    mkdir -p "$dir/tmp"
+    setsid mariadbd --no-defaults "${who[@]}" --datadir="$dir/data" --tmpdir="$dir/tmp" --init-file="$dir/init.sql" \
         --character-set-server=utf8mb4 --innodb-buffer-pool-size=128M --innodb-flush-log-at-trx-commit=0 --sync-binlog=0 \
         --skip-name-resolve \
         --server-id=1 --log-bin=binlog --binlog-format=ROW --binlog-row-image=FULL --binlog-row-metadata=FULL \

@@ -181,6 +181,15 @@ def _strings(data: Bytes, shaped: ShapedColumn, start: Int64s, length: Int64s, n
     return strings.decoded(slices(pa.binary(), data, start, length, null), shaped.charset, cells)
 
 
+def _compressed(
+    data: Bytes, shaped: ShapedColumn, start: Int64s, length: Int64s, null: Bools, cells: Cells
+) -> pa.Array:
+    plain = strings.uncompressed(slices(pa.binary(), data, start, length, null), cells)
+    if shaped.column.type.base in BYTES or shaped.charset is None:
+        return plain
+    return strings.decoded(plain, shaped.charset, cells)
+
+
 _BUILDERS: dict[int, Callable[[Bytes, ShapedColumn, Int64s, Int64s, Bools, Cells], pa.Array]] = {
     **dict.fromkeys((kinds.TINY, kinds.SHORT, kinds.INT24, kinds.LONG, kinds.LONGLONG), _integers),
     **dict.fromkeys((kinds.FLOAT, kinds.DOUBLE), _floats),
@@ -198,4 +207,5 @@ _BUILDERS: dict[int, Callable[[Bytes, ShapedColumn, Int64s, Int64s, Bools, Cells
     kinds.JSON: _jsons,
     kinds.GEOMETRY: _geometries,
     kinds.VECTOR: _vectors,
+    **dict.fromkeys((kinds.BLOB_COMPRESSED, kinds.VARCHAR_COMPRESSED), _compressed),
 }

@@ -197,9 +197,11 @@ def _log_type(told: MappedColumn) -> MySqlType:
 def _string_type(told: MappedColumn) -> MySqlType:
     is_fixed = told.kind == kinds.STRING
     charset = charset_of_collation(told.collation if told.collation is not None else BINARY_COLLATION)
+    # A byte of a compressed cell tells how it is stored.
+    size = told.size - 1 if told.kind == kinds.VARCHAR_COMPRESSED else told.size
     if charset is None or charset.name == "binary":
-        return MySqlType("binary" if is_fixed else "varbinary", told.size)
-    return MySqlType("char" if is_fixed else "varchar", told.size // charset.bytes_per_character)
+        return MySqlType("binary" if is_fixed else "varbinary", size)
+    return MySqlType("char" if is_fixed else "varchar", size // charset.bytes_per_character)
 
 
 def _detailed(column: Column, told: MappedColumn, known: Column | None) -> ShapedColumn:

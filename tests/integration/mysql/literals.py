@@ -71,6 +71,15 @@ def raw(limit: int) -> Draw:
     return draw
 
 
+def packable(limit: int) -> Draw:
+    """Texts that some columns keep compressed; both of zlib's forms."""
+
+    def draw(dice: random.Random) -> str:
+        return f"REPEAT('{dice.choice(['a', 'é', 'ab'])}', {dice.choice([0, 1, 40, limit // 2])})"
+
+    return draw
+
+
 def bits(count: int) -> Draw:
     return lambda dice: f"b'{dice.choice([0, 1, 2**count - 1, dice.getrandbits(count)]):b}'"
 
@@ -266,6 +275,10 @@ MYSQL_TYPES: dict[str, Draw] = {
 MARIADB_TYPES: dict[str, Draw] = {
     **TYPES,
     "JSON": json_document,
+    "VARCHAR(300) COMPRESSED": packable(300),
+    "VARCHAR(300) COMPRESSED CHARACTER SET latin1": packable(300),
+    "TEXT COMPRESSED": packable(5000),
+    "BLOB COMPRESSED": packable(5000),
     "UUID": one_of(
         "'123e4567-e89b-12d3-a456-426655440000'",
         "'00000000-0000-0000-0000-000000000000'",

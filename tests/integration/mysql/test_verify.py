@@ -13,6 +13,7 @@ from penstock.errors import ConfigError
 from penstock.pipelines.commands.main import main
 from tests.integration.mysql.playground import Playground
 from tests.integration.mysql.sync import Sync
+from tests.integration.mysql.test_snapshot_equals_log import random_table
 
 TYPES = (
     "CREATE TABLE many (a VARCHAR(10) COLLATE utf8mb4_general_ci, b INT, flag TINYINT(1), tiny TINYINT UNSIGNED,"
@@ -50,6 +51,22 @@ def test_equal_tables_of_every_type_and_both_kinds_of_keys(server: Playground, t
     assert verdicts["ods.one"].table_rows == 400
     sync.run()
     assert all(verdict.is_equal for verdict in sync.verified())
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_every_type_of_either_server_comes_into_a_table_by_both_ways(
+    server: Playground, tmp_path: Path, seed: int
+) -> None:
+    """Each row once as it was read, and once more, under another key, as it was logged."""
+    random_table(server, random.Random(seed), rows=30)
+    sync = Sync(server, tmp_path)
+    sync.run()
+    assert [verdict for verdict in sync.verified() if not verdict.is_equal] == []
+    read = {row.pop("id"): row for row in sync.rows("t")}
+    server.run("UPDATE t SET id = id + 1000")
+    sync.run()
+    assert [verdict for verdict in sync.verified() if not verdict.is_equal] == []
+    assert {row.pop("id") - 1000: row for row in sync.rows("t")} == read
 
 
 @pytest.mark.mysql

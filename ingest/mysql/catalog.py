@@ -12,12 +12,16 @@ from penstock.ingest.mysql.definition import Column, TableDefinition
 from penstock.ingest.mysql.types import parse_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from penstock.ingest.mysql.connection import Connection, Row
 
 SYSTEM_DATABASES = ("mysql", "sys", "information_schema", "performance_schema")
 TableName = tuple[str, str]
+# Of MariaDB are sequences, whose numbers are logged as rows of a table, and tables that keep the rows of the past:
+# the log shows these as rows of now.
+BASE_TABLE, SEQUENCE, SYSTEM_VERSIONED = "BASE TABLE", "SEQUENCE", "SYSTEM VERSIONED"
+LOGGED = (BASE_TABLE, SEQUENCE, SYSTEM_VERSIONED)
 # Names a query: more make its text too long for a server with a small max_allowed_packet.
 _NAMES_A_QUERY = 500
 
@@ -32,27 +36,30 @@ class TableFacts:
     rows: int
     bytes_a_row: int
     has_primary_key: bool
+    kind: str = BASE_TABLE
 
     @property
     def name(self) -> TableName:
         return self.database, self.table
 
 
-def list_tables(connection: Connection) -> list[TableFacts]:
-    """All ordinary tables outside the system's databases, in the catalog's order."""
+def list_tables(connection: Connection, kinds: Sequence[str] = (BASE_TABLE,)) -> list[TableFacts]:
+    """All tables of these kinds outside the system's databases, in the catalog's order."""
+    types = ", ".join(["%s"] * len(kinds))
     marks = ", ".join(["%s"] * len(SYSTEM_DATABASES))
     rows = ask(
         connection,
         "SELECT t.TABLE_SCHEMA, t.TABLE_NAME, COALESCE(t.ENGINE, ''), COALESCE(t.TABLE_ROWS, 0),"
-        " COALESCE(t.AVG_ROW_LENGTH, 0), k.COLUMN_NAME IS NOT NULL FROM information_schema.TABLES t"
+        " COALESCE(t.AVG_ROW_LENGTH, 0), k.COLUMN_NAME IS NOT NULL, t.TABLE_TYPE FROM information_schema.TABLES t"
         # TABLE_CONSTRAINTS would do, but MariaDB shows it only to those who may do more than SELECT.
         " LEFT JOIN information_schema.KEY_COLUMN_USAGE k ON k.TABLE_SCHEMA = t.TABLE_SCHEMA"
         " AND k.TABLE_NAME = t.TABLE_NAME AND k.CONSTRAINT_NAME = 'PRIMARY' AND k.ORDINAL_POSITION = 1"
-        f" WHERE t.TABLE_TYPE = 'BASE TABLE' AND t.TABLE_SCHEMA NOT IN ({marks})"
+        f" WHERE t.TABLE_TYPE IN ({types}) AND t.TABLE_SCHEMA NOT IN ({marks})"
         " ORDER BY t.TABLE_SCHEMA, t.TABLE_NAME",
+        *kinds,
         *SYSTEM_DATABASES,
     )
-    return [TableFacts(row[0], row[1], row[2], int(row[3]), int(row[4]), bool(row[5])) for row in rows]
+    return [TableFacts(row[0], row[1], row[2], int(row[3]), int(row[4]), bool(row[5]), row[6]) for row in rows]
 
 
 def definitions(connection: Connection, names: Iterable[TableName]) -> dict[TableName, TableDefinition]:

@@ -61,7 +61,24 @@ class RowsMoved:
     what: str
 
 
-Change = AddColumn | ChangeColumn | RenameColumn | DropColumn | SetPrimaryKey | SetCharset | SetComment | RowsMoved
+@dataclass(frozen=True, slots=True)
+class KeepHistory:
+    """ADD SYSTEM VERSIONING, or DROP."""
+
+    kept: bool
+
+
+Change = (
+    KeepHistory
+    | AddColumn
+    | ChangeColumn
+    | RenameColumn
+    | DropColumn
+    | SetPrimaryKey
+    | SetCharset
+    | SetComment
+    | RowsMoved
+)
 _NOT_A_COLUMN = frozenset(
     {
         "INDEX",
@@ -115,6 +132,8 @@ class _Clause:
 
     def add(self) -> list[Change]:
         words = self.words
+        if words.at("SYSTEM", "VERSIONING"):
+            return [KeepHistory(kept=True)]
         if words.at("VECTOR") and len(words.tokens) > 2 and words.tokens[2].word in {"INDEX", "KEY"}:
             return []
         if words.at_any(_NOT_A_COLUMN):
@@ -159,6 +178,8 @@ class _Clause:
             return [SetPrimaryKey(())]
         if words.at("PARTITION"):
             return [RowsMoved("DROP PARTITION")]
+        if words.at("SYSTEM", "VERSIONING"):
+            return [KeepHistory(kept=False)]
         if words.at_any(_NOT_A_COLUMN) and len(words.tokens) > 2:
             return []
         words.take("COLUMN")

@@ -33,13 +33,18 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A table's definition from a place of the log on; None where there is no table, or `unclear` says why not."""
+    """A table's definition from a place of the log on; None where there is no table, or `unclear` says why not.
+
+    `left_out` says why its rows are not taken. A table without key keeps its definition, which a key may be added to;
+    without a definition its rows are passed over unread.
+    """
 
     name: Name
     file: str
     pos: int
     definition: TableDefinition | None
     unclear: str = ""
+    left_out: str = ""
 
     @property
     def place(self) -> Place:
@@ -49,14 +54,16 @@ class Version:
         record: dict[str, object] = {"table": list(self.name), "file": self.file, "pos": self.pos}
         if self.definition is not None:
             record |= _definition_json(self.definition)
-        return record | ({"unclear": self.unclear} if self.unclear else {})
+        reasons = {"unclear": self.unclear, "left_out": self.left_out}
+        return record | {name: reason for name, reason in reasons.items() if reason}
 
     @classmethod
     def from_json(cls, record: Mapping[str, object]) -> Version:
         match record:
             case {"table": [str(database), str(table)], "file": str(file), "pos": int(pos)}:
-                unclear = str(record.get("unclear", ""))
-                return cls((database, table), file, pos, _definition_from(database, table, record), unclear)
+                unclear, left_out = str(record.get("unclear", "")), str(record.get("left_out", ""))
+                definition = _definition_from(database, table, record)
+                return cls((database, table), file, pos, definition, unclear, left_out)
         raise ConfigError("this is no record of a schema history", record=dict(record))
 
 
@@ -98,16 +105,20 @@ def _column_from(value: object) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPart:
-    """The versions that matter to one range, for a task. Without `names_in_log` an unclear version is an error."""
+    """The versions that matter to one range, for a task."""
 
     versions: Mapping[Name, tuple[Version, ...]]
-    names_in_log: bool
 
-    def definition_at(self, name: Name, file: str, pos: int) -> TableDefinition | None:
+    def passes_over(self, name: Name, file: str, pos: int) -> bool:
+        version = _version_at(self.versions.get(name, ()), (file_number(file), pos))
+        return version is not None and bool(version.left_out) and version.definition is None
+
+    def definition_at(self, name: Name, file: str, pos: int, *, named: bool) -> TableDefinition | None:
+        """An unclear version is an error where the log itself does not name the columns."""
         version = _version_at(self.versions.get(name, ()), (file_number(file), pos))
         if version is None:
             return None
-        if version.unclear and not self.names_in_log:
+        if version.unclear and not named:
             raise DdlNotUnderstood(
                 "a table was altered by a statement that could not be followed",
                 table=".".join(name),
@@ -146,6 +157,17 @@ class SchemaHistory:
             self.tables.known[definition.name] = definition
             self._note(Version(definition.name, at.file, at.pos, definition))
 
+    def leave_out(self, tables: Mapping[Name, TableDefinition | None], reason: str, at: LogPosition) -> None:
+        """Take note of tables whose rows are not taken; of those that could be later, with their definition."""
+        for name, definition in tables.items():
+            if definition is not None:
+                self.tables.known[name] = definition
+            self._note(Version(name, at.file, at.pos, definition, left_out=reason))
+
+    def is_taken(self, name: Name) -> bool:
+        """Whether the table was ever known as one whose rows are taken."""
+        return not all(version.left_out for version in self.versions.get(name, ()))
+
     def restore(self, records: Iterable[Version]) -> None:
         """Versions stored before, in the order in which they were stored."""
         for version in records:
@@ -172,8 +194,8 @@ class SchemaHistory:
                 continue
             if change.old_name is not None:
                 self._note(Version(change.old_name, file, pos, self.tables.known.get(change.old_name)))
-            unclear = change.detail if change.kind == "unclear" else ""
-            self._note(Version(change.name, file, pos, self.tables.known.get(change.name), unclear))
+            unclear, left_out = (change.detail if change.kind == kind else "" for kind in ("unclear", "left-out"))
+            self._note(Version(change.name, file, pos, self.tables.known.get(change.name), unclear, left_out))
         return changes
 
     def _is_known_from(self, name: Name, place: Place) -> bool:
@@ -193,7 +215,7 @@ class SchemaHistory:
         version = _version_at(self.versions.get(name, []), (file_number(file), pos))
         return version.definition if version else None
 
-    def part(self, choice: TableChoice, start: LogPosition, end: LogPosition, *, names_in_log: bool) -> HistoryPart:
+    def part(self, choice: TableChoice, start: LogPosition, end: LogPosition) -> HistoryPart:
         """What a task needs for the range [start, end)."""
         first, last = (file_number(start.file), start.pos), (file_number(end.file), end.pos)
         chosen: dict[Name, tuple[Version, ...]] = {}
@@ -202,4 +224,4 @@ class SchemaHistory:
                 base = _version_at(versions, first)
                 inside = [version for version in versions if first < version.place < last]
                 chosen[name] = (*([base] if base else ()), *inside)
-        return HistoryPart({name: found for name, found in chosen.items() if found}, names_in_log)
+        return HistoryPart({name: found for name, found in chosen.items() if found})

@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.log.query import Query
 
 Name = tuple[str, str]
+SEQUENCE, SYSTEM_VERSIONED = "sequence", "system versioned"
 
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """`like` names another table's definition; `columns` is None where the text does not tell them."""
+    """`like` names another table's definition; `columns` is None where the text does not tell them; `left_out` says
+    why it is no table whose rows can be taken."""
 
     name: Name
     columns: tuple[ParsedColumn, ...] | None
@@ -27,6 +29,7 @@ class CreateTable:
     charset: str | None = None
     comment: str | None = None
     keep_existing: bool = False
+    left_out: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,10 @@ class _Reader:
         if words.take_any("DATABASE", "SCHEMA"):
             words.take("IF", "NOT", "EXISTS")
             return self.database_charset(words.name())
+        if words.take("SEQUENCE"):
+            keep_existing = words.take("IF", "NOT", "EXISTS")
+            name = words.table_name(self.database)
+            return [CreateTable(name, None, keep_existing=keep_existing, left_out=SEQUENCE)]
         if not words.take("TABLE"):
             return []  # views, indexes, temporary tables, routines
         keep_existing = words.take("IF", "NOT", "EXISTS")
@@ -132,6 +139,9 @@ class _Reader:
             words.take("(", "LIKE")
             return [CreateTable(name, None, like=words.table_name(self.database), keep_existing=keep_existing)]
         body = words.brackets() if words.at("(") and not words.at("(", "SELECT") else None
+        options = self.words.part(self.words.tokens[self.words.place :])
+        if options.tells("WITH", "SYSTEM", "VERSIONING"):
+            return [CreateTable(name, None, keep_existing=keep_existing, left_out=SYSTEM_VERSIONED)]
         charset, comment, selects = self.table_options()
         columns, key = self.columns(body or [])
         if selects or body is None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.ddl.words import ParsedColumn
 
 Name = tuple[str, str]
-Kind = Literal["create", "alter", "rename", "swap", "drop", "truncate", "rows-moved", "unclear"]
+Kind = Literal["create", "alter", "rename", "swap", "drop", "truncate", "rows-moved", "unclear", "left-out"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,8 @@ class TableChange:
 
     `rename`: `old_name` became `name`. `swap`: `name` now is another table, prepared under `old_name` (what online
     schema change tools do). `rows-moved`: rows came or went unlogged, `detail` says how. `unclear`: the text was not
-    understood, `detail` says why; the definition has to be looked up.
+    understood, `detail` says why; the definition has to be looked up. `left-out`: `detail` says why its rows cannot be
+    taken.
     """
 
     kind: Kind
@@ -73,6 +74,9 @@ class Tables:
         name = statement.name
         if statement.keep_existing and name in self.known:
             return []
+        if statement.left_out:
+            self.known.pop(name, None)
+            return [TableChange("left-out", name, detail=statement.left_out)]
         if statement.like is not None:
             model = self.known.get(statement.like)
             if model is None:
@@ -118,6 +122,15 @@ class Tables:
         ]
         if len(moved) == len(statement.changes):
             return moved
+        versioning = [change.kept for change in statement.changes if isinstance(change, alter.KeepHistory)]
+        if versioning:
+            self.known.pop(statement.name, None)
+            reason = "its system versioning was dropped"
+            return [
+                TableChange("left-out", statement.name, table, detail=ddl.SYSTEM_VERSIONED)
+                if versioning[-1]
+                else TableChange("unclear", statement.name, detail=reason)
+            ]
         if table is None:
             return [*moved, TableChange("unclear", statement.name, detail="altered while its definition is not known")]
         try:

@@ -47,6 +47,11 @@ class Words:
         found = self.tokens[self.place : self.place + len(words)]
         return len(found) == len(words) and all(token.word == word for token, word in zip(found, words, strict=True))
 
+    def tells(self, *words: str) -> bool:
+        """Whether these words stand anywhere in what is left, one behind the other."""
+        places = range(self.place, len(self.tokens))
+        return any(Words(self.tokens[place:]).at(*words) for place in places if self.tokens[place].word == words[0])
+
     def at_any(self, words: frozenset[str]) -> bool:
         return not self.done and self.tokens[self.place].word in words
 

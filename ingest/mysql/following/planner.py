@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from penstock.errors import PositionLost
+from penstock.errors import PositionLost, SchemaConflict
 from penstock.ingest.barriers import Barrier
-from penstock.ingest.mysql.catalog import TableFacts, TableName, definitions, list_tables
+from penstock.ingest.mysql.catalog import BASE_TABLE, LOGGED, TableFacts, TableName, definitions, list_tables
 from penstock.ingest.mysql.connection import ask, connected, server_facts, variables
 from penstock.ingest.mysql.ddl import statements as ddl
 from penstock.ingest.mysql.ddl.alter import ChangeColumn, RenameColumn
@@ -46,6 +46,7 @@ class Planner:
     _history: SchemaHistory | None = field(default=None, repr=False)
     _state: State | None = field(default=None, repr=False)
     _facts: ServerFacts | None = field(default=None, repr=False)
+    _named_from: LogPosition | None = field(default=None, repr=False)
 
     @property
     def state(self) -> State:
@@ -60,6 +61,7 @@ class Planner:
             tables = self.captured(connection)
             self._history = self._empty_history(connection, facts)
             self._history.start(definitions(connection, [table.name for table in tables]).values(), start)
+            self._note_others(connection, self._history, start)
             self._store(facts.uuid)
             self._facts = facts
         names = tuple(table.name for table in tables)
@@ -74,6 +76,7 @@ class Planner:
         names = tuple(table.name for table in tables)
         self._history = self._empty_history(connection, facts)
         self._history.start(definitions(connection, names).values(), start)
+        self._note_others(connection, self._history, start)
         self._store(facts.uuid)
         self._facts = facts
         log.info("event=tables_read_again tables=%s position=%s", ",".join(map(".".join, names)), start)
@@ -103,6 +106,21 @@ class Planner:
         """The tables that are there now and are to be taken."""
         taken = [table for table in list_tables(connection) if self.settings.tables.takes(table.database, table.table)]
         return [table for table in taken if table.has_primary_key or self.settings.keyless]
+
+    def _note_others(self, connection: Connection, history: SchemaHistory, at: LogPosition) -> None:
+        """Tables whose names are taken and their rows are not: the log has both, and may not say what they are."""
+        taken = {table.name for table in self.captured(connection)}
+        others = [
+            table
+            for table in list_tables(connection, LOGGED)
+            if self._takes(table.name) and table.name not in taken and table.name not in history.versions
+        ]
+        keyless = [table.name for table in others if table.kind == BASE_TABLE]
+        history.leave_out(dict(definitions(connection, keyless)), "no primary key", at)
+        for table in others:
+            if table.kind != BASE_TABLE:
+                log.warning("event=table_left_out table=%s why=%s", ".".join(table.name), table.kind.lower())
+                history.leave_out({table.name: None}, table.kind.lower(), at)
 
     def end(self) -> LogPosition:
         with connected(self.settings.server) as connection:
@@ -184,15 +202,20 @@ class Planner:
         if way.by_gtid:
             log.warning("event=another_server before=%s now=%s gtid=%s", progress.server, facts.uuid, progress.log.gtid)
             # Its log has another order: what is known now holds from its very beginning.
-            known = list(history.tables.known.values())
+            known = [table for table in history.tables.known.values() if history.is_taken(table.name)]
+            history.tables.known.clear()
             history.versions.clear()
             history.unsaved.clear()
             history.start(known, LogPosition(f"{facts.uuid}.0", 0))
             progress = replace(progress, server=facts.uuid, by_gtid=True)
         self._facts = facts
-        fresh = [table.name for table in self.captured(connection) if table.name not in history.versions]
+        at = LogPosition(f"{facts.uuid}.0", 0) if way.by_gtid else progress.log
+        fresh = [table.name for table in self.captured(connection) if not history.is_taken(table.name)]
         if fresh:
-            history.start(definitions(connection, fresh).values(), progress.log)
+            # What was left out so far may have been altered behind this place: its definition was followed.
+            before = {name: history.tables.known[name] for name in fresh if name in history.tables.known}
+            history.start({**definitions(connection, fresh), **before}.values(), at)
+        self._note_others(connection, history, at)
         self._store(progress.server)
         if fresh and self.settings.new_tables and self.settings.startup.reads_tables:
             log.info("event=tables_added tables=%s", ",".join(map(".".join, fresh)))
@@ -253,6 +276,8 @@ class Planner:
                     moved.append(seen.change.name)
             elif seen.change.kind == "rows-moved" and self._takes(seen.change.name):
                 log.warning("event=rows_moved_unlogged table=%s how=%s", ".".join(seen.change.name), seen.change.detail)
+            elif seen.change.kind == "left-out" and self._takes(seen.change.name):
+                self._leave_out(seen)
         barriers = tuple(_barriers(plan.barrier, self._takes))
         defined += [version for seen in plan.barrier if (version := self._defined(seen)) is not None]
         batch = Batch((), plan.ranges, tuple(defined), barriers)
@@ -273,7 +298,26 @@ class Planner:
         """A table under a new name brings rows that the log does not show there; a schema change tool's copy has the
         rows that were there before."""
         old = seen.change.old_name
+        if seen.change.kind == "alter" and not self.settings.keyless:
+            return self._was_keyless(seen)
         return seen.change.kind in {"rename", "swap"} and old is not None and shadowed(old[1]) != seen.change.name[1]
+
+    def _was_keyless(self, seen: DdlSeen) -> bool:
+        """Whether the table's rows were left out up to here, because it had no key."""
+        before = self._history.definition_at(seen.change.name, seen.file, seen.pos - 1) if self._history else None
+        return before is not None and not before.primary_key
+
+    def _leave_out(self, seen: DdlSeen) -> None:
+        name, change = ".".join(seen.change.name), seen.change
+        if change.definition is not None and (change.definition.primary_key or self.settings.keyless):
+            raise SchemaConflict(
+                f"a table that is followed became {change.detail}: its log shows rows of the past as if of now",
+                table=name,
+                file=seen.file,
+                pos=seen.pos,
+                hint=f"leave it out:  --excluding-tables {change.name[1]}",
+            )
+        log.warning("event=table_left_out table=%s why=%s", name, change.detail)
 
     def _with_chunks(self, connection: Connection, progress: Progress, limit: Limit, at: LogPosition) -> Progress:
         """Cut chunks until the batch is full. The place of the log must be known before: it was noted above."""
@@ -303,8 +347,13 @@ class Planner:
         over = not cursors and not waiting and not exact
         return replace(progress, waiting=tuple(waiting), cursors=tuple(cursors), unsettled=over, batch=batch)
 
-    def names_in_log(self, connection: Connection) -> bool:
-        return variables(connection, "binlog_row_metadata").get("binlog_row_metadata") == "FULL"
+    def names_in_log(self, connection: Connection, start: LogPosition) -> bool:
+        """Whether the log tells the columns' names from there on: as far as was seen, for it may be a new setting."""
+        if variables(connection, "binlog_row_metadata").get("binlog_row_metadata") != "FULL":
+            self._named_from = None
+            return False
+        self._named_from = self._named_from or latest(connection, server_facts(connection))
+        return not start.is_before(self._named_from)
 
 
 def _is_reached(progress: Progress, until: LogPosition | None) -> bool:

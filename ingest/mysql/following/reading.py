@@ -80,7 +80,7 @@ class RangeReading:
         for record in self.start["history"]:
             version = Version.from_json(record)
             versions[version.name] = (*versions.get(version.name, ()), version)
-        part = HistoryPart(versions, bool(self.start["names_in_log"]))
+        part = HistoryPart(versions)
         return ImagesOfTargets(
             choice=self.settings.tables, definitions=part, rules=self.settings.rules, wanted=self.wanted
         )

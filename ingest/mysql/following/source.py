@@ -107,15 +107,15 @@ class MySqlSource:
 
     def _part(self, history: SchemaHistory, start: LogPosition, end: LogPosition) -> dict[str, Any]:
         with connected(self.settings.server) as connection:
-            names_in_log = self.planner.names_in_log(connection)
-        part = history.part(self.settings.tables, start, end, names_in_log=names_in_log)
+            names_in_log = self.planner.names_in_log(connection, start)
+        part = history.part(self.settings.tables, start, end)
         versions = [
             version
             for found in part.versions.values()
             for version in found
             if not names_in_log or self.settings.comments or _has_details(version)
         ]
-        return {"history": [version.to_json() for version in versions], "names_in_log": names_in_log}
+        return {"history": [version.to_json() for version in versions]}
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[Chunk]:
         return RangeReading(self.settings, range_.start, options).chunks()

@@ -56,6 +56,7 @@ class _Table:
 
     mapped: TableMap
     wanted: bool
+    passed_over: bool = False
     definition: TableDefinition | None = None
     shape: Shape | None = None
     seen: dict[int, tuple[bytes, Group]] = field(default_factory=dict)
@@ -88,12 +89,15 @@ class Grouping:
                 table = by_map.get(body) or self._table(body, mariadb=segment.mariadb)
                 by_id[body[:_TABLE_ID]] = table
                 if table.wanted and self._tracked:
-                    self._complete(table, segment, event)
+                    place = table.mapped.name, segment.file, int(segment.pos[event])
+                    table.passed_over = self._options.definitions.passes_over(*place)
+                    if not table.passed_over:
+                        self._complete(table, segment, event)
                 continue
             known = by_id.get(bytes(raw[start : start + _TABLE_ID]))
             if known is None:
                 raise unreadable(segment, event, "no table map stands before these rows")
-            if not known.wanted:
+            if not known.wanted or known.passed_over:
                 continue
             if kind == events.PARTIAL_UPDATE:
                 raise _differences(segment, event, known)
@@ -113,7 +117,8 @@ class Grouping:
 
     def _complete(self, table: _Table, segment: Segment, event: int) -> Shape:
         place = int(segment.pos[event])
-        definition = self._options.definitions.definition_at(table.mapped.name, segment.file, place)
+        known, named = self._options.definitions, table.mapped.has_names
+        definition = known.definition_at(table.mapped.name, segment.file, place, named=named)
         if table.shape is None or definition is not table.definition:
             try:
                 table.shape, table.definition = shape_of(table.mapped, definition), definition

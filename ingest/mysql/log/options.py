@@ -32,17 +32,23 @@ class TheseTables:
 
 
 class Definitions(Protocol):
-    """Table definitions as they were at a place of the log."""
+    """Table definitions as they were at a place of the log, which may tell the columns itself (`named`)."""
 
-    def definition_at(self, name: tuple[str, str], file: str, pos: int) -> TableDefinition | None: ...
+    def definition_at(self, name: tuple[str, str], file: str, pos: int, *, named: bool) -> TableDefinition | None: ...
+
+    def passes_over(self, name: tuple[str, str], file: str, pos: int) -> bool:
+        """Whether the table's rows are not read there, though its name is taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoDefinitions:
     """For logs whose maps carry names: TINYINT(1) then reads as TINYINT, and comments are missing."""
 
-    def definition_at(self, name: tuple[str, str], file: str, pos: int) -> TableDefinition | None:
+    def definition_at(self, name: tuple[str, str], file: str, pos: int, *, named: bool) -> TableDefinition | None:
         return None
+
+    def passes_over(self, name: tuple[str, str], file: str, pos: int) -> bool:
+        return False
 
 
 @dataclass(frozen=True, slots=True)

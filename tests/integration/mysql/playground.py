@@ -133,8 +133,11 @@ class Fixed:
 
     tables: Mapping[tuple[str, str], TableDefinition]
 
-    def definition_at(self, name: tuple[str, str], file: str, pos: int) -> TableDefinition | None:
+    def definition_at(self, name: tuple[str, str], file: str, pos: int, *, named: bool) -> TableDefinition | None:
         return self.tables.get(name)
+
+    def passes_over(self, name: tuple[str, str], file: str, pos: int) -> bool:
+        return False
 
 
 def in_order(batches: Iterable[ChangeBatch]) -> list[Row]:

@@ -263,6 +263,82 @@ def test_a_log_without_names_is_read_by_the_history_that_is_kept_beside_the_chec
         server.run(f"SET GLOBAL binlog_row_metadata = '{before}'")
 
 
+LEFT_OUT = [
+    "CREATE SEQUENCE numbers",
+    "CREATE TABLE past (id INT PRIMARY KEY, v INT) WITH SYSTEM VERSIONING",
+    "CREATE TABLE periods (id INT PRIMARY KEY, v INT, a TIMESTAMP(6) GENERATED ALWAYS AS ROW START,"
+    " b TIMESTAMP(6) GENERATED ALWAYS AS ROW END, PERIOD FOR SYSTEM_TIME(a, b)) WITH SYSTEM VERSIONING",
+]
+CHANGES_LEFT_OUT = [
+    "SELECT NEXTVAL(numbers)",
+    "INSERT INTO past VALUES (1, 1)",
+    "UPDATE past SET v = 2",
+    "INSERT INTO periods (id, v) VALUES (1, 1)",
+    "DELETE FROM periods",
+]
+
+
+@pytest.mark.parametrize("names", ["none", "all"])
+@pytest.mark.parametrize("when", ["there before", "made meanwhile"])
+def test_tables_that_are_left_out_stop_nothing_though_the_log_shows_their_rows(
+    server: Playground, tmp_path: Path, names: str, when: str
+) -> None:
+    before = server.rows("SELECT @@GLOBAL.binlog_row_metadata")[0][0]
+    bare = "NO_LOG" if server.is_mariadb else "MINIMAL"
+    made = ["CREATE TABLE keyless (a INT, b VARCHAR(9))", *(LEFT_OUT if server.is_mariadb else [])]
+    changed = ["INSERT INTO keyless VALUES (1, 'x')", *(CHANGES_LEFT_OUT if server.is_mariadb else [])]
+    server.run(f"SET GLOBAL binlog_row_metadata = '{bare if names == 'none' else 'FULL'}'")
+    try:
+        server.start_over()
+        server.run("CREATE TABLE t (id INT PRIMARY KEY)", *(made if when == "there before" else []))
+        sync = Sync(server, tmp_path)
+        sync.run()
+        server.run(*([] if when == "there before" else made), *changed, "INSERT INTO t VALUES (1)")
+        sync.run()
+        assert sync.tables() == ["t"]
+        assert sync.ids("t") == [1]
+        # With a key, what was there before it is read too, beside a log that did not show it.
+        server.run("INSERT INTO keyless VALUES (2, 'y')", "ALTER TABLE keyless ADD id INT AUTO_INCREMENT PRIMARY KEY")
+        server.run("INSERT INTO keyless (a) VALUES (3)")
+        sync.run()
+        assert [row["a"] for row in sync.rows("keyless")] == [1, 2, 3]
+        assert [verdict for verdict in sync.verified() if not verdict.is_equal] == []
+    finally:
+        server.run(f"SET GLOBAL binlog_row_metadata = '{before}'")
+
+
+def test_a_log_that_gets_its_names_meanwhile_is_read_from_where_it_had_none(server: Playground, tmp_path: Path) -> None:
+    before = server.rows("SELECT @@GLOBAL.binlog_row_metadata")[0][0]
+    server.run(f"SET GLOBAL binlog_row_metadata = '{'NO_LOG' if server.is_mariadb else 'MINIMAL'}'")
+    try:
+        server.start_over()
+        server.run("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1)")
+        sync = Sync(server, tmp_path)
+        sync.run()
+        server.run("UPDATE t SET v = 2", "ALTER TABLE t ADD w INT FIRST", "UPDATE t SET w = 3")
+        server.run("SET GLOBAL binlog_row_metadata = 'FULL'", "INSERT INTO t VALUES (9, 9, 9)")
+        sync.run()
+        assert [tuple(row.values()) for row in sync.rows("t")] == [(1, 2, 3), (9, 9, 9)]
+    finally:
+        server.run(f"SET GLOBAL binlog_row_metadata = '{before}'")
+
+
+@pytest.mark.mariadb
+def test_a_table_that_begins_to_keep_its_past_stops_the_job_with_the_way_out(
+    mariadb: Playground, tmp_path: Path
+) -> None:
+    mariadb.start_over()
+    mariadb.run("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "CREATE TABLE u (id INT PRIMARY KEY)")
+    sync = Sync(mariadb, tmp_path)
+    sync.run()
+    mariadb.run("ALTER TABLE t ADD SYSTEM VERSIONING", "INSERT INTO t VALUES (1, 1)", "INSERT INTO u VALUES (1)")
+    with pytest.raises(SchemaConflict, match="system versioned"):
+        sync.run()
+    sync.flags = ["--excluding-tables", "t"]
+    sync.run()
+    assert sync.ids("u") == [1]
+
+
 def test_a_table_that_goes_away_while_it_is_read_stops_nothing(server: Playground, tmp_path: Path) -> None:
     server.run("CREATE TABLE gone (id INT PRIMARY KEY)", "CREATE TABLE stays (id INT PRIMARY KEY)")
     server.run("INSERT INTO gone VALUES " + ", ".join(f"({n})" for n in range(200)), "INSERT INTO stays VALUES (1)")

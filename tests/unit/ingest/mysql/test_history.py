@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from penstock.ingest.mysql.ddl.history import SchemaHistory, Version
+from penstock.ingest.mysql.definition import Column, TableDefinition
 from penstock.ingest.mysql.errors import DdlNotUnderstood, SchemaHistoryMismatch
 from penstock.ingest.mysql.log.files import file_segments
 from penstock.ingest.mysql.log.options import DecodeOptions, EveryTable
@@ -16,6 +17,7 @@ from penstock.ingest.mysql.log.query import Query, parse_query
 from penstock.ingest.mysql.log.segment import QUERY
 from penstock.ingest.mysql.log.unpack import unpacked
 from penstock.ingest.mysql.position import LogPosition
+from penstock.ingest.mysql.types import MySqlType
 from tests.unit.ingest.mysql.logs import LOGS, batches, changes
 
 START, END = LogPosition("x.000001", 4), LogPosition("x.000001", 1 << 40)
@@ -32,7 +34,7 @@ def history_of(log: str) -> SchemaHistory:
 
 @pytest.mark.parametrize(("bare", "named"), [("mysql-minimal", "mysql-plain"), ("mariadb-nometa", "mariadb-plain")])
 def test_a_log_without_names_reads_as_the_one_with_names(bare: str, named: str) -> None:
-    part = history_of(bare).part(EveryTable(), START, END, names_in_log=False)
+    part = history_of(bare).part(EveryTable(), START, END)
     wanted = changes(batches(named, DecodeOptions()))
     found = changes(batches(bare, DecodeOptions(definitions=pickle.loads(pickle.dumps(part)))))
     assert found == wanted
@@ -42,7 +44,7 @@ def test_a_log_without_names_reads_as_the_one_with_names(bare: str, named: str) 
 def test_the_declared_types_are_the_same_with_and_without_names(bare: str, named: str) -> None:
     schemas = []
     for log in (bare, named):
-        part = history_of(log).part(EveryTable(), START, END, names_in_log=log == named)
+        part = history_of(log).part(EveryTable(), START, END)
         schemas.append([batch.schema for batch in batches(log, DecodeOptions(definitions=part))])
     for mine, theirs in zip(*schemas, strict=True):
         assert [(f.name, f.type, f.comment) for f in mine.fields] == [
@@ -52,11 +54,27 @@ def test_the_declared_types_are_the_same_with_and_without_names(bare: str, named
 
 
 def test_tinyint_1_is_told_by_the_history_alone() -> None:
-    part = history_of("mysql-plain").part(EveryTable(), START, END, names_in_log=True)
+    part = history_of("mysql-plain").part(EveryTable(), START, END)
     for definitions, kind in ((part, "tinyint(1)"), (None, "tinyint")):
         options = DecodeOptions(definitions=definitions) if definitions else DecodeOptions()
         batch = next(batch for batch in batches("mysql-plain", options) if batch.schema.table == "all_types")
         assert {field.name: field.type for field in batch.schema.fields}["c_bool"] == kind
+
+
+def test_tables_that_are_left_out_are_known_as_such_and_go_through_json() -> None:
+    history = SchemaHistory()
+    keyless = TableDefinition("d", "t", (Column("a", MySqlType("int")),))
+    history.leave_out({keyless.name: keyless}, "no primary key", START)
+    history.leave_out({("d", "s"): None}, "sequence", START)
+    again = SchemaHistory()
+    again.restore(Version.from_json(json.loads(json.dumps(one.to_json()))) for one in history.unsaved)
+    assert again.versions == history.versions
+    part = again.part(EveryTable(), START, END)
+    assert [part.passes_over(("d", name), "x.000001", 300) for name in "ts"] == [False, True]
+    assert part.definition_at(("d", "t"), "x.000001", 300, named=False) == keyless
+    assert not again.is_taken(("d", "t"))
+    ddl(again, "ALTER TABLE t ADD PRIMARY KEY (a)", 400)
+    assert again.is_taken(("d", "t"))
 
 
 def test_history_goes_through_json_and_is_whole_again() -> None:
@@ -80,7 +98,7 @@ def test_a_definition_holds_from_behind_its_statement_on() -> None:
     assert history.definition_at(("d", "t"), "x.000001", 99) is None
     assert [c.name for c in history.definition_at(("d", "t"), "x.000001", 150).columns] == ["a"]
     assert [c.name for c in history.definition_at(("d", "t"), "x.000001", 201).columns] == ["a", "b"]
-    part = history.part(EveryTable(), LogPosition("x.000001", 150), LogPosition("x.000001", 180), names_in_log=False)
+    part = history.part(EveryTable(), LogPosition("x.000001", 150), LogPosition("x.000001", 180))
     assert len(part.versions["d", "t"]) == 1
 
 
@@ -111,10 +129,10 @@ def test_what_is_not_understood_stops_only_logs_without_names() -> None:
     ddl(history, "CREATE TABLE t (a INT)", 100)
     found = ddl(history, "ALTER TABLE t MODIFY missing INT", 200)
     assert found[0].kind == "unclear"
-    named, bare = (history.part(EveryTable(), START, END, names_in_log=names) for names in (True, False))
-    assert named.definition_at(("d", "t"), "x.000001", 300) is None
+    part = history.part(EveryTable(), START, END)
+    assert part.definition_at(("d", "t"), "x.000001", 300, named=True) is None
     with pytest.raises(DdlNotUnderstood, match="missing"):
-        bare.definition_at(("d", "t"), "x.000001", 300)
+        part.definition_at(("d", "t"), "x.000001", 300, named=False)
 
 
 def test_a_definition_that_contradicts_the_log_stops_it() -> None:
@@ -123,7 +141,7 @@ def test_a_definition_that_contradicts_the_log_stops_it() -> None:
     table = history.tables.known["d" if ("d", "no_key") in history.tables.known else "rec", "no_key"]
     again = SchemaHistory()
     again.start([*history.tables.known.values(), table], START)
-    options = DecodeOptions(definitions=again.part(EveryTable(), START, END, names_in_log=False))
+    options = DecodeOptions(definitions=again.part(EveryTable(), START, END))
     with pytest.raises(SchemaHistoryMismatch):
         batches("mysql-minimal", options)
 
@@ -157,6 +175,10 @@ def test_no_text_makes_it_fail(sql: str) -> None:
     ("sql", "kinds"),
     [
         ("TRUNCATE t", ["truncate"]),
+        ("CREATE OR REPLACE SEQUENCE s START WITH 5", ["left-out"]),
+        ("CREATE TABLE v (a INT) ENGINE=InnoDB COMMENT 'x' WITH SYSTEM VERSIONING", ["left-out"]),
+        ("ALTER TABLE t ADD SYSTEM VERSIONING", ["left-out"]),
+        ("ALTER TABLE t DROP SYSTEM VERSIONING", ["unclear"]),
         ("DROP TABLE t, u", ["drop", "drop"]),
         ("ALTER TABLE t DROP PARTITION p0", ["rows-moved"]),
         ("ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE u", ["rows-moved"]),

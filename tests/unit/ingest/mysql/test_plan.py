@@ -104,7 +104,7 @@ def test_ranges_of_a_log_without_names_are_read_with_the_history_s_part(log: str
     at = LogPosition(f"{log}.000001", 4)
     while True:
         step = plan(log, at, PlanLimits(2000, 500), history, 1 << 20)
-        part_of_history = history.part(EveryTable(), at, step.end, names_in_log=False)
+        part_of_history = history.part(EveryTable(), at, step.end)
         for part in step.ranges:
             found += read(log, part, DecodeOptions(definitions=part_of_history))
         if step.caught_up:

@@ -49,26 +49,32 @@ class FirstLook:
             return
         looks = itertools.repeat(WAIT_SECONDS) if self.waits else self.pauses
         for pause in itertools.chain(looks if self.table else (), (None,)):
-            self._look(reading, targets)
+            seen = self._look(reading, targets)
             if self.table is None or self.table in targets.schemas or stopped():
                 return
+            if seen.bad_count and reading.on_bad.action == "fail":
+                # What is there cannot be read, and no wait mends that.
+                raise reading.on_bad.error(*seen.first_bad)
             if pause is not None:
                 self.sleep(pause)
         raise SourceError(
             f"Could not get metadata from server, topic: {self.place}. If this topic is not empty, please check the "
             "configuration of synchronization job. Otherwise, you should create the Paimon table first.",
             table=self.table,
+            bad_records=seen.bad_count or None,
+            first=seen.first_bad[0].message if seen.bad_count else None,
             hint="--wait-for-data  waits until there is a record",
         )
 
-    def _look(self, reading: Reading, targets: Targets) -> None:
+    def _look(self, reading: Reading, targets: Targets) -> BatchReport:
         # Whether records that cannot be read stop the job is for the batches to say.
         looking = replace(reading, on_bad=OnBad("skip"))
         share = Share(tuple(self.ranges(self.records)), {}, reading.warehouse.now_millis())
-        found = BatchReport(list(_reports(looking, share))).drifts
-        new = {table: seen for table, seen in found.items() if table not in targets.schemas}
+        report = BatchReport(list(_reports(looking, share)))
+        new = {table: seen for table, seen in report.drifts.items() if table not in targets.schemas}
         # A table that cannot be made fails again in its first batch, and is parked there.
         Replay(reading, targets, _nothing, lambda table, conflict: reading.isolates).evolve(new)
+        return report
 
 
 def _reports(reading: Reading, share: Share) -> Iterator[RangeReport]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import ConfigError, SourceError
+from penstock.errors import ConfigError, DecodeError, SourceError
 from penstock.pipelines.run import build
 from penstock.pipelines.run.reports import BatchReport
 from penstock.pipelines.run.tables import Warehouse
@@ -79,6 +79,21 @@ def test_one_table_that_no_record_tells_of_is_an_error_that_names_the_topic(
     broker.send(topic, *messages)
     with pytest.raises(SourceError, match=f"topic: {topic}"):
         run(spec(shop, broker, topic, table="t"))
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_topic_of_which_nothing_can_be_read_says_what_is_wrong_with_its_records(
+    shop: Shop, broker: Broker, waits: bool
+) -> None:
+    topic = broker.topic()
+    broker.send(topic, '{"before": null, "after": {"id": 1}, "op": "c"}')
+    with pytest.raises(DecodeError, match="missing 'type' field") as refused:
+        run(spec(shop, broker, topic, table="t", **{"wait-for-data": waits}))
+    assert refused.value.facts["place"] == f"{topic}/0"
+    skipping = spec(shop, broker, topic, table="t")
+    skipping = skipping.model_copy(update={"errors": skipping.errors.model_copy(update={"bad_record": "skip"})})
+    with pytest.raises(SourceError, match="missing 'type' field"):
+        run(skipping)
 
 
 def test_wait_for_data_waits_for_the_first_record(shop: Shop, broker: Broker) -> None:

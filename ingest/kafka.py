@@ -162,6 +162,8 @@ class KafkaSource:
                 return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
             case "specific-offsets":
                 named = {place: startup.offsets[place] for place in places if place in startup.offsets}
+                for topic, partition in sorted(startup.offsets.keys() - named.keys()):
+                    log.warning("event=startup_offset_without_partition topic=%s partition=%d", topic, partition)
                 return self._cluster.earliest(set(places) - set(named)) | named
             case "group-offsets":
                 return self._group_startup(places)

@@ -12,6 +12,7 @@ from penstock.pipelines.spec.mysql_conf import ends_by_itself, mysql_source
 from penstock.pipelines.spec.pairs import pairs, words
 from penstock.pipelines.spec.reading import parsed
 
+MODES = ("divided", "combined")
 Given = Mapping[str, Sequence[str]]  # flag name with hyphens -> what was written, in order
 
 
@@ -78,6 +79,9 @@ def _default_name(given: Given) -> str:
 
 
 def _sink(given: Given) -> dict[str, Any]:
+    mode = _last(given, "mode")
+    if mode is not None and mode.lower() not in MODES:
+        raise ConfigError(f"Unsupported mode: {mode}", hint=f"{' or '.join(MODES)}; both work the same here")
     conf = pairs(given.get("catalog-conf", ()))
     warehouse = conf.pop("warehouse", None) or _last(given, "warehouse")
     if not warehouse:

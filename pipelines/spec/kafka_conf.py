@@ -14,7 +14,8 @@ log = logging.getLogger(__name__)
 _STARTUP = "scan.startup."
 _REGISTRY = "schema.registry."
 _PROPERTIES = "properties."
-_READ = {"topic", "topic-pattern", "value.format", "scan.bounded.mode"}
+_BOUNDED, _UNBOUNDED, _LATEST = "scan.bounded.mode", "unbounded", "latest-offset"
+_READ = {"topic", "topic-pattern", "value.format", _BOUNDED}
 _DONE_OTHERWISE = {  # honoured by what we do anyway
     "scan.topic-partition-discovery.interval",
     "key.format",
@@ -28,7 +29,8 @@ def kafka_source(conf: Mapping[str, str]) -> dict[str, Any]:
     """The keys of the `source` section; what Paimon's connector knows and has no meaning here is named once."""
     if "value.format" not in conf:
         raise ConfigError("kafka_conf [value.format] must be specified.")
-    topics = tuple(topic.strip() for topic in re.split("[;,]", conf.get("topic", "")) if topic.strip())
+    named = (topic.strip() for topic in re.split("[;,]", conf.get("topic", "")))
+    topics = tuple(dict.fromkeys(topic for topic in named if topic))
     for key in conf:
         if key not in _READ and not key.startswith((_STARTUP, _REGISTRY, _PROPERTIES)) and key not in _DONE_OTHERWISE:
             log.warning("event=kafka_conf_without_effect key=%s", key)
@@ -59,7 +61,10 @@ def _startup(found: Mapping[str, str]) -> dict[str, str]:
 
 def bounded(conf: Mapping[str, str]) -> bool:
     """scan.bounded.mode=latest-offset is what --until-caught-up says."""
-    return conf.get("scan.bounded.mode", "unbounded") != "unbounded"
+    mode = conf.get(_BOUNDED, _UNBOUNDED).lower()
+    if mode not in {_UNBOUNDED, _LATEST}:
+        raise ConfigError(f"kafka_conf [{_BOUNDED}] cannot be {mode!r}", hint=f"{_UNBOUNDED} or {_LATEST}")
+    return mode == _LATEST
 
 
 def specific_offsets(text: str, first_topic: str) -> dict[tuple[str, int], int]:
@@ -75,4 +80,10 @@ def specific_offsets(text: str, first_topic: str) -> dict[tuple[str, int], int]:
                 "Invalid properties 'scan.startup.specific-offsets' should follow the format "
                 f"'{SPECIFIC}', but is '{text}'."
             ) from error
+        if not topic:
+            raise ConfigError(
+                "of a topic pattern, offsets to start from must name their topics",
+                offsets=text,
+                hint="write them as  topic:t,partition:0,offset:42;...",
+            )
     return found

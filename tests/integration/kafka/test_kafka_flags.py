@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -68,13 +69,17 @@ def test_several_topics_make_one_set_of_tables(sync: Sync, broker: Broker) -> No
     assert sync.ids("orders") == [0, 1, 2]
 
 
-def test_specific_offsets_and_times_begin_where_they_say(sync: Sync, broker: Broker) -> None:
+def test_specific_offsets_and_times_begin_where_they_say(
+    sync: Sync, broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
     topic = broker.topic()
     for number in range(4):
         broker.send(topic, insert("orders", {"id": number}), timestamp=1000 * (number + 1))
-    conf = {"scan_startup_specific__offsets": "partition:0,offset:2"}
-    run(sync.spec(topic, startup="specific-offsets", **conf))
+    conf = {"scan_startup_specific__offsets": "partition:0,offset:2;partition:7,offset:1"}
+    with caplog.at_level(logging.WARNING):
+        run(sync.spec(topic, startup="specific-offsets", **conf))
     assert sync.ids("orders") == [2, 3]
+    assert f"event=startup_offset_without_partition topic={topic} partition=7" in caplog.text
     other = Sync(broker, sync.folder / "other")
     run(other.spec(topic, startup="timestamp", scan_startup_timestamp__millis="4000"))
     assert other.ids("orders") == [3]

@@ -139,3 +139,32 @@ def test_specific_offsets(text: str, offsets: dict[tuple[str, int], int]) -> Non
 def test_bad_specific_offsets_show_the_form() -> None:
     with pytest.raises(ConfigError, match="should follow the format 'partition:0,offset:42;partition:1,offset:300'"):
         specific_offsets("0:42", "t")
+
+
+def test_a_topic_that_is_named_twice_is_one() -> None:
+    source = table("--kafka-conf", "topic=b; a ,b;").source
+    assert isinstance(source, KafkaSource)
+    assert source.topic == ("b", "a")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--mode", "both"), "Unsupported mode: both"),
+        (("--kafka-conf", "scan.bounded.mode=timestamp"), "scan.bounded.mode"),
+    ],
+)
+def test_what_would_be_taken_for_something_else_is_refused(words: tuple[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        database(*words)
+
+
+@pytest.mark.parametrize(("mode", "until"), [("latest-offset", "caught-up"), ("unbounded", "forever")])
+def test_a_bounded_scan_ends_when_it_has_caught_up(mode: str, until: str) -> None:
+    assert table("--kafka-conf", f"scan.bounded.mode={mode}").pipeline.until == until
+
+
+def test_offsets_of_a_topic_pattern_name_their_topics() -> None:
+    assert specific_offsets("topic:t,partition:0,offset:4", "") == {("t", 0): 4}
+    with pytest.raises(ConfigError, match="must name their topics"):
+        specific_offsets("partition:0,offset:4", "")

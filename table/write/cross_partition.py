@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.table.layout import Layout
-from penstock.table.lsm.merge.spec import Engine
+from penstock.table.lsm.merge.spec import Engine, MergeSpec
 from penstock.table.meta.store import TableStore
 from penstock.table.route import partitions_of
 from penstock.table.schema.options import Options
@@ -26,7 +26,7 @@ from penstock.table.write.keys.index import IndexFolder, KeyIndex
 from penstock.table.write.keys.overlay import Overlay
 from penstock.table.write.keys.runs import UNKNOWN, Ints, KeyRun, bucket_of, key_order, partition_of, places_of
 from penstock.table.write.room import Room
-from penstock.table.write.rows import Kinds
+from penstock.table.write.rows import Kinds, RowRefused
 from penstock.table.write.state import TableState
 
 Number = Callable[[bytes], int]
@@ -66,6 +66,10 @@ class KeyPlacer:
     @property
     def engine(self) -> Engine:
         return Engine(Options(self.layout.schema.options).text("merge-engine", "deduplicate").strip().lower())
+
+    @property
+    def _ignores_deletes(self) -> bool:
+        return MergeSpec.of(self.layout.schema).ignore_delete
 
     def place(self, rows: pa.RecordBatch, kinds: Kinds) -> Placed:
         batch = _Batch.of(self.layout, rows, kinds, self.index.number)
@@ -124,6 +128,12 @@ class KeyPlacer:
         lasts = np.searchsorted(stays, np.append(batch.starts[1:], len(ordered))) - 1
         self._remember(batch.keys, known, places[lasts])
         gone = moves[before[moves] != UNKNOWN]
+        if len(gone) and self._ignores_deletes:
+            raise RowRefused(
+                f"{len(gone)} rows would move to another partition, and their old rows would stay: deletes are ignored",
+                table=self.store.name,
+                hint="unset ignore-delete, or put the partition columns into the primary key",
+            )
         return self._with_deletes(batch, by_row, batch.order[stays[gone]], before[gone])
 
     def _with_deletes(self, batch: _Batch, places: Ints, rows: Ints, old: Ints) -> Placed:

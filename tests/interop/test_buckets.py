@@ -189,3 +189,39 @@ def test_an_overwrite_that_would_leave_a_key_in_two_partitions_is_refused_as_jav
         writer.write(*arrow_changes(fits, columns))
     assert difference(oracle.read(java), table.scan().to_arrow()) is None
     assert difference(oracle.read(java), oracle.read(ours)) is None
+
+
+MOVING: dict[str, Any] = {"primary_keys": ["id"], "partition_keys": ["p"]}
+
+
+def test_a_dynamic_overwrite_that_java_takes_would_lose_the_neighbours_of_a_key(oracle: Oracle, tmp_path: Path) -> None:
+    """Key 1 lies in partition 1, and so its delete, and with it that partition, belongs to what Java overwrites."""
+    ours, java = (
+        oracle.create(tmp_path, f"b.{name}", COLUMNS, options={"bucket": "-1"}, **MOVING) for name in ("ours", "java")
+    )
+    for path in (ours, java):
+        oracle.write(path, [["+I", 1, 1, 1], ["+I", 2, 1, 2], ["+I", 3, 2, 3]])
+    moved = [["+I", 1, 3, 10]]
+    oracle.write(java, moved, overwrite={})
+    assert sorted(oracle.read(java).rows) == [[1, 3, 10], [3, 2, 3]]  # key 2 is gone
+    with (
+        pytest.raises(ConfigError, match="lies in a partition that is not overwritten"),
+        penstock.open_table(str(ours)).overwrite() as writer,
+    ):
+        writer.write(*arrow_changes(moved, COLUMNS))
+    assert sorted(oracle.read(ours).rows) == [[1, 1, 1], [2, 1, 2], [3, 2, 3]]
+
+
+def test_where_deletes_are_ignored_java_doubles_a_key_that_moves_and_then_stops(oracle: Oracle, tmp_path: Path) -> None:
+    options = {"bucket": "-1", "ignore-delete": "true"}
+    path = oracle.create(tmp_path, "b.t", COLUMNS, options=options, **MOVING)
+    oracle.write(path, [["+I", 1, 1, 1]])
+    with (
+        pytest.raises(ConfigError, match="deletes are ignored"),
+        penstock.open_table(str(path)).writer() as writer,
+    ):
+        writer.write(*arrow_changes([["+I", 1, 2, 2]], COLUMNS))
+    oracle.write(path, [["+I", 1, 2, 2]])
+    assert sorted(oracle.read(path).rows) == [[1, 1, 1], [1, 2, 2]]
+    with pytest.raises(JavaRefused, match="your data contains duplicates"):
+        oracle.write(path, [["+I", 1, 3, 3]])

@@ -68,6 +68,15 @@ def test_a_deleted_key_comes_back_where_it_wants(tmp_path: Path) -> None:
     assert content(table) == [("1", "b", 2)]
 
 
+def test_no_row_moves_where_its_delete_would_be_ignored(tmp_path: Path) -> None:
+    table = moving_table(tmp_path, ignore_delete="true")
+    write(table, ("1", "a", 1), ("2", "a", 2))
+    with pytest.raises(RowRefused, match="their old rows would stay: deletes are ignored"):
+        write(table, ("1", "a", 3), ("2", "b", 3))
+    write(table, ("1", "a", 4), ("3", "b", 4))
+    assert content(table) == [("1", "a", 4), ("2", "a", 2), ("3", "b", 4)]
+
+
 def test_partial_update_stays_in_the_partition_of_the_first_row(tmp_path: Path) -> None:
     table = moving_table(tmp_path, merge_engine="partial-update")
     write(table, ("1", "a", 1), ("1", "b", None))

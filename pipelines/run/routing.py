@@ -96,9 +96,11 @@ class Router:
                 yield Part(part.partition, part.bucket, writer, part.rows)
 
     def _openers(self, hashes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-        """The writer that finds a bucket for a new key: one of `dynamic-bucket.initial-buckets`, if so said."""
-        most = Options(self.layout.schema.options).integer("dynamic-bucket.initial-buckets", self._writers)
-        spread = max(1, min(most, self._writers))
+        """The writer that finds a bucket for a new key: each opens one, and there may be only so many."""
+        options = Options(self.layout.schema.options)
+        first = options.integer("dynamic-bucket.initial-buckets", self._writers)
+        most = options.integer("dynamic-bucket.max-buckets", -1)
+        spread = max(1, min(first, self._writers if most < 0 else most, self._writers))
         own = np.mod(hashes.astype(np.int64), spread)
         return np.asarray(np.mod(own + self._salt, self._writers), np.int32)
 

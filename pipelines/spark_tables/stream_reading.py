@@ -101,9 +101,10 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(piece) for piece in pieces]
 
     def _state(self, snapshot_id: int) -> list[Piece]:
-        scan = Scan.of(self.store, snapshot=snapshot_id)
-        schema = scan.table_schema()
-        return [Piece(Way.STATE, schema.id, split) for split in scan.plan().splits]
+        plan = Scan.of(self.store, snapshot=snapshot_id).plan()
+        # By the columns of the query, which are the table's now, whatever the snapshot's were.
+        schema = self.store.schema()
+        return [Piece(Way.STATE, schema.id, split) for split in plan.splits]
 
     def _changes(self, snapshot_id: int) -> list[Piece]:
         snapshot = next_snapshot(self.store, snapshot_id)

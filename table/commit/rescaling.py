@@ -11,8 +11,8 @@ from penstock.table.layout import BucketMode, Layout
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.read.plan import invisible_level_0
-from penstock.table.read.scan import Scan
+from penstock.table.read.plan import invisible_level_0, plan_state
+from penstock.table.read.rows import SplitReader
 from penstock.table.write.opening import BucketFiles
 
 
@@ -40,10 +40,11 @@ def rescale(
     spec = PartitionSpec.of(layout, partition or {})
     _check_visible(store, layout, base, spec)
     with OverwriteWriter.open_on(store, partition or {}, user, {"bucket": str(wanted)}) as writer:
-        scan = Scan.of(store, snapshot=base.id)
-        for split in scan.plan().splits:
+        # As the table is now: columns may have been altered since the snapshot.
+        reader = SplitReader(store, layout, layout.schema.fields)
+        for split in plan_state(store, layout, base).splits:
             if spec.covers(split.partition):
-                for batch in scan.read(split):
+                for batch in reader.read(split):
                     writer.write(batch)
         messages = writer.prepare()
         writer.forget()

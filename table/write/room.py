@@ -17,7 +17,8 @@ MOST_BUCKETS = 32767
 @dataclass(frozen=True, slots=True)
 class Room:
     """`target`: keys a bucket should hold; `most`: buckets a partition may have. Of `writers` side by side each opens
-    only buckets of its own number modulo `writers`, so that a bucket never has two.
+    only buckets of its own number modulo `writers`, so that a bucket never has two; one whose number is beyond `most`
+    shares a bucket with another.
     """
 
     target: int
@@ -43,6 +44,6 @@ class Room:
                 done += room
             if done == rows:
                 return chosen
-        own = [bucket for bucket in counts if bucket % self.writers == self.writer] or [self.writer]
+        own = [bucket for bucket in counts if bucket % self.writers == self.writer] or [self.writer % self.most]
         chosen[done:] = np.asarray(own, np.int32)[np.arange(rows - done) % len(own)]
         return chosen

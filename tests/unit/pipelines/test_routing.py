@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -66,8 +67,9 @@ def test_new_keys_of_dynamic_buckets_find_one_writer_and_known_ones_their_bucket
             assert bucket % writers == own_number("shop.orders", writer, writers)
 
 
-def test_a_new_partition_opens_as_many_buckets_as_it_may_begin_with(tmp_path: Path) -> None:
-    table = new_table(tmp_path, options={"bucket": "-1", "dynamic-bucket.initial-buckets": "2"})
+@pytest.mark.parametrize("limit", ["initial", "max"])
+def test_a_new_partition_opens_as_many_buckets_as_it_may(tmp_path: Path, limit: str) -> None:
+    table = new_table(tmp_path, options={"bucket": "-1", f"dynamic-bucket.{limit}-buckets": "2"})
     router = Router(warehouse(tmp_path), "shop.orders", Version(0, 0), 4)
     writers = {part.writer for part in router.parts(batch(table, *range(200)), 0)}
     assert {own_number("shop.orders", writer, 4) for writer in writers} == {0, 1}

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -18,9 +19,11 @@ from penstock.table.handle import Table
 from penstock.table.layout import Layout
 from penstock.table.meta.snapshot import CommitKind
 from penstock.table.meta.store import TableStore
+from penstock.table.write.cross_partition import KeyPlacer
 from penstock.table.write.keys import index as key_index
 from penstock.table.write.keys.index import IndexFolder
 from penstock.table.write.rows import RowRefused
+from penstock.table.write.state import TableState
 from tests.unit.table.tables import content, new_table, rows
 
 COLUMNS = [("id", "STRING NOT NULL"), ("p", "STRING NOT NULL"), ("v", "INT")]
@@ -134,6 +137,19 @@ def buckets(table: Table) -> dict[bytes, set[int]]:
 
 
 @pytest.mark.slow
+def test_placers_side_by_side_open_no_more_buckets_than_there_may_be(tmp_path: Path) -> None:
+    table = moving_table(tmp_path, **{"dynamic-bucket.max-buckets": "2"})
+    layout, state = Layout.of(table.definition), TableState(table.store, None)
+    given = rows(table, *((str(key), "a", key) for key in range(20))).to_batches()[0]
+    kinds = np.zeros(given.num_rows, np.int8)
+    opened = {
+        int(bucket)
+        for writer in range(4)
+        for bucket in KeyPlacer.opened(table.store, layout, state, writer, 4).place(given, kinds).buckets
+    }
+    assert opened == {0, 1}
+
+
 def test_a_writer_goes_on_over_many_commits(tmp_path: Path) -> None:
     table = moving_table(tmp_path)
     with table.writer(commit_user="etl") as writer:

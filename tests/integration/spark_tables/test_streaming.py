@@ -12,6 +12,7 @@ from penstock.ingest.carried import recovered
 from penstock.table.catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.meta.errors import SnapshotMissing
+from penstock.table.schema.changes import AddColumn, RenameColumn
 from tests.integration.spark_tables.shop import add, orders
 
 pytestmark = pytest.mark.spark
@@ -65,6 +66,16 @@ def test_a_stream_begins_where_its_options_say(registered: SparkSession, catalog
     ):
         found = follow(registered, table, tmp_path / str(number), **options)
         assert sorted(row[0] for batch in found for row in batch) == ids, options
+
+
+def test_a_stream_begins_with_the_columns_that_were_altered_after_the_last_commit(
+    registered: SparkSession, catalog: Catalog, tmp_path: Path
+) -> None:
+    table = orders(catalog)
+    add(table, (1, "a", 1))
+    [_, renamed, _] = table.schema.names
+    catalog.alter_table(table.name, [RenameColumn(renamed, "old"), AddColumn(renamed, "DOUBLE")])
+    assert follow(registered, table, tmp_path) == [[(1, "a", 1, None)]]
 
 
 def test_a_first_batch_that_failed_is_read_again_as_it_was(

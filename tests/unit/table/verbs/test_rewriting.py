@@ -157,6 +157,21 @@ def test_a_table_is_rescaled_and_then_written_with_the_new_number(tmp_path: Path
     check_invariants(table)
 
 
+def test_columns_altered_after_the_last_commit_are_rescaled_as_they_are_now(tmp_path: Path) -> None:
+    catalog = penstock.Catalog(str(tmp_path))
+    catalog.create_database("shop")
+    table = catalog.create_table(
+        "shop.t", [("id", "INT NOT NULL"), ("a", "INT"), ("b", "STRING")], ["id"], options={"bucket": "1"}
+    )
+    add(table, (1, 10, "x"), (2, 20, "y"))
+    renamed = [penstock.RenameColumn("a", "old"), penstock.AddColumn("a", "STRING"), penstock.DropColumn("b")]
+    catalog.alter_table("shop.t", renamed)
+    table = catalog.table("shop.t")
+    table.rescale(3)
+    assert sorted(content(table)) == [(1, 10, None), (2, 20, None)]
+    assert table.schema.names == ["id", "old", "a"]
+
+
 def test_one_partition_is_rescaled_alone(tmp_path: Path) -> None:
     columns = [("dt", "STRING NOT NULL"), ("id", "INT NOT NULL"), ("v", "INT")]
     table = new_table(tmp_path, columns, keys=("dt", "id"), partitions=("dt",), options={"bucket": "1"})

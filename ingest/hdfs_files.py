@@ -5,6 +5,7 @@ pyarrow's own HDFS is Hadoop's C library, which wants a whole Hadoop installed o
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,6 +20,10 @@ except ImportError as error:
 
 
 class _Files(HdfsFileSystem):
+    # fsspec empties its cache in every child of a fork, before it becomes another program: the client's end would
+    # wait there for threads which stayed in the parent, and the parent for its child.
+    cachable = False
+
     def _convert_file_status(self, file_status: Any) -> dict[str, Any]:
         told: dict[str, Any] = super()._convert_file_status(file_status)
         return told | {"mtime": file_status.modification_time / 1000}  # the name pyarrow asks for
@@ -27,4 +32,10 @@ class _Files(HdfsFileSystem):
 def hdfs_files(location: str) -> tuple[fs.FileSystem, str]:
     """The file system and the path in it of `hdfs://host:port/path` or `hdfs://nameservice/path`."""
     url = urlsplit(location)
-    return fs.PyFileSystem(fs.FSSpecHandler(_Files(url.hostname, url.port))), url.path.rstrip("/") or "/"
+    return _files(url.hostname, url.port), url.path.rstrip("/") or "/"
+
+
+@functools.cache
+def _files(host: str | None, port: int | None) -> fs.FileSystem:
+    """Made once a process, and kept as long as it lives."""
+    return fs.PyFileSystem(fs.FSSpecHandler(_Files(host, port)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -156,9 +157,13 @@ def _first_line(error: Exception) -> str:
     return str(error).replace("\\n", "\n").partition("\n")[0]
 
 
-@functools.lru_cache(maxsize=64)
 def _client(storage: HdfsStorage) -> Any:
-    """Made once a process."""
+    return _client_of(storage, os.getpid())
+
+
+@functools.lru_cache(maxsize=64)
+def _client_of(storage: HdfsStorage, process: int) -> Any:
+    """Made once a process: the client's threads stay behind in a fork, and what asks them waits for ever."""
     config = {name: resolve(value) for name, value in storage.config}
     login = {f"kerberos_{kind}": config.pop(name) for name, kind in _KERBEROS.items() if name in config}
     return hdfs_native.Client(storage.url, config, **login)

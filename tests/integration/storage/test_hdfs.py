@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -37,6 +39,43 @@ def test_a_source_keeps_what_it_took_on_hdfs_without_hadoop_being_installed(hdfs
     assert [one.place for one in source.plan({"batch": 0}, {"batch": 1}, 1)] == ["2.json", "1.json"]  # by their time
     again = FilesSource(FilesSettings(folder, f"{folder}/_ledger"))
     assert again.latest_offsets({"batch": 1}, Limit()) == {"batch": 1}
+
+
+STARTS_A_PROCESS = """
+import os, subprocess, sys
+from penstock.ingest.hdfs_files import hdfs_files
+def look():
+    files, path = hdfs_files(sys.argv[1])
+    print(files.get_file_info(path).type.name, flush=True)
+look()
+subprocess.run(["true"], preexec_fn=os.getpid, check=True)
+look()
+"""
+
+
+def test_a_process_that_used_hdfs_starts_others_like_sparks_jvm(hdfs: Any) -> None:
+    """fsspec empties its cache in the child, where hdfs-native's client waits for threads that a fork leaves."""
+    words = [sys.executable, "-c", STARTS_A_PROCESS, f"{hdfs.url}/"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["Directory", "Directory"]
+
+
+FORKS = """
+import os, sys
+from penstock.table.storage.open import open_storage
+storage, root = open_storage(sys.argv[1], {})
+storage.list(root)
+child = os.fork()
+if child == 0:
+    storage.list(root)
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_fork_of_a_process_that_used_hdfs_uses_it_too(hdfs: Any) -> None:
+    words = [sys.executable, "-c", FORKS, f"{hdfs.url}/"]
+    assert subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout == "7\n"
 
 
 class TestContract(StorageContract):

@@ -2,7 +2,8 @@
 
 Every task is a process of its own, as under Spark, with files between reading and writing; nothing is committed. They
 are forked off a process that has imported all, as Spark's daemon forks them. A quarter of the table is read first, so
-that what tasks hold can be compared. The server's own CPU is told beside: it has a share of the same cores.
+that what tasks hold can be compared. The server's own CPU is told beside: it has a share of the same cores, and so a
+share in how long reading takes at least.
 """
 
 from __future__ import annotations
@@ -54,7 +55,10 @@ def told(folder: str, port: int, rows: int, tasks: int) -> None:
     by_server = cpu_of(server) - before
     for kind, stage in (("reading", reading), ("writing", writing)):
         print(line(kind, rows, tasks, stage), flush=True)
+    cores = os.cpu_count() or 1
+    least = max(reading.cpu / tasks, (reading.cpu + by_server) / cores)
     print(f"        planned in {reading.planned:.2f} s; the server took {by_server / rows * 1e6:.2f} us CPU a row")
+    print(f"        on {cores} cores with the server on them, reading cannot take less than {least:.1f} s", flush=True)
     shutil.rmtree(home)
 
 

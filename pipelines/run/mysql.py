@@ -277,7 +277,12 @@ def _made_table(
     try:
         store = warehouse.store(target)
     except TableMissing:
-        schema = shape.planned(target, _with_common_key(schemas), warehouse.now_millis())
+        try:
+            schema = shape.planned(target, _with_common_key(schemas), warehouse.now_millis())
+        except ConfigError as error:
+            error.facts = {"table": target, "source": ", ".join(one.qualified for one in merged), **error.facts}
+            error.hint = error.hint or "leave the table out with --excluding-tables"
+            raise
         if not schema.primary_keys and not _may_be_keyless(sink, merged):
             raise ConfigError(
                 f"Failed to set specified primary keys for sink table {target}. Also, can't infer primary keys from "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from penstock.errors import ConfigError
 from penstock.ingest.mysql.catalog import definitions, unique_keys
 from penstock.ingest.mysql.checks import quoted
-from penstock.ingest.mysql.connection import ask
+from penstock.ingest.mysql.connection import ask, server_facts
 from penstock.ingest.mysql.errors import NoUsableKey
 from penstock.ingest.mysql.types import INTEGER_BYTES, NETWORK_BYTES, TEMPORAL
 
@@ -26,6 +26,7 @@ Literals = tuple[str, ...]
 _CHUNKABLE = frozenset(
     {*INTEGER_BYTES, *TEMPORAL, *NETWORK_BYTES, "decimal", "year", "char", "varchar", "binary", "varbinary"}
 )
+_CROWDED = 8  # times the rows wished
 _PLAIN_LITERALS = frozenset({*INTEGER_BYTES, "decimal", "year"})
 
 
@@ -75,7 +76,8 @@ class Chunk:
 class ChunkCursor:
     """Where the cutting of one table stands; a few literals, whatever the table's size.
 
-    `step` is the key distance of even cuts, or the rows of walked ones. `done` once the last chunk was given.
+    `step` is the key distance of even cuts, or the rows of walked ones; `rows` are those wished in a chunk. `done` once
+    the last chunk was given.
     """
 
     database: str
@@ -88,6 +90,7 @@ class ChunkCursor:
     limit: Literals | None = None
     estimate: int = 0
     done: bool = False
+    rows: int = 0
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)
@@ -114,7 +117,8 @@ def start_chunks(connection: Connection, table: TableFacts, options: ChunkOption
         return ChunkCursor(table.database, table.table, (), "whole", 0, estimate=1)
     step = _even_step(connection, definition, key, max(table.rows, 1), rows, options)
     way: Literal["even", "walk"] = "walk" if step is None else "even"
-    return ChunkCursor(table.database, table.table, key, way, step or rows, estimate=max(1, -(-table.rows // rows)))
+    estimate = max(1, -(-table.rows // rows))
+    return ChunkCursor(table.database, table.table, key, way, step or rows, estimate=estimate, rows=rows)
 
 
 def _chunk_key(definition: TableDefinition, keys: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
@@ -192,14 +196,32 @@ def _even_chunks(connection: Connection, cursor: ChunkCursor, count: int) -> tup
         return _last(cursor, cursor.lower)
     chunks: list[Chunk] = []
     low = int(cursor.lower[0]) if cursor.lower else least - 1
+    # A chunk of fewer keys has no room for that many rows.
+    explain = _explain(connection) if 0 < _CROWDED * cursor.rows < cursor.step else ""
     while len(chunks) < count:
         high = low + cursor.step
+        if explain and _believed(connection, explain, cursor, min(high, greatest)) > _CROWDED * cursor.rows:
+            walked = replace(cursor, way="walk", step=cursor.rows)
+            rest, end = _walked_chunks(connection, walked, count - len(chunks))
+            return [*chunks, *rest], end
         if high >= greatest:
             rest, end = _last(cursor, (str(max(greatest, low)),))
             return [*chunks, *rest], end
         chunks.append(_chunk(cursor, (str(high),)))
         cursor, low = replace(cursor, number=cursor.number + 1, lower=(str(high),)), high
     return chunks, cursor
+
+
+def _explain(connection: Connection) -> str:
+    return "EXPLAIN" if server_facts(connection).is_mariadb else "EXPLAIN FORMAT=TRADITIONAL"
+
+
+def _believed(connection: Connection, explain: str, cursor: ChunkCursor, high: int) -> int:
+    """How many rows the server believes to be in the chunk that would end there; two looks into the index tell it."""
+    table = f"{quoted(cursor.database)}.{quoted(cursor.table)}"
+    condition = _chunk(cursor, (str(high),)).condition
+    plan = ask(connection, f"{explain} SELECT {quoted(cursor.key[0])} FROM {table} WHERE {condition}")[0]
+    return int(plan[8 if explain == "EXPLAIN" else 9] or 0)
 
 
 def _walked_chunks(connection: Connection, cursor: ChunkCursor, count: int) -> tuple[list[Chunk], ChunkCursor]:

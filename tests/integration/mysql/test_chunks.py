@@ -110,6 +110,18 @@ def test_a_dense_integer_key_is_cut_evenly_and_a_sparse_one_walked(server: Playg
     assert cursor.way == "walk"
 
 
+def test_keys_that_lie_in_a_heap_are_walked_from_there_on(server: Playground) -> None:
+    """The last of five hundred dense keys is far away, so that they would all lie in one chunk of an even cut."""
+    server.run("CREATE TABLE t (id INT PRIMARY KEY)")
+    server.run("INSERT INTO t VALUES " + ", ".join(f"({number})" for number in range(1, 501)))
+    server.run("INSERT INTO t VALUES (100000)", "ANALYZE TABLE t")
+    cursor, chunks = chunks_of(server, ChunkOptions(rows=10))
+    assert cursor.way == "even"
+    found = [rows_of(server, chunk) for chunk in chunks]
+    assert sum(map(len, found)) == 501
+    assert max(map(len, found)) == 10
+
+
 def test_an_empty_table_is_one_empty_chunk(server: Playground) -> None:
     server.run("CREATE TABLE t (id INT PRIMARY KEY)")
     _, chunks = chunks_of(server, ChunkOptions())

@@ -110,3 +110,13 @@ def test_the_command_carries_a_database_through_spark_and_goes_on_where_it_was(
         assert sync.ids("orders") == list(range(number, 300 + 10 * number))
         more = ", ".join(f"({n}, 'more')" for n in range(300, 310))
         server.run("DELETE FROM orders WHERE id = 0", f"REPLACE INTO orders (id, name) VALUES {more}")
+
+
+def test_a_key_that_no_table_can_have_is_told_with_its_table(server: Playground, tmp_path: Path) -> None:
+    server.run("CREATE TABLE good (id INT PRIMARY KEY)", "CREATE TABLE odd (tags SET('a', 'b') PRIMARY KEY)")
+    with pytest.raises(ConfigError, match="cannot be in a primary key") as told:
+        Sync(server, tmp_path).run()
+    assert told.value.facts["source"] == "play.odd"
+    sync = Sync(server, tmp_path, flags=["--excluding-tables", "odd"])
+    sync.run()
+    assert sync.tables() == ["good"]

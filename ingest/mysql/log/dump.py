@@ -104,20 +104,20 @@ def _introduce(connection: Connection, facts: ServerFacts, request: DumpRequest)
 
 def _ask_for_log(connection: Connection, facts: ServerFacts, request: DumpRequest) -> None:
     start, flags = request.start, _NON_BLOCK
-    if facts.is_mariadb:
-        if start.pos >> 32:
+    beyond = bool(start.pos >> 32) and not request.by_gtid
+    # MySQL's command with GTIDs is refused by a server whose gtid_mode is not ON, and where transactions without GTID
+    # come: it is for starts by a set, and for places that the old command has no bits for.
+    name = b"" if request.by_gtid else start.file.encode()
+    place = FIRST_EVENT if request.by_gtid else start.pos
+    if facts.is_mariadb or not (request.by_gtid or beyond):
+        if beyond:
             raise SourceError(
                 "a MariaDB server cannot start a dump beyond 4 GiB of a file",
                 position=start,
                 hint="set max_binlog_size to 1 GiB, and start this pipeline from the next file",
             )
-        file = b"" if request.by_gtid else start.file.encode()
-        place = FIRST_EVENT if request.by_gtid else start.pos
-        command(connection, BINLOG_DUMP, struct.pack("<IHI", place, flags, request.server_id) + file)
+        command(connection, BINLOG_DUMP, struct.pack("<IHI", place, flags, request.server_id) + name)
         return
-    # The command with GTIDs serves both ways: it is the one whose position has 64 bits.
-    name = b"" if request.by_gtid else start.file.encode()
-    place = FIRST_EVENT if request.by_gtid else start.pos
     known = packed_set(MySqlGtidSet(start.gtid)) if request.by_gtid else struct.pack("<Q", 0)
     body = struct.pack("<HII", flags | (_THROUGH_GTID if request.by_gtid else 0), request.server_id, len(name)) + name
     command(connection, BINLOG_DUMP_GTID, body + struct.pack("<QI", place, len(known)) + known)
@@ -223,6 +223,12 @@ def _rotates_to(payload: bytes | memoryview) -> str:
     return event[HEADER + 8 :].decode()
 
 
+_TO_ANONYMOUS = (
+    "transactions without GTID stand here, which no server hands out whose mode is ON: SET GLOBAL gtid_mode ="
+    " ON_PERMISSIVE; run this pipeline until it has caught up, then set ON again"
+)
+
+
 def _dump_refused(error: pymysql.MySQLError, server: ServerAddress, request: DumpRequest) -> SourceError:
     code = error.args[0] if error.args else 0
     said = str(error.args[-1])
@@ -253,5 +259,6 @@ def _dump_refused(error: pymysql.MySQLError, server: ServerAddress, request: Dum
             hint="the log was reset or the server restored: read the tables again (--resnapshot)",
         )
     if code == _FATAL_READ:
-        return PositionLost("the server cannot dump its log from here", position=request.start, said=said)
+        hint = _TO_ANONYMOUS if "anonymous transaction" in said else None
+        return PositionLost("the server cannot dump its log from here", position=request.start, said=said, hint=hint)
     return refused(error, server)

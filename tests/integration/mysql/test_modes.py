@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import ConfigError, PenstockError
+from penstock.errors import ConfigError, PenstockError, PositionLost
 from penstock.formats.change import ChangeBatch
 from penstock.ingest.mysql.connection import ServerAddress
 from penstock.ingest.mysql.errors import MissingGrant, RowImageError, SourceNotReady
@@ -228,3 +228,35 @@ def test_a_copy_goes_on_at_its_chunk_when_the_driver_dies_right_behind_a_commit(
     assert sync.ids() == list(range(1000))
     assert set(read) & set(first) <= set(first[-2:])  # the last batch is looked at again, and nothing before it
     assert json.loads(before.properties["penstock.end"])["cursors"]  # where the copy stands travels in the commit
+
+
+@pytest.mark.mysql
+def test_a_server_is_followed_whatever_its_gtid_mode_and_while_it_changes(mysql: Playground, tmp_path: Path) -> None:
+    """OFF is what a MySQL server has by itself."""
+    modes = ["ON_PERMISSIVE", "OFF_PERMISSIVE", "OFF"]
+    mysql.start_over()
+    try:
+        mysql.run(*(f"SET GLOBAL gtid_mode = {mode}" for mode in modes))
+        table(mysql, 1, 2)
+        sync = Sync(mysql, tmp_path, "t", ["table-name=t"])
+        sync.run()
+        mysql.run("INSERT INTO t (id) VALUES (3)")
+        sync.run()
+        assert sync.ids() == [1, 2, 3]
+        mysql.run("INSERT INTO t (id) VALUES (4)")
+        for mode in reversed(modes[:2]):
+            mysql.run(f"SET GLOBAL gtid_mode = {mode}", "UPDATE t SET id = id + 10")
+        # What is logged without GTID and was not read is refused by a server whose mode is ON.
+        mysql.run("SET GLOBAL gtid_mode = ON")
+        with pytest.raises(PositionLost, match="ON_PERMISSIVE"):
+            sync.run()
+        mysql.run("SET GLOBAL gtid_mode = ON_PERMISSIVE")
+        sync.run()
+        mysql.run("SET GLOBAL gtid_mode = ON", "UPDATE t SET id = id + 10")
+        sync.run()
+        assert sync.ids() == [31, 32, 33, 34]
+        assert all(verdict.is_equal for verdict in sync.verified())
+    finally:
+        for mode in [*reversed(modes[:2]), "ON"]:
+            if mysql.rows("SELECT @@GLOBAL.gtid_mode")[0][0] != "ON":
+                mysql.run(f"SET GLOBAL gtid_mode = {mode}")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         SourceError,
         TableCorrupt,
     )
+    from penstock.pipelines.handle import Pipeline
     from penstock.pipelines.spark_tables.registration import register
     from penstock.table.catalog import (
         Catalog,
@@ -60,6 +61,7 @@ _HOMES = {
         "SourceError",
         "TableCorrupt",
     ),
+    "penstock.pipelines.handle": ("Pipeline",),
     "penstock.pipelines.spark_tables.registration": ("register",),
     "penstock.table.catalog": (
         "Catalog",
@@ -92,6 +94,7 @@ __all__ = [
     "DecodeError",
     "DropColumn",
     "PenstockError",
+    "Pipeline",
     "PositionLost",
     "RenameColumn",
     "ResetOption",

@@ -55,9 +55,14 @@ def checked(path: Path) -> Iterator[Finding]:
         yield from (of_error("file", error) for error in found)
         return
     yield Finding("file", "ok", f"{path} describes pipeline {found.pipeline.name}")
+    yield from checked_spec(found)
+
+
+def checked_spec(spec: PipelineSpec) -> Iterator[Finding]:
+    """All but the file itself."""
     for about, check in _checks():
         try:
-            yield from check(found)
+            yield from check(spec)
         except PenstockError as error:
             yield of_error(about, error)
         except OSError as error:

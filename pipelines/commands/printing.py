@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from math import isfinite
 
 from penstock.pipelines.commands.arguments import Given
 
@@ -13,12 +14,31 @@ from penstock.pipelines.commands.arguments import Given
 def answer(given: Given, facts: Mapping[str, object], said: str | None = None) -> int:
     """The facts, or for people the sentence that tells them."""
     if wants_json(given):
-        print(json.dumps(dict(facts), default=plain))
+        print(json_text(dict(facts)))
     elif said is not None:
         print(said)
     else:
         print_facts(facts)
     return 0
+
+
+def json_text(value: object) -> str:
+    """One JSON value that any program reads: NaN and the infinities, for which JSON has no form, are texts."""
+    try:
+        return json.dumps(value, default=plain, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), default=plain)
+
+
+def _finite(value: object) -> object:
+    match value:
+        case float() if not isfinite(value):
+            return str(value)
+        case dict():
+            return {name: _finite(one) for name, one in value.items()}
+        case list() | tuple():
+            return [_finite(one) for one in value]
+    return value
 
 
 def wants_json(given: Given) -> bool:

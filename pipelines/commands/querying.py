@@ -25,7 +25,9 @@ def command(name: str, words: list[str]) -> int:
     with Session(catalog_of(given), text(given, "database")) as session:
         rows = session.query(sql)
     if wants_json(given):
-        return answer(given, {"columns": rows.column_names, "rows": [[*row.values()] for row in rows.to_pylist()]})
+        # Not by dictionaries: a join may have two columns of one name.
+        values = zip(*(column.to_pylist() for column in rows.columns), strict=True)
+        return answer(given, {"columns": rows.column_names, "rows": [list(row) for row in values]})
     limit = number(given, "limit")
     limit = 100 if limit is None else limit
     shown = rows.slice(0, limit) if limit else rows

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import parse_with_file
-from penstock.pipelines.commands.running import run_here
+from penstock.pipelines.commands.running import run_command
 from penstock.pipelines.commands.target import yes
 from penstock.pipelines.spec.actions import Flag
 from penstock.pipelines.spec.pairs import pairs
@@ -53,7 +53,7 @@ def command(name: str, words: list[str]) -> int:
     if "from" in given:
         spec = begun(spec, given["from"][-1])
     settings = pairs(given.get("spark-conf", ()))
-    return run_here(spec, master=given.get("master", [None])[-1], settings=settings, as_json=yes(given, "json"))
+    return run_command(spec, master=given.get("master", [None])[-1], settings=settings, as_json=yes(given, "json"))
 
 
 def begun(spec: PipelineSpec, place: str) -> PipelineSpec:

@@ -5,59 +5,83 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from threading import current_thread, main_thread
 from types import FrameType
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from penstock.pipelines.observe.watch import Watch
     from penstock.pipelines.run.job import Running
     from penstock.pipelines.spec.model import PipelineSpec
 
 
-def run_here(
+def run_command(
     spec: PipelineSpec,
     *,
     master: str | None = None,
     settings: Mapping[str, str] | None = None,
     as_json: bool = False,
 ) -> int:
-    """Runs until it has caught up, is asked to stop (SIGTERM, SIGINT, a signal: exit 0 after the batch) or fails
-    (raises)."""
-    from penstock.pipelines.observe.checkpoint import CheckpointFolder
-    from penstock.pipelines.observe.claim import refuse_second_driver
+    """The process that runs a pipeline and nothing else: its log goes to stderr, what was done to stdout."""
     from penstock.pipelines.observe.logs import log_to_stderr
-    from penstock.pipelines.run.build import ready
-    from penstock.pipelines.run.job import Running
-    from penstock.pipelines.run.session import open_session
 
     log_to_stderr(spec.observe.log.level, spec.observe.log.format)
+    tell: Callable[[dict[str, object]], None] = (lambda done: print(json.dumps(done))) if as_json else lambda done: None
+    run_here(spec, master=master, settings=settings, tell=tell)
+    return 0
+
+
+def run_here(
+    spec: PipelineSpec,
+    *,
+    session: SparkSession | None = None,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    tell: Callable[[dict[str, object]], None] = lambda done: None,
+) -> dict[str, object]:
+    """Runs until it has caught up, is asked to stop (SIGTERM, SIGINT, a signal: returns after the batch) or fails
+    (raises). `tell` hears what was done also where tables are parked, which raises. Ends the session it made."""
+    from penstock.pipelines.observe.checkpoint import CheckpointFolder
+    from penstock.pipelines.observe.claim import refuse_second_driver
+    from penstock.pipelines.run.build import ready
+    from penstock.pipelines.run.job import Running
+    from penstock.pipelines.run.session import active_session, open_session
+
     job = ready(spec)  # what is wrong with it is told before a JVM is started
     check_checkpoint_store(spec, settings or {})
     refuse_second_driver(CheckpointFolder(spec.checkpoint, spec.sink.catalog.options))
-    session = open_session(spec.pipeline.name, master=master, cores=spec.pipeline.parallelism, settings=settings)
-    running = Running(job, session)
+    found = session or active_session()
+    opened = found or open_session(
+        spec.pipeline.name, master=master, cores=spec.pipeline.parallelism, settings=settings
+    )
+    running = Running(job, opened)
 
     def stop(number: int, frame: FrameType | None) -> None:
         running.stop()
 
-    before = [(number, signal.signal(number, stop)) for number in (signal.SIGTERM, signal.SIGINT)]
+    # Only the main thread may be told by signals.
+    asked = (signal.SIGTERM, signal.SIGINT) if current_thread() is main_thread() else ()
+    before = [(number, signal.signal(number, stop)) for number in asked]
     try:
         with watched(spec, running) as watch:
             running.run()
         parking = job.parking()
-        if as_json:
-            print(json.dumps(summary(watch) | {"parked": sorted(parking.tables)}))
+        done = summary(watch) | {"parked": sorted(parking.tables)}
+        tell(done)
         if parking.tables:
             raise parking.error()
     finally:
         for number, handler in before:
             signal.signal(number, handler)
-        session.stop()
-    return 0
+        if found is None:
+            opened.stop()
+    return done
 
 
 def summary(watch: Watch) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given, parse
-from penstock.pipelines.commands.running import run_here
+from penstock.pipelines.commands.running import run_command
 from penstock.pipelines.commands.target import yes
 from penstock.pipelines.spec.actions import KAFKA_DATABASE, KAFKA_TABLE, MYSQL_DATABASE, MYSQL_TABLE
 from penstock.pipelines.spec.pairs import pairs
@@ -29,7 +29,7 @@ def command(name: str, words: list[str]) -> int:
 
         spec = started_at(spec, given["from"][-1])
     master = given.get("master", [None])[-1]
-    return run_here(spec, master=master, settings=pairs(given.get("spark-conf", ())), as_json=yes(given, "json"))
+    return run_command(spec, master=master, settings=pairs(given.get("spark-conf", ())), as_json=yes(given, "json"))
 
 
 def _check_mode(given: Given) -> None:

@@ -6,6 +6,8 @@ import os
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 
 from penstock.pipelines.observe.checkpoint import CheckpointFolder
 from penstock.pipelines.observe.state import ALIVE_SECONDS
@@ -13,6 +15,10 @@ from penstock.pipelines.run.errors import CheckpointInUse
 
 
 def _is_alive(pid: int) -> bool:
+    """A process that has ended and waits for its parent to notice is dead."""
+    with suppress(OSError):
+        # The name of a process may hold anything, brackets too.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -50,6 +50,19 @@ _SETTINGS = {
 }
 
 
+def active_session() -> SparkSession | None:
+    """The session of this process, where there is one. ConfigError for one of Spark Connect."""
+    from pyspark.sql import SparkSession
+    from pyspark.sql.utils import is_remote
+
+    if is_remote() or "SPARK_REMOTE" in os.environ:
+        raise ConfigError(
+            "this is a session of Spark Connect: batches are planned and committed in the driver, which is elsewhere",
+            hint="unset SPARK_REMOTE; start it with  penstock run --master URL  or  spark-submit",
+        )
+    return SparkSession.getActiveSession()
+
+
 def open_session(
     name: str, *, master: str | None = None, cores: int | None = None, settings: Mapping[str, str] | None = None
 ) -> SparkSession:
@@ -59,14 +72,8 @@ def open_session(
     over ours. A master that is no local one gets the code as a zip; what the code imports must be installed there.
     """
     from pyspark.sql import SparkSession
-    from pyspark.sql.utils import is_remote
 
-    if is_remote() or "SPARK_REMOTE" in os.environ:
-        raise ConfigError(
-            "this is a session of Spark Connect: batches are planned and committed in the driver, which is elsewhere",
-            hint="unset SPARK_REMOTE; start it with  penstock run --master URL  or  spark-submit",
-        )
-    running = SparkSession.getActiveSession()
+    running = active_session()
     if running is not None:
         return running
     if SUBMITTED in os.environ and master is None:

@@ -4,6 +4,7 @@ into something else; keys given twice are errors; errors name the line.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,28 @@ def read(text: str, name: str = "pipeline") -> PipelineSpec:
     if isinstance(found, PipelineSpec):
         return found
     raise found[0]
+
+
+def of_mapping(values: Mapping[str, Any]) -> PipelineSpec:
+    """A pipeline that Python describes, by the keys of a file; references in it are what they are there."""
+    found = examine(yaml.safe_dump(_dumpable(values), sort_keys=False, allow_unicode=True))
+    if isinstance(found, PipelineSpec):
+        return found
+    for fact in ("file", "line"):
+        found[0].facts.pop(fact, None)
+    raise found[0]
+
+
+def _dumpable(value: Any) -> Any:
+    """Paths, enums and the like as their texts."""
+    match value:
+        case Mapping():
+            return {str(key): _dumpable(one) for key, one in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_dumpable(one) for one in value]
+        case None | bool() | int() | float():
+            return value
+    return str(value)
 
 
 def examine(text: str, name: str = "pipeline") -> PipelineSpec | list[ConfigError]:

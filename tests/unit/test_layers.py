@@ -32,7 +32,7 @@ TABLE_FLOORS = [
     {"sql"},
     {"cloning", "merging"},
 ]
-PIPELINE_FLOORS = [{"spec"}, {"run", "spark_tables"}, {"observe"}, {"commands"}]
+PIPELINE_FLOORS = [{"spec"}, {"run", "spark_tables"}, {"observe"}, {"commands"}, {"handle"}]
 SPARK_ROOMS = {"pipelines", "ingest/spark.py"}
 
 

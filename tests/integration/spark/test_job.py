@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import penstock
 from penstock.errors import DecodeError, PenstockError
 from penstock.pipelines.run import build
 from penstock.pipelines.run.batches import OnBatch
@@ -47,6 +48,30 @@ def test_a_day_of_the_shop_with_new_tables_drift_and_dynamic_buckets(shop: Shop,
     assert shop.ids("users") == [8, 9]
     assert (shop.snapshots("orders"), shop.snapshots("users"), shop.table("orders").schema_id) == (2, 2, 1)
     assert shop.files("orders") == {file.name for file in shop.live("orders")}
+
+
+def test_a_pipeline_in_python_runs_in_the_session_it_is_given_and_leaves_it_alive(
+    tmp_path: Path, shop: Shop, spark: SparkSession
+) -> None:
+    shop.put("1.json", insert("orders", {"id": 1, "name": "a"}))
+    pipeline = penstock.Pipeline(
+        {
+            "pipeline": {"name": "shop"},
+            "source": {"type": "files", "path": shop.inbox, "value.format": "canal-json"},
+            "sink": {"catalog": {"warehouse": tmp_path / "warehouse"}, "database": "ods"},
+        }
+    )
+    done = pipeline.run(until_caught_up=True, session=spark)
+    assert (done["rows"], done["parked"]) == ({"ods.orders": 1}, [])
+    shop.put("2.json", insert("orders", {"id": 2, "name": "b"}))
+    # Threads that get no signals may run a pipeline too.
+    told: list[dict[str, object]] = []
+    runner = threading.Thread(target=lambda: told.append(pipeline.run(until_caught_up=True, session=spark)))
+    runner.start()
+    runner.join(120)
+    assert told[0]["rows"] == {"ods.orders": 1}
+    assert shop.ids("orders") == [1, 2]
+    assert spark.range(3).count() == 3
 
 
 def test_keys_move_between_partitions_and_other_tables_pass_the_step_that_places_them(

@@ -338,6 +338,20 @@ def test_sql_answers_as_text_and_as_json(shop: Shop) -> None:
     assert "not understood" in shop.words("sql", "select", *where, expect=2)
 
 
+def test_json_holds_every_column_and_is_read_by_any_program(shop: Shop) -> None:
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    query = "select a.id, b.id, 'nan'::double as n, '-inf'::float as i, {'x': 'nan'::double} as s"
+    told = shop.words(
+        "sql", f"{query} from shop.orders a, shop.orders b where a.id = 1 and b.id = 2 limit 1",
+        "--warehouse", shop.warehouse, "--json",
+    )  # fmt: skip
+    found = json.loads(told, parse_constant=refuse)
+    assert len(found["columns"]) == 5
+    assert found["rows"] == [[1, 2, "nan", "-inf", {"x": "nan"}]]
+
+
 def test_a_switch_does_not_take_the_word_after_it(shop: Shop) -> None:
     assert json.loads(shop.words("tables", "--json", shop.warehouse))["tables"]
     assert json.loads(shop.words("sql", "--json", "select 1 as one", "--warehouse", shop.warehouse))["rows"] == [[1]]

@@ -46,31 +46,39 @@ class PenstockDataSource(DataSource):
         from penstock.ingest.carried import carrying
         from penstock.pipelines.spark_tables.columns import spark_schema
         from penstock.pipelines.spark_tables.place import TablePlace
+        from penstock.pipelines.spark_tables.sql_tables import remembered
         from penstock.pipelines.spark_tables.table_read import TableRead
 
         with carrying():
-            return spark_schema(TableRead.of(TablePlace.of(self.options)).schema)
+            return remembered(spark_schema(TableRead.of(TablePlace.of(self.options)).schema), self.options)
+
+    def _options(self, schema: StructType) -> dict[str, str]:
+        from penstock.ingest.carried import carrying
+        from penstock.pipelines.spark_tables.sql_tables import options_of
+
+        with carrying():
+            return options_of(self.options, schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from penstock.pipelines.spark_tables.batch_reading import FilteringReader, TableReader
 
         # Spark refuses a reader that takes filters where handing them down is switched off, which is its default.
-        return (FilteringReader if _takes_filters() else TableReader)(dict(self.options), schema)
+        return (FilteringReader if _takes_filters() else TableReader)(self._options(schema), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         from penstock.pipelines.spark_tables.stream_reading import ChangesReader
 
-        return ChangesReader(dict(self.options), schema)
+        return ChangesReader(self._options(schema), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from penstock.pipelines.spark_tables.writing import BatchWriter
 
-        return BatchWriter(dict(self.options), overwrite)
+        return BatchWriter(self._options(schema), overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         from penstock.pipelines.spark_tables.writing import StreamWriter
 
-        return StreamWriter(dict(self.options), overwrite)
+        return StreamWriter(self._options(schema), overwrite)
 
 
 def _takes_filters() -> bool:

@@ -102,7 +102,8 @@ class TableWrite:
 
     def _rows(self, store: TableStore, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema = arrow_schema(store.schema().fields)
-        for batch in batches:
+        for given in batches:
+            batch = given.rename_columns(_as_the_table_spells(given.schema.names, schema.names))
             _refuse_other_times(batch, schema)
             if batch.num_rows:
                 yield batch
@@ -125,6 +126,16 @@ def _partition(text: str | None) -> dict[str, object]:
     if not all(sign for _, sign, _ in pairs):
         raise ConfigError(f"{text!r} names no partition", option="overwrite-partition", hint="write dt=2026-01-31")
     return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _as_the_table_spells(given: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Spark does not tell ID from id: a name that the table has in other letters only, and once, is meant."""
+    by_letters: dict[str, list[str]] = {}
+    for name in known:
+        by_letters.setdefault(name.lower(), []).append(name)
+    alike = {name: by_letters.get(name.lower(), []) for name in given if name not in known}
+    spelt = [alike[name][0] if len(alike.get(name, ())) == 1 else name for name in given]
+    return spelt if len(set(spelt)) == len(spelt) else list(given)
 
 
 def _refuse_other_times(batch: pa.RecordBatch, schema: pa.Schema) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
@@ -13,6 +14,7 @@ from penstock.errors import ConfigError
 from penstock.ingest.carried import carrying
 from penstock.pipelines.spark_tables.table_write import TableWrite, TaskRows
 from penstock.table.schema.options import Options
+from penstock.table.storage.open import open_storage
 
 Messages = Sequence[WriterCommitMessage | None]
 
@@ -54,14 +56,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: Mapping[str, str], overwrite: bool) -> None:
         with carrying():
             self.table = TableWrite.of(options, overwrite)
-            user = self.table.place.options.get("commit-user")
-            if user is None:
-                raise ConfigError(
-                    "a stream's commits are known again by their user",
-                    option="commit-user",
-                    hint="give it a name of its own, and with a new checkpoint another one",
-                )
-        self.user = user
+            self.user = self.table.place.options.get("commit-user") or user_of(self.table.place.options)
         self.job = str(uuid.uuid4())
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
@@ -75,6 +70,22 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
         with carrying():
             self.table.give_up(_rows(messages), self.job)
+
+
+def user_of(options: Mapping[str, str]) -> str:
+    """Who commits for a stream that names no user: its checkpoint, by the identity that Spark gave it. One that was
+    deleted and begins again counts its batches from 0 anew, under another."""
+    location = options.get("checkpointlocation")
+    if not location:
+        raise ConfigError(
+            "a stream's commits are known again by their user",
+            option="commit-user",
+            hint='.option("checkpointLocation", ...) on the stream itself; or a commit-user of its own, and with a new'
+            " checkpoint another one",
+        )
+    storage, root = open_storage(location, options)
+    identity = json.loads(storage.read(f"{root.rstrip('/')}/metadata"))["id"]
+    return f"spark-{identity}"
 
 
 def _rows(messages: Messages) -> list[TaskRows | None]:

@@ -109,6 +109,51 @@ def test_refused_rows_leave_nothing_behind(registered: SparkSession, catalog: Ca
     assert left_over(table) == []
 
 
+def test_a_stream_without_a_user_commits_by_its_checkpoint_and_a_new_one_is_another(
+    registered: SparkSession, catalog: Catalog, tmp_path: Path
+) -> None:
+    source, sink = orders(catalog), catalog.create_table("shop.log", [("id", "INT"), ("name", "STRING"), ("q", "INT")])
+    add(source, (1, "a", 1))
+    for checkpoint in ("one", "one", "two"):
+        stream = registered.readStream.format("penstock").load(source.path).writeStream.format("penstock")
+        query = stream.option("checkpointLocation", str(tmp_path / checkpoint)).trigger(availableNow=True)
+        query.start(sink.path).awaitTermination()
+    assert held(sink) == [(1, "a", 1)] * 2
+    first, second = sink.snapshots
+    assert first.commit_user.startswith("spark-")
+    assert first.commit_user != second.commit_user
+
+
+def test_columns_go_by_their_names_in_any_letters(registered: SparkSession, catalog: Catalog) -> None:
+    columns = [("id", "INT NOT NULL"), ("Name", "STRING"), ("q", "INT"), ("Q", "INT")]
+    table = catalog.create_table("shop.letters", columns, ["id"])
+    save(registered.sql("select 1 ID, 'a' NAME, 3 Q, 2 q"), table)
+    assert held(table) == [(1, "a", 2, 3)]
+    with pytest.raises(PySparkException) as caught:
+        save(registered.sql("select 1 ID, 'a' NAMES"), table)
+    assert "NAMES" in str(recovered(caught.value))
+
+
+def test_sql_reads_and_writes_a_table_by_a_name(registered: SparkSession, catalog: Catalog) -> None:
+    table = orders(catalog)
+    add(table, (1, "a", 1))
+    registered.sql(f"CREATE TABLE by_name USING penstock LOCATION '{table.path}'")
+    try:
+        registered.sql("INSERT INTO by_name SELECT 2, 'b', 2")
+        registered.sql("INSERT INTO by_name (q, id) VALUES (3, 3)")
+        rows = registered.sql("SELECT q, id FROM by_name WHERE id > 1 ORDER BY id").collect()
+        assert rows == [(2, 2), (3, 3)]
+        registered.table("by_name").where("id = 3").write.insertInto("by_name")
+        assert [row.col_name for row in registered.sql("DESCRIBE by_name").collect()][:3] == ["id", "name", "q"]
+        registered.sql("INSERT OVERWRITE by_name SELECT 9, 'z', 9")
+        assert held(table) == [(9, "z", 9)]
+        names = [field.metadata for field in registered.read.format("penstock").load(table.path).schema.fields]
+        assert names == [{}, {}, {}]
+    finally:
+        registered.sql("DROP TABLE by_name")
+    assert held(table) == [(9, "z", 9)]
+
+
 @pytest.mark.parametrize("streamed", ["append", "keyed"])
 def test_streams_write_each_batch_once(
     registered: SparkSession, catalog: Catalog, tmp_path: Path, streamed: str

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 from penstock.pipelines.commands.check import checked_spec
 from penstock.pipelines.commands.findings import Finding
 from penstock.pipelines.commands.running import run_here
-from penstock.pipelines.run.planned_source import tables_planned
-from penstock.pipelines.run.planning import PlannedTable
 from penstock.pipelines.spec import yaml_file
 from penstock.table.values.html import rows_html
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from penstock.pipelines.run.planning import PlannedTable
     from penstock.pipelines.spec.model import PipelineSpec
 
 
@@ -51,6 +50,8 @@ class Pipeline:
 
     def plan(self, sample: int = 1000) -> PipelinePlan:
         """The tables a run would make or change, of messages by the first `sample` of them. Changes nothing."""
+        from penstock.pipelines.run.planned_source import tables_planned  # it needs Spark's classes; the name does not
+
         looked, tables = tables_planned(self.spec, sample)
         return PipelinePlan(looked, tuple(tables))
 

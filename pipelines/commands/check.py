@@ -50,6 +50,9 @@ def checked(path: Path) -> Iterator[Finding]:
     except OSError as error:
         yield Finding("file", "error", f"{path} cannot be read: {error.strerror}", "is the path right?", 2)
         return
+    except UnicodeDecodeError:
+        yield Finding("file", "error", f"{path} is not UTF-8", "save it so", 2)
+        return
     found = examine(text, str(path))
     if isinstance(found, list):
         yield from (of_error("file", error) for error in found)

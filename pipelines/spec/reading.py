@@ -44,6 +44,13 @@ def _told(one: Any, line_of: Callable[[Place], int | None]) -> ConfigError:
         return ConfigError(f"`{place[-1]}` is not known", key=where, line=line, hint=_nearest(place))
     if one["type"] == "missing":
         return ConfigError(f"`{place[-1]}` is missing", key=where, line=line, hint="docs/options.md  says what it is")
+    if one["type"].startswith("union_tag"):
+        given = one.get("ctx", {}).get("tag")
+        near = difflib.get_close_matches(str(given), sorted(_KINDS), 1)
+        kinds = "there are kafka, files and mysql"
+        told = "`type` is missing" if given is None else f"there is no source of type {given!r}"
+        hint = f"did you mean {near[0]}? {kinds}" if near else kinds
+        return ConfigError(told, key=f"{where}.type", line=line_of((*place, "type")), hint=hint)
     message = str(one["msg"]).removeprefix("Value error, ")
     return ConfigError(message, key=where or None, line=line)
 

@@ -18,6 +18,7 @@ from penstock.references import resolve
 
 # References to secrets below these keys are looked up where they are used, not here: specs are shown and sent around.
 _KEPT = {("source", "properties"), ("source", "schema-registry"), ("sink", "catalog", "options")}
+_MERGE = "tag:yaml.org,2002:merge"
 _SECRETS = {("source", "password"), ("observe", "notify", "webhook")}
 
 
@@ -31,6 +32,8 @@ def load(path: Path) -> PipelineSpec:
             reason=error.strerror,
             hint="is the path right?  penstock init SOURCE WAREHOUSE  writes one",
         ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError("the pipeline file is not UTF-8", file=path, byte=error.start, hint="save it so") from error
     return read(text, str(path))
 
 
@@ -122,17 +125,33 @@ def _resolved(text: str, node: yaml.Node) -> str:
 
 def _mapping(node: yaml.MappingNode, place: Place, lines: dict[Place, int]) -> Any:
     found: dict[str, Any] = {}
+    merged: list[Any] = []
     for key, value in node.value:
         name = str(key.value)
         line = key.start_mark.line + 1
+        if key.tag == _MERGE:
+            merged.extend(_merged(value, place, lines))
+            continue
+        if not place and name.startswith("x-"):  # for what anchors stand on
+            continue
         if name in found:
             raise ConfigError(f"`{name}` is given twice", line=line)
         lines[(*place, name)] = line
         found[name] = _plain(value, (*place, name), lines)
+    for one in merged:
+        found = one | found  # what the mapping says itself counts
     if list(found) == ["secret"]:  # {secret: path}
         reference = f"${{file:{found['secret']}}}"
         return reference if _is_kept(place) else _resolved(reference, node)
     return found
+
+
+def _merged(node: yaml.Node, place: Place, lines: dict[Place, int]) -> list[Any]:
+    """What `<<: *anchor` or `<<: [*one, *two]` brings."""
+    parts = [_plain(one, place, lines) for one in (node.value if isinstance(node, yaml.SequenceNode) else [node])]
+    if not all(isinstance(part, dict) for part in parts):
+        raise ConfigError("`<<` takes a mapping", line=node.start_mark.line + 1, hint="<<: *anchor")
+    return parts
 
 
 def _is_kept(place: Place) -> bool:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from penstock.errors import ConfigError
 from penstock.pipelines.spec import yaml_file
-from penstock.pipelines.spec.model import KafkaSource
+from penstock.pipelines.spec.model import FilesSource, KafkaSource
 
 SMALLEST = """
 source:
@@ -53,7 +55,7 @@ def test_scalars_stay_what_was_written() -> None:
     [
         ("topic:", "topics:", "did you mean topic?", 5),
         ("  database: ods", "  database: ods\n  database: x", "given twice", 10),
-        ("type: kafka", "type: kafak", "kafka", 2),
+        ("type: kafka", "type: kafak", "kafka", 3),
         ("catalog: {warehouse: /data}", "", "is missing", 7),
     ],
 )
@@ -68,3 +70,42 @@ def test_what_is_no_yaml_is_told_with_its_line() -> None:
     with pytest.raises(ConfigError) as caught:
         yaml_file.read("source: {a: ${X:-}}\n")
     assert caught.value.facts["line"] == 1
+
+
+def test_anchors_and_merges_stand_for_what_they_name() -> None:
+    text = """
+x-shared: &shared {path: in, pattern: "*.json", value.format: canal-json}
+x-more: &more {order: name, pattern: "*"}
+source:
+  <<: [*shared, *more]
+  type: files
+  path: here
+sink:
+  catalog: {warehouse: /data}
+  database: ods
+  table-options: &options {bucket: 2}
+  per-table:
+    ods.a: *options
+    ods.b: {<<: *options, changelog-producer: input}
+"""
+    spec = yaml_file.read(text)
+    assert isinstance(spec.source, FilesSource)
+    assert (spec.source.path, spec.source.pattern, spec.source.order) == ("here", "*.json", "name")
+    assert spec.sink.per_table == {"ods.a": {"bucket": "2"}, "ods.b": {"bucket": "2", "changelog-producer": "input"}}
+    with pytest.raises(ConfigError, match="takes a mapping"):
+        yaml_file.read("source: {<<: text, type: files}")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"), [("  type: kafkaa\n", "no source of type 'kafkaa'"), ("", "`type` is missing")]
+)
+def test_a_source_of_no_known_type_is_told_with_those_there_are(given: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told) as caught:
+        yaml_file.read(SMALLEST.replace("  type: kafka\n", given))
+    assert "kafka, files and mysql" in (caught.value.hint or "")
+
+
+def test_a_file_that_is_no_text_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        yaml_file.load(tmp_path / "p.yaml")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import re
 import time
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,10 +18,12 @@ from penstock.errors import ConfigError, SourceError
 from penstock.references import resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 _T = TypeVar("_T")
 log = logging.getLogger(__name__)
+of_clients = logging.getLogger("penstock.kafka")  # what librdkafka itself says
+
 
 REQUEST_SECONDS = 20.0
 PATIENCE_SECONDS = 120.0  # a broker that restarts is back by then
@@ -64,6 +68,27 @@ _READING = {
 _ASKING = {"socket.timeout.ms": f"{REQUEST_SECONDS * 1000:.0f}", "socket.keepalive.enable": "true"}
 
 
+class Seldom(logging.Filter):
+    """A client that looks for its broker says so many times a second: the same words pass twice a minute."""
+
+    def __init__(self, seconds: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._seconds, self._clock = seconds, clock
+        self._said: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        words, now = re.sub(r"\d+(?=ms\b)|(?<=producer-)\d+|(?<=consumer-)\d+", "", record.getMessage()), self._clock()
+        if now - self._said.get(words, -self._seconds) < self._seconds:
+            return False
+        if len(self._said) > 1000:
+            self._said.clear()
+        self._said[words] = now
+        return True
+
+
+of_clients.addFilter(Seldom())
+
+
 def consumer(properties: Mapping[str, str]) -> Consumer:
     """A consumer for explicit assignment: it joins no group and commits nothing by itself."""
     settings = {"group.id": "penstock"} | client_properties(properties) | _READING
@@ -85,7 +110,7 @@ def admin(properties: Mapping[str, str], heard: Callable[[KafkaError], None] | N
 
 def _made(kind: Callable[..., _T], settings: Mapping[str, object]) -> _T:
     try:
-        return kind(dict(settings), logger=log)
+        return kind(dict(settings), logger=of_clients)
     except KafkaException as error:
         raise ConfigError(
             f"the Kafka client refuses its properties: {error.args[0].str()}",
@@ -231,10 +256,23 @@ def is_unknown_topic(error: KafkaError) -> bool:
     return error.code() in _UNKNOWN_YET
 
 
+_patience = ContextVar("patience", default=PATIENCE_SECONDS)
+
+
+@contextmanager
+def patience(seconds: float) -> Iterator[None]:
+    """How long brokers that are away are waited for in here: who only looks wants to know at once."""
+    before = _patience.set(seconds)
+    try:
+        yield
+    finally:
+        _patience.reset(before)
+
+
 def patiently(
     ask: Callable[[], _T],
     *,
-    seconds: float = PATIENCE_SECONDS,
+    seconds: float | None = None,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> _T:
@@ -242,6 +280,7 @@ def patiently(
 
     A topic that is not known gets a few seconds only: mostly it does not exist.
     """
+    seconds = _patience.get() if seconds is None else seconds
     began, pause = clock(), 0.2
     while True:
         try:
@@ -255,6 +294,10 @@ def patiently(
         pause = min(pause * 2, 5.0)
 
 
+_AWAY = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE}
+_UNREACHABLE = "is a broker up, is bootstrap.servers right, does a firewall stand between?"
+
+
 def broker_error(
     error: KafkaError, *, topic: str | None = None, partition: int | None = None, offset: int | None = None
 ) -> SourceError:
@@ -265,4 +308,5 @@ def broker_error(
         partition=partition,
         offset=offset,
         retryable=is_passing(error),
+        hint=_UNREACHABLE if error.code() in _AWAY else None,
     )

@@ -60,7 +60,7 @@ class KafkaCluster:
     def topics_matching(self, pattern: str) -> list[str]:
         """Names the whole of which the pattern matches; Kafka's own topics never."""
         matches = re.compile(pattern).fullmatch
-        metadata = patiently(self._metadata)
+        metadata = self._patiently(self._metadata)
         return sorted(name for name in metadata.topics if matches(name) and not name.startswith("__"))
 
     def _metadata(self) -> ClusterMetadata:
@@ -87,7 +87,7 @@ class KafkaCluster:
             return [self._answer(answers[topic]) for topic in topics]
 
         try:
-            return patiently(ask)
+            return self._patiently(ask)
         except SourceError as error:
             cause = error.__cause__
             if isinstance(cause, KafkaException) and is_unknown_topic(cause.args[0]):
@@ -126,7 +126,7 @@ class KafkaCluster:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "a broker did not tell the ends of a partition"))
             return found
 
-        return {(place.topic, place.partition): answer.offset for place, answer in patiently(ask).items()}
+        return {(place.topic, place.partition): answer.offset for place, answer in self._patiently(ask).items()}
 
     def group_offsets(self, group: str, places: Iterable[Place]) -> dict[Place, int]:
         """What the group has committed; partitions without an entry are left out."""
@@ -142,8 +142,15 @@ class KafkaCluster:
         for answer in self._admin.alter_consumer_group_offsets(asked, request_timeout=REQUEST_SECONDS).values():
             self._answer(answer)
 
+    def _patiently(self, ask: Callable[[], _T]) -> _T:
+        try:
+            return patiently(ask)
+        except SourceError as error:
+            error.facts.setdefault("brokers", self._properties.get("bootstrap.servers"))
+            raise
+
     def _all(self, ask: Callable[[], Mapping[Any, Future[Any]]]) -> dict[Any, Any]:
         def answers() -> dict[Any, Any]:
             return {key: self._answer(future) for key, future in ask().items()}
 
-        return patiently(answers)
+        return self._patiently(answers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.ingest.decoding import DecodedSource
+from penstock.ingest.kafka_client import patience
 from penstock.ingest.ranges import Limit
 from penstock.pipelines.commands.findings import Finding
 from penstock.pipelines.observe.checkpoint import CheckpointFolder
@@ -23,7 +24,8 @@ def check_source(spec: PipelineSpec) -> Iterator[Finding]:
         return
     source = build.source(spec)
     try:
-        yield from _messages(spec, source)
+        with patience(0.0):
+            yield from _messages(spec, source)
     finally:
         source.close()
 

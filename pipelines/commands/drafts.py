@@ -142,13 +142,14 @@ def _kafka(url: SplitResult, *, offline: bool, value_format: str | None) -> Draf
 
 def _kafka_messages(servers: str, topic: str) -> list[bytes]:
     from penstock.ingest.kafka import KafkaSettings, KafkaSource, Startup
+    from penstock.ingest.kafka_client import patience
     from penstock.ingest.ranges import Limit
 
     source = KafkaSource(KafkaSettings({"bootstrap.servers": servers}, (topic,), startup=Startup("earliest-offset")))
-    end = source.latest_offsets({}, Limit(rows=50))
-    values = [
-        v for one in source.plan({}, end, 1) for fetched in source.read(one) for v in fetched.messages.values if v
-    ]
+    with patience(0.0):
+        end = source.latest_offsets({}, Limit(rows=50))
+        ranges = source.plan({}, end, 1)
+        values = [v for one in ranges for fetched in source.read(one) for v in fetched.messages.values if v]
     return values[:50]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.ingest.kafka_client import patience
 from penstock.ingest.mysql.definition import schema_of
 from penstock.ingest.ranges import Limit
 from penstock.pipelines.run import build, mysql
@@ -21,7 +22,8 @@ def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedT
         found, _ = mysql.check(spec, spec.source)
         looked = f"{spec.source.type}: {len(found)} tables of {spec.source.hostname}:{spec.source.port}"
         return looked, planned(shape, [shape.shaped(schema_of(one)) for one in found], now=warehouse.now_millis())
-    seen = sample(spec, Limit(rows=records))
+    with patience(0.0):
+        seen = sample(spec, Limit(rows=records))
     bad = f", {len(seen.bad)} of them cannot be read" if seen.bad else ""
     looked = f"{spec.source.type}: looked at the first {seen.messages:,} messages{bad}"
     return looked, planned(shape, seen.schemas, now=warehouse.now_millis())

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import re
+
 from pyspark.errors import PySparkException
 
 from penstock.ingest.carried import recovered
 from penstock.pipelines.run.errors import CheckpointInUse, WorkerLate
 
+_ERRNO = re.compile(r"\[Errno (\d+)\] ([^\n:']+)(?:: '([^'\n]*)')?")
+
 
 def told_by_spark(error: PySparkException, failure: BaseException | None, checkpoint: str) -> BaseException:
     """What really happened: an error that a task or the planner sent, the sink's own, one of those below, else
     Spark's."""
-    return recovered(error) or failure or _late(error) or _in_use(error, checkpoint) or error
+    return recovered(error) or failure or _late(error) or _in_use(error, checkpoint) or _of_disks(error) or error
+
+
+def _of_disks(error: PySparkException) -> OSError | None:
+    """A full disk, rights that are missing, a network that is gone, met by a task or by the sink."""
+    found = _ERRNO.findall(str(error))
+    if not found:
+        return None
+    number, words, name = found[-1]
+    return OSError(int(number), words.strip(), *([name] if name else []))
 
 
 def _late(error: PySparkException) -> WorkerLate | None:

@@ -83,3 +83,10 @@ def test_sparks_word_for_two_drivers_is_ours() -> None:
     assert told.facts["checkpoint"] == "/lake/_penstock/shop"
     other = StreamingQueryException("[OTHER] else")
     assert told_by_spark(other, None, "x") is other
+
+
+def test_a_full_disk_is_told_as_what_it_is() -> None:
+    error = StreamingQueryException("Reason: x\nOSError: [Errno 28] No space left on device: '/lake/a'\nmore")
+    told = told_by_spark(error, None, "x")
+    assert isinstance(told, OSError)
+    assert (told.errno, told.strerror, told.filename) == (28, "No space left on device", "/lake/a")

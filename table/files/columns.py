@@ -29,6 +29,7 @@ from penstock.table.values.types import (
 _KEY_ID_BASE = 2**30 - 1
 _ELEMENT_ID_BASE = 2**29 - 1
 _ELEMENT_IDS_PER_FIELD = 1024
+_BATCH_BYTES, _LEAST_BATCH_ROWS = 4 << 20, 256
 
 SEQUENCE_NUMBER = Field(2147483646, "_SEQUENCE_NUMBER", AtomicType("BIGINT", nullable=False))
 VALUE_KIND = Field(2147483645, "_VALUE_KIND", AtomicType("TINYINT", nullable=False))
@@ -130,3 +131,8 @@ def stored_rows(rows: pa.Table, fields: tuple[Field, ...], stored: pa.Schema) ->
             )
         columns.append(relayout_column(column, place.type))
     return pa.Table.from_arrays(columns, schema=stored)
+
+
+def fitting_rows(batch_rows: int, row_bytes: int) -> int:
+    """How many rows a batch may have: fewer where they are long, as a merge holds a batch of every run."""
+    return min(batch_rows, max(_LEAST_BATCH_ROWS, _BATCH_BYTES // max(row_bytes, 1)))

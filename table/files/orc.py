@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 from pyarrow import orc
 
 from penstock.table.files.chars import char_lengths, pad_chars, trim_chars
-from penstock.table.files.columns import stored_rows, stored_schema
+from penstock.table.files.columns import fitting_rows, stored_rows, stored_schema
 from penstock.table.files.conditions import Condition
 from penstock.table.files.encoding import Encoding
 from penstock.table.files.orc_assembly import OrcAssembly
@@ -25,6 +25,9 @@ from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, 
 
 _BLOCK_BYTES = 256 << 10  # as Java's
 _ONE_STRIPE = 1 << 40
+# Up to here a file's rows are not long or not many, and its end need not be parsed.
+_SMALL_FILE = 32 << 10
+_HELD = 3  # times that liborc and the scanner hold a row
 
 _Convert = Callable[[pa.Array, Field, pa.DataType], pa.Array]
 
@@ -93,8 +96,10 @@ def read(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """As `parquet.read`, but nothing is passed over. Holds a batch, and what liborc holds of a stripe."""
     timed = {field.name for field in fields if has_timestamps(field.type)}
-    if timed:
-        batches = _timed_batches(OrcTail(source), fields, timed, batch_rows)
+    tail = OrcTail(source) if timed or source.size() > _SMALL_FILE else None
+    batch_rows = batch_rows if tail is None else fitting_rows(batch_rows, _HELD * tail.row_bytes())
+    if timed and tail is not None:
+        batches = _timed_batches(tail, fields, timed, batch_rows)
     else:
         plain = _scan(source, {field.name for field in fields}, batch_rows)
         batches = (_public(batch, fields, lambda column, _, target: relayout(column, target)) for batch in plain)

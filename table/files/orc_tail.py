@@ -103,6 +103,12 @@ class OrcTail:
         statistics = self.footer.messages(7)
         return statistics[column].integer(1) if column < len(statistics) else 0
 
+    def row_bytes(self) -> int:
+        """About how long a row is in memory: texts and bytes as the stripes tell, 8 for any other value."""
+        columns = (column for stripe in self.metadata.messages(1) for column in stripe.messages(1))
+        lengths = sum(_length(column, 4, 3) + _length(column, 8, 1) for column in columns)
+        return 8 * len(self.types) + lengths // max(self.footer.integer(6), 1)
+
     def framed(self, data: bytes) -> bytes:
         """As it stands in a file of this codec, but not compressed."""
         if self._codec == 0:
@@ -145,3 +151,8 @@ def stream_message(kind: int, column: int, length: int) -> Message:
 
 def stripe_message(offset: int, index_length: int, data_length: int, footer_length: int, rows: int) -> Message:
     return Message([(1, 0, offset), (2, 0, index_length), (3, 0, data_length), (4, 0, footer_length), (5, 0, rows)])
+
+
+def _length(column: Message, kind: int, place: int) -> int:
+    """The sum that statistics of texts or of bytes have, a signed integer that is never below zero."""
+    return sum(one.integer(place) >> 1 for one in column.messages(kind))

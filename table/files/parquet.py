@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.table.files.columns import has_nanoseconds, stored_rows, stored_schema
+from penstock.table.files.columns import fitting_rows, has_nanoseconds, stored_rows, stored_schema
 from penstock.table.files.conditions import Bounds, Condition, all_may_hold
 from penstock.table.files.encoding import Encoding
 from penstock.table.files.int96 import decode_moments, has_int96, raw_metadata
@@ -20,8 +20,6 @@ from penstock.table.values.types import Field
 # A row group whose compressed columns are bigger than this is read piece by piece: Java writes one of up to 128 MB.
 _BUFFERED_ABOVE = 16 << 20
 _PIECE = 1 << 20
-# A batch of long rows has fewer of them.
-_BATCH_BYTES, _LEAST_BATCH_ROWS = 4 << 20, 256
 
 
 class ParquetWriter:
@@ -77,7 +75,7 @@ def read(
         file = pq.ParquetFile(source, metadata=raw_metadata(source) if raw else metadata, **options)
     public = pa.schema([pa.field(field.name, to_arrow(field.type), field.type.nullable) for field in fields])
     for first_row, group in groups:
-        fitting = min(batch_rows, _rows_of_a_batch(metadata.row_group(group)))
+        fitting = fitting_rows(batch_rows, _row_bytes(metadata.row_group(group)))
         for batch in file.iter_batches(fitting, row_groups=[group], columns=names, use_threads=False):
             yield first_row, _public(batch, public, raw=raw)
             first_row += batch.num_rows
@@ -96,10 +94,9 @@ def _options(metadata: Any, names: Sequence[str], groups: Sequence[tuple[int, in
     return {}
 
 
-def _rows_of_a_batch(group: Any) -> int:
-    """By what all columns take before they are compressed; text with a dictionary takes more in memory."""
-    row_bytes = int(group.total_byte_size) // max(int(group.num_rows), 1)
-    return max(_LEAST_BATCH_ROWS, _BATCH_BYTES // max(row_bytes, 1))
+def _row_bytes(group: Any) -> int:
+    """What all columns take before they are compressed; text with a dictionary takes more in memory."""
+    return int(group.total_byte_size) // max(int(group.num_rows), 1)
 
 
 def _top(path: str, names: set[str]) -> str:

@@ -186,3 +186,15 @@ def test_of_a_row_whose_group_has_no_number_the_changelog_tells_what_java_tells(
     first, before, after = [1, None, None, None, 3], [1, 5, "x", None, 3], [1, None, None, None, 4]
     told_of_both = {("+I", *first): 1, ("-U", *before): 1, ("+U", *after): 1}
     assert [told(oracle, path) for path in tables] == [told_of_both, told_of_both]
+
+
+def test_the_row_of_a_group_without_a_number_loses_its_values_when_it_is_rewritten_as_in_java(
+    oracle: Oracle, tmp_path: Path
+) -> None:
+    """So what such a table holds hangs on which files are due together, and that on their sizes: in Java too."""
+    options = {"merge-engine": "partial-update", "fields.s.sequence-group": "a,b", "changelog-producer": "lookup"}
+    alone: list[Any] = ["+I", 1, None, "z", None, 3]
+    for number, (steps, kept) in enumerate([([alone], "z"), ([alone, ["+I", 2, 1, "y", 1, 1], "full"], None)]):
+        tables = both_written(oracle, tmp_path / str(number), options, steps)
+        assert [min(oracle.read(path).rows) for path in tables] == [[1, None, kept, None, 3]] * 2
+        assert told(oracle, tables[0]) == told(oracle, tables[1])

@@ -9,13 +9,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import TableCorrupt
-from penstock.table.files import parquet
+from penstock.table.files import orc, parquet
 from penstock.table.files.conditions import Condition
 from penstock.table.files.encoding import Encoding
 from penstock.table.files.errors import FormatUnknown, TimestampOutOfRange
+from penstock.table.files.orc import OrcWriter
 from penstock.table.files.parquet import ParquetWriter
 from penstock.table.files.reading import POSITION, FileReader
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import (
     BIGINT,
     INT,
@@ -288,3 +290,20 @@ def test_a_large_row_group_of_long_rows_is_read_piece_by_piece(tmp_path: Path) -
             most = max(most, pa.total_allocated_bytes() - begun)
     assert seen == rows
     assert most < rows * width * 2 // 3
+
+
+@pytest.mark.parametrize("kind", ["BYTES", "STRING"])
+def test_a_batch_of_long_rows_has_fewer_of_them_in_orc_too(tmp_path: Path, kind: str) -> None:
+    """As the file's statistics tell: texts that are alike leave a small file."""
+    rows, width, field = 40_000, 2_000, Field(0, "note", parse_atomic(kind))
+    notes = pa.array([f"{number}{'x' * width}" for number in range(rows)]).cast(to_arrow(field.type))
+    path = tmp_path / "f.orc"
+    with path.open("wb") as sink:
+        writer = OrcWriter(sink, (field,), Encoding(), pa.table({"note": notes}))
+        writer.write(pa.table({"note": notes[:10_000]}))
+        writer.write(pa.table({"note": notes[10_000:]}))
+        writer.close()
+    with pa.OSFile(str(path)) as source:
+        batches = [batch for _, batch in orc.read(source, (field,), batch_rows=16_384)]
+    assert max(batch.nbytes for batch in batches) < 5 << 20
+    assert pa.Table.from_batches(batches).column("note").combine_chunks() == notes

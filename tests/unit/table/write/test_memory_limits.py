@@ -41,8 +41,13 @@ def overlapping(folder: Path, options: dict[str, str]) -> Table:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "most"),
-    [({}, 320), ({"merge-engine": "partial-update"}, 320), ({"changelog-producer": "lookup"}, 400)],
-    ids=["deduplicate", "partial-update", "lookup"],
+    [
+        ({}, 320),
+        ({"merge-engine": "partial-update"}, 320),
+        ({"changelog-producer": "lookup"}, 400),
+        ({"file.format": "orc"}, 400),
+    ],
+    ids=["deduplicate", "partial-update", "lookup", "orc"],
 )
 def test_a_bucket_larger_than_the_limit_is_compacted_within_it(
     tmp_path: Path, options: dict[str, str], most: int

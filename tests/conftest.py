@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import shutil
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,6 +44,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     profile = next((name for name in ("night", "check") if config.getoption(f"--{name}")), "change")
     settings.load_profile(profile)
+    if not hasattr(config, "workerinput"):
+        # A run that is ended from outside still says what failed so far, and what it was at.
+        signal.signal(signal.SIGTERM, _ended)
+
+
+def _ended(_number: int, _frame: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 @pytest.fixture(scope="session")

@@ -2,11 +2,15 @@
 
     python -m benchmarks.kafka_job EVENTS [--changelog none|input|lookup] [--bucket 4] [--write-only]
         [--only ours|flink] [--batch ROWS] [--tables 4] [--partitions 4] [--flag=--name=value ...]
+        [--again] [--trigger 120s --over 120]
 
 Both get the same flags of `kafka-sync-database`. What they leave is compared row by row with what DuckDB folds from
 the messages. CPU seconds are those of all processes of the job from its start to its end, start-up included. With
 `--batch` ours takes at most so many rows a batch, and what the batches after the first cost is told by kind of process:
 steady state, apart from the start. Tables beyond the shop's four are shards of these, by key.
+
+`--again` starts ours once more over the tables it has made, for a few events: what it takes from the start to the first
+commit. With `--trigger` the events come at an even rate, `--over` so many seconds, to a job that has that trigger.
 """
 
 from __future__ import annotations
@@ -15,9 +19,12 @@ import argparse
 import re
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import islice, zip_longest
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,7 +32,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import penstock
-from benchmarks.batch_costs import BatchCosts
+from benchmarks.batch_costs import BatchCosts, used
 from benchmarks.peers import flink
 from benchmarks.processes import Cost, cost_of
 from benchmarks.shop.columns import TABLES
@@ -36,6 +43,8 @@ from tests.servers import launch
 TOPIC = "shop"
 KEY = re.compile(rb'"id":"([0-9]+)"')
 SETTLED_SECONDS = 2.0
+FEW = 4_000
+SENT_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +72,42 @@ class Work:
         return flags + [word for option in self.table_options for word in ("--table_conf", option)]
 
 
-def load(work: Work, paths: Sequence[Path]) -> None:
+def make_topic(work: Work) -> None:
     # The topic must be there first: a producer that makes it by itself may reorder what it sent meanwhile.
     admin = AdminClient({"bootstrap.servers": work.bootstrap})
     admin.create_topics([NewTopic(TOPIC, work.partitions, 1)])[TOPIC].result()
+
+
+def load(work: Work, paths: Sequence[Path], most: int | None = None, seconds: float = 0.0) -> None:
+    """All lines, or the first of each file, at once or at an even rate."""
     settings = {"compression.type": "lz4", "linger.ms": 50, "queue.buffering.max.kbytes": 200_000}
     producer = Producer({"bootstrap.servers": work.bootstrap, **settings})
-    for part, path in enumerate(paths):
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines):
-                message = sharded(line.rstrip(b"\n"), work.shards)
-                producer.produce(TOPIC, message, partition=part % work.partitions)
-                if number % 10_000 == 0:
-                    producer.flush()
-    producer.flush()
+    began, each = time.monotonic(), seconds / work.events
+    for number, (part, line) in enumerate(lines_of(paths, most, side_by_side=bool(seconds))):
+        producer.produce(TOPIC, sharded(line.rstrip(b"\n"), work.shards), partition=part % work.partitions)
+        if number % 10_000 == 0:
+            flushed(producer)
+        if each and number % 100 == 0:
+            producer.poll(0)
+            time.sleep(max(0.0, began + number * each - time.monotonic()))
+    flushed(producer)
+
+
+def flushed(producer: Producer) -> None:
+    if left := producer.flush(SENT_SECONDS):
+        raise TimeoutError(f"{left} messages were not taken by the broker within {SENT_SECONDS} s")
+
+
+def lines_of(paths: Sequence[Path], most: int | None, *, side_by_side: bool) -> Iterator[tuple[int, bytes]]:
+    """Lines with the number of their file; side by side, so that no file is done long before the others."""
+    with ExitStack() as opened:
+        files = [islice(opened.enter_context(path.open("rb")), most) for path in paths]
+        if side_by_side:
+            for lines in zip_longest(*files):
+                yield from ((part, line) for part, line in enumerate(lines) if line is not None)
+        else:
+            for part, file in enumerate(files):
+                yield from ((part, line) for line in file)
 
 
 def sharded(message: bytes, shards: int) -> bytes:
@@ -88,13 +119,65 @@ def sharded(message: bytes, shards: int) -> bytes:
     return head + b"_%02d" % (int(found[1]) % shards) + table + tail
 
 
-def run_ours(work: Work, home: Path) -> Cost:
+def command_of(work: Work, home: Path) -> list[str]:
     action = [sys.executable, "-m", "penstock.pipelines.commands.main", "kafka-sync-database"]
+    return [*action, *work.flags(home, "ours"), *work.own_flags]
+
+
+def run_ours(work: Work, home: Path) -> Cost:
     costs = BatchCosts(home)
-    command = [*action, *work.flags(home, "ours"), *work.own_flags, "--until-caught-up"]
-    cost = cost_of(command, home / "log", look=costs.look)
+    cost = cost_of([*command_of(work, home), "--until-caught-up"], home / "log", look=costs.look)
     print(*costs.told(), f"{replays(home / 'log')} tables read again", sep="\n")
     return cost
+
+
+def run_live(work: Work, home: Path, paths: Sequence[Path], trigger: str, seconds: float) -> Cost:
+    """While the events come. It is ended when its group has all offsets."""
+    costs, sender = BatchCosts(home), threading.Thread(target=load, args=(work, paths, None, seconds))
+    ends: list[Callable[[], bool]] = []
+
+    def over() -> bool:
+        if sender.is_alive():
+            return False
+        if not ends:
+            ends.append(committed(work, "ours"))
+        return ends[0]()
+
+    sender.start()
+    command = [*command_of(work, home), "--trigger", trigger]
+    cost = cost_of(command, home / "log", until=over, look=costs.look)
+    print(f"trigger {trigger}, events over {seconds:g} s", *costs.told(), sep="\n")
+    return cost
+
+
+@dataclass(slots=True)
+class FirstCommit:
+    """When a job has made its first snapshot, and what it had used until then."""
+
+    home: Path
+    began: float = field(default_factory=time.monotonic)
+    before: int = -1
+    found: tuple[float, float] | None = None
+    used: dict[int, float] = field(default_factory=dict)
+
+    def look(self, session: int) -> None:
+        self.used |= {pid: seconds for pid, (_, seconds) in used(session).items()}
+        snapshots = sum(1 for _ in self.home.glob("shop.db/*/snapshot/snapshot-*"))
+        if self.before < 0:
+            self.before = snapshots
+        if self.found is None and snapshots > self.before:
+            self.found = time.monotonic() - self.began, sum(self.used.values())
+
+    def __str__(self) -> str:
+        wall, cpu = self.found or (float("nan"), float("nan"))
+        return f"start to first commit, tables known: {wall:.1f} s, {cpu:.1f} CPU-s (goals 8 s, 13 CPU-s)"
+
+
+def run_again(work: Work, home: Path, paths: Sequence[Path]) -> None:
+    load(work, paths, FEW // len(paths))
+    first = FirstCommit(home)
+    cost = cost_of([*command_of(work, home), "--until-caught-up"], home / "log-again", look=first.look)
+    print(first, f"its whole run {cost}", sep="; ", flush=True)
 
 
 def replays(log: Path) -> int:
@@ -155,6 +238,9 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--tables", type=int, default=len(TABLES), help="a multiple of four")
     parser.add_argument("--partitions", type=int, default=PARTS)
+    parser.add_argument("--again", action="store_true", help="from the start to the first commit, tables known")
+    parser.add_argument("--trigger", help="of a job to which events come at an even rate, ours")
+    parser.add_argument("--over", type=float, default=120.0, help="seconds in which they come")
     parser.add_argument("--keep", type=Path, help="a folder for messages, tables and logs")
     return parser.parse_args()
 
@@ -172,11 +258,19 @@ def main() -> None:
             own = [*asked.flag, *([f"--max-batch-rows={asked.batch}"] if asked.batch else [])]
             shards = asked.tables // len(TABLES)
             work = Work(f"127.0.0.1:{port}", messages, asked.events, options, own, asked.partitions, shards)
-            load(work, paths)
+            make_topic(work)
             print(f"{asked.events:,} events, {' '.join(options)}", flush=True)
+            if asked.trigger:
+                target = Path(tempfile.mkdtemp(prefix="live", dir=home))
+                cost = run_live(work, target, paths, asked.trigger, asked.over)
+                print(report("ours", work, target, cost), flush=True)
+                return
+            load(work, paths)
             for name in [asked.only] if asked.only else list(RUNS):
                 target = Path(tempfile.mkdtemp(prefix=name, dir=home))
                 print(report(name, work, target, RUNS[name](work, target)), flush=True)
+                if asked.again and name == "ours":
+                    run_again(work, target, paths)
 
 
 if __name__ == "__main__":

@@ -54,6 +54,8 @@ SPAN_CELLS = 16 << 20
 ROW_BYTES = 300
 # So many messages are read, then looked at, while they are still in the cache.
 BLOCK = 200
+# Rows that look alike are worth it when they are fewer: no parser has to be set up for them.
+ALIKE_SHARE = 0.6
 
 
 class Group:
@@ -157,7 +159,7 @@ def _decode_group(group: Group, messages: Messages, options: DecodeOptions, deco
     sizes = np.fromiter(map(len, documents), np.int64, len(documents))
     bulky = partial(_is_bulky, fields, options.bulk_rows)
     if (
-        bulky(sizes)
+        _is_bulky(fields, int(options.bulk_rows * ALIKE_SHARE), sizes)
         and int(sizes.sum()) <= MOST_BYTES
         and (alike := alike_rows(documents, [one.name for one in fields]))
     ):

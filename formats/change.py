@@ -53,6 +53,10 @@ class SourceSchema:
     fields: tuple[SourceField, ...]
     primary_keys: tuple[str, ...] = ()
 
+    def __hash__(self) -> int:
+        # Every batch of rows is looked up by its schema; hashes of all the fields would cost more than what is found.
+        return hash((self.database, self.table, len(self.fields)))
+
 
 @dataclass(frozen=True, slots=True)
 class ChangeBatch:

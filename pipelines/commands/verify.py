@@ -29,7 +29,7 @@ FLAGS = (
 )
 _DOES = (
     "Compare tables with their MySQL sources by checksums of key ranges, at one place of the log, while the pipeline "
-    "runs. Exit code 0: equal, 1: they differ."
+    "runs. Exit code 0: equal, 1: they differ. Tables that cannot be compared are said."
 )
 _ACTIONS = {"mysql-sync-table": MYSQL_TABLE, "mysql-sync-database": MYSQL_DATABASE}
 
@@ -41,7 +41,7 @@ def command(name: str, words: list[str]) -> int:
     if not isinstance(spec.source, MySqlSource):
         raise ConfigError(f"a source of type {spec.source.type} keeps no rows to compare with", hint="only MySQL does")
     verdicts = _patiently(spec, spec.source, given)
-    equal = all(verdict.is_equal for verdict in verdicts)
+    equal = not any(verdict.differs for verdict in verdicts)
     if wants_json(given):
         facts = [asdict(verdict) | {"equal": verdict.is_equal} for verdict in verdicts]
         answer(given, {"pipeline": spec.pipeline.name, "equal": equal, "tables": facts})
@@ -56,7 +56,9 @@ def _described(name: str, words: list[str]) -> tuple[PipelineSpec, Given]:
     if action in _ACTIONS:
         from penstock.pipelines.spec.from_flags import mysql_pipeline
 
-        given = parse(f"{name} {action}", (*_ACTIONS[action], *FLAGS), words[1:], _DOES)
+        own = {flag.name for flag in FLAGS}
+        flags = (*(flag for flag in _ACTIONS[action] if flag.name not in own), *FLAGS)
+        given = parse(f"{name} {action}", flags, words[1:], _DOES)
         return mysql_pipeline(given), given
     file, given = parse_with_file(name, FLAGS, words, _DOES)
     from penstock.pipelines.spec import yaml_file
@@ -92,6 +94,8 @@ def _patiently(spec: PipelineSpec, source: MySqlSource, given: Given) -> list[Ta
 
 
 def _lines(verdict: TableVerdict) -> list[str]:
+    if verdict.not_compared:
+        return [f"skipped  {verdict.table}: {verdict.not_compared}"]
     at = f"at {verdict.position}"
     if verdict.is_equal:
         return [f"equal    {verdict.table}: {verdict.source_rows:,} rows {at}"]

@@ -44,6 +44,10 @@ Key = tuple[object, ...]
 Rows = tuple[pa.RecordBatch, Int64s, Int64s]  # keys, hashes of rows, numbers of ranges
 
 
+class NotComparable(ConfigError):
+    """Of a table whose rows, as it was set up, are not those of its source."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeyDiffers:
     """`how`: missing in the table, extra in it, or changed."""
@@ -54,7 +58,10 @@ class KeyDiffers:
 
 @dataclass(frozen=True, slots=True)
 class TableVerdict:
-    """`ranges` are those that differ, as people read them; of the keys the first are listed, all are counted."""
+    """`ranges` are those that differ, as people read them; of the keys the first are listed, all are counted.
+
+    `not_compared` says why there is nothing to be said of a table.
+    """
 
     table: str
     position: str
@@ -64,10 +71,15 @@ class TableVerdict:
     ranges: tuple[str, ...] = ()
     keys: tuple[KeyDiffers, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
+    not_compared: str | None = None
 
     @property
     def is_equal(self) -> bool:
-        return not self.ranges
+        return not self.ranges and self.not_compared is None
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.ranges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +104,16 @@ class Verification:
         if wanted and not known:
             raise ConfigError("no such table is carried", tables=", ".join(wanted), carried=", ".join(targets))
         for target in known:
-            yield self._verdict(target, targets[target])
+            yield self._verdict_or_why_not(target, targets[target], must=bool(wanted) or len(known) == 1)
+
+    def _verdict_or_why_not(self, target: str, sources: Sequence[TableDefinition], must: bool) -> TableVerdict:
+        """A table that cannot be compared does not keep the others from it, unless it was asked for."""
+        try:
+            return self._verdict(target, sources)
+        except NotComparable as why:
+            if must:
+                raise
+            return TableVerdict(target, "", None, 0, 0, not_compared=str(why))
 
     def _verdict(self, target: str, sources: Sequence[TableDefinition]) -> TableVerdict:
         table = Table(self.shape.warehouse.store(target))
@@ -186,19 +207,18 @@ class Compared:
         schema = layout.schema
         engine = schema.options.get("merge-engine", "deduplicate")
         if not schema.primary_keys or engine != "deduplicate":
-            raise ConfigError(
+            raise NotComparable(
                 "rows of this table are not rows of its source, so they cannot be compared",
                 table=table.name,
                 merge_engine=engine if schema.primary_keys else None,
                 primary_key=None if schema.primary_keys else "none",
-                hint="--table  names the tables to verify",
             )
         own = {shape.rules.name(column.name) for one in sources for column in one.columns}
         apart = {one.name for one in shape.new_tables.computed} | {name for name, _ in shape.new_tables.metadata}
         columns = tuple(name for name in schema.names if name in own - apart - set(ignored))
         keys = tuple(name for name in schema.primary_keys if name in own)
         if len(keys) != len(schema.primary_keys):
-            raise ConfigError("a key that is computed cannot be compared", table=table.name, key=schema.primary_keys)
+            raise NotComparable("a key that is computed cannot be compared", table=table.name, key=schema.primary_keys)
         whole = len(keys) == 1 and _is_whole(layout, keys[0])
         return cls(layout, columns, keys, 4096 if whole else None)
 

@@ -11,6 +11,7 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.main import main
+from penstock.table.catalog import Catalog
 from tests.integration.mysql.playground import Playground
 from tests.integration.mysql.sync import Sync
 from tests.integration.mysql.test_snapshot_equals_log import random_table
@@ -110,6 +111,28 @@ def test_what_cannot_be_compared_is_said(mysql: Playground, tmp_path: Path) -> N
     sync.run()
     with pytest.raises(ConfigError, match="cannot be compared"):
         sync.verified()
+
+
+@pytest.mark.mysql
+def test_a_table_that_cannot_be_compared_does_not_keep_others_from_it(
+    mysql: Playground, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mysql.start_over()
+    mysql.run("CREATE TABLE one (id INT PRIMARY KEY)", "CREATE TABLE total (id INT PRIMARY KEY)")
+    mysql.run("INSERT INTO one VALUES (1)", "INSERT INTO total VALUES (2)")
+    sync = Sync(mysql, tmp_path)
+    catalog = Catalog(f"{tmp_path}/warehouse")
+    catalog.create_database("ods", ignore_if_exists=True)
+    columns = pa.schema([pa.field("id", pa.int32(), nullable=False)])
+    catalog.create_table("ods.total", columns, ["id"], options={"bucket": "1", "merge-engine": "aggregation"})
+    sync.run()
+    words = ["verify", sync.command, *sync.words]
+    assert main(words) == 0
+    told = capsys.readouterr().out
+    assert "equal    ods.one: 1 rows" in told
+    assert "skipped  ods.total: rows of this table are not rows of its source" in told
+    assert main([*words, "--tables", "total"]) == 2
+    assert "cannot be compared" in capsys.readouterr().err
 
 
 def test_tables_are_equal_after_random_changes_between_restarts(server: Playground, tmp_path: Path) -> None:

@@ -41,6 +41,9 @@ class TableDefinition:
         wanted = name.lower()
         return next((column for column in self.columns if column.name.lower() == wanted), None)
 
+    def has_in_key(self, column: str) -> bool:
+        return column.lower() in {name.lower() for name in self.primary_key}
+
 
 def schema_of(definition: TableDefinition) -> SourceSchema:
     """The source schema that rows of this table have, from the snapshot and from the log alike."""

@@ -102,7 +102,8 @@ class Decoder:
         rows = changes.rows
         arrays = []
         for place, shaped in enumerate(shape.columns):
-            cells = Cells(shaped.column, shape.definition.qualified, self.options.rules, self.oddities)
+            definition, in_key = shape.definition, shape.definition.has_in_key(shaped.column.name)
+            cells = Cells(shaped.column, definition.qualified, self.options.rules, self.oddities, in_key)
             arrays.append(column_of(segment.data, shaped, *rows.source.cells(place), cells))
         names = [shaped.column.name for shaped in shape.columns]
         return ChangeBatch(

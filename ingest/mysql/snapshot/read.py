@@ -92,7 +92,7 @@ def _batch(
 ) -> ChangeBatch:
     arrays = []
     for column, (start, length, null) in zip(definition.columns, block.cells(), strict=True):
-        cells = Cells(column, definition.qualified, rules, counts)
+        cells = Cells(column, definition.qualified, rules, counts, definition.has_in_key(column.name))
         arrays.append(column_of(block.data, start, length, null, cells))
     count = len(block)
     return ChangeBatch(

@@ -33,6 +33,7 @@ class Cells:
     table: str
     rules: ValueRules = ValueRules()
     oddities: Counter[str] = field(default_factory=Counter, compare=False)
+    in_key: bool = False
 
     def refuse(self, value: str, reason: str) -> NoReturn:
         raise ValueOutOfRange(

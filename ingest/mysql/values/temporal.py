@@ -119,10 +119,11 @@ def times(micros: Int64s, negative: Bools, null: Bools, cells: Cells) -> pa.Arra
         return _clock_texts(micros, negative, null, cells.column.type.size or 0)
     odd = (negative | (micros >= _DAY_US)) & ~null
     if odd.any():
-        if cells.rules.time == "error":
+        # At midnight all of a key's odd times would meet, and their rows be one.
+        if cells.rules.time == "error" or cells.in_key:
             place = int(np.flatnonzero(odd)[0])
             sign = "-" if negative[place] else ""
-            cells.refuse(f"{sign}{micros[place] / 3.6e9:.6f} hours", "not a time of day")
+            cells.refuse(f"{sign}{micros[place] / 3.6e9:.6f} hours", "not a time of day" + " in a key" * cells.in_key)
         cells.oddities[TIME_OUT_OF_DAY] += int(odd.sum())
         # A NOT NULL column has no other place for it than midnight.
         null = null | odd if cells.column.nullable else null

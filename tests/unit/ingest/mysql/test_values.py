@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -88,6 +89,13 @@ def test_an_instant_of_zero_seconds_with_a_fraction_is_no_zero_date() -> None:
     parts = temporal.Parts.of_instants(numbers(0, 0), numbers(0, 10))
     found = temporal.datetimes(parts, no_nulls(2), cells("timestamp(6)")).cast(pa.timestamp("us"))
     assert found.to_pylist() == [None, dt.datetime(1970, 1, 1, 0, 0, 0, 10)]
+
+
+def test_times_outside_of_a_day_are_refused_in_keys_whose_rows_would_become_one() -> None:
+    in_key = replace(cells("time", nullable=False), in_key=True)
+    with pytest.raises(ValueOutOfRange, match="not a time of day in a key"):
+        temporal.times(numbers(DAY_US, 2 * DAY_US), no_nulls(2), no_nulls(2), in_key)
+    assert temporal.times(numbers(1, 2), no_nulls(2), no_nulls(2), in_key).null_count == 0
 
 
 def test_times_outside_of_a_day_are_null_and_counted_but_texts_keep_them() -> None:

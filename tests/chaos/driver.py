@@ -4,7 +4,7 @@
 
 The points are between lines of the product, not in it: here its functions are wrapped before the command runs. With
 WAIT_FOR in the environment the driver does not die there, but waits until that file is there: a driver that others take
-for dead.
+for dead. With ON_HOST it says that it runs on another machine.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -101,5 +102,7 @@ POINTS: dict[str, Callable[[int], None]] = {
 if __name__ == "__main__":
     from penstock.pipelines.commands.main import main
 
+    if host := os.environ.get("ON_HOST"):
+        socket.gethostname = lambda: host
     POINTS[sys.argv[1]](int(sys.argv[2]))
     sys.exit(main(sys.argv[3:]))

@@ -56,7 +56,7 @@ def test_a_driver_that_was_taken_for_dead_and_wakes_up_changes_nothing(broker: B
     bank = Bank(broker, tmp_path)
     bank.send(240)
     awake = tmp_path / "awake"
-    sleeper = bank.start("files written", 2, WAIT_FOR=str(awake))
+    sleeper = bank.start("files written", 2, WAIT_FOR=str(awake), ON_HOST="localhost")
     try:
         bank.wait_until(lambda: (tmp_path / "checkpoint/offsets/1").exists() and len(bank.tables()) == 3)
         bank.wait_until(lambda: bank.has_snapshot(1))

@@ -1,6 +1,6 @@
 """Every storage operation of a story fails in every way, one at a time; the table comes out whole.
 
-Each change fails every third operation in one of the ways, in turn; `--night` fails all in all.
+Each change fails every fifth operation in one of the ways, in turn; `--night` fails all in all.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def failures(name: str, operations: int, *, all_of_them: bool) -> Iterator[tuple
         yield from product(range(1, operations + 1), Fault)
         return
     ways, shift = list(Fault), list(STORIES).index(name)
-    yield from ((number, ways[(number // 3 + shift) % len(ways)]) for number in range(1 + shift % 3, operations + 1, 3))
+    yield from ((number, ways[(number // 5 + shift) % len(ways)]) for number in range(1 + shift % 5, operations + 1, 5))
 
 
 @each_story

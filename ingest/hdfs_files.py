@@ -6,6 +6,7 @@ pyarrow's own HDFS is Hadoop's C library, which wants a whole Hadoop installed o
 from __future__ import annotations
 
 import functools
+import os
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -32,10 +33,10 @@ class _Files(HdfsFileSystem):
 def hdfs_files(location: str) -> tuple[fs.FileSystem, str]:
     """The file system and the path in it of `hdfs://host:port/path` or `hdfs://nameservice/path`."""
     url = urlsplit(location)
-    return _files(url.hostname, url.port), url.path.rstrip("/") or "/"
+    return _files(url.hostname, url.port, os.getpid()), url.path.rstrip("/") or "/"
 
 
 @functools.cache
-def _files(host: str | None, port: int | None) -> fs.FileSystem:
-    """Made once a process, and kept as long as it lives."""
+def _files(host: str | None, port: int | None, process: int) -> fs.FileSystem:
+    """Made once a process, as the tables' client is, and kept as long as it lives."""
     return fs.PyFileSystem(fs.FSSpecHandler(_Files(host, port)))

@@ -62,12 +62,17 @@ def test_a_process_that_used_hdfs_starts_others_like_sparks_jvm(hdfs: Any) -> No
 
 FORKS = """
 import os, sys
+from penstock.ingest.hdfs_files import hdfs_files
 from penstock.table.storage.open import open_storage
 storage, root = open_storage(sys.argv[1], {})
-storage.list(root)
+def look():
+    storage.list(root)
+    files, path = hdfs_files(sys.argv[1])
+    files.get_file_info(path)
+look()
 child = os.fork()
 if child == 0:
-    storage.list(root)
+    look()
     os._exit(7)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from penstock.ingest.mysql.catalog import TableName
-    from penstock.ingest.mysql.connection import Connection, ServerFacts
+    from penstock.ingest.mysql.connection import Connection, Row, ServerFacts
 
 _DAY_S = 86_400
 _GTID_MODES = ("OFF_PERMISSIVE", "ON_PERMISSIVE", "ON")  # a server takes one step at a time
@@ -163,24 +163,27 @@ def _identity(
         yield _error(SourceError, "this replica does not log what it replicates", logs_replicated, "ON", fix)
 
 
-def _readers(connection: Connection, facts: ServerFacts) -> list[int]:
-    statement = "SHOW REPLICAS" if not facts.is_mariadb and facts.version >= (8, 0, 22) else "SHOW SLAVE HOSTS"
+def _tried(connection: Connection, statement: str) -> list[Row] | pymysql.MySQLError:
+    """The rows, or the server's refusal; a connection that failed says nothing of rights and is raised."""
     try:
-        return [int(row[0]) for row in ask(connection, statement)]
+        return ask(connection, statement)
     except pymysql.MySQLError as error:
         if is_lost(error):
             raise
-        return []  # the missing right, if it is one, is reported with the grants
+        return error
+
+
+def _readers(connection: Connection, facts: ServerFacts) -> list[int]:
+    statement = "SHOW REPLICAS" if not facts.is_mariadb and facts.version >= (8, 0, 22) else "SHOW SLAVE HOSTS"
+    found = _tried(connection, statement)
+    # The missing right, if it is one, is reported with the grants.
+    return [] if isinstance(found, pymysql.MySQLError) else [int(row[0]) for row in found]
 
 
 def _is_replica(connection: Connection, facts: ServerFacts) -> bool:
     statement = "SHOW REPLICA STATUS" if not facts.is_mariadb and facts.version >= (8, 0, 22) else "SHOW SLAVE STATUS"
-    try:
-        return bool(ask(connection, statement))
-    except pymysql.MySQLError as error:
-        if is_lost(error):
-            raise
-        return False
+    found = _tried(connection, statement)
+    return not isinstance(found, pymysql.MySQLError) and bool(found)
 
 
 def _grants(connection: Connection, facts: ServerFacts, wanted: Wanted) -> Iterator[Finding]:
@@ -190,24 +193,19 @@ def _grants(connection: Connection, facts: ServerFacts, wanted: Wanted) -> Itera
     held = {
         str(row[0]).upper() for row in ask(connection, "SELECT PRIVILEGE_TYPE FROM information_schema.USER_PRIVILEGES")
     }
-    try:
-        status = ask(connection, facts.status_statement)
+    status = _tried(connection, facts.status_statement)
+    if isinstance(status, pymysql.MySQLError):
+        yield _missing("REPLICATION CLIENT", "*.*", name, status.args[-1])
+    else:
         yield from _filters(status, wanted.tables)
-    except pymysql.MySQLError as error:
-        if is_lost(error):
-            raise
-        yield _missing("REPLICATION CLIENT", "*.*", name, error.args[-1])
     if "REPLICATION SLAVE" not in held and not _has_role(connection, "REPLICATION SLAVE"):
         yield _missing("REPLICATION SLAVE", "*.*", name, "not granted")
     if wanted.locking_snapshot and not held & {"RELOAD", "FLUSH_TABLES"}:
         yield _missing("RELOAD, LOCK TABLES", "*.*", name, "not granted")
     for database, table in wanted.tables if wanted.snapshot else ():
-        try:
-            ask(connection, f"SELECT 1 FROM {qualified((database, table))} LIMIT 0")
-        except pymysql.MySQLError as error:
-            if is_lost(error):
-                raise
-            yield _missing("SELECT", qualified((database, table)), name, error.args[-1])
+        found = _tried(connection, f"SELECT 1 FROM {qualified((database, table))} LIMIT 0")
+        if isinstance(found, pymysql.MySQLError):
+            yield _missing("SELECT", qualified((database, table)), name, found.args[-1])
 
 
 def _has_role(connection: Connection, privilege: str) -> bool:

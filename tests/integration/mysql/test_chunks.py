@@ -83,7 +83,7 @@ def chunks_of(server: Playground, options: ChunkOptions, at_once: int = 3) -> tu
 
 
 def rows_of(server: Playground, chunk: Chunk) -> list[tuple]:
-    batches = read_chunk(server.address, chunk, SnapshotOptions(block_bytes=4000))
+    batches = read_chunk(server.address, chunk, SnapshotOptions(block_bytes=4000, rules=RULES))
     return [tuple(map(repr, row.values())) for batch in batches for row in batch.columns.to_pylist()]
 
 

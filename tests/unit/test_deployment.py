@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +65,10 @@ def test_the_manifest_runs_one_driver_that_executors_can_reach() -> None:
     path, given = parse_with_file("run", FLAGS, words[2:], "")
     assert path == "/etc/penstock/shop.yaml"
     settings = dict(pair.split("=", 1) for pair in given["spark-conf"])
+    secrets = set(re.findall(r"\$\{(\w+)\}", (DOCKER / "shop.yaml").read_text()))
+    given_on = {name.rpartition(".")[2]: value for name, value in settings.items() if ".executor.secretKeyRef." in name}
+    assert given_on == {name: f"shop-secrets:{name}" for name in secrets}  # executors look them up themselves
+    assert {one["name"] for one in container["env"]} == set(re.findall(r"\$\((\w+)\)", " ".join(words)))
     service = parts["Service"]
     assert settings["spark.driver.host"] == service["metadata"]["name"]
     assert int(settings["spark.driver.port"]) in [port["port"] for port in service["spec"]["ports"]]
@@ -70,3 +76,41 @@ def test_the_manifest_runs_one_driver_that_executors_can_reach() -> None:
         settings["spark.kubernetes.authenticate.driver.serviceAccountName"]
         == parts["ServiceAccount"]["metadata"]["name"]
     )
+
+
+def test_the_image_answers_the_one_word_that_spark_starts_executors_with(tmp_path: Path) -> None:
+    assert "COPY docker/executor /usr/local/bin/executor" in (DOCKER / "Dockerfile").read_text()
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    java.chmod(0o755)
+    told = {
+        "JAVA_HOME": str(tmp_path),
+        "SPARK_HOME": "/opt/spark",
+        "SPARK_JAVA_OPT_0": "--add-opens=java.base/java.nio=ALL-UNNAMED",
+        "SPARK_JAVA_OPT_1": "-Dspark.driver.port=7078 ",
+        "SPARK_EXECUTOR_MEMORY": "1024m",
+        "SPARK_DRIVER_URL": "spark://CoarseGrainedScheduler@shop-driver:7078",
+        "SPARK_EXECUTOR_ID": "1",
+        "SPARK_EXECUTOR_CORES": "2",
+        "SPARK_APPLICATION_ID": "spark-1",
+        "SPARK_EXECUTOR_POD_IP": "10.0.0.7",
+        "SPARK_RESOURCE_PROFILE_ID": "0",
+        "SPARK_EXECUTOR_POD_NAME": "shop-exec-1",
+    }
+    environment = {"PATH": os.environ["PATH"], **told}
+    done = subprocess.run(
+        [DOCKER / "executor"], env=environment, capture_output=True, text=True, timeout=20, check=True
+    )
+    words = done.stdout.splitlines()
+    assert words[:2] == [told["SPARK_JAVA_OPT_0"], told["SPARK_JAVA_OPT_1"]]
+    assert words[4:7] == [
+        "-cp",
+        "/opt/spark/conf:/opt/spark/jars/*",
+        "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend",
+    ]
+    assert dict(zip(words[7::2], words[8::2], strict=True))["--podName"] == "shop-exec-1"
+
+
+def test_a_worker_of_the_compose_file_works_where_the_images_user_may_write() -> None:
+    assert "--work-dir /tmp/" in compose()["services"]["worker"]["command"]

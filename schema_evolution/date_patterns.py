@@ -10,7 +10,7 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, DecodeError
 
 _PARTS = re.compile(r"([A-Za-z])\1*|'(?:[^']|'')*'|[^A-Za-z']+")
 # Patterns of these alone are formatted by Arrow.
@@ -49,6 +49,52 @@ def format_timestamps(stamps: pa.Array, pattern: str) -> pa.Array:
         nanos = fraction * (1_000_000_000 // per_second)
         texts.append("".join(piece(moment, nanos) for piece in pieces))
     return pa.array(texts, pa.string()).take(encoded.indices)
+
+
+def parse_timestamps(texts: pa.Array, pattern: str) -> pa.Array:
+    """The times that texts of this pattern tell; what it leaves out is that of 1970. DecodeError for other texts."""
+    regex = _reading(pattern)
+    encoded = texts.dictionary_encode()
+    stamps = []
+    for text in encoded.dictionary.to_pylist():
+        found = regex.fullmatch(text)
+        try:
+            stamps.append(_moment(found.groupdict() if found else None))
+        except ValueError as reason:
+            raise DecodeError(f"{text[:80]!r} is no time of the pattern {pattern!r}") from reason
+    return pa.array(stamps, pa.timestamp("us")).take(encoded.indices)
+
+
+_READ = {"y": "year", "u": "year", "M": "month", "d": "day", "H": "hour", "m": "minute", "s": "second", "S": "micro"}
+
+
+@lru_cache(maxsize=256)
+def _reading(pattern: str) -> re.Pattern[str]:
+    regex = []
+    for part in _split(pattern):
+        if not part[0].isalpha():
+            regex.append(re.escape(_literal(part)))
+        elif part[0] not in _READ or len(part) > 9 or (part[0] == "M" and len(part) > 2):
+            raise ConfigError(f"{part!r} of {pattern!r} cannot be read", hint=f"known are {', '.join(_READ)}")
+        else:
+            # One letter stands for as many digits as there are, several for just so many.
+            digits = r"\d+" if len(part) == 1 else rf"\d{{{len(part)}}}"
+            regex.append(f"(?P<{_READ[part[0]]}>{digits})")
+    try:
+        return re.compile("".join(regex), re.ASCII)
+    except re.error as reason:
+        raise ConfigError(f"{pattern!r} names a part of a time twice") from reason
+
+
+def _moment(found: dict[str, str] | None) -> dt.datetime:
+    if found is None:
+        raise ValueError
+    year = found.get("year", "1970")
+    month, day = (int(found.get(name, 1)) for name in ("month", "day"))
+    hour, minute, second = (int(found.get(name, 0)) for name in ("hour", "minute", "second"))
+    micros = int(found.get("micro", "").ljust(6, "0")[:6])
+    century = 2000 if len(year) == 2 else 0
+    return dt.datetime(int(year) + century, month, day, hour, minute, second, micros)  # noqa: DTZ001 -- of no zone
 
 
 def _arrow_pattern(pattern: str) -> str | None:

@@ -31,8 +31,10 @@ from penstock.table.values.arrow_types import from_arrow
 from penstock.table.values.types import Field, type_json
 
 Flags = npt.NDArray[np.bool_]
-# Names under which a row's origin can be used in expressions; Flink CDC's.
+# Names under which a row's origin can be used in expressions: Flink CDC's, those of its `metadata.list` too. A column
+# of such a name counts before.
 _ORIGINS = ("__schema_name__", "__table_name__", "__namespace_name__", "__data_event_type__")
+_LISTED = ("op_ts", "table_name", "database_name")
 _EVENTS = pa.array(["+I", "-U", "+U", "-D"])
 
 
@@ -82,7 +84,7 @@ class Transform:
         columns = list(work.projected(self.projection, self.masks or {}))
         kinds, kept = change.kinds.copy(), np.ones(len(change), np.bool_)
         if self.filter is not None:
-            _follow_filter(change, _true(work.value(self.filter)), kinds, kept)
+            _follow_filter(change, _true(work.value(self.filter, self.projection)), kinds, kept)
         keys = [*(self.primary_keys or change.schema.primary_keys), *self.partition_keys]
         if self.primary_keys or self.partition_keys:
             moving = [column for field, column in columns if field.name in keys]
@@ -103,8 +105,13 @@ class _Work:
         self._typed: dict[str, pa.Array] = {}
         self.misfits = Misfits()
 
-    def value(self, node: Node) -> pa.Array:
-        columns = {name: self._column(name) for name in columns_of(node)}
+    def value(self, node: Node, made: tuple[Item, ...] = ()) -> pa.Array:
+        """`made`: a projection whose names stand for its expressions where no column of the source has them."""
+        computed = {item.name: item.value for item in made if item.value is not None and item.name not in self._places}
+        columns = {
+            name: self._column(name) if (expression := computed.get(name)) is None else self.value(expression)
+            for name in columns_of(node)
+        }
         return evaluated(node, columns, self._moment, self.misfits)
 
     def projected(self, items: tuple[Item, ...], masks: Mapping[str, Mask]) -> Iterator[tuple[SourceField, pa.Array]]:
@@ -143,10 +150,10 @@ class _Work:
 
     def _made(self, name: str) -> pa.Array:
         change = self._change
-        if name in _ORIGINS:
+        if name in _ORIGINS or (name in _LISTED and name not in self._places):
             return self._origin(name)
         if name not in self._places:
-            known = ", ".join((*self._places, *_ORIGINS))
+            known = ", ".join((*self._places, *_ORIGINS, *_LISTED))
             table = f"{change.schema.database}.{change.schema.table}"
             raise ConfigError(f"an expression names {name!r}, no column of {table}", hint=f"there are {known}")
         place = self._places[name]
@@ -157,7 +164,10 @@ class _Work:
     def _origin(self, name: str) -> pa.Array:
         schema, rows = self._change.schema, len(self._change)
         match name:
-            case "__table_name__":
+            case "op_ts":
+                times = self._change.event_time
+                return pa.array(times, mask=times < 0)
+            case "__table_name__" | "table_name":
                 return pa.repeat(pa.scalar(schema.table, pa.string()), rows)
             case "__data_event_type__":
                 return _EVENTS.take(pa.array(self._change.kinds))

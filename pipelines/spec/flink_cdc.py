@@ -10,12 +10,17 @@ from typing import Any, get_args
 from penstock.errors import ConfigError
 from penstock.pipelines.spec.mysql_conf import has_effect, mysql_source
 from penstock.pipelines.spec.rules import EventType
+from penstock.schema_evolution.patterns import TablePattern
 
 log = logging.getLogger(__name__)
 
 _CATALOG, _TABLE = "catalog.properties.", "table.properties."
 _SOURCE_APART = {"type", "name", "tables", "tables.exclude"}
-_PIPELINE = {"name", "parallelism", "local-time-zone", "schema.change.behavior", "execution.runtime-mode"}
+# What its connector reads and Paimon's action does not: done here by other keys.
+_COMMENTS, _TINYINT, _CHANGES = "include-comments.enabled", "treat-tinyint1-as-boolean.enabled", "schema-change.enabled"
+_APPEND, _LISTED = "scan.read-changelog-as-append-only.enabled", "metadata.list"
+_ITS_OWN = {_COMMENTS, _TINYINT, _CHANGES, _APPEND, _LISTED}
+_PIPELINE = {"name", "parallelism", "local-time-zone", "schema.change.behavior", "execution.runtime-mode", "route-mode"}
 _REFUSED = {"user-defined-function": "functions of Java", "model": "models", "udf": "functions of Java"}
 _ROUTE = {"source-table", "sink-table", "replace-symbol", "description"}
 _TRANSFORM = {
@@ -40,17 +45,64 @@ def is_flink_cdc(values: Mapping[str, Any]) -> bool:
 def translated(values: Mapping[str, Any]) -> dict[str, Any]:
     """The same pipeline in our keys. ConfigError for what would change rows and has no counterpart here."""
     passed: list[str] = []
+    pipeline, source, sink = (_section(values, name) for name in ("pipeline", "source", "sink"))
+    routes, transforms = (_rules(values, name) for name in ("route", "transform"))
+    first_counts = str(pipeline.get("route-mode", "")).lower().replace("-", "_") == "first_match"
+    _refuse_second_rules([] if first_counts else routes, transforms)
     found = {
-        "pipeline": _pipeline(values.get("pipeline") or {}, passed),
-        "source": _source(values.get("source") or {}, passed),
-        "sink": _sink(values.get("sink") or {}, passed),
-        "route": [_kept(rule, _ROUTE, "route", passed) for rule in values.get("route") or ()],
-        "transform": [_transform(rule, passed) for rule in values.get("transform") or ()],
+        "pipeline": _pipeline(pipeline, passed)
+        | ({"schema.change.behavior": "ignore"} if _is(source, _CHANGES, "false") else {}),
+        "source": _source(source, passed),
+        "sink": _sink(sink, passed)
+        | ({"type-mapping": ["tinyint1-not-bool"]} if _is(source, _TINYINT, "false") else {}),
+        "route": [_kept(rule, _ROUTE, "route", passed) for rule in routes],
+        "transform": [_transform(rule, passed) for rule in transforms],
     }
     passed += [key for key in values if key not in found]
     if passed:
         log.warning("event=flink_keys_without_effect keys=%s", ",".join(passed))
     return found
+
+
+def _section(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    given = values.get(name) or {}
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"`{name}` is a mapping of keys and values", key=name)
+    return given
+
+
+def _rules(values: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    given = values.get(name) or []
+    if not isinstance(given, list) or not all(isinstance(rule, Mapping) for rule in given):
+        raise ConfigError(f"`{name}` is a list of rules", key=name, hint="each begins with  - source-table: ...")
+    return given
+
+
+def _is(given: Mapping[str, Any], key: str, value: str) -> bool:
+    return str(given.get(key, "")).strip().lower() == value
+
+
+def _refuse_second_rules(routes: list[Mapping[str, Any]], transforms: list[Mapping[str, Any]]) -> None:
+    """Flink CDC gives a row to each route that matches, and one that a filter leaves out to the next transform: here
+    the first rule of a table counts, so a second one would be passed over in silence."""
+    for name, rules in (("route", routes), ("transform", [rule for rule in transforms if rule.get("source-table")])):
+        for number, rule in enumerate(rules):
+            earlier = (one for one in rules[:number] if name == "route" or one.get("filter"))
+            if any(_shares(str(one.get("source-table")), str(rule.get("source-table"))) for one in earlier):
+                raise ConfigError(
+                    f"a second {name} takes tables of an earlier one",
+                    key=f"{name}.{number}.source-table",
+                    source_table=rule.get("source-table"),
+                    hint="here the first rule of a table counts: "
+                    + ("write a file for each target" if name == "route" else "tell rows apart by  CASE WHEN ... END"),
+                )
+
+
+def _shares(earlier: str, later: str) -> bool:
+    """Whether the later pattern is the earlier one again, or takes the one table that the earlier names."""
+    database, _, table = earlier.partition(".")
+    named = re.fullmatch(r"[\w-]+", database) and re.fullmatch(r"[\w-]+", table)
+    return earlier == later or (named is not None and TablePattern.of(later).match(database, table) is not None)
 
 
 def _pipeline(given: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
@@ -73,7 +125,12 @@ def _pipeline(given: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
 def _source(given: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
     if given.get("type") != "mysql":
         raise ConfigError(f"a Flink CDC source of type {given.get('type')} is not known here", hint="only mysql is")
-    conf = {key: str(value) for key, value in given.items() if key not in _SOURCE_APART and value is not None}
+    if _is(given, _APPEND, "true"):
+        raise ConfigError("rows of updates and deletes are not made inserts here", key=f"source.{_APPEND}")
+    apart = _SOURCE_APART | _ITS_OWN
+    conf = {key: str(value) for key, value in given.items() if key not in apart and value is not None}
+    if _is(given, _COMMENTS, "true"):
+        conf["debezium.include.schema.comments"] = "true"
     for key in conf:
         if (effect := has_effect(key)) is None:
             log.warning("event=source_key_unknown key=%s", key)
@@ -119,11 +176,14 @@ def _sink(given: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
 
 
 def _events(given: Any) -> list[str]:
-    """`add` stands for all events whose name begins with it."""
-    written = [str(one).strip() for one in (given if isinstance(given, list) else str(given).strip("[]").split(","))]
-    return [
-        event for event in get_args(EventType) if any(event == one or event.startswith(f"{one}.") for one in written)
-    ]
+    """`add`, `column` and `table` stand for all events whose name has that part, `all` for each."""
+    texts = given if isinstance(given, list) else str(given or "").strip("[]").split(",")
+    written = [str(one).strip().lower().removesuffix(".event") for one in texts]
+    events = get_args(EventType)
+    known = {"all", *events, *(part for event in events for part in event.split("."))}
+    if unknown := next((one for one in written if one and one not in known), None):
+        raise ConfigError(f"there is no schema change {unknown!r}", hint=f"there are {', '.join(events)}")
+    return [event for event in events if any(one in {"all", event, *event.split(".")} for one in written)]
 
 
 def _transform(rule: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:

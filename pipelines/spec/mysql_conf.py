@@ -46,6 +46,8 @@ _WITHOUT_EFFECT = {
     "scan.incremental.snapshot.chunk.key-column",
     "scan.incremental.snapshot.unbounded-chunk-first.enabled",
     "scan.incremental.close-idle-reader.enabled",
+    "scan.binlog.newly-added-table.enabled",
+    "scan.only.deserialize.captured.tables.changelog.enabled",
     "scan.startup.specific-offset.skip-events",
     "scan.startup.specific-offset.skip-rows",
     "scan.snapshot.fetch.size",

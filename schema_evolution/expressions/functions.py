@@ -14,11 +14,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
-from penstock.schema_evolution.date_patterns import format_timestamps
+from penstock.schema_evolution.date_patterns import format_timestamps, parse_timestamps
 from penstock.schema_evolution.expressions.operators import aligned, common, divided, stamps, texts, whole
 
 Values = Any  # an Arrow array, or a scalar where the expression is constant
 MANY = 64
+
+
+# Microseconds of a unit; below zero: months of it.
+UNITS = {
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+    "month": -1,
+    "quarter": -3,
+    "year": -12,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +168,44 @@ def _today(given: Sequence[Values], moment: Moment) -> Values:
 
 
 def _to_date(given: Sequence[Values], moment: Moment) -> Values:
-    return pc.cast(pc.floor_temporal(stamps(given[0]), 1, unit="day"), pa.date32())
+    return pc.cast(pc.floor_temporal(_read(given, "to_date"), 1, unit="day"), pa.date32())
+
+
+def _to_timestamp(given: Sequence[Values], moment: Moment) -> Values:
+    return _read(given, "to_timestamp")
+
+
+def _read(given: Sequence[Values], of: str) -> Values:
+    """Timestamps, of texts by a pattern of Java's where one is given."""
+    if len(given) == 1:
+        return stamps(given[0])
+    value, pattern = texts(given[0]), constant(given[1], of)
+    if isinstance(value, pa.Scalar):
+        return parse_timestamps(pa.array([value.as_py()], pa.string()), pattern)[0]
+    return parse_timestamps(value, pattern)
+
+
+def _difference(given: Sequence[Values], moment: Moment) -> Values:
+    """Whole units that have passed from the first time to the second, below zero where it is the earlier."""
+    unit = constant(given[0], "timestampdiff").lower()
+    begin, end = (pc.cast(stamps(one), pa.timestamp("us")) for one in given[1:])
+    if unit not in UNITS:
+        raise ConfigError(f"{unit!r} is no unit of time", hint=", ".join(UNITS))
+    micros = pc.cast(pc.subtract(end, begin), pa.int64())
+    if (per_unit := UNITS[unit]) > 0:
+        return pc.divide(micros, per_unit)
+    months = pc.add(
+        pc.multiply(pc.subtract(pc.year(end), pc.year(begin)), 12), pc.subtract(pc.month(end), pc.month(begin))
+    )
+    # A month that has begun has not passed before its day and hour: those of the two times tell.
+    late, early = _within_month(end), _within_month(begin)
+    months = pc.if_else(pc.and_(pc.greater(months, 0), pc.less(late, early)), pc.subtract(months, 1), months)
+    months = pc.if_else(pc.and_(pc.less(months, 0), pc.greater(late, early)), pc.add(months, 1), months)
+    return pc.divide(months, -per_unit)
+
+
+def _within_month(stamp: Values) -> Values:
+    return pc.cast(pc.subtract(stamp, pc.floor_temporal(stamp, 1, unit="month")), pa.int64())
 
 
 def _unix(given: Sequence[Values], moment: Moment) -> Values:
@@ -217,8 +267,10 @@ FUNCTIONS: dict[str, Function] = {
     "minute": Function(1, 1, "minute(time)", "0 to 59", _field(pc.minute)),
     "second": Function(1, 1, "second(time)", "0 to 59", _field(pc.second)),
     "date_format": Function(2, 2, "date_format(time, 'yyyy-MM-dd')", "a time as text, by Java's pattern", _date_format),
-    "to_date": Function(1, 1, "to_date(x)", "the day of a timestamp or a text", _to_date),
-    "to_timestamp": Function(1, 1, "to_timestamp(x)", "a text as timestamp", lambda given, _: stamps(given[0])),
+    "to_date": Function(1, 2, "to_date(x[, pattern])", "the day of a time or text, by Java's pattern", _to_date),
+    "to_timestamp": Function(1, 2, "to_timestamp(x[, pattern])", "a text as timestamp, the same way", _to_timestamp),
+    "timestampdiff": Function(3, 3, "timestampdiff(unit, a, b)", "whole units: `second` to `year`", _difference),
+    "timestamp_diff": Function(3, 3, "timestamp_diff(unit, a, b)", "the same as timestampdiff", _difference),
     "unix_timestamp": Function(1, 1, "unix_timestamp(time)", "seconds since 1970", _unix),
     "from_unixtime": Function(1, 1, "from_unixtime(seconds)", "the timestamp of seconds since 1970", _from_unix),
     "now": Function(0, 0, "now()", "the instant of the batch, the same when it is read again", _now),

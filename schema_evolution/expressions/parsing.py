@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from penstock.errors import ConfigError
-from penstock.schema_evolution.expressions.functions import FUNCTIONS
+from penstock.schema_evolution.expressions.functions import FUNCTIONS, UNITS
 from penstock.schema_evolution.expressions.nodes import Call, Case, Cast, Column, Item, Literal, Node
 from penstock.table.values.types import parse_type
 
@@ -16,6 +16,8 @@ _TOKEN = re.compile(
 )
 _COMPARISONS = {"=", "<>", "!=", "<", "<=", ">", ">="}
 _BARE = {"current_timestamp", "current_date", "localtimestamp"}  # functions that are written without brackets too
+_FROM_FOR = {"substring", "substr"}
+_UNIT_FIRST = {"timestampdiff", "timestamp_diff"}
 _RESERVED = {"and", "or", "not", "as", "then", "else", "end", "when", "between", "in", "like", "is", "from", "where"}
 
 
@@ -62,6 +64,8 @@ class _Parser:
         value = self.expression()
         if self.took("as"):
             return Item(self._name(), value)
+        if self._now.kind == "quoted" or (self._now.kind == "word" and self._now.value not in _RESERVED):
+            return Item(self._name(), value)  # `upper(name) name`, as SQL allows
         if isinstance(value, Column):
             return Item(value.name, value)
         raise self._wrong("an expression needs a name", "write it as  expression AS name")
@@ -121,11 +125,9 @@ class _Parser:
         left = self._sum()
         if self._now.kind == "sign" and self._now.value in _COMPARISONS:
             sign = self._next().value
-            return Call("<>" if sign == "!=" else sign, (left, self._sum()))
+            left = Call("<>" if sign == "!=" else sign, (left, self._sum()))
         if self.took("is"):
-            negated = self.took("not")
-            self._need("null")
-            return Call("is not null" if negated else "is null", (left,))
+            return self._is(left, negated=self.took("not"))
         negated = self.took("not")
         node = self._membership(left)
         if node is None:
@@ -133,6 +135,14 @@ class _Parser:
                 raise self._wrong("after NOT comes BETWEEN, IN or LIKE")
             return left
         return Call("not", (node,)) if negated else node
+
+    def _is(self, left: Node, *, negated: bool) -> Node:
+        for truth in (True, False):
+            if self.took(str(truth).lower()):
+                holds = Call("coalesce", (left if truth else Call("not", (left,)), Literal(value=False)))
+                return Call("not", (holds,)) if negated else holds
+        self._need("null")
+        return Call("is not null" if negated else "is null", (left,))
 
     def _membership(self, left: Node) -> Node | None:
         if self.took("between"):
@@ -206,8 +216,8 @@ class _Parser:
         return Column(self._name()) if self.took(".") else Column(name)
 
     def _call(self, token: Token) -> Node:
-        arguments = () if self.took(")") else self._list()
         function = FUNCTIONS.get(token.value)
+        arguments = () if self.took(")") else self._arguments(token.value)
         if function is None:
             import difflib
 
@@ -217,6 +227,20 @@ class _Parser:
         if not function.least <= len(arguments) <= function.most:
             raise self._wrong(f"{token.written} is written as {function.form}")
         return Call(token.value, arguments)
+
+    def _arguments(self, name: str) -> tuple[Node, ...]:
+        """In brackets and after commas; SQL's older forms too: substring(x from 2 for 3), timestampdiff(day, a, b)."""
+        if name in _UNIT_FIRST and self._now.kind == "word" and self._now.value in UNITS:
+            unit = Literal(self._next().value)
+            self._need(",")
+            return (unit, *self._list())
+        if name not in _FROM_FOR:
+            return self._list()
+        found = [self.expression()]
+        separators = [","] if self._now.value == "," else ["from", "for"]
+        found += [self.expression() for one in separators * (2 // len(separators)) if self.took(one)]
+        self._need(")")
+        return tuple(found)
 
     def _list(self) -> tuple[Node, ...]:
         found = [self.expression()]
@@ -234,7 +258,9 @@ class _Parser:
             self._next()
         text = self._text[begin : self._now.place]
         self._need(")")
-        return Cast(value, parse_type(text.strip()))
+        # Without a length it would be one character of SQL's standard, which nobody means.
+        text = re.sub(r"(?i)^\s*varchar\b(?!\s*\()", "STRING", text).strip()
+        return Cast(value, parse_type(text))
 
     def _case(self) -> Node:
         subject = None if self._now.value == "when" else self.expression()

@@ -12,6 +12,7 @@ from penstock.pipelines.run.mysql import settings_of
 from penstock.pipelines.spec import yaml_file
 from penstock.pipelines.spec.mysql_model import MySqlSource
 
+COLUMNS = {"add.column", "alter.column.type", "rename.column", "drop.column"}
 FILE = r"""
 source:
   type: mysql
@@ -74,7 +75,7 @@ def test_it_is_read_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
     assert set(spec.sink.exclude_schema_changes) == {"drop.column", "drop.table"}
     assert spec.transform[0].table_options == {"bucket": "2", "comment": "from source"}
     (warning,) = [record for record in caplog.records if "flink_keys_without_effect" in record.message]
-    named = "source.schema-change.enabled,sink.commit.user,pipeline.schema.operator.uid"
+    named = "sink.commit.user,pipeline.schema.operator.uid"
     assert set(warning.getMessage().partition("keys=")[2].split(",")) == set(named.split(","))
 
 
@@ -96,6 +97,35 @@ def test_its_patterns_take_the_tables_that_flink_cdc_takes() -> None:
     assert not takes("cdb", "anything")
 
 
+@pytest.mark.parametrize(
+    ("written", "events"),
+    [
+        ("[create.table.event, column]", {"create.table", *COLUMNS}),
+        ("table", {"create.table", "drop.table", "truncate.table"}),
+        ("[add, alter, rename.column]", {"add.column", "alter.column.type", "rename.column"}),
+        ("all", {"create.table", "drop.table", "truncate.table", *COLUMNS}),
+        ("drop.column, truncate", {"drop.column", "truncate.table"}),
+    ],
+)
+def test_families_of_schema_changes_stand_for_their_members(written: str, events: set[str]) -> None:
+    spec = yaml_file.read(FILE.replace("exclude.schema.changes: drop", f"include.schema.changes: {written}"))
+    assert set(spec.sink.include_schema_changes) == events
+
+
+def test_keys_of_its_source_that_change_tables_do_so_here() -> None:
+    keys = "treat-tinyint1-as-boolean.enabled: false\n  include-comments.enabled: true\n  metadata.list: op_ts"
+    spec = yaml_file.read(FILE.replace("schema-change.enabled: true", f"schema-change.enabled: false\n  {keys}"))
+    assert isinstance(spec.source, MySqlSource)
+    assert spec.pipeline.schema_change_behavior == "ignore"
+    assert (spec.sink.type_mapping, spec.source.schema_comments) == (("tinyint1-not-bool",), True)
+
+
+def test_routes_of_which_the_first_counts_are_ours() -> None:
+    routes = FILE.replace("  - source-table: bdb.user_table_\\.*", "  - source-table: adb.\\.*")
+    spec = yaml_file.read(f"{routes}  route-mode: FIRST_MATCH\n")
+    assert [route.sink_table for route in spec.route] == ["ods.ods_<>", "ods.users"]
+
+
 def test_its_routes_lead_where_flink_cdc_leads() -> None:
     spec = yaml_file.read(FILE)
     shape = build.shape(spec, build.job_warehouse(spec))
@@ -112,6 +142,12 @@ def test_its_routes_lead_where_flink_cdc_leads() -> None:
         ("    primary-keys: id", "    converter-after-transform: SOFT_DELETE", "no counterpart"),
         ("  parallelism: 4", "  user-defined-function: [x]", "functions of Java"),
         ("  tables: adb", "  tabels: adb", "which tables?"),
+        ("  exclude.schema.changes: drop", "  exclude.schema.changes: [dorp]", "no schema change 'dorp'"),
+        ("  schema-change.enabled", "  scan.read-changelog-as-append-only.enabled", "not made inserts"),
+        ("  - source-table: bdb.user_table_\\.*", "  - source-table: adb.\\.*", "a second route takes tables"),
+        ("route:", "  - {source-table: adb.\\.*, filter: id < 10}\n\nroute:", "a second transform takes tables"),
+        ("pipeline:\n", "pipeline: [x]\nx-rest:\n", "`pipeline` is a mapping"),
+        ("route:\n", "route: all\nx-rest:\n", "`route` is a list of rules"),
     ],
 )
 def test_what_has_no_counterpart_is_refused(old: str, new: str, message: str) -> None:

@@ -83,8 +83,10 @@ BY_FUNCTION: dict[str, list[tuple[str, list[Any]]]] = {
     "minute": [("minute(ts)", [34, None])],
     "second": [("second(ts)", [56, None])],
     "date_format": [("date_format(ts, 'yyyy-MM')", ["2026-01", None]), ("date_format(now(), 'HH')", ["12", "12"])],
-    "to_date": [("to_date(text_time)", [dt.date(2026, 1, 31), dt.date(1969, 12, 31)])],
-    "to_timestamp": [("to_timestamp(text_time) = ts", [True, None])],
+    "to_date": [("to_date(text_time)", [dt.date(2026, 1, 31), dt.date(1969, 12, 31)]), ("to_date('31.1.26', 'dd.M.yy')", [dt.date(2026, 1, 31)] * 2)],
+    "to_timestamp": [("to_timestamp(text_time) = ts", [True, None]), ("to_timestamp(text_time, 'yyyy-MM-dd HH:mm:ss') = ts", [True, None]), ("to_timestamp(nullif(num, 'oops'), 'dd')", [dt.datetime(1970, 1, 12), None]), ("to_timestamp('12:00:05.25', 'HH:mm:ss.SS')", [dt.datetime(1970, 1, 1, 12, 0, 5, 250_000)] * 2)],
+    "timestampdiff": [("timestampdiff(day, day, ts)", [0, None]), ("timestampdiff(MONTH, '2025-12-31 12:34:57', ts)", [0, None]), ("timestampdiff(year, day, '2026-12-31')", [0, 57]), ("timestampdiff(month, '2026-03-30 00:00:00', day)", [-1, -674]), ("timestampdiff(month, '2026-01-30 12:00:00', '2026-02-28 13:00:00')", [0, 0])],
+    "timestamp_diff": [("timestamp_diff('hour', '2026-01-31 10:00:00', ts)", [2, None])],
     "unix_timestamp": [("unix_timestamp(day)", [1_769_817_600, -86_400])],
     "from_unixtime": [("from_unixtime(i)", [dt.datetime(1970, 1, 1, 0, 0, 7), dt.datetime(1969, 12, 31, 23, 59, 53)])],
     "now": [("unix_timestamp(now())", [1_769_860_805] * 2)],
@@ -115,6 +117,14 @@ OPERATORS: list[tuple[str, list[Any]]] = [
     ("t in ('x', 'y')", [False, True]),
     ("i not in (7)", [False, True]),
     ("t like 'h%o'", [True, False]),
+    ("n > 1 is true", [False, True]),
+    ("n > 1 is not true", [True, False]),
+    ("n > 1 is false", [False, False]),
+    ("n > 5 is not false", [True, False]),
+    ("substring(t from 2 for 3)", ["ell", ""]),
+    ("substring(t from 4)", ["lo", ""]),
+    ("cast(i as varchar)", ["7", "-7"]),
+    ("cast(t as varchar(5))", ["hello", "x"]),
     ("t not like '_'", [True, False]),
     ("ts > '2026-01-01'", [True, None]),
     ("'2026-01-31' = day", [True, False]),
@@ -155,6 +165,9 @@ def test_a_text_that_a_cast_cannot_read_names_its_row() -> None:
     ("text", "message"),
     [
         ("uppper(s)", "did you mean upper?"),
+        ("to_date(t, 'EEEE')", "cannot be read"),
+        ("to_date(t, 'ddMMdd')", "twice"),
+        ("timestampdiff('moon', ts, ts)", "no unit of time"),
         ("upper()", "upper(text)"),
         ("i +", "ends too early"),
         ("i + + ) 1", "not expected"),
@@ -178,7 +191,13 @@ def test_an_overflow_is_an_error_and_no_other_number() -> None:
         value("i + 9223372036854775807")
 
 
+def test_a_text_that_is_not_of_the_pattern_is_told() -> None:
+    with pytest.raises(DecodeError, match="'oops' is no time of the pattern 'dd'"):
+        value("to_date(num, 'dd')")
+
+
 def test_a_projection_names_each_column_once() -> None:
+    assert [item.name for item in parse_projection("i plain, t || s joined, upper(t) `U`")] == ["plain", "joined", "U"]
     items = parse_projection("*, upper(t) as `T`, i, i * 2 AS twice")
     assert [item.name for item in items] == ["*", "T", "i", "twice"]
     assert items[0] == Item("*")

@@ -115,6 +115,17 @@ def test_a_value_that_no_expression_can_read_takes_its_message_out_whole() -> No
     assert [one.pos for one in bad] == [2]
 
 
+def test_a_filter_may_name_what_the_projection_computes() -> None:
+    change = batch((INSERT, 1, (1, "a", 1)), (INSERT, 2, (2, "b", 2)))
+    named = Transform.of("shop.*", "id, upper(name) as letter, id as name", "letter = 'B' and name = 'b'")
+    assert rows_of(applied(named, change), ("id", "letter")) == [(INSERT, "2", "B")]
+
+
+def test_what_flink_cdc_lists_as_metadata_can_be_used() -> None:
+    found = applied(Transform.of("shop.*", "id, op_ts, table_name || '@' || database_name as place"), UPDATES)
+    assert rows_of(found, ("op_ts", "place"))[0] == (UPDATE_BEFORE, 5, "orders@shop")
+
+
 def test_the_origin_of_a_row_can_be_used() -> None:
     expression = "concat(__schema_name__, '.', __table_name__, __data_event_type__) as origin"
     found = applied(Transform.of("shop.*", f"id, {expression}"), UPDATES)

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
-from penstock.pipelines.commands.arguments import parse_with_file
+from penstock.pipelines.commands.arguments import Given, parse_with_file
 from penstock.pipelines.commands.running import run_command
 from penstock.pipelines.commands.target import yes
 from penstock.pipelines.spec.actions import Flag
 from penstock.pipelines.spec.pairs import pairs
+from penstock.pipelines.spec.pairs import words as words_of
 
 if TYPE_CHECKING:
     from penstock.pipelines.spec.model import PipelineSpec
@@ -22,6 +23,7 @@ FLAGS = (
     Flag("accept-gap", "go on where records are gone at the source, with a hole", "bool"),
     Flag("retry", "have parked tables take first what went by without them", "bool"),
     Flag("resnapshot", "empty MySQL's tables and read them again, where the log is gone or in doubt", "bool"),
+    Flag("reset", "empty these tables and read their MySQL tables again, beside the others; repeat", "list", "TABLE"),
     Flag("checkpoint", "folder of the checkpoint", metavar="PATH"),
     Flag("master", "Spark's master (this machine, all cores)", metavar="URL"),
     Flag("spark-conf", "setting of the Spark session; repeat", "pairs", "K=V"),
@@ -47,6 +49,8 @@ def command(name: str, words: list[str]) -> int:
             changes[flag.replace("-", "_")] = yes(given, flag)
     if "retry" in given:
         changes["retry_parked"] = yes(given, "retry")
+    if "reset" in given:
+        changes["reset"] = tables_given(given, spec)
     if "checkpoint" in given:
         changes["checkpoint"] = given["checkpoint"][-1]
     spec = spec.model_copy(update={"pipeline": spec.pipeline.model_copy(update=changes)})
@@ -54,6 +58,14 @@ def command(name: str, words: list[str]) -> int:
         spec = begun(spec, given["from"][-1])
     settings = pairs(given.get("spark-conf", ()))
     return run_command(spec, master=given.get("master", [None])[-1], settings=settings, as_json=yes(given, "json"))
+
+
+def tables_given(given: Given, spec: PipelineSpec) -> tuple[str, ...]:
+    if spec.source.type != "mysql":
+        raise ConfigError(f"a source of type {spec.source.type} has no tables to read again", hint="only MySQL has")
+    if spec.pipeline.resnapshot:
+        raise ConfigError("resnapshot reads all tables again", hint="leave out --reset")
+    return words_of(given["reset"])
 
 
 def begun(spec: PipelineSpec, place: str) -> PipelineSpec:

@@ -72,6 +72,7 @@ def job(spec: PipelineSpec) -> Job:
         isolate=spec.errors.isolate and spec.sink.table is None,  # with one table nothing would go on
         retry_parked=pipeline.retry_parked,
         forget_parked=pipeline.resnapshot,
+        reset=pipeline.reset,
     )
 
 
@@ -93,7 +94,7 @@ def databases(spec: PipelineSpec, warehouse: Warehouse) -> list[str]:
 
 def _refuse_what_is_missing(spec: PipelineSpec) -> None:
     """What a description may say and a job cannot do: said, not passed over."""
-    if spec.pipeline.resnapshot and not isinstance(spec.source, MySqlSource):
+    if (spec.pipeline.resnapshot or spec.pipeline.reset) and not isinstance(spec.source, MySqlSource):
         raise ConfigError(f"a source of type {spec.source.type} has no tables to read again", hint="only MySQL has")
     if spec.pipeline.resume_from_tables and spec.source.type == "files":
         raise ConfigError(

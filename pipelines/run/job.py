@@ -74,6 +74,7 @@ class Job:
     isolate: bool = False
     retry_parked: bool = False
     forget_parked: bool = False  # all tables are read anew
+    reset: tuple[str, ...] = ()  # these are
 
     def batches(
         self,
@@ -90,8 +91,9 @@ class Job:
             dead_letters.ensure(self.warehouse, self.on_bad.table)
         targets.load({*self.tables, *self.on_bad.letters})
         parking = self.parking()
-        if self.forget_parked:
-            parking.release(*parking.tables)
+        anew = parking.tables if self.forget_parked else parking.tables.keys() & set(self.reset)
+        if anew:
+            parking.release(*anew)
         targets.leave_out(parking.tables)
         follows, resumes = self._lineage(targets)
         reading = Reading(

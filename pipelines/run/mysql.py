@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import secrets
 from collections.abc import Mapping, Sequence
@@ -59,10 +60,25 @@ def prepared(spec: PipelineSpec, mysql: model.MySqlSource, shape: TableShape, wa
     with connected(replace(settings.server, patience=0.0)) as connection:
         require_ready(_told(findings(connection, settings)))
         found = captured(connection, settings)
+        reset = _sources_of(spec.pipeline.reset, found, shape)
         checks = not _has_renames_ahead(spec, mysql, warehouse)
         targets, left_out = _make_tables(found, spec.sink, shape, warehouse, checks=checks, isolate=spec.errors.isolate)
     mode = _snapshot_mode(mysql, targets)
-    return MySqlSource(replace(settings, snapshot=mode, tables=replace(settings.tables, left_out=left_out)))
+    tables = replace(settings.tables, left_out=left_out)
+    return MySqlSource(replace(settings, snapshot=mode, tables=tables, reset=reset))
+
+
+def _sources_of(wanted: Sequence[str], found: Sequence[TableDefinition], shape: TableShape) -> tuple[TableName, ...]:
+    """All source tables that go to these tables: one that several go to is emptied and read again as a whole."""
+    targets = {one.name: shape.target(one.database, one.table) for one in found}
+    for table in wanted:
+        if table not in targets.values():
+            near = difflib.get_close_matches(table, filter(None, targets.values()), 1)
+            raise ConfigError(
+                f"no table of the source goes to {table}",
+                hint=f"did you mean {near[0]}?" if near else "reset takes tables of the warehouse: ods.orders",
+            )
+    return tuple(name for name, target in targets.items() if target in wanted)
 
 
 def _has_renames_ahead(spec: PipelineSpec, mysql: model.MySqlSource, warehouse: Warehouse) -> bool:
@@ -133,7 +149,7 @@ def settings_of(spec: PipelineSpec, mysql: model.MySqlSource) -> FollowSettings:
         keyless_stops=spec.keyless == "fail",
         new_tables=mysql.reads_new_tables,
         first=tuple(TablePattern.of("*.*" if one == "*" else one).regex.pattern for one in snapshot.order),
-        resnapshot=secrets.token_hex(4) if spec.pipeline.resnapshot else "",
+        resnapshot=secrets.token_hex(4) if spec.pipeline.resnapshot or spec.pipeline.reset else "",
         accept_gap=spec.pipeline.accept_gap,
         resnapshot_when_lost=spec.errors.position_lost == "resnapshot",
     )

@@ -87,6 +87,7 @@ MYSQL_DDL = (
     Flag("on-drop", "ignore, or delete-all: a table dropped at the source is emptied (ignore)", metavar="POLICY"),
     Flag("on-rename-column", "add: a new column beside the old one; rename: the column keeps its rows (add)"),
     Flag("resnapshot", "empty the tables and read them again, where the log is gone or in doubt (false)", "bool"),
+    Flag("reset", "empty these tables and read their source again, beside the others; repeat", "list", "TABLE"),
     Flag("include-keyless", "append: take tables without a key into append tables (left out)", metavar="POLICY"),
 )
 

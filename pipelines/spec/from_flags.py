@@ -59,9 +59,16 @@ def _pipeline(given: Given) -> dict[str, Any]:
         given, "checkpoint", "trigger", "parallelism", "accept-replay", "resume-from-tables", "accept-gap", "resnapshot"
     )
     made |= _renamed(given, {"retry": "retry-parked"})
+    if "reset" in given:
+        made["reset"] = [_in(one, _last(given, "database")) for one in words(given["reset"])]
     limits = _renamed(given, {"max-batch-rows": "rows", "max-batch-bytes": "bytes"})
     until = "caught-up" if _last(given, "until-caught-up") == "true" else "forever"
     return {"name": name, "until": until, "max-batch": limits, **made}
+
+
+def _in(table: str, database: str | None) -> str:
+    """`orders` of the one database that a sync action writes to, as `ods.orders`."""
+    return table if "." in table or not database else f"{database}.{table}"
 
 
 def _errors(given: Given) -> dict[str, Any]:

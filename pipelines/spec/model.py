@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from penstock.pipelines.spec.mysql_model import MySqlSource
 from penstock.pipelines.spec.observing import Observe
-from penstock.pipelines.spec.rules import Behavior, Route, Transform
+from penstock.pipelines.spec.rules import Behavior, Names, Route, Transform
 from penstock.pipelines.spec.sink import Sink
 from penstock.pipelines.spec.strict import Strict, Text
 from penstock.pipelines.spec.units import Bytes, Seconds, Share
@@ -58,6 +58,7 @@ class Pipeline(Strict):
     accept_gap: bool = False
     retry_parked: bool = False
     resnapshot: bool = False  # MySQL: empty the tables and read them again
+    reset: Names = ()  # MySQL: the same for these tables of the warehouse
     schema_change_behavior: Behavior = Field(default="evolve", alias="schema.change.behavior")
 
     @model_validator(mode="before")
@@ -189,6 +190,8 @@ class PipelineSpec(Strict):
     def _asks_its_source_for_what_it_has(self) -> PipelineSpec:
         if self.errors.position_lost == "resnapshot" and not isinstance(self.source, MySqlSource):
             raise ValueError(f"a source of type {self.source.type} has no tables to read again: position-lost is fail")
+        if self.pipeline.resnapshot and self.pipeline.reset:
+            raise ValueError("resnapshot reads all tables again: leave out reset")
         if self.sink.no_primary_key not in {None, "append"} and not isinstance(self.source, MySqlSource):
             raise ValueError("tables of messages without a key are append tables: no-primary-key is append")
         return self

@@ -68,7 +68,8 @@ class Planner:
         waiting = names if self.settings.startup.reads_tables else ()
         log.info("event=begins position=%s tables=%d mode=%s", start, len(names), self.settings.startup.mode)
         by_gtid = self.settings.startup.mode == "specific-offset" and not self.settings.startup.file
-        return Progress(facts.uuid, start, by_gtid=by_gtid, waiting=waiting, reread=self.settings.resnapshot)
+        granted = "" if self.settings.reset else self.settings.resnapshot
+        return Progress(facts.uuid, start, by_gtid=by_gtid, waiting=waiting, reread=granted)
 
     def _anew(self, connection: Connection, facts: ServerFacts) -> Progress:
         """From here on, with a batch that empties all tables, and their rows still to be read."""
@@ -83,6 +84,13 @@ class Planner:
         empty = tuple(Barrier("truncate", *name) for name in names)
         reread = self.settings.resnapshot
         return Progress(facts.uuid, start, waiting=names, reread=reread, batch=Batch(barriers=empty))
+
+    def _emptied(self, progress: Progress) -> Progress:
+        """A batch that empties what is made of some tables, and their rows to be read again beside the log."""
+        names = self.settings.reset
+        log.info("event=tables_read_again tables=%s", ",".join(map(".".join, names)))
+        empty = Batch(barriers=tuple(Barrier("truncate", *name) for name in names))
+        return replace(progress.reading(names), reread=self.settings.resnapshot, batch=empty)
 
     def _start(self, connection: Connection, facts: ServerFacts) -> LogPosition:
         startup = self.settings.startup
@@ -130,7 +138,8 @@ class Planner:
         """Where the batch behind `before` ends, with what is in it; None when there is nothing."""
         with connected(self.settings.server) as connection:
             facts = server_facts(connection)
-            if self.settings.resnapshot != before.reread and self.settings.resnapshot:
+            asked = self.settings.resnapshot != before.reread and bool(self.settings.resnapshot)
+            if asked and not self.settings.reset:
                 return self._anew(connection, facts)
             progress = replace(before, batch=Batch())
             if self._facts is None or facts.uuid != progress.server:
@@ -143,6 +152,8 @@ class Planner:
                     return self._anew(connection, facts)
             history = self.history_at(progress)
             progress = self._heeded(connection, progress)
+            if asked:
+                return self._emptied(progress)
             now = settled(connection, facts)
             if progress.unsettled:
                 progress = replace(progress, settle=now, unsettled=False)

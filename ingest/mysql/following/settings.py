@@ -114,6 +114,7 @@ class FollowSettings:
     keyless: bool = False
     new_tables: bool = True
     resnapshot: str = ""  # a word that offsets do not have yet: empty the tables, read them again
+    reset: tuple[TableName, ...] = ()  # only what is made of these
     accept_gap: bool = False  # go on from the oldest log that is left
     resnapshot_when_lost: bool = False  # empty the tables and read them again where the log is gone
     keyless_stops: bool = False  # a table without key is refused, not left out

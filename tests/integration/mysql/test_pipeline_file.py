@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
+from penstock.errors import ConfigError
 from penstock.ingest.mysql.errors import NoUsableKey
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.spec import yaml_file
@@ -156,3 +159,41 @@ def test_tables_without_a_key_can_be_refused_by_name(ours: Path, server: Playgro
     ours.write_text(ours.read_text().replace("no-primary-key: skip", "no-primary-key: fail"))
     with pytest.raises(NoUsableKey, match=f"{DATABASE}.k"):
         run(yaml_file.load(ours))
+
+
+def test_one_table_is_emptied_and_read_again_beside_the_others(ours: Path, server: Playground, tmp_path: Path) -> None:
+    run(yaml_file.load(ours))
+    users, orders = (Catalog(f"{tmp_path}/warehouse").table(f"ods.{name}") for name in ("users", "orders"))
+    assert isinstance(users, Table)
+    assert isinstance(orders, Table)
+    users.delete(pc.field("id") == 1)
+    with users.writer(commit_user="by hand") as writer:
+        writer.write(pa.table({"id": pa.array([99], pa.int32()), "name": ["stray"], "_table": ["users"]}))
+        writer.commit()
+    before = orders.latest_snapshot
+    text = ours.read_text()
+    ours.write_text(text.replace("trigger: available-now", "trigger: available-now, reset: [ods.user]"))
+    with pytest.raises(ConfigError, match=r"no table of the source goes to ods\.user") as caught:
+        run(yaml_file.load(ours))
+    assert "did you mean ods.users?" in str(caught.value)
+    server.run("INSERT INTO users VALUES (2, 'bob')")
+    ours.write_text(text.replace("trigger: available-now", "trigger: available-now, reset: [ods.users]"))
+    run(yaml_file.load(ours))
+    assert [row["name"] for row in rows(tmp_path, "ods.users")] == ["ann", "bob"]
+    assert orders.latest_snapshot == before
+    emptied = len(users.snapshots)
+    ours.write_text(text)
+    run(yaml_file.load(ours))
+    assert len(users.snapshots) == emptied
+
+
+def test_a_table_of_several_sources_is_read_again_from_all_of_them(
+    ours: Path, server: Playground, tmp_path: Path
+) -> None:
+    server.run("CREATE TABLE users_2 (id INT PRIMARY KEY, name VARCHAR(10))", "INSERT INTO users_2 VALUES (7, 'dan')")
+    route = f'route: [{{source-table: "{DATABASE}.users.*", sink-table: ods.all_users}}]\n'
+    ours.write_text(ours.read_text() + route)
+    run(yaml_file.load(ours))
+    ours.write_text(ours.read_text().replace("available-now", "available-now, reset: ods.all_users"))
+    run(yaml_file.load(ours))
+    assert [row["name"] for row in rows(tmp_path, "ods.all_users")] == ["ann", "dan"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given, parse_with_words
 from penstock.pipelines.commands.of_pipeline import WHERE, Named, named
-from penstock.pipelines.commands.printing import answer, print_rows, wants_json
+from penstock.pipelines.commands.printing import answer, harmless, print_rows, wants_json
 from penstock.pipelines.commands.target import number, text, yes
 from penstock.pipelines.spec.actions import Flag
 
@@ -114,8 +114,8 @@ def _show(rows: pa.Table, given: Given) -> int:
         target = f" for {one['target_table']}" if one["target_table"] else ""
         again = f", read again {one['attempt']} times" if one["attempt"] else ""
         print(f"{one['source_position']}{target}  {one['received_at']:%Y-%m-%d %H:%M:%S}{again}")
-        print(f"  {one['error_class']}: {one['error']}")
-        print(f"  {_plain(one['raw_value'])[:_RAW]}")
+        print(harmless(f"  {one['error_class']}: {one['error']}"))
+        print(harmless(f"  {_plain(one['raw_value'])[:_RAW]}"))
     return 0
 
 

@@ -100,11 +100,14 @@ def overview() -> str:
 
 def shown(error: PenstockError) -> str:
     """The error, its facts one a line, the repair last."""
-    facts = {name.replace("_", " "): str(value) for name, value in error.facts.items()}
+    from penstock.pipelines.commands.printing import harmless
+
+    facts = {name.replace("_", " "): harmless(str(value)) for name, value in error.facts.items()}
     if error.hint:
         facts["to repair"] = error.hint
     width = max(map(len, facts), default=0)
-    return "\n".join([f"error: {error.message}", *(f"  {name:<{width}}  {text}" for name, text in facts.items())])
+    message = "\n".join(map(harmless, error.message.splitlines()))
+    return "\n".join([f"error: {message}", *(f"  {name:<{width}}  {text}" for name, text in facts.items())])
 
 
 def unexpected(error: Exception) -> PenstockError:

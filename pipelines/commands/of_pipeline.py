@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,15 @@ class Named:
     warehouse: Warehouse
     databases: Sequence[str]
     spec: PipelineSpec | None = None
+    file: str | None = None
+
+    def command(self, verb: str, *words: str) -> str:
+        """The command line that asks `verb` of the same pipeline, to be copied."""
+        if self.file is not None:
+            return shlex.join(["penstock", verb, self.file, *words])
+        if verb == "run":  # which takes a file alone
+            return shlex.join(["penstock", verb, "FILE", *words])
+        return shlex.join(["penstock", verb, self.name, *words, "--warehouse", self.warehouse.location])
 
 
 def file_given(command: str, flags: Sequence[Flag], words: list[str], does: str) -> tuple[Path, Given]:
@@ -51,7 +61,7 @@ def named(word: str | None, given: Given, command: str) -> Named:
         catalog = spec.sink.catalog
         warehouse = Warehouse.of(catalog.warehouse, catalog.options)
         databases = Catalog(catalog.warehouse, catalog.options).databases()
-        return Named(spec.pipeline.name, checkpoint or spec.checkpoint, warehouse, databases, spec)
+        return Named(spec.pipeline.name, checkpoint or spec.checkpoint, warehouse, databases, spec, word)
     options = pairs(given.get("catalog-conf", ()))
     location = options.pop("warehouse", None) or text(given, "warehouse")
     if location is None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from math import isfinite
+from unicodedata import combining, east_asian_width
 
 from penstock.pipelines.commands.arguments import Given
+
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def answer(given: Given, facts: Mapping[str, object], said: str | None = None) -> int:
@@ -48,24 +52,38 @@ def wants_json(given: Given) -> bool:
 def print_facts(facts: Mapping[str, object]) -> None:
     width = max(map(len, facts), default=0)
     for name, value in facts.items():
-        print(f"{name:<{width}}  {shown(value)}")
+        print(f"{name:<{width}}  {harmless(shown(value))}")
 
 
 def print_rows(names: Sequence[str], rows: Iterable[Sequence[object]], indent: str = "") -> None:
     """Columns under their names; numbers to the right."""
     values = [list(row) for row in rows]
-    texts = [[shown(cell) for cell in row] for row in values]
-    widths = [max(len(name), *(len(row[place]) for row in texts), 0) for place, name in enumerate(names)]
+    names = [harmless(name) for name in names]
+    texts = [[harmless(shown(cell)) for cell in row] for row in values]
+    widths = [max(cells(name), *(cells(row[place]) for row in texts), 0) for place, name in enumerate(names)]
     right = [all(isinstance(row[place], int | float | Decimal | None) for row in values) for place in range(len(names))]
 
-    def line(cells: Sequence[str]) -> str:
-        places = zip(cells, widths, right, strict=True)
-        return "  ".join(cell.rjust(width) if to_right else cell.ljust(width) for cell, width, to_right in places)
+    def line(row: Sequence[str]) -> str:
+        blanks = (" " * (width - cells(cell)) for cell, width in zip(row, widths, strict=True))
+        places = zip(row, blanks, right, strict=True)
+        return "  ".join(blank + cell if to_right else cell + blank for cell, blank, to_right in places)
 
-    print(indent + line(list(names)).rstrip())
+    print(indent + line(names).rstrip())
     print(indent + "  ".join("-" * width for width in widths))
     for row in texts:
         print(indent + line(row).rstrip())
+
+
+def harmless(text: str) -> str:
+    """Text of a database on a terminal: what would move the cursor, break the line or turn the letters is spelled."""
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def cells(text: str) -> int:
+    """How many places of a terminal the text takes."""
+    if text.isascii():
+        return len(text)
+    return sum((east_asian_width(letter) in "WF") + (combining(letter) == 0) for letter in text)
 
 
 def shown(value: object) -> str:

@@ -12,7 +12,7 @@ from penstock.pipelines.commands.printing import answer
 _DOES = "Pause, resume or stop a running pipeline after its batch, or have tables copied again (MySQL)."
 _SIGNALS = ("pause", "resume", "stop", "snapshot")
 _SAID = {
-    "pause": "{name} pauses after the batch that runs now; it stays so until  penstock signal {given} resume",
+    "pause": "{name} pauses after the batch that runs now; it stays so until  {resume}",
     "resume": "{name} goes on",
     "stop": "{name} stops after the batch that runs now, with exit code 0",
     "snapshot": "{name} copies {tables} again, beside the stream",
@@ -34,7 +34,7 @@ def command(name: str, words: list[str]) -> int:
     pipeline = named(word, given, name)
     heard = _send(pipeline, signal, tables)
     facts = {"pipeline": pipeline.name, "signal": signal, "tables": tables, "driver": heard}
-    said = _SAID[signal].format(name=pipeline.name, given=word, tables=", ".join(tables))
+    said = _SAID[signal].format(name=pipeline.name, resume=pipeline.command(name, "resume"), tables=", ".join(tables))
     return answer(
         given,
         facts,

@@ -51,8 +51,9 @@ def _show(pipeline: Named, given: Given) -> None:
     facts = as_facts(state, position)
     if wants_json(given):
         answer(given, facts)
+        sys.stdout.flush()  # who reads a watch from a pipe waits for each look
         return
-    head, names, rows, foot = as_lines(state, facts, word_of(pipeline))
+    head, names, rows, foot = as_lines(state, facts, pipeline.command)
     print("\n".join(head))
     if rows:
         print()
@@ -60,10 +61,6 @@ def _show(pipeline: Named, given: Given) -> None:
     if foot:
         print("\n" + "\n".join(foot))
     sys.stdout.flush()
-
-
-def word_of(pipeline: Named) -> str:
-    return pipeline.name
 
 
 def _with_lag(state: PipelineState, pipeline: Named, position: dict[str, Any]) -> PipelineState:

@@ -4,13 +4,19 @@
 from __future__ import annotations
 
 import json
+import logging
+import socket
+import sys
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import TCPServer
 from typing import Any
 
 from penstock.errors import ConfigError, PenstockError
+
+log = logging.getLogger(__name__)
 
 PAGE = Path(__file__).with_name("page.html")
 # The page loads nothing from anywhere, and nobody may frame it.
@@ -36,7 +42,7 @@ class StatusServer:
         host, _, port = address.rpartition(":")
         handler = _handler(status, metrics, trouble, page=page)
         try:
-            self._server = ThreadingHTTPServer((host.strip("[]") or "127.0.0.1", int(port)), handler)
+            self._server = _Server((host.strip("[]") or "127.0.0.1", int(port)), handler)
         except OSError as error:
             raise ConfigError(
                 "the address of the metrics cannot be taken",
@@ -56,6 +62,23 @@ class StatusServer:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(5)
+
+
+class _Server(ThreadingHTTPServer):
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        super().__init__(address, handler)
+
+    def server_bind(self) -> None:
+        """Without the look-up of the machine's name that http.server makes: it may take long, and nobody asks."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """One line; a reader that went away in the middle is no news."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, ConnectionError):
+            log.warning("event=request_failed reason=%s: %s", type(error).__name__, error)
 
 
 def _handler(

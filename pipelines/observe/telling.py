@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -74,9 +74,10 @@ def _table(state: PipelineState, one: TableState, driver: Mapping[str, Any]) -> 
 
 
 def as_lines(
-    state: PipelineState, facts: Mapping[str, Any], called: str
+    state: PipelineState, facts: Mapping[str, Any], command: Callable[..., str]
 ) -> tuple[list[str], Sequence[str], list[list[object]], list[str]]:
-    """Lines above, column names and rows of the table of tables, lines below."""
+    """Lines above, column names and rows of the table of tables, lines below. `command` gives the command line that
+    asks a verb of the same pipeline."""
     driver = state.driver or {}
     since = driver.get("started_millis")
     running = (
@@ -102,9 +103,9 @@ def as_lines(
         foot.append(f"stalled  nothing was committed for {since} though the source has more: its log says why")
     if state.letters:
         parts = ", ".join(f"{table or 'not understood'} {count}" for table, count in sorted(state.letters.items()))
-        foot.append(f"dead letters {facts['dead_letters']} ({parts})  ->  penstock dlq {called} show")
+        foot.append(f"dead letters {facts['dead_letters']} ({parts})  ->  {command('dlq', 'show')}")
     if state.parked:
-        foot.append(f"parked {', '.join(sorted(state.parked))}  ->  penstock run FILE --retry")
+        foot.append(f"parked {', '.join(sorted(state.parked))}  ->  {command('run', '--retry')}")
     passed = ", ".join(f"{what} {count:,}" for what, count in facts["passed_over"].items())
     foot += [f"passed over  {passed}"] if passed else []
     return head, _COLUMNS, rows, [*foot, *(f"warning  {warning}" for warning in state.warnings)]

@@ -60,6 +60,7 @@ class Observe(Strict):
     @field_validator("metrics")
     @classmethod
     def _is_an_address(cls, given: str | None) -> str | None:
-        if given is not None and not given.rpartition(":")[2].isdigit():
+        port = "0" if given is None else given.rpartition(":")[2]
+        if not port.isdigit() or int(port) > 65535:
             raise ValueError(f"{given!r} is no address; write 127.0.0.1:9404")
         return given

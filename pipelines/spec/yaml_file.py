@@ -18,6 +18,16 @@ from penstock.references import resolve
 
 # References to secrets below these keys are looked up where they are used, not here: specs are shown and sent around.
 _KEPT = {("source", "properties"), ("source", "schema-registry"), ("sink", "catalog", "options")}
+_DEEPEST = 20
+_QUOTE = 'quote values that hold ${...}, "like this", inside of { }'
+_YAML_HINTS = {
+    "'\\t'": "YAML is indented by blanks: there is a tab",
+    "another document": "a file describes one pipeline: leave out the second  ---",
+    "special characters": "the file holds bytes that are no text: save it as UTF-8",
+    "mapping values are not allowed": 'quote a value that holds a colon and a blank, "like this: one"',
+    "undefined alias": 'a value that begins with * is quoted, "*.json"',
+    "expected alphabetic or numeric": 'a value that begins with * is quoted, "*.json"',
+}
 _MERGE = "tag:yaml.org,2002:merge"
 _SECRETS = {("source", "password"), ("observe", "notify", "webhook")}
 
@@ -86,10 +96,11 @@ def _composed(text: str) -> yaml.MappingNode:
         root = yaml.compose(text, yaml.SafeLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
+        problem = str(getattr(error, "problem", error) or error)
         raise ConfigError(
-            f"the file is not YAML: {getattr(error, 'problem', error)}",
+            f"the file is not YAML: {problem}",
             line=None if mark is None else mark.line + 1,
-            hint='quote values that hold ${...}, "like this", inside of { }',
+            hint=next((hint for sign, hint in _YAML_HINTS.items() if sign in problem), _QUOTE),
         ) from error
     if not isinstance(root, yaml.MappingNode):
         raise ConfigError("the file holds no pipeline", hint="source: and sink: are the two sections needed")
@@ -105,6 +116,8 @@ def _line(lines: dict[Place, int], place: Place) -> int | None:
 
 def _plain(node: yaml.Node, place: Place, lines: dict[Place, int]) -> Any:
     lines.setdefault(place, node.start_mark.line + 1)
+    if len(place) > _DEEPEST:  # an anchor that holds itself
+        raise ConfigError("the file is nested too deeply", line=node.start_mark.line + 1)
     if isinstance(node, yaml.MappingNode):
         return _mapping(node, place, lines)
     if isinstance(node, yaml.SequenceNode):
@@ -127,8 +140,10 @@ def _mapping(node: yaml.MappingNode, place: Place, lines: dict[Place, int]) -> A
     found: dict[str, Any] = {}
     merged: list[Any] = []
     for key, value in node.value:
-        name = str(key.value)
         line = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode):
+            raise ConfigError("a key is one word, no list and no mapping", line=line, hint=_QUOTE)
+        name = str(key.value)
         if key.tag == _MERGE:
             merged.extend(_merged(value, place, lines))
             continue

@@ -127,6 +127,6 @@ def test_status_counts_the_letters_that_are_there_by_table(shop: Shop, capsys: p
     answered(capsys, "shop.yaml", "replay", code=8)
     assert counted() == (1, {"ods.orders": 0} | letters)
     assert main(["status", "shop.yaml", "--offline"]) == 0
-    assert "dead letters 1 (not understood 1)  ->  penstock dlq shop show" in capsys.readouterr().out
+    assert "dead letters 1 (not understood 1)  ->  penstock dlq shop.yaml show" in capsys.readouterr().out
     answered(capsys, "shop.yaml", "drop")
     assert counted() == (0, {"ods.orders": 0} | letters)

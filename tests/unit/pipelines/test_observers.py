@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import io
 import json
 import logging
@@ -295,6 +297,30 @@ def test_a_pipeline_that_stands_still_though_the_source_has_more_is_not_healthy(
     server = StatusServer("127.0.0.1:0", dict, None, trouble=lambda: "nothing was committed")
     assert get(server.port, "/health") == (503, "nothing was committed\n")
     server.close()
+
+
+def test_a_request_that_fails_is_a_line_of_the_log_and_no_traceback(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken() -> dict[str, Any]:
+        raise ValueError("no such state")
+
+    server = StatusServer("127.0.0.1:0", broken, None)
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        get(server.port, "/status.json")
+    server.close()
+    assert "event=request_failed reason=ValueError: no such state" in caplog.text
+    assert capsys.readouterr().err == ""
+
+
+def test_names_of_tables_are_escaped_in_metrics() -> None:
+    metrics = Metrics('sh"op\n')
+    name = 'ods.<script>"\\\n日本'
+    metrics.batch(facts(rows={name: 6}, newest={name: NOW}, kinds={(name, "+I"): 6}))
+    text = metrics.text().decode()
+    assert 'pipeline="sh\\"op\\n"' in text
+    assert 'penstock_rows_total{kind="+I",table="ods.<script>\\"\\\\\\n日本"} 6.0' in text
+    assert value(metrics, "penstock_rows_total", table=name, kind="+I") == 6
 
 
 @pytest.mark.parametrize(

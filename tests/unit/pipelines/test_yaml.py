@@ -72,6 +72,27 @@ def test_what_is_no_yaml_is_told_with_its_line() -> None:
     assert caught.value.facts["line"] == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("", "holds no pipeline", "two sections needed"),
+        ("# nothing\n", "holds no pipeline", "two sections needed"),
+        ("- source", "holds no pipeline", "two sections needed"),
+        ("source:\n\ttype: mysql\n", "is not YAML", "there is a tab"),
+        ("source: {}\n---\nsink: {}\n", "is not YAML", "leave out the second"),
+        ("source:\n  pattern: *.json\n", "is not YAML", "is quoted"),
+        ("source: a: b\n", "is not YAML", "quote a value that holds a colon"),
+        ("source: \x07\n", "is not YAML", "no text"),
+        ("? [a]\n: b\n", "a key is one word", "quote"),
+        ("source: &a\n  type: *a\n", "nested too deeply", None),
+    ],
+)
+def test_what_is_no_pipeline_says_what_to_do(text: str, message: str, hint: str | None) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        yaml_file.read(text)
+    assert hint is None or hint in (caught.value.hint or "")
+
+
 def test_anchors_and_merges_stand_for_what_they_name() -> None:
     text = """
 x-shared: &shared {path: in, pattern: "*.json", value.format: canal-json}

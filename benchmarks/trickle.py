@@ -1,14 +1,17 @@
 """From broker to readable: a steady trickle through a job with a short trigger, and how old rows are when they show.
 
-    python -m benchmarks.trickle [EVENTS_PER_SECOND] [SECONDS] [COMPACTION ...]      1000, 40, inline
+    python -m benchmarks.trickle [EVENTS_PER_SECOND] [SECONDS] [COMPACTION ...] [--turns N]      1000, 40, inline, 1
+    python -m benchmarks.trickle 1000 38 write-only background --turns 2        the goal for background compaction
 
-COMPACTION is inline, background or write-only; of several, run in turn, the batches' times are compared.
-An event's age is the time from its acknowledgement by the broker to the first moment at which a snapshot that holds it
-can be opened. What came before the first snapshot, while Spark started, and SETTLING seconds after it is left out.
+COMPACTION is inline, background or write-only; of several, run by turns over one broker, the batches' times of all
+turns are compared. An event's age is the time from its acknowledgement by the broker to the first moment at which a
+snapshot that holds it can be opened. What came before the first snapshot, while Spark started, and SETTLING seconds
+after it is left out.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -17,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,8 +34,9 @@ from tests.servers.launch import running
 
 ROOT = Path(__file__).resolve().parents[1]
 PARTITIONS = 4
-SETTLING = 8.0
+SETTLING = 6.0
 STARTING = 120.0
+DRAINING = 30.0
 TYPES = {"id": "bigint", "amount": "decimal(10,2)", "note": "varchar(40)"}
 
 
@@ -40,6 +45,7 @@ class Trickle:
     """Sends at an even rate and remembers when each offset was acknowledged."""
 
     port: int
+    topic: str
     rate: int
     acknowledged: list[dict[int, float]] = field(default_factory=lambda: [{} for _ in range(PARTITIONS)])
 
@@ -47,12 +53,17 @@ class Trickle:
         producer = Producer({"bootstrap.servers": f"127.0.0.1:{self.port}", "linger.ms": 2})
         began = time.monotonic()
         for number in range(int(self.rate * seconds)):
-            producer.produce("trickle", event(number), partition=number % PARTITIONS, callback=self._came)
+            producer.produce(self.topic, event(number), partition=number % PARTITIONS, callback=self._came)
             producer.poll(0)
             ahead = began + number / self.rate - time.monotonic()
             if ahead > 0.002:
                 time.sleep(ahead)
-        producer.flush()
+        if producer.flush(DRAINING):
+            raise TimeoutError(f"the broker did not take all events within {DRAINING} s")
+
+    @property
+    def ends(self) -> list[int]:
+        return [max(offsets, default=-1) + 1 for offsets in self.acknowledged]
 
     def _came(self, error: object, message: Message) -> None:
         assert error is None, error
@@ -65,9 +76,9 @@ def event(number: int) -> str:
     return json.dumps(head | {"mysqlType": TYPES, "data": [row], "old": None, "es": 1_700_000_000_000, "ts": 1})
 
 
-def command(port: int, folder: Path, compaction: str) -> list[str]:
+def command(port: int, topic: str, folder: Path, compaction: str) -> list[str]:
     conf = {
-        "topic": "trickle",
+        "topic": topic,
         "value.format": "canal-json",
         "scan.startup.mode": "earliest-offset",
         "properties.bootstrap.servers": f"127.0.0.1:{port}",
@@ -93,7 +104,7 @@ def watch(warehouse: Warehouse, over: threading.Event, found: list[tuple[float, 
             last = latest.id
             end = latest.properties.get("penstock.end")
             if end is not None:
-                offsets = json.loads(end)["offsets"]["trickle"]
+                [offsets] = json.loads(end)["offsets"].values()
                 found.append((time.monotonic(), {int(partition): offset for partition, offset in offsets.items()}))
 
 
@@ -109,62 +120,101 @@ def ages(trickle: Trickle, seen: list[tuple[float, dict[int, int]]], since: floa
     return found
 
 
-def batch_seconds(log: Path, settled: int) -> list[float]:
+def batch_seconds(log: str, settled: int) -> list[float]:
     """How long each batch took, but for the first few."""
-    found = [float(seconds) for seconds in re.findall(r"event=batch number=.* seconds=([0-9.]+)", log.read_text())]
+    found = [float(seconds) for seconds in re.findall(r"event=batch number=.* seconds=([0-9.]+)", log)]
     return found[settled:]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Ran:
-    ages: list[float]
-    batches: list[float]
+    """What was seen in all turns of one way to compact."""
+
+    ages: list[float] = field(default_factory=list)
+    batches: list[float] = field(default_factory=list)
+    compactions: int = 0
+
+    def add(self, other: Ran) -> None:
+        self.ages += other.ages
+        self.batches += other.batches
+        self.compactions += other.compactions
 
 
-def run(rate: int, seconds: float, compaction: str) -> Ran:
+def run(port: int, topic: str, rate: int, seconds: float, compaction: str) -> Ran:
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(DRAINING)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with running("kafka", folder / "kafka") as port:
-            admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}"})
-            admin.create_topics([NewTopic("trickle", PARTITIONS, 1)])["trickle"].result()
-            trickle = Trickle(port, rate)
-            over = threading.Event()
-            seen: list[tuple[float, dict[int, int]]] = []
-            warehouse = Warehouse.of(f"{folder}/warehouse", {})
-            watcher = threading.Thread(target=lambda: watch(warehouse, over, seen))
-            watcher.start()
-            latest = time.monotonic() + STARTING
-            with (folder / "job.log").open("wb") as log:
-                job = subprocess.Popen(command(port, folder, compaction), cwd=ROOT, stdout=log, stderr=log)
-                trickle.send(1.0)
-                while not seen and job.poll() is None and time.monotonic() < latest:
-                    time.sleep(0.1)
-                trickle.send(seconds)
-                time.sleep(6)
-                over.set()
-                watcher.join()
-                job.terminate()
-                job.wait(90)
-            if not seen:
-                raise SystemExit((folder / "job.log").read_text()[-4000:])
-            return Ran(ages(trickle, seen, seen[0][0] + SETTLING), batch_seconds(folder / "job.log", int(SETTLING)))
+        trickle = Trickle(port, topic, rate)
+        over = threading.Event()
+        seen: list[tuple[float, dict[int, int]]] = []
+        warehouse = Warehouse.of(f"{folder}/warehouse", {})
+        watcher = threading.Thread(target=lambda: watch(warehouse, over, seen))
+        watcher.start()
+        with (folder / "job.log").open("wb") as log:
+            job = subprocess.Popen(command(port, topic, folder, compaction), cwd=ROOT, stdout=log, stderr=log)
+            trickle.send(1.0)
+            wait(lambda: bool(seen) or job.poll() is not None, STARTING)
+            trickle.send(seconds)
+            wait(lambda: bool(seen) and reached(seen[-1][1]) == trickle.ends, DRAINING)
+            over.set()
+            watcher.join(DRAINING)
+            job.terminate()
+            job.wait(90)
+        text = (folder / "job.log").read_text()
+        if not seen:
+            raise SystemExit(text[-4000:])
+        times = batch_seconds(text, int(SETTLING))
+        return Ran(ages(trickle, seen, seen[0][0] + SETTLING), times, text.count("event=compacted "))
 
 
-def main(rate: int = 1000, seconds: float = 40, *compactions: str) -> None:
-    p95: dict[str, float] = {}
-    for compaction in compactions or ("inline",):
-        ran = run(rate, seconds, compaction)
-        print(f"{rate} events/s for {seconds:g} s, trigger 1 s, compaction {compaction}: {len(ran.ages)} events seen")
-        print(f"load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-        p50, p95_age, p99 = np.percentile(ran.ages, [50, 95, 99])
-        print(f"age when readable: p50 {p50:.2f} s, p95 {p95_age:.2f} s, p99 {p99:.2f} s, worst {max(ran.ages):.2f} s")
-        half, p95[compaction] = np.percentile(ran.batches, [50, 95])
-        print(f"{len(ran.batches)} batches: p50 {half:.2f} s, p95 {p95[compaction]:.2f} s", flush=True)
+def wait(true: Callable[[], bool], seconds: float) -> None:
+    latest = time.monotonic() + seconds
+    while not true() and time.monotonic() < latest:
+        time.sleep(0.1)
+
+
+def reached(ends: dict[int, int]) -> list[int]:
+    return [ends.get(partition, 0) for partition in range(PARTITIONS)]
+
+
+def report(given: argparse.Namespace, compaction: str, ran: Ran) -> float:
+    """Prints it, and gives the 95th percentile of the batches' seconds."""
+    print(f"{given.rate} events/s for {given.seconds:g} s, {given.turns} turns, trigger 1 s, compaction {compaction}:")
+    p50, p95, p99 = np.percentile(ran.ages, [50, 95, 99])
+    print(
+        f"  {len(ran.ages)} events, age when readable: p50 {p50:.2f} s, p95 {p95:.2f} s, p99 {p99:.2f} s, worst "
+        f"{max(ran.ages):.2f} s"
+    )
+    half, most = np.percentile(ran.batches, [50, 95])
+    print(
+        f"  {len(ran.batches)} batches: p50 {half:.2f} s, p95 {most:.2f} s; {ran.compactions} compactions beside them"
+    )
+    return float(most)
+
+
+def main(given: argparse.Namespace) -> None:
+    ran = {compaction: Ran() for compaction in given.compaction or ("inline",)}
+    with tempfile.TemporaryDirectory() as name, running("kafka", Path(name)) as port:
+        for turn in range(given.turns):
+            for compaction, all_turns in ran.items():
+                topic = f"trickle-{turn}-{compaction}"
+                all_turns.add(run(port, topic, given.rate, given.seconds, compaction))
+    print(f"load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    p95 = {compaction: report(given, compaction, one) for compaction, one in ran.items()}
     if "write-only" in p95:
-        for compaction, seconds_ in p95.items():
-            print(f"p95 of a batch, {compaction} beside write-only: {seconds_ / p95['write-only']:.2f}")
+        for compaction, seconds in p95.items():
+            print(f"p95 of a batch, {compaction} beside write-only: {seconds / p95['write-only']:.2f}")
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rate", type=int, nargs="?", default=1000)
+    parser.add_argument("seconds", type=float, nargs="?", default=40)
+    parser.add_argument("compaction", nargs="*")
+    parser.add_argument("--turns", type=int, default=1)
+    return parser.parse_args()
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
-    main(*(kind(text) for kind, text in zip((int, float), given, strict=False)), *given[2:])
+    main(arguments())

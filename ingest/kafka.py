@@ -87,7 +87,7 @@ class KafkaSource:
         began = self._beginnings(start, [place for place in places if place not in known])
         froms = {place: offset for place, offset in (known | began).items() if place in set(places)}
         ends = self._cluster.latest(places)
-        gaps = self._gaps(froms, ends, renewed)
+        gaps = self._gaps(froms, ends, renewed, asked=not start)
         froms |= gaps
         if until is not None:
             ends = {place: min(end, wanted[place]) for place, end in ends.items()}
@@ -197,9 +197,10 @@ class KafkaSource:
         return renewed
 
     def _gaps(
-        self, froms: Mapping[Place, int], ends: Mapping[Place, int], renewed: Collection[str]
+        self, froms: Mapping[Place, int], ends: Mapping[Place, int], renewed: Collection[str], *, asked: bool
     ) -> dict[Place, int]:
-        """Where to go on in the partitions that have lost what comes next."""
+        """Where to go on in the partitions that have lost what comes next. `asked`: it was never read, the settings
+        alone say that it comes next."""
         firsts = self._cluster.earliest(froms)
         gaps: dict[Place, int] = {}
         for place, offset in froms.items():
@@ -207,10 +208,26 @@ class KafkaSource:
             if place[0] not in renewed and first <= offset <= max(end, first):
                 continue
             if not self.settings.accept_gap:
-                raise _lost(place, offset, first, end)
+                raise (self._not_there if asked else _lost)(place, offset, first, end)
             log.warning("event=gap_accepted topic=%s partition=%d from=%d to=%d", *place, offset, first)
             gaps[place] = first
         return gaps
+
+    def _not_there(self, place: Place, offset: int, first: int, end: int) -> PositionLost:
+        """A first start at an offset that is not among the partition's."""
+        specific = self.settings.startup.mode == "specific-offsets"
+        whose = "scan.startup.specific-offsets names" if specific else "the consumer group has committed"
+        then = f"name an offset from {first} to {end}" if specific else f"{ACCEPT_GAP}, from the first record"
+        return PositionLost(
+            f"{whose} an offset that the Kafka partition "
+            + ("no longer has" if offset < first else "does not have: it ends before"),
+            topic=place[0],
+            partition=place[1],
+            group=None if specific else self.settings.group,
+            asked_for=offset,
+            kept=f"{first} to {end}",
+            hint=f"{then}; or start with scan.startup.mode earliest-offset, latest-offset or timestamp",
+        )
 
     def _limited(self, froms: Mapping[Place, int], ends: dict[Place, int], limit: Limit) -> dict[Place, int]:
         waiting = {place: ends[place] - froms[place] for place in ends}

@@ -12,6 +12,8 @@ from penstock.errors import ConfigError
 from penstock.schema_evolution.functions import FUNCTIONS, Argument, Columns, Function
 from penstock.table.values.types import STRING, DataType
 
+# A text in quotes is one argument, whatever is in it; quotes inside of an argument, as patterns have them, are not.
+_ARGUMENT = re.compile(r"\s*('[^']*'(?=\s*,)|[^,]*?)\s*,")
 _EXPRESSION = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.DOTALL)
 
 
@@ -37,7 +39,7 @@ class ComputedColumn:
                 f"Unsupported expression: {match[1]}. Supported expressions are: {', '.join(sorted(FUNCTIONS))}"
             )
         fold = (lambda one: one) if case_sensitive else str.lower
-        arguments = tuple(_argument(part.strip(), fold) for part in match[2].split(",")) if match[2].strip() else ()
+        arguments = tuple(_argument(part, fold) for part in _parts(match[2]))
         column = cls(fold(name.strip()), function, arguments)
         FUNCTIONS[function].check(column.name, arguments)
         return column
@@ -63,6 +65,10 @@ class ComputedColumn:
     @property
     def _function(self) -> Function:
         return FUNCTIONS[self.function]
+
+
+def _parts(text: str) -> list[str]:
+    return _ARGUMENT.findall(f"{text},") if text.strip() else []
 
 
 def _argument(text: str, fold: Callable[[str], str]) -> Argument:

@@ -97,6 +97,11 @@ def _moment(found: dict[str, str] | None) -> dt.datetime:
     return dt.datetime(int(year) + century, month, day, hour, minute, second, micros)  # noqa: DTZ001 -- of no zone
 
 
+def check_pattern(pattern: str) -> None:
+    """ConfigError for a pattern that formats nothing."""
+    _pieces(pattern)
+
+
 def _arrow_pattern(pattern: str) -> str | None:
     out = []
     for part in _split(pattern):

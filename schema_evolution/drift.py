@@ -62,7 +62,11 @@ class ColumnRules:
         return source if self.case_sensitive else source.lower()
 
     def wanted(self, source: SourceSchema) -> tuple[Wanted, ...]:
-        columns = tuple(Wanted(self.name(one.name), self._type(source, one), one.comment) for one in source.fields)
+        columns = tuple(
+            Wanted(self.name(one.name), self._type(source, one), one.comment)
+            for one in source.fields
+            if one.name.strip()  # no table has a column without a name: its values are bad
+        )
         names = [column.name for column in columns]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from penstock.schema_evolution.texts import Misfits
 from penstock.schema_evolution.values import bit_texts, fit_column
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.values.partition_text import too_long
 from penstock.table.values.types import Field
 
 Extra = Callable[[ChangeBatch], pa.Array]
@@ -48,7 +50,8 @@ class FittedRows:
 class Fit:
     """How batches become rows of one version of a table. `extras` make metadata columns; `computed` stands in order.
 
-    `now_millis` is the instant that now() shows: one for a batch, kept for its replay.
+    `now_millis` is the instant that now() shows: one for a batch, kept for its replay. Of a partition value that makes
+    more than `longest_name` bytes no folder can be made.
     """
 
     schema: TableSchema
@@ -56,19 +59,22 @@ class Fit:
     extras: Mapping[str, Extra] = field(default_factory=dict)
     computed: tuple[ComputedColumn, ...] = ()
     now_millis: int = 0
+    longest_name: int = 255
 
     def rows(self, batch: ChangeBatch) -> FittedRows:
         misfits = Misfits()
         columns = self._columns(batch, misfits)
         self._refuse_nulls(columns, misfits)
+        self._refuse_long_folders(columns, misfits)
         # Nullability is the table's word; misfits are nulls until their messages are taken out.
-        rows = pa.RecordBatch.from_arrays(columns, schema=_nullable(self.schema.fields))
+        arrow, nullable = _arrow_schemas(self.schema)
+        rows = pa.RecordBatch.from_arrays(columns, schema=nullable)
         kept, bad = whole_messages(batch, misfits)
         kinds, pos, sub = batch.kinds, batch.pos, batch.sub
         if kept is not None:
             rows = rows.filter(pa.array(kept))
             kinds, pos, sub = kinds[kept], pos[kept], sub[kept]
-        rows = pa.RecordBatch.from_arrays(rows.columns, schema=arrow_schema(self.schema.fields))
+        rows = pa.RecordBatch.from_arrays(rows.columns, schema=arrow)
         return FittedRows(rows, kinds, pos, sub, bad, misfits.nulled)
 
     def _columns(self, batch: ChangeBatch, misfits: Misfits) -> list[pa.Array]:
@@ -76,6 +82,10 @@ class Fit:
         computed = {one.name for one in self.computed}
         names = [self.rules.name(one.name) for one in batch.schema.fields]
         given = dict(zip(names, self._given(batch), strict=True))
+        for name, column in given.items():
+            if not name.strip():
+                rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+                misfits.add(rows, f"a value has no column: its name is {name!r}")
         done: dict[str, pa.Array] = {}
         for one in self.schema.fields:
             if one.name not in computed:
@@ -84,7 +94,7 @@ class Fit:
         for column in self.computed:
             target = fields.get(column.name)
             if target is not None:
-                values = column.values(Columns(done, types, self.now_millis), len(batch))
+                values = column.values(Columns(done, types, self.now_millis, misfits), len(batch))
                 done[column.name] = fit_column(values, target, self.rules.mapping, misfits)
         return [done[one.name] for one in self.schema.fields]
 
@@ -104,7 +114,7 @@ class Fit:
             given = extra(batch)
         if given is None or pa.types.is_null(given.type):
             return pa.nulls(len(batch), arrow_schema([one]).field(0).type)
-        return fit_column(given, one, self.rules.mapping, misfits)
+        return fit_column(given, one, self.rules.mapping, misfits, in_key=one.name in self.schema.primary_keys)
 
     def _refuse_nulls(self, columns: Sequence[pa.Array], misfits: Misfits) -> None:
         for one, column in zip(self.schema.fields, columns, strict=True):
@@ -112,9 +122,18 @@ class Fit:
                 rows = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
                 misfits.add(rows, f"Cannot write null to non-null column({one.name})")
 
+    def _refuse_long_folders(self, columns: Sequence[pa.Array], misfits: Misfits) -> None:
+        for one, column in zip(self.schema.fields, columns, strict=True):
+            if one.name in self.schema.partition_keys:
+                rows = too_long(column, one, self.longest_name)
+                misfits.add(rows, f"{one.name}: a partition value is too long for the name of a folder")
 
-def _nullable(fields: Sequence[Field]) -> pa.Schema:
-    return pa.schema([one.with_nullable(True) for one in arrow_schema(fields)])  # noqa: FBT003 -- Arrow's own signature
+
+@lru_cache(maxsize=4096)
+def _arrow_schemas(table: TableSchema) -> tuple[pa.Schema, pa.Schema]:
+    """The table's, and the same where every column may be null."""
+    arrow = arrow_schema(table.fields)
+    return arrow, pa.schema([one.with_nullable(True) for one in arrow])  # noqa: FBT003 -- Arrow's own signature
 
 
 def whole_messages(batch: ChangeBatch, misfits: Misfits) -> tuple[npt.NDArray[np.bool_] | None, tuple[BadRow, ...]]:

@@ -41,6 +41,13 @@ class Zero(Exception):
     """A zero date, or a time of day outside of a day: null by default, the epoch or midnight where nulls cannot be."""
 
 
+class OutsideOfDay(Zero):
+    """Of a key all these would become midnight, and their rows one: there they do not fit."""
+
+
+KEEPS_TIMES = "in a key: --type-mapping time-to-string keeps such times"
+
+
 @dataclass(slots=True)
 class Misfits:
     """Rows whose value does not fit, each with its first reason, and how many values a rule made null, or zero where
@@ -54,7 +61,9 @@ class Misfits:
             self.reasons.setdefault(row, reason)
 
 
-def cast_texts(column: pa.Array, target: AtomicType, name: str, mapping: TypeMapping, misfits: Misfits) -> pa.Array:
+def cast_texts(
+    column: pa.Array, target: AtomicType, name: str, mapping: TypeMapping, misfits: Misfits, *, in_key: bool = False
+) -> pa.Array:
     """A string column as `target`; what does not fit is null in the result and named in `misfits`."""
     fast = _cast_whole(column, target)
     if fast is not None:
@@ -63,7 +72,7 @@ def cast_texts(column: pa.Array, target: AtomicType, name: str, mapping: TypeMap
     encoded = column.dictionary_encode()
     values: list[object] = []
     for number, text in enumerate(encoded.dictionary.to_pylist()):
-        value, reason = _one(parse, text, mapping)
+        value, reason = _one(parse, text, mapping, in_key=in_key)
         if value is None:
             rows = np.flatnonzero(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False) == number)
             if reason is None:
@@ -75,9 +84,13 @@ def cast_texts(column: pa.Array, target: AtomicType, name: str, mapping: TypeMap
     return _array(values, target).take(encoded.indices)
 
 
-def _one(parse: Callable[[str], object], text: str, mapping: TypeMapping) -> tuple[object, str | None]:
+def _one(parse: Callable[[str], object], text: str, mapping: TypeMapping, *, in_key: bool) -> tuple[object, str | None]:
     try:
         return parse(text), None
+    except OutsideOfDay as reason:
+        if in_key:
+            return None, f"{reason} {KEEPS_TIMES}"
+        return None, str(reason) if mapping.zero_date_error else None
     except Zero as reason:
         return None, str(reason) if mapping.zero_date_error else None
     except (ValueError, OverflowError, InvalidOperation) as reason:
@@ -283,13 +296,13 @@ def _time(text: str) -> int:
     if minutes > 59 or seconds > 59:
         raise ValueError("is not a time of day")
     if match[1]:
-        raise Zero("lies before midnight")
+        raise OutsideOfDay("lies before midnight")
     return _within_day(((hours * 60 + minutes) * 60 + seconds) * 1000 + _nanos(match[5]) // 1_000_000)
 
 
 def _within_day(millis: int) -> int:
     if not 0 <= millis < 86_400_000:
-        raise Zero("lies outside of a day")
+        raise OutsideOfDay("lies outside of a day")
     return millis
 
 

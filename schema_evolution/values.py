@@ -9,15 +9,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.schema_evolution.texts import Misfits, cast_texts
+from penstock.schema_evolution.texts import KEEPS_TIMES, Misfits, cast_texts
 from penstock.schema_evolution.type_mapping import TypeMapping
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.texts import to_text
 from penstock.table.values.types import STRING_LENGTH, ArrayType, AtomicType, DataType, Field, type_json
 
 
-def fit_column(column: pa.Array, target: Field, mapping: TypeMapping, misfits: Misfits) -> pa.Array:
-    """`column` in the Arrow type of `target`; rows whose value does not fit are null there and named in `misfits`."""
+def fit_column(
+    column: pa.Array, target: Field, mapping: TypeMapping, misfits: Misfits, *, in_key: bool = False
+) -> pa.Array:
+    """`column` in the Arrow type of `target`; rows whose value does not fit are null there and named in `misfits`.
+
+    `in_key`: values that become others by a rule would make two rows one, and do not fit.
+    """
     type_ = target.type
     arrow = to_arrow(type_)
     if pa.types.is_null(column.type):
@@ -26,9 +31,11 @@ def fit_column(column: pa.Array, target: Field, mapping: TypeMapping, misfits: M
         return _measured(column, type_, target.name, misfits)
     if pa.types.is_string(column.type):
         if isinstance(type_, AtomicType):
-            return cast_texts(column, type_, target.name, mapping, misfits)
+            return cast_texts(column, type_, target.name, mapping, misfits, in_key=in_key)
         return _parsed(column, type_, target.name, misfits)
-    return _native(column, type_, target.name, mapping, misfits)
+    if pa.types.is_duration(column.type):
+        return _durations(column, type_, target.name, mapping, misfits, in_key=in_key)
+    return _native(column, type_, target.name, mapping, misfits, in_key=in_key)
 
 
 def _measured(column: pa.Array, type_: DataType, name: str, misfits: Misfits) -> pa.Array:
@@ -53,38 +60,64 @@ _MEASURES: dict[str, Callable[[pa.Array], pa.Array]] = {
 }
 
 
-def _native(column: pa.Array, type_: DataType, name: str, mapping: TypeMapping, misfits: Misfits) -> pa.Array:
+def _native(
+    column: pa.Array, type_: DataType, name: str, mapping: TypeMapping, misfits: Misfits, *, in_key: bool = False
+) -> pa.Array:
     arrow = to_arrow(type_)
-    if pa.types.is_duration(column.type):
-        return _durations(column, type_, name, mapping, misfits)
-    if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(arrow):
-        return _stamps(column, arrow)
+    if pa.types.is_timestamp(column.type):
+        if pa.types.is_timestamp(arrow):
+            return _stamps(column, arrow)
+        column = column.view(pa.timestamp(column.type.unit))  # as text it has no zone either
     try:
         return _measured(pc.cast(column, arrow), type_, name, misfits)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         texts = _as_text(column)
     if isinstance(type_, AtomicType):
-        return cast_texts(texts, type_, name, mapping, misfits)
+        return cast_texts(texts, type_, name, mapping, misfits, in_key=in_key)
     return _parsed(texts, type_, name, misfits)
 
 
-def _durations(column: pa.Array, type_: DataType, name: str, mapping: TypeMapping, misfits: Misfits) -> pa.Array:
+def _durations(
+    column: pa.Array, type_: DataType, name: str, mapping: TypeMapping, misfits: Misfits, *, in_key: bool
+) -> pa.Array:
     """A TIME may be negative or longer than a day at its source; Paimon's cannot."""
     unit = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}[column.type.unit]
+    if isinstance(type_, AtomicType) and type_.root in {"CHAR", "VARCHAR"}:
+        return cast_texts(_clock_texts(column, unit), type_, name, mapping, misfits)
     millis = pc.floor(pc.divide(pc.cast(column.view(pa.int64()), pa.float64()), unit / 1000))
     millis = pc.cast(millis, pa.int64())
     if not (isinstance(type_, AtomicType) and type_.root == "TIME"):
         return _native(millis, type_, name, mapping, misfits)
     inside = pc.and_(pc.greater_equal(millis, 0), pc.less(millis, 86_400_000))
     outside = pc.fill_null(pc.invert(inside), fill_value=False)
-    if mapping.zero_date_error:
+    refused = mapping.zero_date_error or in_key
+    if refused:
         for row in np.flatnonzero(outside.to_numpy(zero_copy_only=False)).tolist():
-            misfits.add(np.array([row]), f"{name} {type_json(type_)}: {millis[row]} ms lies outside of a day")
+            why = f"{millis[row]} ms lies outside of a day{f' {KEEPS_TIMES}' * in_key}"
+            misfits.add(np.array([row]), f"{name} {type_json(type_)}: {why}")
     else:
         misfits.nulled += pc.sum(outside).as_py() or 0
-    midnight = None if type_.nullable or mapping.zero_date_error else 0
+    midnight = None if type_.nullable or refused else 0
     within = pc.if_else(outside, pa.scalar(midnight, pa.int64()), millis)
     return pc.cast(within, pa.int32()).view(pa.time32("ms"))
+
+
+def _clock_texts(column: pa.Array, per_second: int) -> pa.Array:
+    """`[-]HH:mm:ss[.f]`, the fraction of three, six or nine digits."""
+    encoded = column.view(pa.int64()).dictionary_encode()
+    texts = [_clock_text(value, per_second) for value in encoded.dictionary.to_pylist()]
+    return pa.array(texts, pa.string()).take(encoded.indices)
+
+
+def _clock_text(value: int, per_second: int) -> str:
+    seconds, rest = divmod(abs(value), per_second)
+    text = f"{'-' if value < 0 else ''}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    if not rest:
+        return text
+    digits = f"{rest * (1_000_000_000 // per_second):09}"
+    while digits.endswith("000"):
+        digits = digits[:-3]
+    return f"{text}.{digits}"
 
 
 def _stamps(column: pa.Array, arrow: pa.TimestampType) -> pa.Array:

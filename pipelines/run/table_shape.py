@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
@@ -22,6 +23,7 @@ from penstock.pipelines.run.shaping import Fitted, Seen
 from penstock.pipelines.run.tables import Warehouse
 from penstock.schema_evolution.drift import ColumnRules, drift_of, fold
 from penstock.schema_evolution.fit import Fit, FittedRows
+from penstock.schema_evolution.functions import wall_clock
 from penstock.schema_evolution.naming import Naming
 from penstock.table.catalog import check_usable
 from penstock.table.lsm.merge.incoming import check_retracts, kept_rows, row_kinds
@@ -83,7 +85,7 @@ class TableShape:
         return self.rules.name(source)
 
     def fit(self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None, now_millis: int) -> Fitted | None:
-        if not _holds(change.schema, _Hashed(table), self.rules) or self._lacking_keys(table, change.schema):
+        if not _holds(change.schema, table, self.rules) or self._lacking_keys(table, change.schema):
             return None
         rows = self._fit(table, fetched, now_millis).rows(change)
         bad = tuple(_bad_record(one.pos, one.reason_class, one.message, change, fetched) for one in rows.bad)
@@ -94,7 +96,10 @@ class TableShape:
         return partial_images.left_out(change, fetched, table, self.rules, frozenset(self._made))
 
     def evolved(self, table: str, current: TableSchema | None, seen: Sequence[Seen]) -> TableSchema:
-        sources = [one.schema for one in seen]
+        with _naming(table):
+            return self._evolved(table, current, [one.schema for one in seen])
+
+    def _evolved(self, table: str, current: TableSchema | None, sources: Sequence[SourceSchema]) -> TableSchema:
         if current is None:
             return self.warehouse.created(table, self.planned(table, sources, self.warehouse.now_millis()))
         for source in sources:
@@ -177,7 +182,19 @@ class TableShape:
             for column, name in self.new_tables.metadata
             if column in table.names
         }
-        return Fit(table, self.rules, extras, self.new_tables.computed, now_millis)
+        storage, _ = self.warehouse.storage()
+        clock = wall_clock(now_millis, self.zone)
+        return Fit(table, self.rules, extras, self.new_tables.computed, clock, storage.longest_name)
+
+
+@contextmanager
+def _naming(table: str) -> Iterator[None]:
+    """What is refused, of columns and options, is refused of this table."""
+    try:
+        yield
+    except (ConfigError, SchemaConflict) as error:
+        error.facts.setdefault("table", table)
+        raise
 
 
 def _check_keys(kind: str, given: Sequence[str], own: Sequence[str]) -> None:
@@ -243,7 +260,7 @@ def _as_append(rows: FittedRows) -> Fitted:
 
 
 def _as_upsert(rows: FittedRows, table: TableSchema) -> Fitted:
-    merge = MergeSpec.of(table)
+    merge = _merge(table)
     batch = rows.rows
     kinds = row_kinds(merge, pa.Table.from_batches([batch]), rows.kinds.astype(np.int8))
     pos, sub = rows.pos, rows.sub
@@ -263,25 +280,15 @@ def _bad_record(pos: int, reason: str, message: str, change: ChangeBatch, fetche
     return BadRecord(pos, reason, message, canal_message(change, int(rows[-1])) if len(rows) else b"")
 
 
-class _Hashed:
-    """A schema as a key of the cache below: a version of a table never changes."""
-
-    __slots__ = ("schema",)
-
-    def __init__(self, schema: TableSchema) -> None:
-        self.schema = schema
-
-    def __hash__(self) -> int:
-        return hash((self.schema.id, self.schema.time_millis, self.schema.highest_field_id))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Hashed) and (other.schema is self.schema or other.schema == self.schema)
+@lru_cache(maxsize=_KEYS_PER_SCHEMA)
+def _holds(source: SourceSchema, table: TableSchema, rules: ColumnRules) -> bool:
+    """Whether the table has a place for all that the source declares; asked once per pair of schemas."""
+    try:
+        return drift_of(source, "", table, rules).is_none
+    except SchemaConflict:  # the driver tells it, or leaves the table out
+        return False
 
 
 @lru_cache(maxsize=_KEYS_PER_SCHEMA)
-def _holds(source: SourceSchema, table: _Hashed, rules: ColumnRules) -> bool:
-    """Whether the table has a place for all that the source declares; asked once per pair of schemas."""
-    try:
-        return drift_of(source, "", table.schema, rules).is_none
-    except SchemaConflict:  # the driver tells it, or leaves the table out
-        return False
+def _merge(table: TableSchema) -> MergeSpec:
+    return MergeSpec.of(table)

@@ -19,6 +19,11 @@ class TableSchema:
     time_millis: int = 0
     version: int = 3
 
+    def __hash__(self) -> int:
+        # Caches are keyed by schemas, and a version of a table never changes: hashes of all its columns would tell no
+        # more.
+        return hash((self.id, self.time_millis, self.highest_field_id, self.primary_keys))
+
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.fields)

@@ -22,6 +22,11 @@ class Storage(Protocol):
     Every call may be repeated. A call that raises anything but FileNotFoundError may still have taken effect.
     """
 
+    @property
+    def longest_name(self) -> int:
+        """Bytes that the name of one folder may have."""
+        ...
+
     def read(self, path: str) -> bytes: ...
 
     def read_range(self, path: str, offset: int, length: int) -> bytes: ...

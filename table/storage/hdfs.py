@@ -48,6 +48,10 @@ class HdfsStorage:
     url: str
     config: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def longest_name(self) -> int:
+        return 255  # dfs.namenode.fs-limits.max-component-length, unless a cluster says otherwise
+
     def __repr__(self) -> str:
         return f"HdfsStorage({self.url}{''.join(f', {name}={masked(name, value)}' for name, value in self.config)})"
 

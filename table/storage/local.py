@@ -17,6 +17,7 @@ from penstock.table.storage.base import Entry
 
 # Writers of files come with pages of some kilobytes; as many calls into Python cost more than a copy.
 _OUTPUT_BUFFER = 128 << 10
+FILE_NAME_BYTES = 255  # NAME_MAX of the usual file systems
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
@@ -27,6 +28,10 @@ class LocalStorage:
     """
 
     sync: bool = True
+
+    @property
+    def longest_name(self) -> int:
+        return FILE_NAME_BYTES
 
     def read(self, path: str) -> bytes:
         return Path(path).read_bytes()

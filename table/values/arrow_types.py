@@ -75,6 +75,8 @@ def timestamp_unit(precision: int) -> str:
 
 
 def to_arrow(type_: DataType) -> pa.DataType:
+    if isinstance(type_, AtomicType) and (plain := _PLAIN.get(type_.root)) is not None:
+        return plain
     match type_:
         case AtomicType("DECIMAL"):
             return pa.decimal128(type_.precision, type_.scale)
@@ -83,7 +85,7 @@ def to_arrow(type_: DataType) -> pa.DataType:
         case AtomicType("TIMESTAMP_LTZ"):
             return pa.timestamp(timestamp_unit(type_.precision), "UTC")
         case AtomicType(root):
-            return _PLAIN[root]
+            raise KeyError(root)
         case ArrayType(element):
             return pa.list_(pa.field("element", to_arrow(element), element.nullable))
         case MapType(key, value):

@@ -6,7 +6,12 @@ import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import cast
+from typing import TypeAlias, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.table.values.internal import from_internal
@@ -18,6 +23,8 @@ DEFAULT_NAME = "__DEFAULT_PARTITION__"
 
 _ESCAPED = re.compile(r"""[\x01-\x1f\x7f"#%'*/:=?\\{}\[\]^]""")
 _BILLION = 1_000_000_000
+_MOST_GROWTH = 3  # a character that is escaped becomes three
+Rows: TypeAlias = npt.NDArray[np.int64]
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - the clock of no zone
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # the years 1 to 9999, as far as Python's dates go
 
@@ -34,6 +41,21 @@ def partition_path(
         text = legacy_text(value, field.type) if legacy else value_text(value, field.type)
         steps.append(f"{escaped(field.name)}={escaped(text if text and not text.isspace() else default_name)}")
     return "/".join(steps)
+
+
+def too_long(column: pa.Array, field: Field, longest: int) -> Rows:
+    """The rows of a partition column whose folder's name has more bytes than `longest`. Only texts and bytes are looked
+    at, since no other value is that long."""
+    none = np.zeros(0, np.int64)
+    room = longest - len(f"{escaped(field.name)}=".encode())
+    if not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
+        return none
+    if (pc.max(pc.binary_length(column)).as_py() or 0) * _MOST_GROWTH <= room:
+        return none
+    encoded = column.dictionary_encode()
+    texts = (value_text(value, field.type) or "" for value in encoded.dictionary.to_pylist())
+    long = pa.array([len(escaped(text).encode()) > room for text in texts], pa.bool_()).take(encoded.indices)
+    return np.flatnonzero(pc.fill_null(long, fill_value=False).to_numpy(zero_copy_only=False))
 
 
 def escaped(name: str) -> str:

@@ -11,11 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
+from penstock.table.layout import Layout
 from penstock.table.lsm.merge.incoming import check_retracts, kept_rows, row_kinds
 from penstock.table.lsm.merge.spec import MergeSpec
+from penstock.table.meta.store import TableStore
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.casts import cast_array
+from penstock.table.values.partition_text import too_long
 from penstock.table.values.row_kinds import DELETE, INSERT, KIND_TEXTS
 from penstock.table.values.types import STRING, AtomicType, Field
 from penstock.table.values.variants import NoVariant, variants_of_json
@@ -122,6 +125,23 @@ class RowRules:
                     row=row,
                     hint="fill the column, or make it nullable with UpdateColumnNullability",
                 )
+
+
+def refuse_long_folders(store: TableStore, layout: Layout, batch: pa.RecordBatch) -> None:
+    """A value of which the store can make no folder refuses the whole batch, before a file is begun."""
+    longest = store.storage.longest_name
+    for field in layout.partition_fields:
+        column = batch.column(field.name)
+        rows = too_long(column, field, longest)
+        if len(rows):
+            raise RowRefused(
+                f"a partition value is too long for the name of a folder, which has {longest} bytes at most",
+                table=store.name,
+                column=field.name,
+                row=int(rows[0]),
+                value=repr(str(column[int(rows[0])].as_py())[:80]),
+                hint="partition by something shorter, as the beginning of the text or a bucket of it",
+            )
 
 
 def _one_batch(data: pa.Table | pa.RecordBatch) -> pa.RecordBatch:

@@ -168,6 +168,10 @@ class SimStore:
 
     # What the table calls ----------------------------------------------------------------------------------
 
+    @property
+    def longest_name(self) -> int:
+        return 255
+
     def read(self, path: str) -> bytes:
         return self._do("read", path, lambda: self._content(path))
 

@@ -150,6 +150,22 @@ def test_a_bounded_run_goes_no_further_than_what_was_there_at_its_start() -> Non
     assert spans(kafka, end, kafka.latest_offsets(end, Limit(rows=6), until)) == []
 
 
+@pytest.mark.parametrize(("offset", "said"), [(2, "no longer has"), (99, "ends before")])
+def test_a_first_start_at_an_offset_that_is_not_there_says_what_was_asked_for_and_what_is_there(
+    offset: int, said: str
+) -> None:
+    cluster = Cluster({("t", 0): (3, 9)}, {("t", 0): offset})
+    asked = Startup("specific-offsets", {("t", 0): offset})
+    with pytest.raises(PositionLost, match=f"specific-offsets names .*{said}") as caught:
+        source(cluster, asked).latest_offsets({}, NO_LIMIT)
+    assert caught.value.facts == {"topic": "t", "partition": 0, "asked_for": offset, "kept": "3 to 9"}
+    assert "from 3 to 9" in (caught.value.hint or "")
+    assert "stopped" not in str(caught.value)
+    with pytest.raises(PositionLost, match=f"group has committed .*{said}") as caught:
+        source(cluster, Startup("group-offsets", reset="latest")).latest_offsets({}, NO_LIMIT)
+    assert caught.value.facts["group"] == "g"
+
+
 @pytest.mark.parametrize("log", [(7, 20), (0, 2), (0, 0)])
 def test_offsets_that_are_gone_stop_with_position_lost(log: tuple[int, int]) -> None:
     cluster = Cluster({("t", 0): (0, 5)})

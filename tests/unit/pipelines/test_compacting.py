@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from penstock.pipelines.run.care import Care
 from penstock.pipelines.run.compacting import compact_task, compacted_here, due_buckets, land, shared_out
 from penstock.pipelines.run.writing import SCHEMA, Written
 from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from tests.here import run
 from tests.shop import Shop, insert
@@ -47,6 +49,28 @@ def test_batches_leave_compaction_to_the_background_until_a_bucket_has_too_many_
     assert CommitKind.COMPACT not in kinds(shop)
     batches(shop, 6, 1, **sink)
     assert kinds(shop)[-1] is CommitKind.COMPACT
+
+
+def test_a_batch_compacts_the_bucket_with_too_many_runs_itself_and_leaves_others_to_the_background(shop: Shop) -> None:
+    sink = {"table-options": BEHIND | {"bucket": "2"}, "compaction": BACKGROUND}
+    shop.put("000.json", *(insert("orders", {"id": number}) for number in range(20)))
+    run(shop.spec(sink=sink))
+    assert runs(shop) == {0: 1, 1: 1}
+    for number in range(1, 6):  # of one key: only its bucket gets a run more each time
+        shop.put(f"{number:03}.json", insert("orders", {"id": 1}))
+        run(shop.spec(sink=sink))
+    assert CommitKind.COMPACT not in kinds(shop)
+    shop.put("006.json", *(insert("orders", {"id": number}) for number in range(20)))
+    run(shop.spec(sink=sink))
+    assert kinds(shop)[-1] is CommitKind.COMPACT
+    assert sorted(runs(shop).values()) == [1, 2]
+
+
+def runs(shop: Shop) -> dict[int, int]:
+    """Files by bucket: each is a run here."""
+    store = shop.table("orders").store
+    entries = live_entries(store, store.snapshots.latest())
+    return dict(Counter(entry.bucket for entry in entries))
 
 
 @pytest.mark.parametrize("more", [{}, {"changelog-producer": "lookup", "lookup-wait": "false"}], ids=["plain", "lags"])

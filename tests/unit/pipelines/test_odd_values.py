@@ -108,6 +108,78 @@ def test_a_strict_mapping_makes_it_a_bad_record_in_every_format(shop: Shop, valu
     assert shop.rows("o") == [READ]
 
 
+OUTSIDE = ("-00:00:01", "24:00:00", "838:59:59")
+
+
+def keyed_by_time(shop: Shop) -> None:
+    catalog = Catalog(f"{shop.folder}/warehouse")
+    catalog.create_database("ods")
+    columns = [("id", "BIGINT"), ("d", "DATE"), ("t", "TIMESTAMP(3)"), ("c", "TIME(0) NOT NULL")]
+    catalog.create_table("ods.o", columns, ["c"], options={"bucket": "1"})
+
+
+@pytest.mark.parametrize("value_format", MESSAGES)
+@pytest.mark.parametrize("outside", OUTSIDE)
+def test_times_outside_of_a_day_are_bad_in_keys_whose_rows_would_become_one(
+    shop: Shop, value_format: str, outside: str
+) -> None:
+    keyed_by_time(shop)
+    shop.put("1.json", *(MESSAGES[value_format](row) for row in (GOOD | {"c": outside}, GOOD)))
+    with pytest.raises(DecodeError, match=outside) as refused:
+        took(shop, value_format)
+    assert "c TIME(0)" in str(refused.value)
+    assert "time-to-string" in str(refused.value)
+    assert (refused.value.facts["table"], refused.value.facts["place"]) == ("ods.o", "1.json")
+    took(shop, value_format, errors={"bad-record": "skip"})
+    assert shop.rows("o") == [READ]
+
+
+@pytest.mark.parametrize(("millis", "shown"), [(-1, "-1 ms"), (86_400_000, "86400000 ms")])
+def test_times_that_are_sent_as_numbers_are_bad_in_keys_too(shop: Shop, millis: int, shown: str) -> None:
+    keyed_by_time(shop)
+    fields = [
+        {"field": "id", "type": "int64"},
+        {"field": "c", "type": "int64", "name": "io.debezium.time.MicroTime"},
+    ]
+    schema = {"fields": [{"field": "after", "type": "struct", "fields": fields}]}
+    payload = {"op": "c", "before": None, "after": {"id": 1, "c": millis * 1000}, "source": {"db": "s", "table": "o"}}
+    shop.put("1.json", json.dumps({"schema": schema, "payload": payload}))
+    with pytest.raises(DecodeError, match=shown) as refused:
+        took(shop, "debezium-json")
+    assert "time-to-string" in str(refused.value)
+
+
+def test_times_kept_as_text_are_keys_whatever_they_are(shop: Shop) -> None:
+    keys = {"primary-keys": ["c"], "type-mapping": ["time-to-string"]}
+    shop.put("1.json", *(canal(GOOD | {"id": str(at), "c": one}) for at, one in enumerate(OUTSIDE)))
+    run(shop.spec(sink=keys))
+    assert [row["c"] for row in shop.rows("o")] == list(OUTSIDE)
+
+
+def test_a_value_without_a_column_name_is_bad_and_makes_no_column(shop: Shop) -> None:
+    shop.put("1.json", maxwell(GOOD | {"": "lost"}), maxwell({"id": "3", "": None}), maxwell(GOOD))  # type: ignore[dict-item]
+    with pytest.raises(DecodeError, match="has no column") as refused:
+        took(shop, "maxwell-json")
+    assert (refused.value.facts["table"], refused.value.facts["offset"]) == ("ods.o", 0)
+    took(shop, "maxwell-json", errors={"bad-record": "skip"})
+    assert shop.ids("o") == ["2", "3"]  # type: ignore[comparison-overlap]
+    assert shop.table("o").schema.names == ["id", "d", "t", "c"]
+
+
+@pytest.mark.parametrize("value", ["x" * 300, "é" * 130, "a/" * 70], ids=["long", "in bytes", "escaped"])
+def test_a_partition_value_that_no_folder_can_be_named_by_is_bad(shop: Shop, value: str) -> None:
+    keys = {"primary-keys": ["id", "d"], "partition-keys": ["d"]}
+    shop.put("1.json", maxwell(GOOD | {"d": value}), maxwell(GOOD | {"d": "y" * 240}))
+    with pytest.raises(DecodeError, match="too long for the name of a folder") as refused:
+        run(shop.spec(source={"value.format": "maxwell-json"}, sink=keys))
+    facts = refused.value.facts
+    assert (facts["table"], facts["place"], facts["offset"]) == ("ods.o", "1.json", 0)
+    run(shop.spec(source={"value.format": "maxwell-json"}, sink=keys, errors={"bad-record": "dead-letter"}))
+    assert [row["d"] for row in shop.rows("o")] == ["y" * 240]
+    (letter,) = shop.table("__penstock_dead_letters").scan().to_arrow().to_pylist()
+    assert (letter["target_table"], letter["topic"], letter["offset"]) == ("ods.o", "1.json", 0)
+
+
 @pytest.mark.parametrize(("value_format", "mapping"), [("maxwell-json", ()), ("canal-json", ("to-string",))])
 def test_columns_of_text_keep_it_as_it_was_sent(shop: Shop, value_format: str, mapping: tuple[str, ...]) -> None:
     shop.put("1.json", MESSAGES[value_format](ODD))

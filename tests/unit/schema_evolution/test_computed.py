@@ -11,6 +11,7 @@ import pytest
 from penstock.errors import ConfigError
 from penstock.schema_evolution.computed import ComputedColumn, in_order
 from penstock.schema_evolution.functions import Columns
+from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import parse_type, type_json
 
 MOMENT = dt.datetime(2024, 5, 6, 7, 8, 9, 123000)
@@ -75,6 +76,95 @@ def test_types_follow_the_function() -> None:
     assert type_json(ComputedColumn.of("c=truncate(price,10)").type(types)) == "DECIMAL(4, 2)"
     assert type_json(ComputedColumn.of("c=year(ts)").type(types)) == "INT"
     assert type_json(ComputedColumn.of("c=now()").type(types)) == "TIMESTAMP(3)"
+
+
+def misfits_of(expression: str, values: list[object], type_: str) -> tuple[list[object], dict[int, str]]:
+    parsed = parse_type(type_)
+    columns = Columns({"c": pa.array(values, to_arrow(parsed))}, {"c": parsed})
+    found = ComputedColumn.of(f"x={expression}").values(columns, len(values)).to_pylist()
+    return found, columns.misfits.reasons
+
+
+@pytest.mark.parametrize(
+    ("expression", "values", "type_", "expected"),
+    [
+        ("year(c)", ["2024-05-06", "yesterday", None], "STRING", [2024, None, None]),
+        ("date_format(c,yyyy)", ["2024-05-06", "", None], "STRING", ["2024", None, None]),
+        ("year(c,3)", ["1714979289123", "1.5", None], "STRING", [2024, None, None]),
+        ("year(c)", [1714979289, 1714979289123, None], "BIGINT", [2024, None, None]),
+        ("date_format(c,E)", [1714979289, 1714979289123, None], "BIGINT", ["Mon", None, None]),
+        ("date_format(c,yyyy)", [1714979289, -(1 << 62), None], "BIGINT", ["2024", None, None]),
+        ("truncate(c,10)", [-128 + 8, -128, None], "TINYINT", [-120, None, None]),
+        ("truncate(c,10)", [5, -(1 << 63), None], "BIGINT", [0, None, None]),
+        ("truncate(c,10)", [Decimal("9.99"), Decimal("-9.99"), None], "DECIMAL(3, 2)", [Decimal("9.90"), None, None]),
+        ("coalesce(c,'x')", [1, None, None], "INT", [1, None, None]),
+    ],
+)
+def test_values_that_a_function_cannot_read_are_misfits_and_never_nulls_in_silence(
+    expression: str, values: list[object], type_: str, expected: list[object]
+) -> None:
+    found, reasons = misfits_of(expression, values, type_)
+    assert found == expected
+    assert set(reasons) == ({1, 2} if "coalesce" in expression else {1})
+
+
+def test_what_coalesce_is_not_asked_for_need_not_fit() -> None:
+    columns = Columns(
+        {"a": pa.array([1, None], pa.int32()), "b": pa.array(["x", "7"])},
+        {"a": parse_type("INT"), "b": parse_type("STRING")},
+    )
+    assert ComputedColumn.of("x=coalesce(a,b)").values(columns, 2).to_pylist() == [1, 7]
+    assert columns.misfits.reasons == {}
+
+
+def test_decimals_of_all_digits_are_truncated() -> None:
+    value = Decimal("1234567890123456789012345678.1234567899")
+    found, reasons = misfits_of("truncate(c,10)", [value, value.copy_negate()], "DECIMAL(38, 10)")
+    assert found == [
+        Decimal("1234567890123456789012345678.1234567890"),
+        Decimal("-1234567890123456789012345678.1234567900"),
+    ]
+    assert reasons == {}
+
+
+def test_a_text_in_quotes_is_one_argument() -> None:
+    assert ComputedColumn.of("c=concat(n, ', ' ,name,',')").values(COLUMNS, 2).to_pylist() == ["-1,   Ada ,", None]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "substring(c,-1)",
+        "substring(c,3,3)",
+        "substring(c,x)",
+        "truncate(c,0)",
+        "truncate(c,99999999999)",
+        "truncate(c,x)",
+        "year(c,1)",
+        "date_format(c,yyyy,2)",
+        "date_format(c,bb)",
+        "date_format(c,yyyy'T)",
+        "bucket(c,0)",
+        "cast(abc,INT)",
+        "cast(1,NOTHING)",
+        "cast(1,ARRAY<INT>)",
+        "upper('text')",
+        "year('2024-05-06')",
+    ],
+)
+def test_arguments_that_no_column_mends_are_refused_at_the_start(expression: str) -> None:
+    with pytest.raises(ConfigError):
+        ComputedColumn.of(f"x={expression}")
+
+
+@pytest.mark.parametrize(
+    ("expression", "type_"), [("upper(c)", "INT"), ("year(c)", "BOOLEAN"), ("truncate(c,1)", "DATE")]
+)
+def test_columns_of_a_type_that_a_function_does_not_take_are_refused_when_the_table_is_made(
+    expression: str, type_: str
+) -> None:
+    with pytest.raises(ConfigError):
+        ComputedColumn.of(f"x={expression}").type({"c": parse_type(type_)})
 
 
 def test_a_table_without_the_column_gets_null() -> None:

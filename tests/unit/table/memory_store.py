@@ -17,6 +17,10 @@ class MemoryStore:
         self.files = dict(files or {})
         self.modified: dict[str, int] = {}
 
+    @property
+    def longest_name(self) -> int:
+        return 255
+
     def read(self, path: str) -> bytes:
         if path not in self.files:
             raise FileNotFoundError(path)

@@ -86,6 +86,23 @@ def test_rows_find_their_partitions(tmp_path: Path) -> None:
     assert table.scan(where=pc.field("dt") == "b").plan().files == 1
 
 
+@pytest.mark.parametrize("value", ["x" * 300, "é" * 130, "a/" * 70], ids=["long", "in bytes", "escaped"])
+@pytest.mark.parametrize("bucket", ["1", "-1", "-2"])
+def test_a_partition_that_no_folder_can_be_named_by_is_refused_with_its_batch(
+    tmp_path: Path, value: str, bucket: str
+) -> None:
+    columns = [("dt", "STRING NOT NULL"), ("id", "INT NOT NULL"), ("v", "INT")]
+    table = new_table(tmp_path, columns, keys=("dt", "id"), partitions=("dt",), options={"bucket": bucket})
+    with table.writer() as writer:
+        with pytest.raises(RowRefused, match="too long for the name of a folder") as refused:
+            writer.write(rows(table, ("a", 1, 1), (value, 2, 2)))
+        assert (refused.value.facts["column"], refused.value.facts["row"]) == ("dt", 1)
+        assert refused.value.facts["table"]
+        writer.write(rows(table, ("y" * 252, 3, 3)))
+        writer.commit()
+    assert bucket == "-2" or content(table) == [("y" * 252, 3, 3)]
+
+
 def test_an_append_table_keeps_every_row(tmp_path: Path) -> None:
     table = new_table(tmp_path, keys=(), options={"bucket": "-1"})
     with table.writer() as writer:

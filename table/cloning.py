@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError
 from penstock.table.catalog import Catalog, split_name
 from penstock.table.handle import Table
-from penstock.table.layout import Layout
+from penstock.table.layout import BucketMode, Layout
 from penstock.table.maintain.reachable import Held
 from penstock.table.maintain.sweep import with_folders
 from penstock.table.meta.live import live_entries
@@ -30,7 +30,8 @@ def clone_table(
     into_existing: bool = False,
     rows: bool = True,
 ) -> Table:
-    """Make `name` in `catalog` with the columns, keys and options of `source`, and its newest rows as one snapshot.
+    """Make `name` in `catalog` with the columns, keys and options of `source`, and its newest rows as one snapshot
+    (with postponed buckets a second one gives the rows theirs).
 
     A table that is there already is refused, or with `into_existing` overwritten when its columns are the same.
     History, tags and branches stay behind. Called again after a crash: pass `into_existing`. Memory is bounded by the
@@ -64,6 +65,8 @@ def _copy(source: Table, target: Table, where: pc.Expression | str | None) -> No
         for batch in source.scan(where=where).to_batches():
             writer.write(batch)
         writer.commit()
+    if Layout.of(target.definition).mode is BucketMode.POSTPONE:
+        target.compact(full=False)  # what the source shows has to show here too
 
 
 def copy_table(source: Table, catalog: Catalog, name: str) -> Table:

@@ -8,6 +8,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.errors import ConfigError
 from penstock.table.commit.analyzing import analyze
 from penstock.table.commit.committer import Committer
 from penstock.table.commit.compacting import compact_table, sort_table
@@ -341,9 +342,9 @@ class Table:
     def delete_tag(self, name: str) -> None:
         delete_tag(self._store, name)
 
-    def expire_tags(self) -> list[str]:
-        """Give up the tags whose time is over; gives their names."""
-        return expire_tags(self._store)
+    def expire_tags(self, *, older_than: int | datetime | None = None) -> list[str]:
+        """Give up the tags whose time is over, and those made before `older_than`; gives their names."""
+        return expire_tags(self._store, older_than=_millis(older_than, "older_than"))
 
     def create_branch(self, name: str, tag: str | None = None) -> Table:
         """A branch from a tag, or an empty one; gives it opened."""
@@ -362,6 +363,8 @@ class Table:
         files = ConsumerFiles(self._store.storage, self._store.paths.root, self._store.paths.branch)
         if next_snapshot is None:
             files.delete(consumer_id)
+        elif next_snapshot < 1:
+            raise ConfigError(f"no reader can go on at snapshot {next_snapshot}: they count from 1", table=self.name)
         else:
             files.put(consumer_id, next_snapshot)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
@@ -14,6 +13,7 @@ from penstock.pipelines.commands.target import (
     PARTITION,
     WAREHOUSE,
     catalog_of,
+    chosen,
     millis,
     partitions,
     table_of,
@@ -95,22 +95,21 @@ def _options(given: Given) -> dict[str, str]:
 def _compact_database(given: Given) -> int:
     """One table after the other; each commits by itself, so what is done stays done when a later one fails."""
     catalog = catalog_of(given)
-    databases, wanted = text(given, "including-databases") or ".*", text(given, "including-tables") or ".*"
-    spared, mode = text(given, "excluding-tables"), text(given, "mode") or "divided"
+    mode = (text(given, "mode") or "divided").strip().lower()
     if mode not in {"divided", "combined"}:
         raise ConfigError(f"--mode cannot be {mode!r}", hint="divided or combined")
     done = {}
-    for database in (name for name in catalog.databases() if re.fullmatch(databases, name)):
-        for name in (f"{database}.{table}" for table in catalog.tables(database)):
-            if re.fullmatch(wanted, name) and not (spared and re.fullmatch(spared, name)):
-                snapshots = catalog.table(name).compact(_full(given), only=_selection(given), options=_options(given))
-                done[name] = [snapshot.id for snapshot in snapshots]
+    databases = chosen(given, catalog.databases(), "including-databases")
+    names = [f"{database}.{table}" for database in databases for table in catalog.tables(database)]
+    for name in chosen(given, names, "including-tables", "excluding-tables"):
+        snapshots = catalog.table(name).compact(_full(given), only=_selection(given), options=_options(given))
+        done[name] = [snapshot.id for snapshot in snapshots]
     said = "\n".join(f"{name}  {f'snapshot {made[-1]}' if made else 'nothing to do'}" for name, made in done.items())
     return answer(given, {"tables": done}, said or "no table matches")
 
 
 def _full(given: Given) -> bool:
-    strategy = text(given, "compact-strategy") or "full"
+    strategy = (text(given, "compact-strategy") or "full").strip().lower()
     if strategy not in {"full", "minor"}:
         raise ConfigError(f"--compact-strategy cannot be {strategy!r}", hint="full or minor")
     return strategy == "full"

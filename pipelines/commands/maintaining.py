@@ -15,6 +15,7 @@ from penstock.pipelines.commands.target import (
     ON_TABLE,
     WAREHOUSE,
     catalog_of,
+    chosen,
     millis,
     moment,
     needed,
@@ -122,12 +123,7 @@ def delete_tag(given: Given) -> int:
 
 
 def expire_tags(given: Given) -> int:
-    from penstock.table.maintain.retagging import delete_tags_before
-
-    table = table_of(given)
-    gone = table.expire_tags()
-    if (older := moment(given, "older-than")) is not None:
-        gone += delete_tags_before(table.store, int(older.timestamp() * 1000))
+    gone = table_of(given).expire_tags(older_than=moment(given, "older-than"))
     return answer(given, {"expired": gone}, f"expired {', '.join(gone) or 'no tags'}")
 
 
@@ -177,13 +173,8 @@ def reset_consumer(given: Given) -> int:
 
 
 def clear_consumers(given: Given) -> int:
-    import re
-
     table = table_of(given)
-    wanted, spared = text(given, "including-consumers") or ".*", text(given, "excluding-consumers")
-    gone = [
-        name for name in table.consumers if re.fullmatch(wanted, name) and not (spared and re.fullmatch(spared, name))
-    ]
+    gone = chosen(given, table.consumers, "including-consumers", "excluding-consumers")
     for name in gone:
         table.reset_consumer(name)
     return answer(given, {"cleared": gone}, f"forgot {', '.join(gone) or 'no consumers'}")
@@ -217,7 +208,8 @@ def drop_partition(given: Given) -> int:
 
 def expire_partitions(given: Given) -> int:
     """Flags stand for the table's options of these names, where they are given."""
-    options = {option: given[flag][-1] for flag, option in _EXPIRY.items() if flag in given}
+    options = pairs(given.get("table-conf", ()))
+    options |= {option: given[flag][-1] for flag, option in _EXPIRY.items() if flag in given}
     gone = table_of(given).expire_partitions(options)
     return answer(given, {"partitions": gone}, f"dropped {len(gone)} partitions")
 
@@ -227,6 +219,7 @@ _EXPIRY = {
     "timestamp-formatter": "partition.timestamp-formatter",
     "timestamp-pattern": "partition.timestamp-pattern",
     "expire-strategy": "partition.expiration-strategy",
+    "max-expires": "partition.expiration-max-num",
 }
 
 
@@ -237,6 +230,7 @@ def _tag(*more: Flag, flag: str = "tag-name") -> tuple[Flag, ...]:
 _SNAPSHOT = Flag("snapshot", "id of the snapshot (the latest)", metavar="N")
 _RETAINED = Flag("time-retained", "how long the tag is kept: 7 d (for ever)", metavar="TIME")
 _BRANCH = Flag("branch-name", "name of the branch", metavar="NAME", required=True)
+_OF_CLUSTERS = ("parallelism", "mode", "batch-table-processing", "batch-size")  # of orphan cleaning
 _OLDER = "'2026-01-31 12:00:00' in this machine's zone, or epoch milliseconds"
 
 ACTIONS = {
@@ -313,7 +307,7 @@ ACTIONS = {
             Flag("table", "table of the database; * or none for all", metavar="NAME"),
             Flag("older-than", f"only files older than (1 day ago): {_OLDER}", metavar="TIME"),
             Flag("dry-run", "only list them (false)", "bool"),
-            Flag("parallelism", "accepted, no effect", metavar="N"),
+            *(Flag(name, "accepted, no effect", metavar="TEXT") for name in _OF_CLUSTERS),
         ),
     ),
     "expire-partitions": Action(
@@ -324,6 +318,8 @@ ACTIONS = {
             Flag("timestamp-formatter", "how their time is written: yyyyMMdd", metavar="PATTERN"),
             Flag("timestamp-pattern", "how columns make the time: '$dt $hour:00:00'", metavar="PATTERN"),
             Flag("expire-strategy", "values-time or update-time (values-time)", metavar="NAME"),
+            Flag("max-expires", "partitions that go at most (100)", metavar="N"),
+            Flag("table-conf", "option that stands for the table's, in this job; repeat", "pairs", "K=V"),
         ),
     ),
     "drop-partition": Action(drop_partition, (*ON_TABLE, NEEDED_PARTITION)),

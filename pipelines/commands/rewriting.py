@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
@@ -14,6 +13,7 @@ from penstock.pipelines.commands.target import (
     PARTITION,
     WAREHOUSE,
     catalog_of,
+    chosen,
     needed,
     number,
     partitions,
@@ -206,9 +206,8 @@ def _names(given: Given, source: Catalog) -> list[str]:
         return [f"{needed(given, 'database')}.{table}"]
     if "target-table" in given:
         raise ConfigError("--target-table names one table, but many would be cloned", hint="name one by --table")
-    wanted, spared = text(given, "included-tables") or ".*", text(given, "excluded-tables")
     names = [f"{one}.{name}" for one in ([database] if database else source.databases()) for name in source.tables(one)]
-    return [name for name in names if re.fullmatch(wanted, name) and not (spared and re.fullmatch(spared, name))]
+    return chosen(given, names, "included-tables", "excluded-tables")
 
 
 _RUN = {"delete": _delete, "merge-into": _merge_into, "rescale": _rescale, "clone": _clone, "copy-files": _copy_files}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -96,7 +98,31 @@ def millis(given: Given, flag: str) -> int | None:
     return None if found is None else parse_duration(found)
 
 
+def chosen(given: Given, names: Iterable[str], including: str, excluding: str | None = None) -> list[str]:
+    """The names that one flag's regular expression (.*) takes whole and the other's does not."""
+    wanted = _expression(given, including) or re.compile(".*")
+    spared = _expression(given, excluding) if excluding else None
+    return [name for name in names if wanted.fullmatch(name) and not (spared and spared.fullmatch(name))]
+
+
+def _expression(given: Given, flag: str) -> re.Pattern[str] | None:
+    written = text(given, flag)
+    try:
+        return re.compile(written) if written else None
+    except re.error as reason:
+        raise ConfigError(f"--{flag} {written!r} is no regular expression: {reason}") from reason
+
+
 def partitions(given: Given) -> list[dict[str, object]]:
     """Each `--partition k=v,k2=v2` as a mapping; several in one flag are parted by `;`."""
     specs = [one for written in given.get("partition", ()) for one in written.split(";") if one.strip()]
-    return [dict(pairs(part for part in one.split(",") if part.strip())) for one in specs]
+    return [_partition(one, [part for part in one.split(",") if part.strip()]) for one in specs]
+
+
+def _partition(written: str, parts: Sequence[str]) -> dict[str, object]:
+    found = pairs(parts)
+    if len(found) < len(parts):
+        raise ConfigError(
+            f"--partition {written!r} names a column twice", hint="for several partitions repeat --partition"
+        )
+    return dict(found)

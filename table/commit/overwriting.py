@@ -128,7 +128,9 @@ class PartitionSpec:
 
 
 def drop_partitions(store: TableStore, partitions: Sequence[Mapping[str, object]]) -> list[Snapshot]:
-    """One OVERWRITE that takes away every partition that one of the specs names; nothing when none does."""
+    """One OVERWRITE that takes away every partition that one of the specs names; an empty one when none does, as
+    Paimon makes it.
+    """
     if not partitions or not all(mappings(partitions, "partitions")):
         raise RowRefused("name at least one partition, by at least one column", table=store.name)
     specs = [PartitionSpec.of(Layout.of(store.schema()), partition) for partition in partitions]

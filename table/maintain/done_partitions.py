@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from penstock.errors import ConfigError, SourceError
 from penstock.table.commit.selection import Selection
 from penstock.table.layout import Layout
-from penstock.table.maintain.partitions import PartitionTimes
+from penstock.table.maintain.partition_times import PartitionTimes
 from penstock.table.maintain.success_files import read_success, write_success
 from penstock.table.meta.live import delta_entries, live_entries
 from penstock.table.meta.snapshot import Snapshot

@@ -50,8 +50,19 @@ def _files(store: TableStore) -> Iterator[tuple[str, Entry]]:
         yield from _inside(store, folder)
     yield from _bucket_files(store, paths.data_root, len(Layout.of(store.schema()).partition_fields))
     for line in lines(store):
-        for folder in (line.paths.snapshot_folder, line.paths.changelog_folder, line.paths.schema_folder):
+        for folder in _folders_of_names(line):
             yield from ((path, entry) for path, entry in _inside(store, folder) if entry.name.startswith("."))
+
+
+def _folders_of_names(line: TableStore) -> tuple[str, ...]:
+    paths = line.paths
+    return (
+        paths.snapshot_folder,
+        paths.changelog_folder,
+        paths.schema_folder,
+        paths.tag_folder,
+        paths.consumer_folder,
+    )
 
 
 def _inside(store: TableStore, folder: str) -> Iterator[tuple[str, Entry]]:

@@ -2,57 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from penstock.errors import ConfigError
 from penstock.table.commit.committer import Committer
 from penstock.table.layout import Layout
+from penstock.table.maintain.partition_times import PartitionTimes
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.options import Options
-from penstock.table.values.partition_text import value_text
 
-_LETTERS = {"y": "%Y", "u": "%Y", "M": "%m", "d": "%d", "H": "%H", "m": "%M", "s": "%S", "S": "%f"}
-_PARTS = re.compile(r"([A-Za-z])\1*|'((?:[^']|'')*)'|[^A-Za-z']+")
 MOST_AT_ONCE = 10_000
-_DEFAULT_FORMS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d")
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionTimes:
-    """The wall-clock times that partitions stand for: `pattern` makes one text of their values, `forms` read it."""
-
-    pattern: str | None
-    forms: tuple[str, ...]
-
-    @classmethod
-    def of(cls, values: Mapping[str, str]) -> PartitionTimes:
-        options = Options(values)
-        formatter = options.text("partition.timestamp-formatter", None)
-        forms = _DEFAULT_FORMS if formatter is None else (_form(formatter),)
-        return cls(options.text("partition.timestamp-pattern", None), forms)
-
-    def of_partition(self, layout: Layout, partition: bytes) -> int | None:
-        """In milliseconds; None for values that tell no time."""
-        texts = self.texts(layout, partition)
-        if self.pattern is None:
-            text = next(iter(texts.values()))
-        else:
-            text = re.sub(r"\$(\w+)", lambda match: str(texts.get(match[1], match[0])), self.pattern)
-        for form in self.forms if text is not None else ():
-            try:
-                return int(datetime.strptime(str(text), form).replace(tzinfo=UTC).timestamp() * 1000)
-            except ValueError:
-                continue
-        return None
-
-    @staticmethod
-    def texts(layout: Layout, partition: bytes) -> dict[str, str | None]:
-        values = zip(layout.partition_fields, layout.partition_values(partition), strict=True)
-        return {field.name: value_text(value, field.type) for field, value in values}
+STRATEGIES = ("values-time", "update-time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +34,10 @@ class PartitionExpiry:
         millis = options.duration("partition.expiration-time", None)
         if millis is None:
             return None
-        strategy = options.choice("partition.expiration-strategy", ("values-time", "update-time"), "values-time")
+        by_values = options.choice("partition.expiration-strategy", STRATEGIES, "values-time") == "values-time"
         most = options.integer("partition.expiration-max-num", 100)
         batch = options.integer("partition.expiration-batch-size", None)
-        return cls(millis, strategy == "values-time", PartitionTimes.of(values), most, batch)
+        return cls(millis, by_values, PartitionTimes.of(values if by_values else {}), most, batch)
 
 
 def expire_partitions(store: TableStore, options: Mapping[str, str] | None = None) -> list[dict[str, object]]:
@@ -106,18 +68,3 @@ def expire_partitions(store: TableStore, options: Mapping[str, str] | None = Non
         doomed = {partition for _, partition in old[start : start + (expiry.at_once or MOST_AT_ONCE)]}
         committer.overwrite((), doomed.__contains__, base=None if expiry.by_values else base)
     return [dict(PartitionTimes.texts(layout, partition)) for _, partition in old]
-
-
-def _form(formatter: str) -> str:
-    """Java's pattern in Python's letters."""
-    out = []
-    for match in _PARTS.finditer(formatter):
-        if match[1] is None:
-            out.append((match[0] if match[2] is None else match[2].replace("''", "'") or "'").replace("%", "%%"))
-        elif match[1] in _LETTERS:
-            out.append(_LETTERS[match[1]])
-        else:
-            raise ConfigError(
-                f"{match[0]!r} of the timestamp formatter is not known", hint="use y, M, d, H, m, s, S and literals"
-            )
-    return "".join(out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.errors import ConfigError
-from penstock.table.maintain.tags import NANOS_PER_MILLI, create_tag, delete_tag, tag_files
+from penstock.table.maintain.tags import NANOS_PER_MILLI, create_tag, snapshot_or_tagged, tag_files
 from penstock.table.meta.errors import SnapshotMissing
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
@@ -18,7 +18,7 @@ def replace_tag(store: TableStore, name: str, snapshot_id: int | None = None, re
     """
     files = tag_files(store)
     files.get(name)
-    snapshot = store.snapshots.latest() if snapshot_id is None else store.snapshots.get(snapshot_id)
+    snapshot = store.snapshots.latest() if snapshot_id is None else snapshot_or_tagged(store, snapshot_id)
     if snapshot is None:
         raise SnapshotMissing("there is no snapshot to tag: the table has none", table=store.name)
     tag = Tag(name, snapshot)
@@ -51,15 +51,6 @@ def tag_from_watermark(store: TableStore, name: str, watermark: int, retain_mill
     if first is None:
         raise SnapshotMissing(f"no snapshot has reached watermark {watermark}", table=store.name)
     return create_tag(store, name, first.id, retain_millis)
-
-
-def delete_tags_before(store: TableStore, millis: int) -> list[str]:
-    """Give up the tags made before that wall-clock time; of tags that never end it is not known when they were made."""
-    made = [(tag.name, tag.created_nanos) for tag in tag_files(store).all()]
-    over = [name for name, created in made if created is not None and created < millis * NANOS_PER_MILLI]
-    for name in over:
-        delete_tag(store, name)
-    return over
 
 
 def _first(store: TableStore, holds: Callable[[Snapshot], bool]) -> Snapshot | None:

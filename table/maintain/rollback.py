@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from penstock.table.maintain.tags import tag_files
+from penstock.table.maintain.tags import snapshot_or_tagged, tag_files
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.snapshot_json import snapshot_json
 from penstock.table.meta.store import TableStore
 
 
 def rollback_to(store: TableStore, target: int | str) -> Snapshot:
-    """Make a snapshot, given by its id or by a tag, the newest again: what came after it is gone, tags included.
+    """Make a snapshot, given by its id or by a tag, the newest again: what came after it is gone, tags included. One
+    that has expired comes back from its tag.
 
     The data files of what is gone become orphans. Dies half way: readers see the target already; call it again. No one
     may write meanwhile, and what remembers snapshots by id has to forget them: the ids are given anew.
     """
-    snapshot = tag_files(store).get(target).snapshot if isinstance(target, str) else store.snapshots.get(target)
+    snapshot = tag_files(store).get(target).snapshot if isinstance(target, str) else snapshot_or_tagged(store, target)
     folder = store.snapshots.folder
     if not store.snapshots.exists(snapshot.id):
         # Only its tag is left of it. The hints lead to it past the later ones, which go next.

@@ -77,7 +77,8 @@ def keep_up(
         run.step("partitions", lambda done: _without_old_partitions(store, done, now))
     run.step("done", lambda done: _with_marks(store, done, last.done_checked, committed))
     run.step("tags", lambda done: replace(done, tags=tuple(_create_tags(store, committed))))
-    run.step("tags over", lambda done: replace(done, tags_over=tuple(expire_tags(store, MOST_TAGS))))
+    if Options(values).boolean("tag.time-expire-enabled", default=True):
+        run.step("tags over", lambda done: replace(done, tags_over=tuple(expire_tags(store, MOST_TAGS))))
     done = run.done
     if done.partitions_checked is None:
         done = replace(done, partitions_checked=last.partitions_checked)

@@ -90,6 +90,11 @@ class TagFiles:
         names = (entry.name for entry in self._storage.list(self._folder) if not entry.is_dir)
         return sorted(name.removeprefix("tag-") for name in names if name.startswith("tag-"))
 
+    def written(self) -> dict[str, int]:
+        """When each tag's file was written, in epoch milliseconds; 0 where the store does not know."""
+        found = self._storage.list(self._folder)
+        return {one.name.removeprefix("tag-"): one.modified for one in found if one.name.startswith("tag-")}
+
     def all(self) -> list[Tag]:
         """Every tag, by rising snapshot id, then by name."""
         found = [tag for name in self.names() if (tag := self.find(name)) is not None]

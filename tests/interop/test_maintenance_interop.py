@@ -12,6 +12,7 @@ from penstock.table.commit.healing import compact_manifests, remove_unexisting_f
 from penstock.table.maintain.branches import create_branch, fast_forward
 from penstock.table.maintain.expire import expire_snapshots
 from penstock.table.maintain.orphans import find_orphans
+from penstock.table.maintain.partitions import expire_partitions
 from penstock.table.maintain.rollback import rollback_to
 from penstock.table.maintain.tags import create_tag, delete_tag
 from penstock.table.meta.store import TableStore
@@ -102,6 +103,47 @@ def test_java_goes_on_after_a_rollback(oracle: Oracle, table: Path, target: int 
     assert same(oracle.read(table), wanted)
     assert oracle.write(table, [("+I", 99, "a", "new")], user="v", identifier=1) in {5, 6}  # 6 where it compacts
     assert len(oracle.read(table).rows) == len(wanted.rows) + 1
+
+
+def test_a_snapshot_that_only_a_tag_holds_is_tagged_and_rolled_back_to_as_java_does_it(
+    oracle: Oracle, table: Path
+) -> None:
+    expire_snapshots(opened(table), retain_max=1, retain_min=1, protect_users=0)
+    javas = Path(shutil.copytree(table, table.with_name("javas")))
+    oracle.tag(javas, "again", 2)
+    create_tag(opened(table), "again", 2)
+    oracle.rollback(javas, snapshot=2)
+    rollback_to(opened(table), 2)
+    told = [oracle.info(path) for path in (javas, table)]
+    assert told[0]["tags"] == told[1]["tags"] == {"again": 2, "t2": 2}
+    assert files(table) == files(javas)
+    assert same(oracle.read(table), oracle.read(javas))
+
+
+DAYS = {
+    "yyyyMMdd": ["20240101", "202411", "2024111", "20240231", "20241301", "99991231"],
+    "yyyy-MM-dd": ["2024-01-01", "2024-1-2", "2024-02-31", "9999-01-01"],
+    "yyyy-M-d": ["2024-1-1", "2024-01-02", "9999-1-1"],
+    "yyMMdd": ["240101", "991231"],
+    "yyyyMMddHH": ["2024010107", "2024010124", "2024010125", "9999010101"],
+    "yyyy-MM-dd[ HH:mm]": ["2024-01-01", "2024-01-01 07:30", "9999-01-01"],
+    None: ["2024-01-01", "2024-1-2", "2024-01-32", "2024-13-01", "2024-01-01 01:02:03.5", "2024-01-01 01:02", "x"],
+}
+
+
+@pytest.mark.parametrize("formatter", DAYS)
+def test_partitions_expire_that_java_lets_expire(oracle: Oracle, tmp_path: Path, formatter: str | None) -> None:
+    rule = {"partition.expiration-time": "1 d", "partition.expiration-check-interval": "0 s"}
+    rule |= {"partition.timestamp-formatter": formatter} if formatter else {}
+    keys = {"primary_keys": ["k", "p"], "partition_keys": ["p"]}
+    paths = [
+        oracle.create(tmp_path, f"shop.{name}", COLUMNS, options={"bucket": "1", **more}, **keys)
+        for name, more in (("javas", rule), ("ours", {}))
+    ]
+    for path in paths:
+        oracle.write(path, [("+I", 1, day, "v") for day in DAYS[formatter]], user="u", identifier=1)
+    expire_partitions(opened(paths[1]), rule)
+    assert same(*map(oracle.read, paths))
 
 
 def test_java_works_on_branches_of_ours(oracle: Oracle, table: Path) -> None:

@@ -9,9 +9,19 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from penstock.pipelines.commands.main import main
 from penstock.pipelines.run import committing, compacting
 from penstock.pipelines.run.care import Care
-from penstock.pipelines.run.compacting import compact_task, compacted_here, due_buckets, land, shared_out
+from penstock.pipelines.run.compacting import (
+    Due,
+    compact_task,
+    compacted,
+    compacted_here,
+    due_buckets,
+    land,
+    shared_out,
+)
+from penstock.pipelines.run.tables import Warehouse
 from penstock.pipelines.run.writing import SCHEMA, Written
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.live import live_entries
@@ -21,6 +31,12 @@ from tests.shop import Shop, insert
 
 BEHIND = {"bucket": "1", "num-sorted-run.compaction-trigger": "3", "num-sorted-run.stop-trigger": "5"}
 BACKGROUND = {"mode": "background"}
+AT_ONCE = {
+    "lookup": {"changelog-producer": "lookup"},
+    "vectors": {"deletion-vectors.enabled": "true"},
+    "first row": {"merge-engine": "first-row"},
+}
+LATE = 1 << 60
 
 
 @pytest.fixture
@@ -82,7 +98,7 @@ def test_a_full_compaction_that_is_due_waits_for_nobody(shop: Shop, more: dict[s
         assert whole == (number % 2 == 0)
 
 
-def test_the_background_compacts_what_is_due_under_a_user_of_its_own_and_then_rests(shop: Shop) -> None:
+def test_the_background_commits_under_a_user_and_with_a_counter_of_its_own_and_then_rests(shop: Shop) -> None:
     batches(shop, 0, 4, **{"table-options": BEHIND, "compaction": BACKGROUND})
     rows = shop.rows("orders")
     watch = care(shop)
@@ -140,14 +156,68 @@ def latest(shop: Shop) -> Snapshot:
     return found
 
 
-def test_a_compaction_that_lost_is_dropped_with_its_files(shop: Shop) -> None:
+def test_a_compaction_that_lost_a_conflict_is_dropped_with_its_files_and_the_data_never(shop: Shop) -> None:
     batches(shop, 0, 4, **{"table-options": BEHIND, "compaction": BACKGROUND})
-    due = due_buckets(shop.warehouse, "ods.orders")
-    made = compacted_here(shop.warehouse)(due)
+    made = compacted_here(shop.warehouse)(due_buckets(shop.warehouse, "ods.orders"))
     shop.table("orders").compact()
+    batches(shop, 4, 1, **{"table-options": BEHIND, "compaction": BACKGROUND})
     assert land(shop.warehouse, "shop-x", made) == {"ods.orders"}
-    rows = shop.rows("orders")
-    assert [row["name"] for row in rows] == ["v0", "v1", "v2", "v3"]
+    assert [row["name"] for row in shop.rows("orders")] == ["v4", "v1", "v2", "v3"]
+    assert shop.table("orders").remove_orphan_files(dry_run=True, older_than=LATE) == []
+
+
+@pytest.mark.parametrize("options", AT_ONCE.values(), ids=AT_ONCE)
+def test_what_shows_by_compaction_is_compacted_in_the_writing_task_though_the_background_does_the_rest(
+    shop: Shop, options: dict[str, str]
+) -> None:
+    for number in range(3):
+        batches(shop, number, 1, **{"table-options": {"bucket": "1", **options}, "compaction": BACKGROUND})
+        append, compact = shop.table("orders").snapshots[-2:]
+        assert (append.commit_kind, compact.commit_kind) == (CommitKind.APPEND, CommitKind.COMPACT)
+        assert (append.commit_user, append.commit_identifier) == (compact.commit_user, compact.commit_identifier)
+        assert shop.ids("orders") == list(range(number + 1))
+
+
+@pytest.mark.parametrize("producer", ["none", "full-compaction"])
+def test_wherever_compaction_is_done_the_table_ends_the_same(tmp_path: Path, producer: str) -> None:
+    """Inline, in the background, or by `penstock compact` beside a job that leaves it alone."""
+    ends = []
+    for place in ("inline", "background", "none"):
+        shop = Shop(tmp_path / place)
+        options = {**BEHIND, "changelog-producer": producer, "write-only": str(place == "none").lower()}
+        for number in range(8):
+            batches(shop, number, 1, **{"table-options": options, "compaction": {"mode": place}})
+            if place == "background":
+                care(shop).round()
+        words = ["--warehouse", f"{shop.folder}/warehouse", "--database", "ods", "--table", "orders"]
+        assert main(["compact", *words]) == 0
+        table = shop.table("orders")
+        told = table.changes(0, table.snapshots[-1].id, "changelog").to_pylist() if producer != "none" else []
+        net = {row["id"]: row["name"] for row in told if row["rowkind"] in {"+I", "+U"}}
+        ends.append((shop.rows("orders"), [(file.level, file.row_count) for file in shop.live("orders")], net))
+    assert ends[0] == ends[1] == ends[2]
+    assert ends[0][1] == [(3, 4)]
+
+
+def test_a_task_of_the_background_begins_no_bucket_once_it_has_worked_for_10_seconds(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = {"table-options": BEHIND | {"bucket": "4"}, "compaction": BACKGROUND}
+    for number in range(4):
+        shop.put(f"{number}.json", insert("orders", *({"id": one, "name": f"v{number}"} for one in range(40))))
+        run(shop.spec(sink=sink))
+    dues, seconds, begun = due_buckets(shop.warehouse, "ods.orders"), [0.0], []
+
+    def for_six_seconds(warehouse: Warehouse, due: Due) -> CommitMessage | None:
+        begun.append(due.bucket)
+        seconds[0] += 6.0
+        return compacted(warehouse, due)
+
+    monkeypatch.setattr(compacting, "compacted", for_six_seconds)
+    monkeypatch.setattr(compacting.time, "monotonic", lambda: seconds[0])
+    numbers = pa.RecordBatch.from_arrays([pa.array([0])], ["id"])
+    list(compact_task(shop.warehouse, [dues])(iter([numbers])))
+    assert (len(dues), begun) == (4, [dues[0].bucket, dues[1].bucket])
 
 
 def test_a_write_only_table_is_left_to_others(shop: Shop) -> None:
@@ -162,8 +232,8 @@ def test_small_files_of_a_table_without_keys_are_put_together(shop: Shop) -> Non
     assert (len(shop.live("orders")), len(shop.rows("orders"))) == (1, 4)
 
 
-@pytest.mark.parametrize("options", [{"changelog-producer": "lookup"}, {"deletion-vectors.enabled": "true"}])
-def test_rows_that_show_only_once_compacted_are_compacted_though_the_driver_died_before(
+@pytest.mark.parametrize("options", AT_ONCE.values(), ids=AT_ONCE)
+def test_a_compact_half_that_was_lost_is_made_by_the_next_batch_where_rows_show_by_it(
     shop: Shop, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = {"table-options": {"bucket": "1", **options}}

@@ -94,9 +94,10 @@ def test_tags_are_made_moved_renamed_and_deleted(shop: Shop) -> None:
     shop.run("replace-tag", "--tag-name", "t", "--snapshot", "1")
     shop.run("rename-tag", "--tag-name", "t", "--target-tag-name", "u")
     assert shop.orders.tags == {"u": 1, "kept": 3, "first": 1}
-    assert shop.json("expire-tags", "--older-than", "2100-01-01 00:00:00") == {"expired": ["kept"]}
+    assert shop.json("expire-tags", "--older-than", "2000-01-01 00:00:00") == {"expired": []}
     assert "there is no tag 'nowhere'" in shop.run("delete-tag", "--tag-name", "u,nowhere", expect=2)
-    shop.run("delete-tag", "--tag-name", "u,first")
+    shop.run("delete-tag", "--tag-name", "u")
+    assert shop.json("expire-tags", "--older-than", "2100-01-01 00:00:00") == {"expired": ["first", "kept"]}
     assert shop.orders.tags == {}
     assert "watermark 5" in shop.run("create-tag-from-watermark", "--tag", "w", "--watermark", "5", expect=2)
 
@@ -125,7 +126,11 @@ def test_a_branch_begins_at_a_tag_and_comes_home(shop: Shop) -> None:
 def test_consumers_are_put_back_and_forgotten(shop: Shop) -> None:
     for name in ("one", "two"):
         shop.run("reset-consumer", "--consumer-id", name, "--next-snapshot", "2")
-    assert shop.json("clear-consumers", "--excluding-consumers", "t.*") == {"cleared": ["one"]}
+    assert shop.json("clear-consumers", "--including-consumers", "", "--excluding-consumers", "t.*") == {
+        "cleared": ["one"]
+    }
+    assert "no regular expression" in shop.run("clear-consumers", "--including-consumers", "[", expect=2)
+    assert "count from 1" in shop.run("reset-consumer", "--consumer-id", "two", "--next-snapshot", "0", expect=2)
     shop.run("reset-consumer", "--consumer-id", "two")
     assert shop.orders.consumers == {}
 
@@ -148,14 +153,20 @@ def test_partitions_are_dropped_by_name(shop: Shop) -> None:
     assert shop.values() == ["b1", "b2", "b3"]
     assert "--partition is needed" in shop.run("drop-partition", expect=2)
     assert "no partition column" in shop.run("drop-partition", "--partition", "x=1", expect=2)
+    assert "names a column twice" in shop.run("drop-partition", "--partition", "dt=a,dt=b", expect=2)
+    assert shop.values() == ["b1", "b2", "b3"]
 
 
 def test_partitions_expire_by_update_time(shop: Shop) -> None:
     flags = ["--expire_strategy", "update-time", "--expiration_time"]
     assert shop.json("expire-partitions", *flags, "1 d") == {"partitions": []}
     assert "how long" in shop.run("expire-partitions", expect=2)
-    told = shop.json("expire-partitions", *flags, "0 ms")
-    assert told == {"partitions": [{"dt": "a"}, {"dt": "b"}]}
+    told = shop.json("expire-partitions", *flags, "0 ms", "--max-expires", "1")
+    assert told == {"partitions": [{"dt": "a"}]}
+    told = shop.json(
+        "expire-partitions", "--table-conf", "partition.expiration-strategy=update-time", *flags[2:], "0 s"
+    )
+    assert told == {"partitions": [{"dt": "b"}]}
     assert shop.values() == []
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +13,7 @@ from penstock.errors import ConfigError
 from penstock.table.maintain.branches import create_branch, delete_branch, fast_forward
 from penstock.table.maintain.expire import expire_snapshots
 from penstock.table.maintain.orphans import remove_orphans
+from penstock.table.maintain.retagging import replace_tag
 from penstock.table.maintain.rollback import rollback_to
 from penstock.table.maintain.tags import create_tag, delete_tag, expire_tags, tag_files
 from penstock.table.meta.branches import branch_names
@@ -28,6 +32,7 @@ from tests.unit.table.maintain.tables import (
     orphans,
     put_snapshot,
 )
+from tests.unit.table.tables import new_table, rows
 
 HOUR = 3_600_000
 
@@ -106,6 +111,59 @@ def test_tags_older_than_everything_are_given_up_without_a_trace() -> None:
         assert orphans(store) == set(), case
 
 
+def test_a_snapshot_that_only_a_tag_holds_can_be_tagged_again() -> None:
+    store = golden("layout_data_dir")
+    create_tag(store, "a", 2)
+    expire_snapshots(store, retain_max=1, protect_users=0)
+    held = names(store, 6) | {entry.file.name for entry in live_entries(store, tag_files(store).get("a").snapshot)}
+    create_tag(store, "b", 2)
+    delete_tag(store, "a")
+    check_whole(store)
+    assert {path.rpartition("/")[2] for path in files(store) if "/data-" in path} == held
+    replace_tag(store, "b", 6)
+    with pytest.raises(SnapshotMissing, match="2 has expired"):
+        create_tag(store, "c", 2)
+
+
+def test_a_tag_made_while_the_other_of_its_snapshot_goes_keeps_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = disk_of("layout_data_dir")
+    store, tagger = open_table(disk), open_table(disk)
+    create_tag(store, "a", 2)
+    expire_snapshots(store, retain_max=1, protect_users=0)
+    delete = store.storage.delete
+
+    def tag_first(path: str) -> None:
+        if path.endswith("tag-a"):
+            create_tag(tagger, "saved", 2)
+        delete(path)
+
+    monkeypatch.setattr(store.storage, "delete", tag_first)
+    delete_tag(store, "a")
+    check_whole(open_table(disk))
+    assert orphans(open_table(disk)) == set()
+
+
+def test_tags_made_before_a_time_are_given_up_by_the_clock_on_the_wall() -> None:
+    store = golden("layout_data_dir")
+    store = replace(store, ambient=replace(store.ambient, zone_offset_millis=lambda _: 8 * HOUR))
+    create_tag(store, "ends", 2, retain_millis=1000 * HOUR)
+    made = store.ambient.now_millis()
+    assert expire_tags(store, older_than=made - HOUR) == []
+    assert expire_tags(store, older_than=made + HOUR) == ["ends"]
+
+
+def test_of_tags_that_never_end_the_file_tells_when_they_were_made(tmp_path: Path) -> None:
+    table = new_table(tmp_path, options={"bucket": "1"})
+    with table.writer() as writer:
+        writer.write(rows(table, (1, "a", None)))
+        writer.commit()
+    table.create_tag("old")
+    table.create_tag("young")
+    os.utime(Path(table.path) / "tag/tag-old", (1_000, 1_000))
+    assert table.expire_tags(older_than=1_000_000) == []
+    assert table.expire_tags(older_than=1_000_001) == ["old"]
+
+
 # rollback
 
 
@@ -135,6 +193,15 @@ def test_a_rollback_to_a_tag_brings_its_snapshot_back() -> None:
     assert [store.snapshots.earliest_id(), store.snapshots.latest_id()] == [2, 2]
     assert names(store, 2) == wanted
     assert tag_files(store).names() == ["t2"]
+    check_whole(store)
+
+
+def test_a_rollback_by_number_finds_the_tag_of_an_expired_snapshot() -> None:
+    store = golden("layout_data_dir")
+    create_tag(store, "second", 2)
+    expire_snapshots(store, retain_max=1, protect_users=0)
+    assert rollback_to(store, 2).id == 2
+    assert store.snapshots.ids() == [2]
     check_whole(store)
 
 

@@ -56,6 +56,16 @@ def test_a_round_takes_every_step(tmp_path: Path) -> None:
     assert done.failures == ()
 
 
+@pytest.mark.parametrize(("enabled", "over"), [("true", ("short",)), ("false", ())])
+def test_tags_end_by_themselves_unless_the_table_says_they_do_not(
+    tmp_path: Path, enabled: str, over: tuple[str, ...]
+) -> None:
+    table = filled(tmp_path, tag__time_expire_enabled=enabled)
+    table.create_tag("short", retain_millis=1)
+    table.create_tag("long")
+    assert keep_up(later(table, table.store.ambient.now_millis() + HOUR)).tags_over == over
+
+
 def test_partitions_are_looked_at_as_often_as_the_table_says(tmp_path: Path) -> None:
     table = filled(tmp_path, partition__expiration_time="29 d")
     first = keep_up(later(table, NOW))

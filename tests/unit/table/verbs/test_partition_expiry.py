@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
 
 from penstock.errors import ConfigError
 from penstock.table.handle import Table
+from penstock.table.maintain.partition_times import DEFAULT_FORM, TimeForm
 from tests.invariants import check_invariants
 from tests.unit.table.tables import new_table, rows
 
@@ -55,6 +56,60 @@ def test_several_columns_make_the_time_by_a_pattern(tmp_path: Path) -> None:
     )
     table.expire_partitions()
     assert left(table) == [("20260129", 13)]
+
+
+@pytest.mark.parametrize(
+    ("formatter", "text", "time"),
+    [
+        ("yyyyMMdd", "20240229", "2024-02-29"),
+        ("yyyyMMdd", "202411", None),  # a month is no day
+        ("yyyyMMdd", "2024111", None),
+        ("yyyy-MM-dd", "2024-1-2", None),
+        ("yyyy-M-d", "2024-1-02", "2024-01-02"),
+        ("yyyy-MM-dd", "2024-02-31", "2024-02-29"),
+        ("yyyy-MM-dd", "2024-13-01", None),
+        ("yyMMdd", "240131", "2024-01-31"),
+        ("yyyyMMddHH", "2024013107", "2024-01-31T07:00"),
+        ("yyyyMMddHH", "2024013124", "2024-02-01"),
+        ("yyyyMMddHHmm", "202401312401", None),
+        ("yyyy-MM-dd'T'HH:mm:ss.SSS", "2024-01-31T07:08:09.120", "2024-01-31T07:08:09.120"),
+        ("yyyy-MM-dd[ HH:mm]", "2024-01-31", "2024-01-31"),
+        ("yyyy-MM-dd[ HH:mm]", "2024-01-31 07:30", "2024-01-31T07:30"),
+        ("d.M.uuuu", "1.2.2024", "2024-02-01"),
+        (None, "2024-1-2", "2024-01-02"),
+        (None, "2024-01-32", "2024-02-01"),
+        (None, "2024-01-31 1:02:03.5", "2024-01-31T01:02:03.500"),
+        (None, "2024-01-31 01:02", None),
+        (None, "no day", None),
+    ],
+)
+def test_times_are_read_as_javas_formatter_reads_them(formatter: str | None, text: str, time: str | None) -> None:
+    form = DEFAULT_FORM if formatter is None else TimeForm.of(formatter)
+    wanted = None if time is None else int(datetime.fromisoformat(time).replace(tzinfo=UTC).timestamp() * 1000)
+    assert form.millis(text) == wanted
+
+
+@pytest.mark.parametrize("formatter", ["yyyyMM", "HH:mm", "yyyy-MMM-dd", "QQ", "yyyyMMddyyyy", "yyyyMMdd["])
+def test_formatters_that_tell_no_day_are_refused(formatter: str) -> None:
+    with pytest.raises(ConfigError, match=r"formatter|tell no day"):
+        TimeForm.of(formatter)
+
+
+def test_a_date_tells_its_day_though_java_counts_days_and_expires_none(tmp_path: Path) -> None:
+    columns = [("day", "DATE NOT NULL"), ("id", "INT NOT NULL")]
+    options = {"bucket": "1", "partition.expiration-time": "1 d"}
+    table = new_table(tmp_path, columns, keys=("day", "id"), partitions=("day",), options=options)
+    with table.writer() as writer:
+        writer.write(rows(table, (date(2020, 1, 1), 1), (date(2099, 1, 1), 1)))
+        writer.commit()
+    assert table.expire_partitions() == [{"day": "2020-01-01"}]
+
+
+def test_a_month_among_days_stays(tmp_path: Path) -> None:
+    days = ("20240101", "202411", "2024111")
+    table = filled(tmp_path, *days, expiration_time="1 d", timestamp_formatter="yyyyMMdd")
+    table.expire_partitions()
+    assert {day for day, _ in left(table)} == {"202411", "2024111"}
 
 
 def test_a_round_drops_the_oldest_first_and_is_bounded(tmp_path: Path) -> None:

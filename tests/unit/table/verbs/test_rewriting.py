@@ -233,6 +233,17 @@ def test_a_clone_has_columns_options_and_rows_and_no_history(shop: penstock.Cata
     assert content(clone) == content(shop.table("shop.t"))
 
 
+def test_the_clone_of_a_table_with_postponed_buckets_shows_its_rows(shop: penstock.Catalog) -> None:
+    source = shop.create_table("shop.later", COLUMNS, ["id"], options={"bucket": "-2"})
+    add(source, (1, "one", None), (2, "two", None))
+    source.compact()
+    add(source, (3, "not seen yet", None))
+    clone = clone_table(source, shop, "shop.copy")
+    assert content(clone) == content(source) == [(1, "one", None), (2, "two", None)]
+    clone_table(source, shop, "shop.copy", into_existing=True, where="id = 2")
+    assert content(clone) == [(2, "two", None)]
+
+
 def test_a_merge_updates_inserts_and_deletes_in_one_commit(shop: penstock.Catalog) -> None:
     clauses = [
         Clause("matched-upsert", "v = concat(s.v, '!'), price = s.price", "s.id = 2"),

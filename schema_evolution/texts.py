@@ -27,6 +27,7 @@ _FALSE = pa.array(["f", "false", "n", "no", "0"])
 _DATE = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})")
 _STAMP = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?(Z)?")
 _CLOCK = re.compile(r"(-?)(\d{1,3}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?")
+_ZERO_DATE = re.compile(r"[0 T:.-]+")
 _INTEGER = re.compile(r"-?\d+")
 _EPOCH = dt.date(1970, 1, 1).toordinal()
 _FIRST_DAY = 1 - _EPOCH
@@ -46,6 +47,7 @@ class OutsideOfDay(Zero):
 
 
 KEEPS_TIMES = "in a key: --type-mapping time-to-string keeps such times"
+KEEPS_DATES = "in a key: --type-mapping to-string keeps such dates"
 
 
 @dataclass(slots=True)
@@ -92,6 +94,8 @@ def _one(parse: Callable[[str], object], text: str, mapping: TypeMapping, *, in_
             return None, f"{reason} {KEEPS_TIMES}"
         return None, str(reason) if mapping.zero_date_error else None
     except Zero as reason:
+        if in_key and not _ZERO_DATE.fullmatch(text):
+            return None, f"{reason} {KEEPS_DATES}"
         return None, str(reason) if mapping.zero_date_error else None
     except (ValueError, OverflowError, InvalidOperation) as reason:
         return None, f"does not fit ({reason})" if str(reason) else "does not fit"

@@ -242,9 +242,24 @@ def _tables(connection: Connection, facts: ServerFacts, wanted: Wanted) -> Itera
             fix = f"ALTER TABLE {qualified(name)} ENGINE = InnoDB;  -- or leave the table out"
             yield _warning(SourceError, f"{'.'.join(name)} may change unlogged", table.engine, "InnoDB", fix)
     yield from _charsets(connection, set(wanted.tables))
+    yield from _times_in_keys(connection, set(wanted.tables))
     if facts.is_mariadb or facts.version < (9, 6, 0):
         readable = [name for name in wanted.tables if name in known]
         yield from _cascades(connection, readable)
+
+
+def _times_in_keys(connection: Connection, tables: Collection[TableName]) -> Iterator[Finding]:
+    statement = (
+        "SELECT c.TABLE_SCHEMA, c.TABLE_NAME, GROUP_CONCAT(c.COLUMN_NAME) FROM information_schema.COLUMNS c"
+        " WHERE c.DATA_TYPE = 'time' AND c.COLUMN_KEY = 'PRI' GROUP BY 1, 2 ORDER BY 1, 2"
+    )
+    for database, table, columns in ask(connection, statement):
+        if (database, table) in tables:
+            message = f"{database}.{table} has times in its key, and rows with one outside of a day are bad records"
+            fix = (
+                "--type-mapping time-to-string  makes them texts;  --isolate  keeps other tables from stopping with it"
+            )
+            yield _warning(SourceError, message, columns, "times of day, or texts", fix)
 
 
 def _charsets(connection: Connection, tables: Collection[TableName]) -> Iterator[Finding]:

@@ -97,6 +97,8 @@ def _lines(verdict: TableVerdict) -> list[str]:
     if verdict.not_compared:
         return [f"skipped  {verdict.table}: {verdict.not_compared}"]
     at = f"at {verdict.position}"
+    if verdict.unfit:
+        at = f"{at}; {verdict.unfit:,} more are bad records, which no table takes"
     if verdict.is_equal:
         return [f"equal    {verdict.table}: {verdict.source_rows:,} rows {at}"]
     counts = ", ".join(f"{count:,} {how}" for how, count in verdict.counts.items())

@@ -7,7 +7,7 @@ import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -216,10 +216,10 @@ def _check_shared(mysql: model.MySqlSource, sink: Sink) -> None:
 
 
 def _value_rules(mapping: TypeMapping) -> ValueRules:
-    text = mapping.to_string
+    odd: Literal["error", "null"] = "error" if mapping.zero_date_error else "null"
     return ValueRules(
-        zero_date="error" if mapping.zero_date_error else "text" if text else "null",
-        time="text" if text or mapping.time_to_string else "null",
+        zero_date="text" if mapping.to_string else odd,
+        time="text" if mapping.to_string or mapping.time_to_string else odd,
     )
 
 

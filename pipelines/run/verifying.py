@@ -50,7 +50,7 @@ class NotComparable(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class KeyDiffers:
-    """`how`: missing in the table, extra in it, or changed."""
+    """`how`: missing in the table, extra in it, changed, or doubled: of several rows of the source."""
 
     how: str
     key: Mapping[str, object]
@@ -60,7 +60,8 @@ class KeyDiffers:
 class TableVerdict:
     """`ranges` are those that differ, as people read them; of the keys the first are listed, all are counted.
 
-    `not_compared` says why there is nothing to be said of a table.
+    `not_compared` says why there is nothing to be said of a table, `unfit` how many rows of the source are bad records,
+    which no table takes and which are not compared.
     """
 
     table: str
@@ -72,6 +73,7 @@ class TableVerdict:
     keys: tuple[KeyDiffers, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     not_compared: str | None = None
+    unfit: int = 0
 
     @property
     def is_equal(self) -> bool:
@@ -119,21 +121,22 @@ class Verification:
         table = Table(self.shape.warehouse.store(target))
         snapshot, progress = self._common(table)
         compared = Compared.of(table, sources, self.shape, self.ignored)
-        before = _Side(compared)
-        for rows in self._source_rows(compared, sources, progress):
+        before, unfit = _Side(compared), 0
+        for rows, bad in self._source_rows(compared, sources, progress):
             before.add(rows)
+            unfit += bad
         after = _Side(compared)
         for rows in _table_rows(compared, table, snapshot):
             after.add(rows)
         differing = before.differs_from(after)
         at, number = str(progress.log), None if snapshot is None else snapshot.id
         if not len(differing):
-            return TableVerdict(target, at, number, before.rows, after.rows)
-        before.look_into(differing, self._source_rows(compared, sources, progress))
+            return TableVerdict(target, at, number, before.rows, after.rows, unfit=unfit)
+        before.look_into(differing, (rows for rows, _ in self._source_rows(compared, sources, progress)))
         after.look_into(differing, _table_rows(compared, table, snapshot))
-        keys, counts = _differing_keys(compared.keys, before.found, after.found, self.most_keys)
+        keys, counts = _differing_keys(compared.keys, before, after, self.most_keys)
         ranges = tuple(compared.range_text(one) for one in differing[: self.most_keys].tolist())
-        return TableVerdict(target, at, number, before.rows, after.rows, ranges, keys, counts)
+        return TableVerdict(target, at, number, before.rows, after.rows, ranges, keys, counts, unfit=unfit)
 
     def _common(self, table: Table) -> tuple[Snapshot | None, Progress]:
         """The table's newest snapshot and the place of the log it stands for: the end of its own batch, or of a later
@@ -161,7 +164,8 @@ class Verification:
 
     def _source_rows(
         self, compared: Compared, sources: Sequence[TableDefinition], progress: Progress
-    ) -> Iterator[Rows]:
+    ) -> Iterator[tuple[Rows, int]]:
+        """Rows, and how many beside them are bad records."""
         for definition in sources:
             for change in self._changes(definition, progress):
                 yield compared.rows_of(change, self.shape)
@@ -222,16 +226,16 @@ class Compared:
         whole = len(keys) == 1 and _is_whole(layout, keys[0])
         return cls(layout, columns, keys, 4096 if whole else None)
 
-    def rows_of(self, change: ChangeBatch, shape: TableShape) -> Rows:
+    def rows_of(self, change: ChangeBatch, shape: TableShape) -> tuple[Rows, int]:
         fitted = shape.fit(_known_part(change, self.layout, shape), self.layout.schema, None, 0)
-        if fitted is None or fitted.bad:
+        if fitted is None:
             raise SourceError(
                 "the source was altered, and its rows do not fit the table yet",
                 table=f"{change.schema.database}.{change.schema.table}",
                 hint="verify again after the next batch",
                 retryable=True,
             )
-        return self.hashed(fitted.batch)
+        return self.hashed(fitted.batch), len(fitted.bad)
 
     def hashed(self, rows: pa.RecordBatch) -> Rows:
         keys = rows.select(list(self.keys))
@@ -282,6 +286,7 @@ class _Side:
         self._counts: Counter[int] = Counter()
         self.rows = 0
         self.found: dict[Key, int] = {}
+        self.doubled: set[Key] = set()
 
     def add(self, rows: Rows) -> None:
         _, hashes, numbers = rows
@@ -306,17 +311,22 @@ class _Side:
             chosen = np.flatnonzero(np.isin(of_row, numbers))
             if len(chosen):
                 lists = [column.take(pa.array(chosen)).to_pylist() for column in keys.columns]
-                self.found |= dict(zip(zip(*lists, strict=True), hashes[chosen].tolist(), strict=True))
+                for key, hashed in zip(zip(*lists, strict=True), hashes[chosen].tolist(), strict=True):
+                    if key in self.found:
+                        self.doubled.add(key)
+                    self.found[key] = hashed
 
 
 def _differing_keys(
-    names: Sequence[str], source: Mapping[Key, int], table: Mapping[Key, int], most: int
+    names: Sequence[str], source: _Side, table: _Side, most: int
 ) -> tuple[tuple[KeyDiffers, ...], dict[str, int]]:
     """The first keys of each kind of difference, and how many there are of each."""
+    ours, theirs = table.found, source.found
     ways: dict[str, list[Key]] = {
-        "missing": [key for key in source if key not in table],
-        "extra": [key for key in table if key not in source],
-        "changed": [key for key, hashed in source.items() if table.get(key, hashed) != hashed],
+        "missing": [key for key in theirs if key not in ours],
+        "extra": [key for key in ours if key not in theirs],
+        "changed": [key for key, hashed in theirs.items() if ours.get(key, hashed) != hashed],
+        "doubled": list(source.doubled),
     }
     shown = [
         KeyDiffers(how, dict(zip(names, key, strict=True)))

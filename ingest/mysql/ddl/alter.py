@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from penstock.ingest.mysql.ddl.words import NotUnderstood, ParsedColumn, Words, column_definition, parts, primary_key
 
@@ -56,9 +57,18 @@ class SetComment:
 
 @dataclass(frozen=True, slots=True)
 class RowsMoved:
-    """Rows come or go without being logged: partitions dropped, truncated, exchanged; tablespaces imported."""
+    """Rows come or go without being logged: partitions dropped, truncated, exchanged; tablespaces imported.
+
+    `other` is the table that they go to or come from: `exchanged` with, `made` of them, or `gone` into them.
+    """
 
     what: str
+    other: Name | None = None
+    becomes: Literal["exchanged", "made", "gone"] = "exchanged"
+
+    @property
+    def brings_rows(self) -> bool:
+        return self.what.startswith(("EXCHANGE", "IMPORT", "CONVERT TABLE"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +112,16 @@ def parse_changes(words: Words, table: Name, *, mariadb: bool) -> tuple[list[Cha
     changes: list[Change] = []
     renamed: Name | None = None
     for part in parts(words.tokens):
-        clause = _Clause(words.part(part), mariadb=mariadb)
+        clause = _Clause(words.part(part), table[0], mariadb=mariadb)
         changes += clause.changes()
-        renamed = clause.new_name(table[0]) or renamed
+        renamed = clause.new_name() or renamed
     return changes, renamed
 
 
 class _Clause:
-    def __init__(self, words: Words, *, mariadb: bool) -> None:
+    def __init__(self, words: Words, database: str, *, mariadb: bool) -> None:
         self.words = words
+        self.database = database
         self.mariadb = mariadb
 
     def changes(self) -> list[Change]:
@@ -145,7 +156,7 @@ class _Clause:
             return self.added(words)
         found: list[Change] = []
         for part in parts(words.brackets()):
-            inner = _Clause(words.part(part), mariadb=self.mariadb)
+            inner = _Clause(words.part(part), self.database, mariadb=self.mariadb)
             found += inner.add() if inner.words.at_any(_NOT_A_COLUMN) else inner.added(inner.words)
         return found
 
@@ -196,16 +207,22 @@ class _Clause:
             raise NotUnderstood("TO is expected")
         return [RenameColumn(old, words.name())]
 
-    def new_name(self, database: str) -> Name | None:
+    def new_name(self) -> Name | None:
         """The table's new name, if that is what this clause gives."""
         words = self.words.part(self.words.tokens)
         if not words.take("RENAME") or words.at_any(frozenset({"COLUMN", "INDEX", "KEY"})):
             return None
         words.take_any("TO", "AS", "=")
-        return words.table_name(database)
+        return words.table_name(self.database)
 
     def convert(self) -> list[Change]:
         words = self.words
+        if words.take("PARTITION"):
+            words.name()
+            words.take("TO", "TABLE")
+            return [RowsMoved("CONVERT PARTITION", words.table_name(self.database), "made")]
+        if words.take("TABLE"):
+            return [RowsMoved("CONVERT TABLE", words.table_name(self.database), "gone")]
         words.take("TO")
         if not (words.take("CHARACTER", "SET") or words.take("CHARSET")):
             return []
@@ -218,7 +235,10 @@ class _Clause:
         words = self.words
         found: list[Change] = []
         if words.take_any("TRUNCATE", "EXCHANGE", "IMPORT", "DISCARD") and words.take_any("PARTITION", "TABLESPACE"):
-            return [RowsMoved(" ".join(token.word for token in words.tokens[:2]))]
+            what = " ".join(token.word for token in words.tokens[:2])
+            while not (words.done or words.take("WITH", "TABLE")):
+                words.next()
+            return [RowsMoved(what, None if words.done else words.table_name(self.database))]
         while not words.done:
             if words.take("CHARACTER", "SET") or words.take("CHARSET"):
                 words.take("=")

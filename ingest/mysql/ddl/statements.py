@@ -121,7 +121,7 @@ class _Reader:
 
     def create(self) -> list[Statement]:
         words = self.words
-        words.take("OR", "REPLACE")
+        replaces = words.take("OR", "REPLACE")
         if words.take_any("DATABASE", "SCHEMA"):
             words.take("IF", "NOT", "EXISTS")
             return self.database_charset(words.name())
@@ -131,23 +131,28 @@ class _Reader:
             return [CreateTable(name, None, keep_existing=keep_existing, left_out=SEQUENCE)]
         if not words.take("TABLE"):
             return []  # views, indexes, temporary tables, routines
+        made = self.created()
+        return [DropTables((made.name,)), made] if replaces else [made]
+
+    def created(self) -> CreateTable:
+        words = self.words
         keep_existing = words.take("IF", "NOT", "EXISTS")
         self.subject = name = words.table_name(self.database)
         if words.take("LIKE"):
-            return [CreateTable(name, None, like=words.table_name(self.database), keep_existing=keep_existing)]
+            return CreateTable(name, None, like=words.table_name(self.database), keep_existing=keep_existing)
         if words.at("(", "LIKE"):
             words.take("(", "LIKE")
-            return [CreateTable(name, None, like=words.table_name(self.database), keep_existing=keep_existing)]
+            return CreateTable(name, None, like=words.table_name(self.database), keep_existing=keep_existing)
         body = words.brackets() if words.at("(") and not words.at("(", "SELECT") else None
         options = self.words.part(self.words.tokens[self.words.place :])
         if options.tells("WITH", "SYSTEM", "VERSIONING"):
-            return [CreateTable(name, None, keep_existing=keep_existing, left_out=SYSTEM_VERSIONED)]
+            return CreateTable(name, None, keep_existing=keep_existing, left_out=SYSTEM_VERSIONED)
         charset, comment, selects = self.table_options()
         columns, key = self.columns(body or [])
         if selects or body is None:
             # The rows' own columns stand in the SELECT; row-based logs never carry one.
-            return [CreateTable(name, None, keep_existing=keep_existing)]
-        return [CreateTable(name, columns, key, None, charset, comment, keep_existing)]
+            return CreateTable(name, None, keep_existing=keep_existing)
+        return CreateTable(name, columns, key, None, charset, comment, keep_existing)
 
     def table_options(self) -> tuple[str | None, str | None, bool]:
         """Character set and comment behind the columns, and whether a SELECT follows."""

@@ -26,7 +26,8 @@ class TableChange:
     """What a statement did to one table. `definition` is the one from here on; None where it is gone or not known.
 
     `rename`: `old_name` became `name`. `swap`: `name` now is another table, prepared under `old_name` (what online
-    schema change tools do). `rows-moved`: rows came or went unlogged, `detail` says how. `unclear`: the text was not
+    schema change tools do). `rows-moved`: rows came or went unlogged, `detail` says how, `brings_rows` that
+    some came. `unclear`: the text was not
     understood, `detail` says why; the definition has to be looked up. `left-out`: `detail` says why its rows cannot be
     taken.
     """
@@ -37,6 +38,7 @@ class TableChange:
     old_name: Name | None = None
     renamed_columns: tuple[tuple[str, str], ...] = ()
     detail: str = ""
+    brings_rows: bool = False
 
 
 class Tables:
@@ -115,12 +117,9 @@ class Tables:
 
     def _alter(self, statement: ddl.AlterTable) -> list[TableChange]:
         table = self.known.get(statement.name)
-        moved = [
-            TableChange("rows-moved", statement.name, table, detail=change.what)
-            for change in statement.changes
-            if isinstance(change, alter.RowsMoved)
-        ]
-        if len(moved) == len(statement.changes):
+        moves = [change for change in statement.changes if isinstance(change, alter.RowsMoved)]
+        moved = [change for move in moves for change in self._moved(statement.name, move)]
+        if len(moves) == len(statement.changes):
             return moved
         versioning = [change.kept for change in statement.changes if isinstance(change, alter.KeepHistory)]
         if versioning:
@@ -141,6 +140,20 @@ class Tables:
         renamed = tuple(_renamed(change) for change in statement.changes)
         pairs = tuple(pair for pair in renamed if pair is not None)
         return [*moved, TableChange("alter", statement.name, altered, renamed_columns=pairs)]
+
+    def _moved(self, name: Name, move: alter.RowsMoved) -> list[TableChange]:
+        table, other = self.known.get(name), move.other
+        found = [TableChange("rows-moved", name, table, detail=move.what, brings_rows=move.brings_rows)]
+        if other is None:
+            return found
+        if move.becomes == "gone":
+            return [*found, self._drop(other)]
+        if move.becomes == "made":
+            if table is not None:
+                self.known[other] = replace(table, database=other[0], table=other[1])
+            made = self.known.get(other)
+            found.append(TableChange("create" if made else "unclear", other, made, detail="" if made else move.what))
+        return [*found, TableChange("rows-moved", other, self.known.get(other), detail=move.what, brings_rows=True)]
 
     def _altered(self, table: TableDefinition, changes: Sequence[alter.Change]) -> TableDefinition:
         charset, comment, key = table.default_charset, table.comment, _kept_key(table, changes)

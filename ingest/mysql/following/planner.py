@@ -7,7 +7,7 @@ takes a row back for a moment and forward again: once it has passed the time of 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -160,10 +160,13 @@ class Planner:
             if not progress.reads_tables and _is_reached(progress, until):
                 return None if progress == replace(before, batch=Batch()) else progress
             plan = self._log_plan(progress, limit, until, history)
+            looked_up = self._looked_up(connection, plan, history)
             self._store(progress.server)
-            progress = self._after_log(progress, facts, plan)
+            mixed = self._mixed_names(progress, plan)
+            progress = self._after_log(progress, plan, looked_up)
             if not progress.batch.barriers and progress.reads_tables:
                 progress = self._with_chunks(connection, progress, limit, before.log)
+            progress = progress.reading(mixed) if mixed else progress  # behind this batch's part of the log
             if progress.batch.is_empty and replace(progress, batch=before.batch) == before:
                 return None
             return progress
@@ -244,6 +247,9 @@ class Planner:
             wanted = {table for signal in fresh for table in signal.tables}
             there = [table.name for table in self.captured(connection)]
             names = [name for name in there if wanted & {name[1], ".".join(name)}]
+            unknown = wanted - {word for name in names for word in (name[1], ".".join(name))}
+            if unknown:
+                log.warning("event=signal_unknown tables=%s note=no such table is taken", ",".join(sorted(unknown)))
             log.info("event=tables_read_again tables=%s", ",".join(map(".".join, names)))
             progress = progress.reading(names)
         return replace(progress, signals=tuple(signal.name for signal in fresh))
@@ -272,25 +278,55 @@ class Planner:
                 return wanted.drop and any(name[0] == database and self._takes(name) for name in known)
             case ddl.AlterTable(name, changes):
                 return wanted.rename_column and self._takes(name) and any(map(_renames, changes))
+            case ddl.RenameTables(pairs):
+                return wanted.drop and any(self._takes(old) for old in _given_up(pairs))
         return False
 
     def _takes(self, name: TableName) -> bool:
         return self.settings.tables.takes(*name)
 
-    def _after_log(self, progress: Progress, facts: ServerFacts, plan: LogPlan) -> Progress:
-        defined, moved = [], []
-        for seen in plan.ddl:
+    def _looked_up(self, connection: Connection, plan: LogPlan, history: SchemaHistory) -> list[Version]:
+        """Definitions that the log does not tell, of tables that came from where nobody looked or by a text that could
+        not be read: the catalog's are the log's too once the plan has seen all of it."""
+        newest = {seen.change.name: seen for seen in (*plan.ddl, *plan.barrier)} if plan.caught_up else {}
+        unknown = {
+            name: seen
+            for name, seen in newest.items()
+            if seen.change.definition is None
+            and seen.change.kind in {"rename", "swap", "unclear"}
+            and self._takes(name)
+        }
+        there = [table.name for table in self.captured(connection) if table.name in unknown] if unknown else []
+        versions = []
+        for name, definition in definitions(connection, there).items():
+            seen = unknown[name]
+            history.start([definition], LogPosition(seen.file, seen.pos))
+            versions.append(Version(name, seen.file, seen.pos, definition))
+        return versions
+
+    def _mixed_names(self, progress: Progress, plan: LogPlan) -> list[TableName]:
+        """Tables whose columns were renamed while tables are being read: rows read have the new names already, and what
+        the log says of them before this has the old ones, and the last word."""
+        settled = progress.settle is None or not progress.log.is_before(progress.settle)
+        if settled and not progress.reads_tables and not progress.unsettled:
+            return []
+        changes = (seen.change for seen in (*plan.ddl, *plan.barrier))
+        return [change.name for change in changes if change.renamed_columns and self._takes(change.name)]
+
+    def _after_log(self, progress: Progress, plan: LogPlan, looked_up: Sequence[Version]) -> Progress:
+        defined, moved = list(looked_up), []
+        for seen in (*plan.ddl, *plan.barrier):
             version = self._defined(seen)
             if version is not None:
                 defined.append(version)
-                if self._needs_reading(seen):
-                    moved.append(seen.change.name)
-            elif seen.change.kind == "rows-moved" and self._takes(seen.change.name):
+            if self._takes(seen.change.name) and self._needs_reading(seen):
+                moved.append(seen.change.name)
+            self._tell_of_key(seen)
+            if seen.change.kind == "rows-moved" and self._takes(seen.change.name):
                 log.warning("event=rows_moved_unlogged table=%s how=%s", ".".join(seen.change.name), seen.change.detail)
             elif seen.change.kind == "left-out" and self._takes(seen.change.name):
                 self._leave_out(seen)
-        barriers = tuple(_barriers(plan.barrier, self._takes))
-        defined += [version for seen in plan.barrier if (version := self._defined(seen)) is not None]
+        barriers = tuple(_barriers(plan.barrier, self._takes, drops=self.settings.barriers.drop))
         batch = Batch((), plan.ranges, tuple(defined), barriers)
         by_gtid = progress.by_gtid and not plan.caught_up
         progress = replace(progress, log=plan.end, by_gtid=by_gtid, batch=batch)
@@ -306,17 +342,42 @@ class Planner:
         )
 
     def _needs_reading(self, seen: DdlSeen) -> bool:
-        """A table under a new name brings rows that the log does not show there; a schema change tool's copy has the
-        rows that were there before."""
-        old = seen.change.old_name
-        if seen.change.kind == "alter" and not self.settings.keyless:
-            return self._was_keyless(seen)
-        return seen.change.kind in {"rename", "swap"} and old is not None and shadowed(old[1]) != seen.change.name[1]
+        """A table under a new name brings rows that the log does not show there, and so may partitions; a schema change
+        tool's copy has the rows that were there before."""
+        change = seen.change
+        match change.kind:
+            case "alter":
+                is_keyed = change.definition is not None and bool(change.definition.primary_key)
+                return is_keyed and not self.settings.keyless and self._was_keyless(seen)
+            case "rename" | "swap":
+                return change.old_name is not None and not _is_tool_s(change.old_name, change.name)
+            case "rows-moved":
+                return change.brings_rows
+        return False
 
     def _was_keyless(self, seen: DdlSeen) -> bool:
         """Whether the table's rows were left out up to here, because it had no key."""
         before = self._history.definition_at(seen.change.name, seen.file, seen.pos - 1) if self._history else None
         return before is not None and not before.primary_key
+
+    def _tell_of_key(self, seen: DdlSeen) -> None:
+        """Rows that only a column of the new key tells apart are one in a table that has the key of before."""
+        now, name = seen.change.definition, seen.change.name
+        if seen.change.kind != "alter" or now is None or not self._takes(name) or self._history is None:
+            return
+        before = self._history.definition_at(name, seen.file, seen.pos - 1)
+        renamed = dict(seen.change.renamed_columns)
+        if before is None or not before.primary_key or not now.primary_key:
+            return
+        key = {renamed.get(column, column) for column in before.primary_key}
+        if not key.issuperset(now.primary_key):
+            log.warning(
+                "event=key_changed table=%s before=%s now=%s note=the table keeps its key: rows that are equal in it"
+                " become one; make it anew where that is not wished",
+                ".".join(name),
+                ",".join(before.primary_key),
+                ",".join(now.primary_key),
+            )
 
     def _leave_out(self, seen: DdlSeen) -> None:
         name, change = ".".join(seen.change.name), seen.change
@@ -389,7 +450,21 @@ def _renames(change: object) -> bool:
     return False
 
 
-def _barriers(seen: Iterable[DdlSeen], takes: Callable[[TableName], bool]) -> Iterator[Barrier]:
+def _is_tool_s(old: TableName, new: TableName) -> bool:
+    """Whether a schema change tool puts its copy in its table's place."""
+    return old[0] == new[0] and shadowed(old[1]) == new[1]
+
+
+def _given_up(pairs: Iterable[tuple[TableName, TableName]]) -> list[TableName]:
+    """The names that no longer mean the rows they meant: of tables that were renamed, save for a tool's swap."""
+    known = list(pairs)
+    kept = {new for old, new in known if _is_tool_s(old, new)}
+    return [old for old, _ in known if old not in kept]
+
+
+def _barriers(seen: Sequence[DdlSeen], takes: Callable[[TableName], bool], *, drops: bool) -> Iterator[Barrier]:
+    renamed = [(one.change.old_name, one.change.name) for one in seen if one.change.old_name is not None]
+    yield from (Barrier("drop", *name) for name in _given_up(renamed) if drops and takes(name))
     for one in seen:
         change = one.change
         if not takes(change.name):

@@ -105,20 +105,37 @@ def _row_places(batch: ChangeBatch) -> Int64s:
 
 
 def in_zone(batch: ChangeBatch, zone: str) -> ChangeBatch:
-    """TIMESTAMP columns, which are instants, as the time that clocks of the zone show."""
-    if not any(pa.types.is_timestamp(kind) and kind.tz for kind in batch.columns.schema.types):
-        return batch
+    """TIMESTAMP columns, which are instants, as the time that clocks of the zone show; those that are texts too."""
+    given = batch.columns.columns
     columns = [
-        _local(column, zone) if pa.types.is_timestamp(column.type) and column.type.tz else column
-        for column in batch.columns.columns
+        _in_zone(column, declared.type or "", zone) for declared, column in zip(batch.schema.fields, given, strict=True)
     ]
+    if all(mine is theirs for mine, theirs in zip(columns, given, strict=True)):
+        return batch
     return replace(batch, columns=pa.RecordBatch.from_arrays(columns, names=batch.columns.schema.names))
+
+
+def _in_zone(column: pa.Array, declared: str, zone: str) -> pa.Array:
+    if pa.types.is_timestamp(column.type) and column.type.tz:
+        return _local(column, zone)
+    if pa.types.is_string(column.type) and declared.startswith("timestamp") and zone != "UTC":
+        return _local_texts(column, zone)
+    return column
 
 
 def _local(column: pa.Array, zone: str) -> pa.Array:
     if zone == "UTC":
         return column.view(pa.timestamp("us"))
     return pc.local_timestamp(column.view(pa.timestamp("us", zone)))
+
+
+def _local_texts(column: pa.Array, zone: str) -> pa.Array:
+    """Texts are all of one length; the zero date is no instant and stays."""
+    real = pc.invert(pc.starts_with(column, "0000"))
+    instants = pc.if_else(real, column, pa.scalar(None, pa.string())).cast(pa.timestamp("us"))
+    local = _local(instants, zone).cast(pa.string())
+    length = pc.max(pc.binary_length(column)).as_py() or 0
+    return pc.if_else(real, pc.utf8_slice_codeunits(local, 0, length), column)
 
 
 def _empty(version: Version) -> ChangeBatch:

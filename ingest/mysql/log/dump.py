@@ -228,6 +228,11 @@ _TO_ANONYMOUS = (
     " ON_PERMISSIVE; run this pipeline until it has caught up, then set ON again"
 )
 
+_NOT_THAT_LOG = (
+    "the log was reset or the server restored, and what stands here now is another log; or its file is damaged (SHOW"
+    " BINLOG EVENTS tells): read the tables again (--resnapshot)"
+)
+
 
 def _dump_refused(error: pymysql.MySQLError, server: ServerAddress, request: DumpRequest) -> SourceError:
     code = error.args[0] if error.args else 0
@@ -259,6 +264,6 @@ def _dump_refused(error: pymysql.MySQLError, server: ServerAddress, request: Dum
             hint="the log was reset or the server restored: read the tables again (--resnapshot)",
         )
     if code == _FATAL_READ:
-        hint = _TO_ANONYMOUS if "anonymous transaction" in said else None
+        hint = _TO_ANONYMOUS if "anonymous transaction" in said else _NOT_THAT_LOG
         return PositionLost("the server cannot dump its log from here", position=request.start, said=said, hint=hint)
     return refused(error, server)

@@ -49,6 +49,7 @@ def resume(connection: Connection, facts: ServerFacts, stored: LogPosition, serv
                 raise
             # An idle server's log was rotated and purged: all that is gone was read.
             return Resume(oldest, by_gtid=False)
+        _check_same_log(connection, facts, stored)
         return Resume(stored, by_gtid=False)
     if not stored.gtid:
         raise GtidDiverged(
@@ -59,7 +60,7 @@ def resume(connection: Connection, facts: ServerFacts, stored: LogPosition, serv
             hint="go back to the old server, or read the tables again (--resnapshot); with gtid_mode ON it could be",
         )
     if facts.is_mariadb:
-        _check_mariadb_sets(connection, stored)
+        _require(_missing_on_mariadb(connection, stored))
     else:
         _check_mysql_sets(connection, stored)
     return Resume(stored, by_gtid=True)
@@ -105,40 +106,48 @@ def check_position(connection: Connection, stored: LogPosition) -> None:
         )
 
 
+def _check_same_log(connection: Connection, facts: ServerFacts, stored: LogPosition) -> None:
+    """A log that was reset may have grown beyond the stored place again; that it lacks what was read gives it away."""
+    missing = _missing_on_mariadb(connection, stored) if facts.is_mariadb else _missing_on_mysql(connection, stored)
+    if missing:
+        raise BinlogReset(
+            "the server's log is another than the one this pipeline read",
+            position=stored,
+            missing=missing,
+            hint="the log was reset or the server restored: read the tables again (--resnapshot)",
+        )
+
+
+def _missing_on_mysql(connection: Connection, stored: LogPosition) -> str:
+    return "".join(str(ask(connection, "SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)", stored.gtid)[0][0]).split())
+
+
+def _missing_on_mariadb(connection: Connection, stored: LogPosition) -> str:
+    current = str(ask(connection, "SELECT @@GLOBAL.gtid_current_pos")[0][0] or "")
+    known = transaction_set(current, mariadb=True)
+    return ", ".join(part for part in stored.gtid.split(",") if part and not known.holds(part))
+
+
 def _same_base(one: str, other: str) -> bool:
     return one.rpartition(".")[0] == other.rpartition(".")[0]
 
 
 def _check_mysql_sets(connection: Connection, stored: LogPosition) -> None:
-    row = ask(
-        connection,
-        "SELECT GTID_SUBSET(%s, @@GLOBAL.gtid_executed), GTID_SUBSET(@@GLOBAL.gtid_purged, %s),"
-        " GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed), GTID_SUBTRACT(@@GLOBAL.gtid_purged, %s)",
-        *[stored.gtid] * 4,
-    )[0]
-    if not row[0]:
-        raise GtidDiverged(
-            "the other server lacks transactions that this pipeline has read",
-            missing="".join(str(row[2]).split()),
-            hint="wait until the replica has caught up; if it never had them, read the tables again (--resnapshot)",
-            retryable=True,
-        )
-    if not row[1]:
+    _require(_missing_on_mysql(connection, stored))
+    purged = ask(connection, "SELECT GTID_SUBTRACT(@@GLOBAL.gtid_purged, %s)", stored.gtid)[0][0]
+    if purged:
         raise BinlogPurged(
             "the other server has purged transactions that this pipeline has not read",
-            missing="".join(str(row[3]).split()),
+            missing="".join(str(purged).split()),
             hint=_WAYS_OUT,
         )
 
 
-def _check_mariadb_sets(connection: Connection, stored: LogPosition) -> None:
-    current = str(ask(connection, "SELECT @@GLOBAL.gtid_current_pos")[0][0] or "")
-    known = transaction_set(current, mariadb=True)
-    missing = [part for part in stored.gtid.split(",") if part and not known.holds(part)]
+def _require(missing: str) -> None:
     if missing:
         raise GtidDiverged(
             "the other server lacks transactions that this pipeline has read",
-            missing=", ".join(missing),
+            missing=missing,
             hint="wait until the replica has caught up; if it never had them, read the tables again (--resnapshot)",
             retryable=True,
         )

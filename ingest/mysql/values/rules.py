@@ -18,7 +18,8 @@ ZERO_DATE, TIME_OUT_OF_DAY, UNREADABLE = "zero-date", "time-out-of-day", "unread
 class ValueRules:
     """`zero_date` covers every date with a zero or impossible part; a NOT NULL column gets the epoch instead of null.
 
-    With `text` the column is a string, spelled as the server spells it, odd values included.
+    With `text` the column is a string, spelled as the server spells it, odd values included. With `error` it is one
+    where it holds an odd value: what fits a table's columns is judged there, row by row.
     """
 
     zero_date: Literal["null", "epoch", "text", "error"] = "null"
@@ -42,5 +43,5 @@ class Cells:
             column=self.column.name,
             type=self.column.type,
             value=value,
-            hint="change the value in the source, or allow it: zero-date-to-null, time-to-string in --type-mapping",
+            hint="the table's definition is another than the log's: read the table again (--resnapshot)",
         )

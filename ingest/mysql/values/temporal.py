@@ -82,7 +82,7 @@ def _civil(days: Int64s) -> tuple[Int64s, Int64s, Int64s]:
 
 
 def dates(parts: Parts, null: Bools, cells: Cells) -> pa.Array:
-    if cells.rules.zero_date == "text":
+    if _stay_texts(parts, null, cells):
         return _calendar_texts(parts, null, clock=False, digits=0)
     odd, null = _zero_dates(parts, null, cells)
     return fixed(pa.date32(), np.where(odd | null, 0, parts.days()).astype(np.int32), null)
@@ -90,11 +90,23 @@ def dates(parts: Parts, null: Bools, cells: Cells) -> pa.Array:
 
 def datetimes(parts: Parts, null: Bools, cells: Cells) -> pa.Array:
     """DATETIME without a zone, TIMESTAMP as an instant (UTC)."""
-    if cells.rules.zero_date == "text":
+    if _stay_texts(parts, null, cells):
         return _calendar_texts(parts, null, clock=True, digits=cells.column.type.size or 0)
     odd, null = _zero_dates(parts, null, cells)
     kind = pa.timestamp("us", tz="UTC" if cells.column.type.base == "timestamp" else None)
     return fixed(kind, np.where(odd | null, 0, parts.micros()), null)
+
+
+def _stay_texts(parts: Parts, null: Bools, cells: Cells) -> bool:
+    """Whether texts are wished, or are the way to have odd days refused one by one: by the rule, or in a key, where all
+    of them would be the epoch, and rows one. There the zero date alone has the epoch to itself."""
+    rule = cells.rules.zero_date
+    if rule == "text" or not (cells.in_key or rule == "error"):
+        return rule == "text"
+    odd = ~parts.is_real() & ~null
+    if rule != "error":
+        odd &= (parts.year | parts.month | parts.day | parts.hour | parts.minute | parts.second | parts.micro) > 0
+    return bool(odd.any())
 
 
 def _zero_dates(parts: Parts, null: Bools, cells: Cells) -> tuple[Bools, Bools]:
@@ -102,9 +114,6 @@ def _zero_dates(parts: Parts, null: Bools, cells: Cells) -> tuple[Bools, Bools]:
     odd = ~parts.is_real() & ~null
     if not odd.any():
         return odd, null
-    if cells.rules.zero_date == "error":
-        place = int(np.flatnonzero(odd)[0])
-        cells.refuse(f"{parts.year[place]:04}-{parts.month[place]:02}-{parts.day[place]:02}", "no such date")
     cells.oddities[ZERO_DATE] += int(odd.sum())
     becomes_null = cells.column.nullable and cells.rules.zero_date == "null"
     return odd, null | odd if becomes_null else null
@@ -113,17 +122,15 @@ def _zero_dates(parts: Parts, null: Bools, cells: Cells) -> tuple[Bools, Bools]:
 def times(micros: Int64s, negative: Bools, null: Bools, cells: Cells) -> pa.Array:
     """TIME as time of day; what is none, below zero or from 24 hours on, goes by the rule.
 
-    `micros` is the absolute value: MySQL knows a negative zero.
+    `micros` is the absolute value: MySQL knows a negative zero. Those to be refused come as texts.
     """
     if cells.rules.time == "text":
         return _clock_texts(micros, negative, null, cells.column.type.size or 0)
     odd = (negative | (micros >= _DAY_US)) & ~null
     if odd.any():
-        # At midnight all of a key's odd times would meet, and their rows be one.
         if cells.rules.time == "error" or cells.in_key:
-            place = int(np.flatnonzero(odd)[0])
-            sign = "-" if negative[place] else ""
-            cells.refuse(f"{sign}{micros[place] / 3.6e9:.6f} hours", "not a time of day" + " in a key" * cells.in_key)
+            # In a key all of them would meet at midnight, and rows be one.
+            return _clock_texts(micros, negative, null, cells.column.type.size or 0)
         cells.oddities[TIME_OUT_OF_DAY] += int(odd.sum())
         # A NOT NULL column has no other place for it than midnight.
         null = null | odd if cells.column.nullable else null

@@ -137,6 +137,29 @@ def test_where_no_null_can_be_they_are_the_epoch_or_midnight(type_text: str, tex
     assert values[1] != value
 
 
+@pytest.mark.parametrize(
+    ("type_text", "text", "option"),
+    [
+        ("DATE NOT NULL", "2023-00-10", "to-string"),
+        ("TIMESTAMP(3) NOT NULL", "2023-00-10 00:00:00", "to-string"),
+        ("TIME(0) NOT NULL", "25:00:00", "time-to-string"),
+        ("TIME(0) NOT NULL", "-01:00:00", "time-to-string"),
+    ],
+)
+def test_in_a_key_nothing_takes_their_place_and_the_way_out_is_told(type_text: str, text: str, option: str) -> None:
+    misfits = Misfits()
+    fit_column(pa.array([text]), Field(0, "c", parse_type(type_text)), TypeMapping(), misfits, in_key=True)
+    assert (list(misfits.reasons), misfits.nulled) == ([0], 0)
+    assert f"--type-mapping {option} keeps" in misfits.reasons[0]
+
+
+def test_the_zero_date_alone_is_the_epoch_in_a_key_too() -> None:
+    misfits = Misfits()
+    target = Field(0, "c", parse_type("TIMESTAMP(0) NOT NULL"))
+    found = fit_column(pa.array(["0000-00-00 00:00:00"]), target, TypeMapping(), misfits, in_key=True)
+    assert (found.to_pylist(), misfits.reasons) == ([dt.datetime(1970, 1, 1)], {})
+
+
 @pytest.mark.parametrize(("type_text", "text"), [("DATE", "0000-01-01"), ("TIMESTAMP(0)", "0000-12-31 23:59:59")])
 def test_the_year_zero_is_a_zero_date_whatever_stands_beside_it(type_text: str, text: str) -> None:
     for others in ([], ["2024-05-06"], ["nonsense"]):

@@ -1,0 +1,61 @@
+"""Dates and times that no table has a place for: nulls by default, bad records where that is asked for, and in keys."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import DecodeError
+from penstock.ingest.mysql.checks import Wanted, check_source
+from penstock.ingest.mysql.connection import connected
+from tests.integration.mysql.playground import DATABASE, Playground
+from tests.integration.mysql.sync import Sync
+
+ODD = ["(1, '2024-01-01', '01:00:00')", "(2, '2024-00-10', '01:00:00')", "(3, '2024-01-02', '25:00:00')"]
+
+
+def test_values_of_no_calendar_are_bad_records_in_keys_row_by_row(server: Playground, tmp_path: Path) -> None:
+    server.run("CREATE TABLE t (id INT, d DATE, c TIME(3), PRIMARY KEY (d, c))", "CREATE TABLE u (id INT PRIMARY KEY)")
+    server.run(f"INSERT INTO t VALUES {', '.join(ODD)}, (4, '0000-00-00', '01:00:00')", "INSERT INTO u VALUES (1)")
+    failing, isolated = Sync(server, tmp_path / "f"), Sync(server, tmp_path / "i", flags=["--isolate", "true"])
+    skipping = Sync(server, tmp_path / "s", flags=["--on-bad-record", "skip"])
+    texts = Sync(server, tmp_path / "t", flags=["--type-mapping", "to-string"])
+    with connected(server.address) as connection:
+        warned = [
+            one for one in check_source(connection, Wanted([(DATABASE, "t")])) if "times in its key" in one.message
+        ]
+    assert [one.level for one in warned] == ["warning"]
+    with pytest.raises(DecodeError, match=r"2024-00-10' is a zero date in a key: --type-mapping to-string"):
+        failing.run()
+    for turn in range(2):
+        for sync in (isolated, skipping, texts):
+            sync.run()
+        assert (isolated.ids("t"), isolated.ids("u")) == ([], [1, 2][: turn + 1])
+        assert skipping.ids("t") == [1, 4, 5][: turn + 2]
+        assert len(texts.rows("t")) == 4 + 3 * turn
+        verdicts = {verdict.table: verdict for verdict in skipping.verified()}
+        assert (verdicts["ods.t"].is_equal, verdicts["ods.t"].unfit) == (True, 2 + 2 * turn)
+        assert all(verdict.is_equal for verdict in texts.verified())
+        server.run("REPLACE INTO t VALUES (5, '2024-05-05', '01:00:00'), (6, '2024-10-00', '02:00:00')")
+        server.run("REPLACE INTO t VALUES (7, '2024-05-05', '-00:00:00.001')", "REPLACE INTO u VALUES (2)")
+
+
+def test_a_strict_rule_makes_bad_records_by_both_ways_and_keeps_the_zone(server: Playground, tmp_path: Path) -> None:
+    rows = ["'2024-01-01', '2024-01-01 00:00:00', '01:00:00'", "'0000-00-00', NULL, NULL", "NULL, NULL, '25:00:00'"]
+    rows.append("NULL, '0000-00-00 00:00:00', NULL")
+    server.run("CREATE TABLE t (id INT PRIMARY KEY, d DATE, s TIMESTAMP NULL, c TIME)")
+    server.run(*(f"INSERT INTO t VALUES ({n}, {row})" for n, row in enumerate(rows)))
+    conf = ["server-time-zone=Asia/Shanghai"]
+    strict = Sync(server, tmp_path / "s", conf=conf)
+    strict.flags = ["--type-mapping", "zero-date-error", "--on-bad-record", "skip"]
+    texts = Sync(server, tmp_path / "t", conf=conf, flags=["--type-mapping", "to-string"])
+    for first in (0, 10):
+        strict.run()
+        texts.run()
+        found = [(row["id"], row["s"]) for row in strict.rows("t")]
+        assert found == [(n, datetime(2024, 1, 1, 8)) for n in (0, 10)[: 1 + first // 10]]
+        assert {row["s"] for row in texts.rows("t")} == {"2024-01-01 08:00:00", "0000-00-00 00:00:00", None}
+        assert all(verdict.is_equal for verdict in (*strict.verified(), *texts.verified()))
+        server.run(*(f"REPLACE INTO t VALUES ({10 + n}, {row})" for n, row in enumerate(rows)))

@@ -13,7 +13,7 @@ SourceError
 PositionLost
   BinlogPurged, BinlogReset, GtidDiverged
 DecodeError
-  ValueOutOfRange           a strict rule met a value that has no place
+  ValueOutOfRange           a number that its ENUM or SET has no label for
 """
 
 from __future__ import annotations

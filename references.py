@@ -26,7 +26,12 @@ def _look_up(found: re.Match[str]) -> str:
         try:
             return Path(name).read_text(encoding="utf-8").rstrip("\r\n")
         except OSError as error:
-            raise ConfigError("the file of a secret cannot be read", file=name) from error
+            raise ConfigError(
+                "the file of a secret cannot be read",
+                secret=name,
+                reason=error.strerror,
+                hint="is its path right, and may this user read it?",
+            ) from error
     value = os.environ.get(name, default)
     if value is None:
         raise ConfigError(f"the environment has no {name}", hint=f"set it, or write ${{{name}:-default}}")

@@ -171,6 +171,8 @@ class Catalog:
             near = difflib.get_close_matches(table, beside, 1)
             if near and near[0] != table:
                 missing.hint = f"did you mean {database}.{near[0]}?"
+            elif not self._storage.list(self._root):
+                missing.hint = f"there is nothing at {self.warehouse}: is the warehouse's path right?"
             raise
 
     def alter_table(self, name: str, changes: Sequence[SchemaChange], ignore_if_missing: bool = False) -> None:

@@ -44,6 +44,9 @@ def _tables(given: Given) -> int:
     described = [_summary(name, catalog.table(name)) for name in names]
     if wants_json(given):
         return answer(given, {"tables": described})
+    if not described:
+        print(f"there are no tables in {catalog.warehouse}")
+        return 0
     columns = ("table", "rows", "snapshot", "committed", "schema", "keys", "partitions")
     print_rows(columns, ([row[column] for column in columns] for row in described))
     return 0
@@ -66,12 +69,18 @@ def _summary(name: str, table: Table) -> dict[str, object]:
 def _opened(word: str, given: Given) -> Table:
     from penstock.table.catalog import open_table
     from penstock.table.handle import Table
+    from penstock.table.meta.store import TableMissing
 
     if "warehouse" not in given and "catalog-conf" not in given:
-        return open_table(word)
+        try:
+            return open_table(word)
+        except TableMissing as missing:
+            if "/" not in word:
+                missing.hint = f"{word} of which warehouse?  --warehouse PATH"
+            raise
     table = catalog_of(given).table(word)
     if not isinstance(table, Table):
-        raise ConfigError(f"{word} is a system table", hint=f'penstock sql "select * from {word}" reads it')
+        raise ConfigError(f"{word} is a system table", hint=f"penstock sql 'select * from {word}'  reads it")
     return table
 
 

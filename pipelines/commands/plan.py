@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -32,9 +33,12 @@ def command(name: str, words: list[str]) -> int:
     spec = yaml_file.load(path)
     looked, tables = tables_planned(spec, number(given, "sample") or 1000)
     if (wanted := text(given, "explain")) is not None:
-        tables = [table for table in tables if wanted in {table.table, *table.sources}]
+        names = [table.table for table in tables]
+        tables = [table for table in tables if _is_called(table, wanted)]
         if not tables:
-            raise ConfigError(f"no table {wanted} is planned", hint="penstock plan FILE  without --explain lists them")
+            near = difflib.get_close_matches(wanted, names, 3)
+            hint = f"did you mean {' or '.join(near)}?" if near else "penstock plan FILE  without --explain lists them"
+            raise ConfigError(f"no table {wanted} is planned", hint=hint)
     if yes(given, "diff"):
         tables = [table for table in tables if table.action != "keep"]
     if wants_json(given):
@@ -43,6 +47,12 @@ def command(name: str, words: list[str]) -> int:
     else:
         _tell(looked, tables, explain=wanted is not None, diff=yes(given, "diff"))
     return 5 if any(table.action == "refuse" for table in tables) else 0
+
+
+def _is_called(table: PlannedTable, wanted: str) -> bool:
+    """By its name or its source's, with the database or without."""
+    names = {table.table, *table.sources}
+    return wanted in names or wanted in {name.partition(".")[2] for name in names}
 
 
 def _tell(looked: str, tables: list[PlannedTable], *, explain: bool, diff: bool) -> None:

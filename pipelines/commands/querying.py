@@ -14,12 +14,25 @@ _FLAGS = (
     Flag("database", "where tables without a database are looked for", metavar="NAME"),
     Flag("limit", "rows that are shown at most (100; 0 for all, as with --json)", metavar="N"),
 )
+_IN_PYTHON = "in Python:  penstock.Catalog(PATH)"
+_CHANGES = {
+    "delete": "penstock delete --where ...",
+    "update": "penstock merge-into",
+    "merge": "penstock merge-into",
+    "insert": "penstock merge-into, or table.writer() in Python",
+    "truncate": "penstock delete, or penstock drop-partition",
+    "drop": f"{_IN_PYTHON}.drop_table(NAME)",
+    "alter": f"{_IN_PYTHON}.alter_table(NAME, [...])",
+    "create": f"{_IN_PYTHON}.create_table(NAME, ...)",
+}
 
 
 def command(name: str, words: list[str]) -> int:
     sql, given = parse_with_word(name, _FLAGS, words, TABLE_COMMANDS[name][1], "QUERY", "one SQL statement")
-    if sql is None:
+    if sql is None or not sql.strip():
         raise ConfigError("what is the query?", hint='penstock sql "select * from db.t" --warehouse PATH')
+    if (first := sql.split(maxsplit=1)[0].lower()) in _CHANGES:
+        raise ConfigError(f"sql reads tables, it does not {first} anything", sql=sql, hint=_CHANGES[first])
     from penstock.table.sql.session import Session
 
     with Session(catalog_of(given), text(given, "database")) as session:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from penstock.pipelines.observe.watch import Watch
     from penstock.pipelines.run.job import Running
     from penstock.pipelines.spec.model import PipelineSpec
+
+log = logging.getLogger(__name__)
 
 
 def run_command(
@@ -73,6 +76,7 @@ def run_here(
             running.run()
         parking = job.parking()
         done = summary(watch) | {"parked": sorted(parking.tables)}
+        log.info("event=ended pipeline=%s batch=%s rows=%d", job.name, done["batch"], watch.facts.get("rows", 0))
         tell(done)
         if parking.tables:
             raise parking.error()

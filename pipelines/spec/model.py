@@ -45,7 +45,7 @@ def _unless_auto(given: object) -> object:
 
 
 class Pipeline(Strict):
-    name: str = Field(default="penstock", pattern=r"[A-Za-z0-9][A-Za-z0-9._-]*")
+    name: str = Field(default="penstock", pattern=r"^[^./\\\x00-\x1f][^/\\\x00-\x1f]*$")  # it is a folder's name too
     checkpoint: str | None = None  # default: <warehouse>/_penstock/<name>
     trigger: Seconds = 30.0
     until: Literal["forever", "caught-up"] = "forever"

@@ -8,8 +8,9 @@ from typing import Literal
 from pydantic import Field, field_validator, model_validator
 
 from penstock.pipelines.spec.rules import Names
-from penstock.pipelines.spec.strict import Strict
+from penstock.pipelines.spec.strict import Strict, told_in_place
 from penstock.pipelines.spec.units import Bytes, Seconds
+from penstock.schema_evolution.patterns import TablePattern
 
 MODES = ("initial", "earliest-offset", "latest-offset", "specific-offset", "timestamp", "snapshot")
 
@@ -101,6 +102,14 @@ class MySqlSource(Strict):
     )
     heartbeat: Seconds = Field(default=10.0, description="seconds between two looks at the server for freshness")
     keyless: Literal["leave-out", "append", "fail"] = "leave-out"
+
+    @field_validator("tables", "tables_exclude")
+    @classmethod
+    def _are_patterns(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        for one in given:
+            with told_in_place():
+                TablePattern.of(one)
+        return given
 
     @field_validator("new_tables", mode="before")
     @classmethod

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
-from penstock.pipelines.spec.strict import Strict, Text
+from penstock.pipelines.spec.strict import Strict, Text, told_in_place
+from penstock.schema_evolution.expressions.parsing import parse_expression, parse_projection
+from penstock.schema_evolution.masks import Mask
+from penstock.schema_evolution.patterns import TablePattern
 
 EventType = Literal[
     "create.table", "add.column", "alter.column.type", "rename.column", "drop.column", "drop.table", "truncate.table"
@@ -44,6 +47,22 @@ class Transform(Strict):
     table_options: Options = Field(default_factory=dict, description="options of the tables made of these")
     description: str | None = None
 
+    @field_validator("source_table", "projection", "filter", "mask")
+    @classmethod
+    def _can_be_read(cls, given: Any, about: ValidationInfo) -> Any:
+        with told_in_place():
+            match about.field_name, given:
+                case "source_table", str():
+                    TablePattern.of(given)
+                case "projection", str():
+                    parse_projection(given)
+                case "filter", str():
+                    parse_expression(given)
+                case "mask", _:
+                    for mask in given.values():
+                        Mask.of(mask)
+        return given
+
 
 class Route(Strict):
     """Where the rows of the source tables that match go; of several rules the first that matches counts."""
@@ -55,3 +74,10 @@ class Route(Strict):
     replace_symbol: str | None = Field(default=None, description="stands for the source table's name in sink-table")
     add_columns: Text = Field(default_factory=dict, description="columns of one text each, such as _shard: $1")
     description: str | None = None
+
+    @field_validator("source_table")
+    @classmethod
+    def _is_a_pattern(cls, given: str) -> str:
+        with told_in_place():
+            TablePattern.of(given)
+        return given

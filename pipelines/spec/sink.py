@@ -47,7 +47,7 @@ class Expire(Strict):
 
     snapshots_retained: str | None = Field(
         default=None,
-        pattern=r"\d+(\.\.\d+)?",
+        pattern=r"^\d+(\.\.\d+)?$",
         description="how many are kept, or the least and the most: `10..100` (`snapshot.num-retained.min`, `.max`)",
     )
     time_retained: Seconds | None = Field(default=None, description="for how long (`snapshot.time-retained`)")

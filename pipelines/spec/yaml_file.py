@@ -25,6 +25,7 @@ _YAML_HINTS = {
     "another document": "a file describes one pipeline: leave out the second  ---",
     "special characters": "the file holds bytes that are no text: save it as UTF-8",
     "mapping values are not allowed": 'quote a value that holds a colon and a blank, "like this: one"',
+    "expected <block end>": "keys of one section begin in the same column, and lines of a list with  -",
     "undefined alias": 'a value that begins with * is quoted, "*.json"',
     "expected alphabetic or numeric": 'a value that begins with * is quoted, "*.json"',
 }

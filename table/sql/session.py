@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from penstock.errors import ConfigError
 from penstock.table.catalog import Catalog, parse_name
+from penstock.table.meta.store import TableMissing
 from penstock.table.sql.text import Mention, duck_text, has_alias, mentions, quoted, tokens_of
 from penstock.table.values.optional import duckdb_module
 
@@ -44,7 +46,7 @@ class Session:
         try:
             return self._connection.sql(prepared).to_arrow_table()
         except self._duckdb.Error as reason:
-            raise _refused(sql, reason) from reason
+            raise self._refused(sql, reason) from reason
 
     def run(self, sql: str) -> None:
         """A statement for its effect inside this session: a view, a temporary table."""
@@ -52,7 +54,7 @@ class Session:
         try:
             self._connection.execute(prepared)
         except self._duckdb.Error as reason:
-            raise _refused(sql, reason) from reason
+            raise self._refused(sql, reason) from reason
 
     def batches(self, sql: str) -> Any:
         """The rows of a statement as a RecordBatchReader."""
@@ -60,7 +62,7 @@ class Session:
         try:
             return self._connection.sql(prepared).to_arrow_reader(65536)
         except self._duckdb.Error as reason:
-            raise _refused(sql, reason) from reason
+            raise self._refused(sql, reason) from reason
 
     def register(self, name: str, rows: pa.Table) -> None:
         self._connection.register(name, rows)
@@ -117,6 +119,28 @@ class Session:
         table = self._catalog.table(".".join(place))
         return table.scan(options=dict(options) or None).to_arrow()
 
+    def _refused(self, sql: str, reason: Exception) -> ConfigError:
+        """In DuckDB's words, but for a table that is not there: of the warehouse's tables it knows nothing."""
+        written = " ".join(sql.split())
+        if isinstance(reason, self._duckdb.CatalogException):
+            for mention in mentions(tokens_of(sql)):
+                name = ".".join(mention.names)
+                if self._place(mention.names) is None and name in str(reason):
+                    return TableMissing(
+                        f"there is no table {name}",
+                        warehouse=self._catalog.warehouse,
+                        sql=written,
+                        hint=self._near(name),
+                    )
+        return ConfigError(f"the SQL is not understood: {reason}", sql=written)
 
-def _refused(sql: str, reason: Exception) -> ConfigError:
-    return ConfigError(f"the SQL is not understood: {reason}", sql=" ".join(sql.split()))
+    def _near(self, name: str) -> str:
+        databases = self._catalog.databases()
+        known = [f"{database}.{table}" for database in databases for table in self._catalog.tables(database)]
+        same = [one for one in known if one.partition(".")[2] == name]
+        near = same or difflib.get_close_matches(name, known, 3)
+        if near:
+            return f"did you mean {' or '.join(near)}?"
+        return (
+            f"there are {', '.join(known[:10])}" if known else "is the warehouse's path right? There is no table in it"
+        )

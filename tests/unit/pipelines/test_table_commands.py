@@ -349,6 +349,33 @@ def test_sql_answers_as_text_and_as_json(shop: Shop) -> None:
     assert "not understood" in shop.words("sql", "select", *where, expect=2)
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["sql", "select * from shop.ordrs"], "did you mean shop.orders?"),
+        (["sql", "select * from orders"], "did you mean shop.orders?"),
+        (["sql", "select * from a.b, shop.orders"], "there is no table a.b"),
+        (["sql", "select nothing from shop.orders"], "the SQL is not understood"),
+        (["sql", "DROP TABLE shop.orders"], "does not drop anything"),
+        (["sql", " "], "what is the query?"),
+        (["show", "shop.orders$files"], "penstock sql 'select * from shop.orders$files'"),
+        (["sql", "select * from a.b", "--warehouse", "nowhere"], "is the warehouse's path right?"),
+        (["show", "a.b", "--warehouse", "nowhere"], "is the warehouse's path right?"),
+    ],
+)
+def test_a_look_at_what_is_not_there_says_what_is(
+    shop: Shop, words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = [] if "--warehouse" in words else ["--warehouse", shop.warehouse]
+    assert main([*words, *where]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_table_without_its_warehouse_is_asked_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "shop.orders"]) == 2
+    assert "--warehouse PATH" in capsys.readouterr().err
+
+
 def test_json_holds_every_column_and_is_read_by_any_program(shop: Shop) -> None:
     def refuse(word: str) -> None:
         raise AssertionError(word)

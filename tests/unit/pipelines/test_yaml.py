@@ -93,6 +93,56 @@ def test_what_is_no_pipeline_says_what_to_do(text: str, message: str, hint: str 
     assert hint is None or hint in (caught.value.hint or "")
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "message", "hint", "line"),
+    [
+        ("  value.format: canal-json", "  value.fromat: canal-json", "`value.fromat` is not known", "value.format?", 6),
+        ("catalog: {warehouse: /data}", "catalog: {warehous: /data}", "`warehous` is not known", "warehouse?", 8),
+        (
+            "catalog: {warehouse: /data}",
+            "catalog: /data",
+            "'/data' stands where keys and values should",
+            "warehouse",
+            8,
+        ),
+        ("  topic: [shop]", "  topic: {shop: x}", "a mapping stands where a list should", "[one, two]", 5),
+        ("  database: ods", "  database: [ods]", "a list stands where one value should", None, 9),
+        ("  database: ods", "  compaction: {mode: inlin}", "'inlin' cannot stand there", "did you mean inline?", 9),
+        ("  database: ods", "  schema-init-max-read: many", "'many' stands where a whole number should", None, 9),
+        ("\nsource:", "\npipeline: {name: ../up}\nsource:", "'../up' cannot stand there", None, 2),
+        ("\nsource:", "\ntransform: [{source-table: a.b, filter: id >}]\nsource:", "ends too early", None, 2),
+        ("\nsource:", "\ntransform: [{source-table: a.b, mask: {a: sha}}]\nsource:", "there is no mask", "sha256", 2),
+        (
+            "\nsource:",
+            "\nroute: [{source-table: ab, sink-table: a.b}]\nsource:",
+            "'ab' names no table",
+            "database.table",
+            2,
+        ),
+    ],
+)
+def test_a_mistake_is_told_once_with_what_was_meant(
+    old: str, new: str, message: str, hint: str | None, line: int
+) -> None:
+    found = yaml_file.examine(SMALLEST.replace(old, new, 1))
+    assert isinstance(found, list)
+    (error,) = found
+    assert message in error.message
+    assert hint is None or hint in (error.hint or "")
+    assert error.facts["line"] == line
+
+
+def test_names_of_pipelines_may_be_of_any_language() -> None:
+    assert yaml_file.read("pipeline: {name: ods.订单 2}" + SMALLEST).pipeline.name == "ods.订单 2"
+
+
+def test_a_value_that_should_be_secret_is_not_shown_where_it_is_wrong() -> None:
+    mysql = "{type: mysql, hostname: h, username: u, password: [hush], tables: [a.b]}"
+    found = yaml_file.examine(f"source: {mysql}\nsink: {{catalog: {{warehouse: w}}}}\n")
+    assert isinstance(found, list)
+    assert "hush" not in str(found[0])
+
+
 def test_anchors_and_merges_stand_for_what_they_name() -> None:
     text = """
 x-shared: &shared {path: in, pattern: "*.json", value.format: canal-json}

@@ -6,7 +6,7 @@ join (add and widen only), so the order of the reports does not matter for the r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from penstock.errors import SchemaConflict
@@ -23,7 +23,7 @@ from penstock.table.schema.changes import (
     UpdateColumnType,
 )
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.values.types import DataType, type_json, with_nullability
+from penstock.table.values.types import ArrayType, DataType, MapType, RowType, type_json, with_nullability
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +153,28 @@ def fold(drifts: Iterable[Drift], schema: TableSchema, mapping: TypeMapping) -> 
             comments[wanted.name] = wanted.comment
     changes: list[SchemaChange] = []
     for column in schema.fields:
-        if types[column.name] != column.type:
-            changes.append(UpdateColumnType(column.name, types[column.name]))
+        changes += _retyped((column.name,), column.type, types[column.name])
         if column.name in relaxed:
             changes.append(UpdateColumnNullability(column.name, nullable=True))
         if comments[column.name] != column.description:
             changes.append(UpdateColumnComment(column.name, comments[column.name]))
     changes += [AddColumn(name, types[name], comments[name]) for name in added]
     return changes
+
+
+def _retyped(path: tuple[str, ...], old: DataType, new: DataType) -> Iterator[SchemaChange]:
+    """A constructed type changes member by member: Paimon makes no such type another."""
+    match old, new:
+        case ArrayType(), ArrayType():
+            yield from _retyped((*path, "element"), old.element, new.element)
+        case MapType(), MapType():
+            yield from _retyped((*path, "value"), old.value, new.value)
+        case RowType(), RowType():
+            held = {member.name: member for member in old.fields}
+            for member in new.fields:
+                if member.name in held:
+                    yield from _retyped((*path, member.name), held[member.name].type, member.type)
+                else:
+                    yield AddColumn((*path, member.name), member.type, member.description)
+        case _ if old != new:
+            yield UpdateColumnType(path, new)

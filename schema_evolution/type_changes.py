@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from penstock.schema_evolution.type_mapping import TypeMapping
-from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
+from penstock.table.values.cast_rules import TO_STRING_ONLY
+from penstock.table.values.types import STRING, ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
 
 
 class Verdict(StrEnum):
@@ -64,7 +65,9 @@ def _atomic(old: AtomicType, new: AtomicType, mapping: TypeMapping) -> Change:
         return _by_width(old, new, _FLOATS.index(old.root), _FLOATS.index(new.root))
     if old.root == new.root == "DECIMAL":
         return _decimals(old, new, mapping)
-    if old.root == new.root and old.root in {"TIME", "TIMESTAMP", "TIMESTAMP_LTZ"}:
+    if old.root == new.root == "TIME":  # holds milliseconds anyway, and older readers know no change of it
+        return Change(Verdict.KEEP, old)
+    if old.root == new.root and old.root in {"TIMESTAMP", "TIMESTAMP_LTZ"}:
         return _by_width(old, new, old.precision, new.precision)
     if mapping.allow_lossless and (wider := _lossless(old, new)) is not None:
         return Change(Verdict.WIDEN if wider != old else Verdict.KEEP, wider)
@@ -109,9 +112,13 @@ def _covering_decimal(old: AtomicType, new: AtomicType) -> AtomicType | None:
 def _to_text(old: DataType, new: DataType, mapping: TypeMapping) -> Change:
     was_text = isinstance(old, AtomicType) and old.root in _TEXTS
     is_text = isinstance(new, AtomicType) and new.root in _TEXTS
-    if is_text and not was_text and mapping.allow_non_string_to_string:
-        return Change(Verdict.WIDEN, new)
-    return Change(Verdict.REFUSE, old)
+    if not mapping.allow_non_string_to_string or is_text == was_text:
+        return Change(Verdict.REFUSE, old)
+    if was_text:  # what was sent before the change may come after it, as from another partition
+        return Change(Verdict.KEEP, old)
+    if isinstance(old, AtomicType) and old.root in TO_STRING_ONLY:
+        return Change(Verdict.WIDEN, replace(STRING, nullable=old.nullable))
+    return Change(Verdict.WIDEN, new)
 
 
 def _row(old: RowType, new: RowType, mapping: TypeMapping) -> Change:

@@ -84,6 +84,8 @@ def _cast_atomic(array: pa.Array, source: AtomicType, target: AtomicType, zone: 
         return fit_bytes(array, target)
     if source.root in NUMBERS and target.root in NUMBERS:
         return cast_number(array, source, target)
+    if source.root == target.root == "TIME":  # milliseconds of any precision; only Paimon 2.0 alters these
+        return array
     if TIMES & {source.root, target.root} and {source.root, target.root} <= TIMES | {"INT", "BIGINT"}:
         return cast_time(array, source, target, zone)
     raise _no_cast(source, target)

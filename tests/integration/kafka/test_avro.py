@@ -102,6 +102,34 @@ def test_a_schema_that_changes_in_the_middle_widens_the_table_and_the_key_record
     assert len(sync.registry.asked) == asked, "schemas never change: they are asked for once a process"
 
 
+def nested(number: str, *more: dict[str, Any]) -> Any:
+    """A schema with a record, a list, a map and a list of records, whose numbers are of this type."""
+    record = {"type": "record", "name": "R", "fields": [{"name": "x", "type": number}, *more]}
+    line = {"type": "record", "name": "L", "fields": [{"name": "p", "type": number}, *more]}
+    kinds = {
+        "r": record,
+        "l": {"type": "array", "items": number},
+        "m": {"type": "map", "values": number},
+        "d": {"type": "array", "items": line},
+    }
+    return envelope(ID, *({"name": name, "type": optional(kind), "default": None} for name, kind in kinds.items()))
+
+
+def test_records_lists_and_maps_widen_member_by_member_in_the_middle_of_a_batch(sync: Sync) -> None:
+    old, new = nested("int"), nested("long", {"name": "y", "type": optional("string"), "default": None})
+    small = {"r": {"x": 1}, "l": [1, 2], "m": {"k": 3}, "d": [{"p": 4}]}
+    large = {"r": {"x": 1 << 40, "y": "a"}, "l": [1 << 40], "m": {"k": 1 << 40}, "d": [{"p": 1 << 40, "y": "b"}]}
+    sync.send(old, "c", None, {"id": 1, **small})
+    run(sync.spec())
+    for number, (schema, row) in enumerate([(old, small), (new, large), (old, small)]):
+        sync.send(schema, "c", None, {"id": 2 + number, **row})
+    run(sync.spec())
+    read = {"r": {"x": 1, "y": None}, "l": [1, 2], "m": [("k", 3)], "d": [{"p": 4, "y": None}]}
+    wide = {**large, "m": [("k", 1 << 40)]}
+    assert sync.rows() == [{"id": 1, **read}, {"id": 2, **read}, {"id": 3, **wide}, {"id": 4, **read}]
+    assert sync.table().schema_id == 1
+
+
 def test_an_id_that_the_registry_does_not_know_is_a_bad_record(sync: Sync) -> None:
     sync.send(FIRST, "c", None, {"id": 1, "name": "a"})
     sync.broker.send(sync.topic, struct.pack(">bI", 0, 4711) + b"\x02")

@@ -11,12 +11,14 @@ import pytest
 from penstock.errors import SchemaConflict
 from penstock.formats.change import ChangeBatch, SourceField, SourceSchema
 from penstock.schema_evolution.computed import ComputedColumn
-from penstock.schema_evolution.drift import ColumnRules, drift_of, fold
+from penstock.schema_evolution.drift import ColumnRules, Drift, Wanted, drift_of, fold
 from penstock.schema_evolution.fit import Fit
+from penstock.schema_evolution.type_changes import Verdict, change_of
 from penstock.schema_evolution.type_mapping import TypeMapping
 from penstock.table.schema.changes import AddColumn, UpdateColumnType, apply_changes
 from penstock.table.schema.new_schema import create_schema
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.schema.type_text import read_type
 from penstock.table.values.types import type_text
 
 
@@ -100,6 +102,41 @@ def test_drifts_of_a_batch_fold_to_one_version() -> None:
         ("b", "VARCHAR"),
     ]
     assert fold(drifts[::-1], after, TypeMapping()) == []
+
+
+KINDS = (
+    *(
+        "BOOLEAN",
+        "TINYINT",
+        "BIGINT",
+        "FLOAT",
+        "DOUBLE",
+        "DECIMAL(10, 2)",
+        "DECIMAL(12, 4)",
+        "DATE",
+        "TIME(0)",
+        "TIME(3)",
+    ),
+    *("TIMESTAMP(3)", "TIMESTAMP(9)", "TIMESTAMP(6) WITH LOCAL TIME ZONE", "CHAR(3)", "VARCHAR(9)", "STRING"),
+    *("BINARY(2)", "VARBINARY(9)", "BYTES", "ARRAY<INT>", "ARRAY<BIGINT>", "ARRAY<STRING>", "MAP<STRING, INT>"),
+    *("MAP<STRING, BIGINT>", "ROW<a INT>", "ROW<a BIGINT>", "ROW<a INT, b STRING>", "ARRAY<ROW<a INT>>"),
+    *("ARRAY<ROW<a INT, b ARRAY<INT>>>", "MAP<STRING, ROW<a INT>>", "MAP<STRING, ROW<a BIGINT, b INT>>"),
+)
+
+
+@pytest.mark.parametrize("option", ["to-nullable", "allow-non-string-to-string", "allow-lossless"])
+def test_whatever_widens_is_a_change_that_tables_take(option: str) -> None:
+    mapping = TypeMapping.of([option])
+    for kind in KINDS:
+        held = table(("id", "BIGINT"), ("v", kind))
+        for other in KINDS:
+            new = read_type(other)
+            change = change_of(held.field("v").type, new, mapping)
+            if change.verdict is Verdict.WIDEN:
+                changes = fold([Drift("t", widened=(Wanted("v", new),))], held, mapping)
+                after = apply_changes(held, changes, has_snapshots=True, now=1)
+                assert change_of(after.field("v").type, new, mapping).verdict in {Verdict.SAME, Verdict.KEEP}
+                assert change_of(after.field("v").type, held.field("v").type, mapping).verdict is not Verdict.REFUSE
 
 
 def test_the_order_of_reports_does_not_change_the_types() -> None:

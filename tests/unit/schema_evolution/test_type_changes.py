@@ -24,7 +24,7 @@ PAIRS = [
     ("DECIMAL(38, 0)", "DECIMAL(38, 10)", Verdict.REFUSE, "DECIMAL(38, 0)"),
     ("TIMESTAMP(3)", "TIMESTAMP(6)", Verdict.WIDEN, "TIMESTAMP(6)"),
     ("TIMESTAMP(6)", "TIMESTAMP(3)", Verdict.KEEP, "TIMESTAMP(6)"),
-    ("TIME(0)", "TIME(3)", Verdict.WIDEN, "TIME(3)"),
+    ("TIME(0)", "TIME(3)", Verdict.KEEP, "TIME(0)"),
     ("INT", "STRING", Verdict.REFUSE, "INT"),
     ("STRING", "INT", Verdict.REFUSE, "STRING"),
     ("BIGINT", "BOOLEAN", Verdict.REFUSE, "BIGINT"),
@@ -54,9 +54,21 @@ def test_lossless_pairs_are_allowed_by_option(old: str, new: str, after: str) ->
     assert change.verdict is Verdict.WIDEN
 
 
-def test_anything_becomes_text_by_option() -> None:
-    change = change_of(parse_type("INT"), parse_type("STRING"), TypeMapping(allow_non_string_to_string=True))
-    assert change.verdict is Verdict.WIDEN
+TO_TEXT = [
+    ("INT", "STRING", Verdict.WIDEN, "STRING"),
+    ("INT", "VARCHAR(20)", Verdict.WIDEN, "VARCHAR(20)"),
+    ("DATE", "VARCHAR(20)", Verdict.WIDEN, "STRING"),  # Paimon makes no VARCHAR of times
+    ("TIMESTAMP(3)", "CHAR(30)", Verdict.WIDEN, "STRING"),
+    ("VARCHAR(20)", "INT", Verdict.KEEP, "VARCHAR(20)"),  # rows from before the change
+    ("STRING", "TIMESTAMP(3)", Verdict.KEEP, "STRING"),
+    ("INT", "BOOLEAN", Verdict.REFUSE, "INT"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "verdict", "after"), TO_TEXT)
+def test_anything_becomes_text_by_option_and_stays_it(old: str, new: str, verdict: Verdict, after: str) -> None:
+    change = change_of(parse_type(old), parse_type(new), TypeMapping(allow_non_string_to_string=True))
+    assert (change.verdict, type_json(change.type)) == (verdict, after)
 
 
 def test_decimals_stay_by_option() -> None:

@@ -26,6 +26,7 @@ NOT_AVRO = "not-avro"
 MISSING_FIELD = "missing-field"
 UNKNOWN_OPERATION = "unknown-operation"
 BAD_VALUE = "bad-value"
+NO_NAME = "no-name"  # of a table, where tables have to be told apart
 
 TableName = tuple[str | None, str | None]
 Int64s = npt.NDArray[np.int64]

@@ -71,8 +71,8 @@ class ColumnRules:
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise SchemaConflict(
-                f"Table {source.table} contains duplicate columns: [{', '.join(twice)}]",
-                source=f"{source.database}.{source.table}",
+                f"Table {source.table or ''} contains duplicate columns: [{', '.join(twice)}]".replace("  ", " "),
+                source=".".join(filter(None, (source.database, source.table))) or None,
             )
         return columns
 

@@ -148,4 +148,5 @@ def whole_messages(batch: ChangeBatch, misfits: Misfits) -> tuple[npt.NDArray[np
 
 
 def _where(source: SourceSchema, reason: str) -> str:
-    return f"{source.database}.{source.table}: {reason}"
+    name = ".".join(filter(None, (source.database, source.table)))
+    return f"{name}: {reason}" if name else reason

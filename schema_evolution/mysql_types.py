@@ -56,6 +56,15 @@ _DECIMALS = ("DECIMAL", "NUMERIC", "FIXED", "DEC")
 
 
 def mysql_type(declared: str, mapping: TypeMapping) -> DataType:
+    """BYTES for a type that is not known: that stops no job."""
+    return _known(declared, mapping) or BYTES
+
+
+def knows(declared: str) -> bool:
+    return _known(declared, TypeMapping()) is not None
+
+
+def _known(declared: str, mapping: TypeMapping) -> DataType | None:
     kind = parse_mysql_type(declared)
     name = kind.name.removesuffix(" ZEROFILL").strip()
     # ZEROFILL makes a column unsigned even where the word is missing.
@@ -68,7 +77,7 @@ def mysql_type(declared: str, mapping: TypeMapping) -> DataType:
     return _PLAIN.get(name) or _sized(name.removesuffix(" UNSIGNED"), kind, mapping)
 
 
-def _sized(name: str, kind: MysqlType, mapping: TypeMapping) -> DataType:
+def _sized(name: str, kind: MysqlType, mapping: TypeMapping) -> DataType | None:
     match name:
         case "TINYINT":
             return AtomicType("BOOLEAN" if kind.length == 1 and not mapping.tinyint1_not_bool else "TINYINT")
@@ -91,7 +100,7 @@ def _sized(name: str, kind: MysqlType, mapping: TypeMapping) -> DataType:
             return ArrayType(AtomicType("FLOAT"))
     if name in _DECIMALS:
         return _decimal(kind)
-    return STRING if name in GEOMETRY_TYPES else BYTES
+    return STRING if name in GEOMETRY_TYPES else None
 
 
 def _decimal(kind: MysqlType) -> DataType:

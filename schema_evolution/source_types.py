@@ -9,7 +9,7 @@ from penstock.errors import SchemaConflict
 from penstock.formats.change import SourceField
 from penstock.schema_evolution.avro_types import avro_type
 from penstock.schema_evolution.debezium_types import debezium_type
-from penstock.schema_evolution.mysql_types import mysql_type
+from penstock.schema_evolution.mysql_types import knows, mysql_type
 from penstock.schema_evolution.type_mapping import TypeMapping
 from penstock.table.values.types import STRING, AtomicType, DataType, parse_type
 
@@ -33,6 +33,12 @@ def holds_bits(dialect: str, field: SourceField) -> bool:
     """Whether values are the bytes of BIT(n): nothing else is a BINARY."""
     type_ = _mapped(dialect, field.type, TypeMapping())
     return isinstance(type_, AtomicType) and type_.root == "BINARY"
+
+
+def is_known(dialect: str, field: SourceField) -> bool:
+    """Whether the declared type was chosen a column's type for; values of others are kept as bytes."""
+    untyped = field.type is None or field.type.startswith(TYPED)
+    return untyped or _DIALECTS.get(dialect) is not mysql_type or knows(field.type or "")
 
 
 @lru_cache(maxsize=8192)

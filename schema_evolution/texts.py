@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ _DAY_NANOS = 86_400_000_000_000
 _UNITS = {0: 1_000_000_000, 3: 1_000_000, 6: 1000, 9: 1}
 _UNIT_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
 _MOST_DIGITS = 38
+_BEYOND_FLOAT = 2.0**128 - 2.0**103  # from here on the nearest FLOAT is infinity
 _MOST_DAYS = 3_000_000  # a number beyond is milliseconds
 
 
@@ -129,7 +131,7 @@ def _cast_whole(column: pa.Array, target: AtomicType) -> pa.Array | None:
             case "TIMESTAMP" | "TIMESTAMP_LTZ":
                 return _stamps(column, arrow, target.precision)
             case "FLOAT":
-                return pc.cast(pc.cast(column, pa.float64()), arrow, safe=False)
+                return _floats(pc.cast(column, pa.float64()))
         if target.root == "DATE":
             return _of_this_era(pc.cast(column, arrow), pa.int32(), _FIRST_DAY)
         return pc.cast(column, arrow)
@@ -172,6 +174,13 @@ def _booleans(column: pa.Array) -> pa.Array | None:
     return pc.if_else(pc.is_valid(column), true, pa.scalar(None, pa.bool_()))
 
 
+def _floats(doubles: pa.Array) -> pa.Array | None:
+    """The nearest floats; None where a number is beyond all of them."""
+    floats = pc.cast(doubles, pa.float32(), safe=False)
+    beyond = pc.and_(pc.is_inf(floats), pc.invert(pc.is_inf(doubles)))
+    return None if pc.any(beyond).as_py() else floats
+
+
 def _stamps(column: pa.Array, arrow: pa.TimestampType, precision: int) -> pa.Array | None:
     """Digits beyond the column's are cut."""
     plain = pa.timestamp(arrow.unit)
@@ -206,7 +215,9 @@ def _parser(target: AtomicType) -> Callable[[str], object]:
             return lambda text: _integer(text, bits)
         case "DECIMAL":
             return lambda text: _decimal(text, target)
-        case "FLOAT" | "DOUBLE":
+        case "FLOAT":
+            return _float
+        case "DOUBLE":
             return float
         case "DATE":
             return _date
@@ -250,6 +261,13 @@ def _integer(text: str, bits: int) -> int:
         raise ValueError("is not a whole number")
     value = int(text)
     if not -(1 << bits - 1) <= value < 1 << bits - 1:
+        raise ValueError("is out of range")
+    return value
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if math.isfinite(value) and abs(value) >= _BEYOND_FLOAT:
         raise ValueError("is out of range")
     return value
 

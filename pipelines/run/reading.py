@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.errors import PenstockError
-from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, SourceSchema
+from penstock.errors import DecodeError, PenstockError
+from penstock.formats.change import NO_NAME, BadRecord, ChangeBatch, DecodeOptions, SourceSchema
 from penstock.ingest.decoding import ChangeSource, Chunk
 from penstock.ingest.fetched import Fetched
 from penstock.ingest.ranges import NO_LIMIT, Limit, Offsets, Range, grouped
@@ -168,7 +168,11 @@ class RangeReader:
         if given and not len(change) and not unread:
             self._report.filtered += given
             return
-        table = self._reading.shaping.target(change.schema.database, change.schema.table)
+        try:
+            table = self._reading.shaping.target(change.schema.database, change.schema.table)
+        except DecodeError as error:
+            self._nameless(change, error, fetched)
+            return
         if table is None or table in self._share.left_out:
             self._report.filtered += len(change)
             return
@@ -178,6 +182,18 @@ class RangeReader:
             self._fit(table, change, unread, fetched)
         except PenstockError as error:
             self._fail(table, error)
+
+    def _nameless(self, change: ChangeBatch, error: DecodeError, fetched: Fetched | None) -> None:
+        """Messages of which nobody can tell whose they are: bad records, but a job that stops says what to do."""
+        values = dict(zip(fetched.messages.offsets.tolist(), fetched.messages.values, strict=True)) if fetched else {}
+        records = [
+            BadRecord(pos, NO_NAME, error.message, values.get(pos) or b"") for pos in np.unique(change.pos).tolist()
+        ]
+        try:
+            self._bad(records, self._report.bad, fetched, None)
+        except DecodeError as told:
+            error.facts |= told.facts
+            raise error from told
 
     def _fail(self, table: str, error: PenstockError) -> None:
         """Nothing more of the table is sent. The error ends the range where tables are not isolated."""

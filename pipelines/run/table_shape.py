@@ -25,6 +25,7 @@ from penstock.schema_evolution.drift import ColumnRules, drift_of, fold
 from penstock.schema_evolution.fit import Fit, FittedRows
 from penstock.schema_evolution.functions import wall_clock
 from penstock.schema_evolution.naming import Naming
+from penstock.schema_evolution.source_types import is_known
 from penstock.table.catalog import check_usable
 from penstock.table.lsm.merge.incoming import check_retracts, kept_rows, row_kinds
 from penstock.table.lsm.merge.spec import Engine, MergeSpec
@@ -85,7 +86,8 @@ class TableShape:
         return self.rules.name(source)
 
     def fit(self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None, now_millis: int) -> Fitted | None:
-        if not _holds(change.schema, table, self.rules) or self._lacking_keys(table, change.schema):
+        source = change.schema
+        if not _holds(source, table, self.rules) or self._lacking_keys(table, source) or self._namesakes(source):
             return None
         rows = self._fit(table, fetched, now_millis).rows(change)
         bad = tuple(_bad_record(one.pos, one.reason_class, one.message, change, fetched) for one in rows.bad)
@@ -100,6 +102,14 @@ class TableShape:
             return self._evolved(table, current, [one.schema for one in seen])
 
     def _evolved(self, table: str, current: TableSchema | None, sources: Sequence[SourceSchema]) -> TableSchema:
+        self._tell_unknown_types(table, current.names if current else (), sources)
+        if twice := {name for source in sources for name in self._namesakes(source)}:
+            kind = ConfigError if current is None else SchemaConflict
+            raise kind(
+                "the source has a column with the name of a computed or metadata column",
+                columns=", ".join(sorted(twice)),
+                hint="name the computed one otherwise;  --metadata-column-prefix  stands before names of metadata",
+            )
         if current is None:
             return self.warehouse.created(table, self.planned(table, sources, self.warehouse.now_millis()))
         for source in sources:
@@ -121,6 +131,19 @@ class TableShape:
         none = np.zeros(0, np.int64)
         change = ChangeBatch(source, nothing, none.astype(np.uint8), none, none.astype(np.int32), none)
         return self.transformed(change, None, 0)[0].schema
+
+    def _tell_unknown_types(self, table: str, held: Collection[str], sources: Sequence[SourceSchema]) -> None:
+        if self.rules.mapping.to_string:
+            return
+        unknown = {
+            self.rules.name(one.name): one.type
+            for source in sources
+            for one in source.fields
+            if not is_known(source.dialect, one)
+        }
+        for column, declared in unknown.items():
+            if column not in held:
+                log.warning("event=type_unknown table=%s column=%s type=%s taken_as=BYTES", table, column, declared)
 
     def adopt(self, known: Collection[str]) -> None:
         """Where everything goes to one table and that is there: check its keys, give it the options it lacks."""
@@ -155,6 +178,11 @@ class TableShape:
             return False
         given = {self.rules.name(one.name) for one in source.fields}
         return not set(table.primary_keys) <= given | self._made
+
+    def _namesakes(self, source: SourceSchema) -> set[str]:
+        """Columns of the source that would be lost behind columns that are made here."""
+        made = self._made
+        return made & {self.rules.name(one.name) for one in source.fields} if made else made
 
     @property
     def _made(self) -> set[str]:
@@ -229,7 +257,8 @@ class ShapedOptions(DecodeOptions):
         transform = self.shape.table_rules.transform(database, table)
         if transform is not None and transform.needs_before:
             return ImageRule("all", frozenset(primary_keys))
-        name = self.shape.target(database, table)
+        nameless = self.shape.table is None and (database is None or table is None)  # no row of it is taken
+        name = None if nameless else self.shape.target(database, table)
         schema = self.known.get(name) if name else None
         if schema is None:
             return ImageRule("key-changes", frozenset(primary_keys))

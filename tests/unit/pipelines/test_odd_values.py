@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import ConfigError, DecodeError
+from penstock.errors import ConfigError, DecodeError, SchemaConflict
 from penstock.pipelines.run.reports import BatchReport
 from penstock.table.catalog import Catalog
 from tests.here import run
@@ -164,6 +164,57 @@ def test_a_value_without_a_column_name_is_bad_and_makes_no_column(shop: Shop) ->
     took(shop, "maxwell-json", errors={"bad-record": "skip"})
     assert shop.ids("o") == ["2", "3"]  # type: ignore[comparison-overlap]
     assert shop.table("o").schema.names == ["id", "d", "t", "c"]
+
+
+def test_a_message_that_tells_no_table_is_bad_where_tables_have_to_be_told_apart(shop: Shop) -> None:
+    nameless = {**json.loads(insert("o", {"id": 1})), "table": None}
+    shop.put("1.json", json.dumps(nameless), insert("o", {"id": 2}))
+    with pytest.raises(
+        DecodeError, match="Cannot synchronize record when database name or table name is unknown"
+    ) as one:
+        run(shop.spec())
+    assert (one.value.facts["place"], one.value.facts["offset"]) == ("1.json", 0)
+    assert "kafka-sync-table" in (one.value.hint or "")
+    run(shop.spec(errors={"bad-record": "dead-letter"}))
+    assert shop.ids("o") == [2]
+    (letter,) = shop.table("__penstock_dead_letters").scan().to_arrow().to_pylist()
+    assert (letter["error_class"], json.loads(letter["raw_value"])) == ("no-name", nameless)
+
+
+def test_a_type_that_nobody_knows_is_kept_as_bytes_and_told_once(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    message = json.loads(insert("o", {"id": 1, "name": "x"}))
+    message["mysqlType"]["name"] = "hologram(3)"
+    shop.put("1.json", json.dumps(message))
+    with caplog.at_level(logging.WARNING):
+        run(shop.spec())
+        run(shop.spec())
+    assert shop.rows("o") == [{"id": 1, "name": b"x"}]
+    told = [one.getMessage() for one in caplog.records if "type_unknown" in one.getMessage()]
+    assert told == ["event=type_unknown table=ods.o column=name type=hologram(3) taken_as=BYTES"]
+
+
+@pytest.mark.parametrize(
+    ("column", "made"),
+    [
+        ("name", {"computed-columns": ["name=now()"]}),
+        ("x_op_type", {"metadata-columns": ["op_type"], "metadata-column-prefix": "x_"}),
+    ],
+)
+def test_a_source_column_is_never_lost_behind_one_that_is_made(shop: Shop, column: str, made: dict[str, Any]) -> None:
+    shop.put("1.json", insert("o", {"id": 1}))
+    run(shop.spec(sink=made))
+    shop.put("2.json", insert("o", {"id": 2, column: "of the source"}), insert("p", {"id": 1, column: "x"}))
+    with pytest.raises(SchemaConflict, match="computed or metadata column") as refused:
+        run(shop.spec(sink=made))
+    assert refused.value.facts == {"columns": column, "table": "ods.o"}
+
+
+@pytest.mark.parametrize("value", ["3.5e38", "-1e39"])
+def test_a_number_beyond_all_floats_is_bad_and_no_infinity(shop: Shop, value: str) -> None:
+    rows = [insert("o", {"id": at, "name": one}) for at, one in enumerate(("3.4028235e38", value, "Infinity"))]
+    shop.put("1.json", *(one.replace("varchar(20)", "float") for one in rows))
+    run(shop.spec(errors={"bad-record": "skip"}))
+    assert [row["name"] for row in shop.rows("o")] == [3.4028234663852886e38, float("inf")]
 
 
 @pytest.mark.parametrize("value", ["x" * 300, "é" * 130, "a/" * 70], ids=["long", "in bytes", "escaped"])

@@ -199,7 +199,9 @@ def main(given: argparse.Namespace) -> None:
         for turn in range(given.turns):
             for compaction, all_turns in ran.items():
                 topic = f"trickle-{turn}-{compaction}"
-                all_turns.add(run(port, topic, given.rate, given.seconds, compaction))
+                one = run(port, topic, given.rate, given.seconds, compaction)
+                print(f"turn {turn + 1}, {compaction}: {len(one.batches)} batches", flush=True)
+                all_turns.add(one)
     print(f"load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     p95 = {compaction: report(given, compaction, one) for compaction, one in ran.items()}
     if "write-only" in p95:

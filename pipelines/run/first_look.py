@@ -19,6 +19,7 @@ from penstock.pipelines.run.writing import Written
 
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)  # before further looks, where a table must come of it (Paimon's)
 WAIT_SECONDS = 1.0
+FURTHER = 10
 
 
 def pauses_of(seconds: float) -> tuple[float, ...]:
@@ -49,7 +50,7 @@ class FirstLook:
             return
         looks = itertools.repeat(WAIT_SECONDS) if self.waits else self.pauses
         for pause in itertools.chain(looks if self.table else (), (None,)):
-            seen = self._look(reading, targets)
+            seen = self._look_on(reading, targets)
             if self.table is None or self.table in targets.schemas or stopped():
                 return
             if seen.bad_count and reading.on_bad.action == "fail":
@@ -66,10 +67,22 @@ class FirstLook:
             hint="--wait-for-data  waits until there is a record",
         )
 
-    def _look(self, reading: Reading, targets: Targets) -> BatchReport:
+    def _look_on(self, reading: Reading, targets: Targets) -> BatchReport:
+        """Where one table must come of it, beyond records that tell of none, as tombstones and DDL, to the last."""
+        records = self.records
+        while True:
+            ranges = self.ranges(records)
+            seen = self._look(reading, targets, ranges)
+            unreadable = seen.bad_count and reading.on_bad.action == "fail"
+            all_ = sum(one.weight for one in ranges) < records
+            if self.table is None or self.table in targets.schemas or unreadable or all_:
+                return seen
+            records *= FURTHER
+
+    def _look(self, reading: Reading, targets: Targets, ranges: Sequence[Range]) -> BatchReport:
         # Whether records that cannot be read stop the job is for the batches to say.
         looking = replace(reading, on_bad=OnBad("skip"))
-        share = Share(tuple(self.ranges(self.records)), {}, reading.warehouse.now_millis())
+        share = Share(tuple(ranges), {}, reading.warehouse.now_millis())
         report = BatchReport(list(_reports(looking, share)))
         new = {table: seen for table, seen in report.drifts.items() if table not in targets.schemas}
         # A table that cannot be made fails again in its first batch, and is parked there.

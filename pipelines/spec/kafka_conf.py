@@ -74,7 +74,10 @@ def specific_offsets(text: str, first_topic: str) -> dict[tuple[str, int], int]:
         fields = dict(item.split(":", 1) for item in part.split(",") if ":" in item)
         try:
             topic = fields.get("topic", first_topic).strip()
-            found[topic, int(fields["partition"])] = int(fields["offset"])
+            partition, offset = int(fields["partition"]), int(fields["offset"])
+            if partition < 0 or offset < 0:
+                raise ValueError(part)
+            found[topic, partition] = offset
         except (KeyError, ValueError) as error:
             raise ConfigError(
                 "Invalid properties 'scan.startup.specific-offsets' should follow the format "

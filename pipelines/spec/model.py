@@ -80,13 +80,14 @@ class Startup(Strict):
         "group-offsets"
     )
     specific_offsets: str | None = None
-    timestamp_millis: int | None = None
+    timestamp_millis: int | None = Field(default=None, ge=0)
 
     @field_validator("mode", mode="before")
     @classmethod
     def _by_its_short_name(cls, given: object) -> object:
+        """In any case, as Flink has it."""
         short = {"earliest": "earliest-offset", "latest": "latest-offset"}
-        return short.get(given, given) if isinstance(given, str) else given
+        return short.get(given.lower(), given.lower()) if isinstance(given, str) else given
 
     @model_validator(mode="after")
     def _has_what_its_mode_needs(self) -> Startup:
@@ -129,6 +130,10 @@ class KafkaSource(Strict):
             raise ValueError("kafka_conf must and can only set one of the following options: topic,topic-pattern.")
         if not self.properties.get("bootstrap.servers"):
             raise ValueError("kafka_conf [properties.bootstrap.servers] must be specified.")
+        try:
+            re.compile(self.topic_pattern or "")
+        except re.error as reason:
+            raise ValueError(f"topic-pattern {self.topic_pattern!r} is not a regular expression: {reason}") from reason
         return self
 
 

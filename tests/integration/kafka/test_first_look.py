@@ -64,6 +64,13 @@ def test_no_more_records_are_looked_at_than_were_said(shop: Shop, broker: Broker
     assert Warehouse.of(f"{shop.folder}/warehouse", {}).tables("ods") == ["ods.t0", "ods.t1", "ods.t2"]
 
 
+def test_one_table_is_looked_for_beyond_tombstones_and_ddl_however_many_there_are(shop: Shop, broker: Broker) -> None:
+    topic = broker.topic()
+    broker.send(topic, *[None] * 40, *[DDL] * 60, insert("orders", {"id": 1}))
+    run(spec(shop, broker, topic, table="t", **{"schema-init-max-read": 3}))
+    assert shop.ids("t") == [1]
+
+
 def test_a_pipeline_that_begins_at_the_end_gets_its_table_from_what_was_before(shop: Shop, broker: Broker) -> None:
     topic = broker.topic()
     broker.send(topic, insert("orders", {"id": 1}))

@@ -110,6 +110,8 @@ def test_a_bounded_kafka_source_means_until_caught_up() -> None:
         (["--kafka-conf", "nonsense"], "Invalid key-value string 'nonsense'. Please use format 'key=value'"),
         (["--kafka-conf", "scan.startup.mode=sometimes"], "earliest-offset"),
         (["--kafka-conf", "scan.startup.mode=timestamp"], "timestamp-millis"),
+        (["--kafka-conf", "scan.startup.timestamp-millis=-5"], "timestamp-millis"),
+        (["--kafka-conf", "topic=", "--kafka-conf", "topic-pattern=order["], "is not a regular expression"),
         (["--trigger", "soon"], "30s"),
         (["--on-bad-record", "explode"], "dead-letter"),
     ],
@@ -118,6 +120,12 @@ def test_mistakes_are_told_with_their_repair(words: list[str], message: str) -> 
     with pytest.raises(ConfigError) as caught:
         table(*words)
     assert message in str(caught.value)
+
+
+def test_startup_modes_are_known_in_any_case() -> None:
+    source = table("--kafka-conf", "scan.startup.mode=Earliest-Offset").source
+    assert isinstance(source, KafkaSource)
+    assert source.startup.mode == "earliest-offset"
 
 
 def test_a_missing_flag_is_named() -> None:

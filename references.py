@@ -34,7 +34,9 @@ def _look_up(found: re.Match[str]) -> str:
             ) from error
     value = os.environ.get(name, default)
     if value is None:
-        raise ConfigError(f"the environment has no {name}", hint=f"set it, or write ${{{name}:-default}}")
+        raise ConfigError(
+            f"the environment has no {name}", hint=f"export {name}=...  sets it; ${{{name}:-default}} needs none"
+        )
     return value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import socket
 import time
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -87,6 +88,28 @@ class Seldom(logging.Filter):
 
 
 of_clients.addFilter(Seldom())
+
+
+def check_names(properties: Mapping[str, str]) -> None:
+    """SourceError where no broker's name stands for an address: waiting would not help, as it does for a broker that
+    is away."""
+    servers = resolve(properties.get("bootstrap.servers", ""))
+    names = [one.strip().rpartition(":")[0].rpartition("/")[2].strip("[]") for one in servers.split(",") if one.strip()]
+    for name in names:
+        try:
+            socket.getaddrinfo(name, None)
+        except (OSError, UnicodeError) as error:
+            said = error
+        else:
+            return
+    if names:
+        raise SourceError(
+            "Kafka's brokers have names that stand for no address",
+            brokers=servers,
+            said=said,
+            hint="is bootstrap.servers right, and do names resolve on this machine?",
+            retryable=True,
+        )
 
 
 def consumer(properties: Mapping[str, str]) -> Consumer:

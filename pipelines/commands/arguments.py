@@ -104,6 +104,8 @@ def _unknown(word: str, flags: Sequence[Flag], command: str) -> ConfigError:
     name = word.lstrip("-").partition("=")[0]
     if name in _GONE:
         return ConfigError(f"--{name} is gone", hint=_GONE[name])
+    if not word.startswith("-"):
+        return ConfigError(f"{word!r} is a word too many", hint=f"{command} --help  tells what it takes")
     near = difflib.get_close_matches(name, [flag.name for flag in flags], 1)
     return ConfigError(
         f"{word!r} is not known", hint=f"did you mean --{near[0]}?" if near else f"{command} --help  tells the flags"

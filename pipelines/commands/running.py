@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import current_thread, main_thread
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -50,6 +50,8 @@ def run_here(
 ) -> dict[str, object]:
     """Runs until it has caught up, is asked to stop (SIGTERM, SIGINT, a signal: returns after the batch) or fails
     (raises). `tell` hears what was done also where tables are parked, which raises. Ends the session it made."""
+    from py4j.protocol import Py4JError
+
     from penstock.pipelines.observe.checkpoint import CheckpointFolder
     from penstock.pipelines.observe.claim import refuse_second_driver
     from penstock.pipelines.run.build import ready
@@ -84,7 +86,8 @@ def run_here(
         for number, handler in before:
             signal.signal(number, handler)
         if found is None:
-            opened.stop()
+            with suppress(Py4JError, OSError):  # of a JVM that has ended already
+                opened.stop()
     return done
 
 

@@ -35,6 +35,12 @@ class _Above(logging.StreamHandler):  # type: ignore[type-arg]
             self.progress.redraw()
 
 
+def _is_of_others(record: logging.LogRecord) -> bool:
+    """Our own lines have a handler; and py4j gives everybody a traceback for each call to a JVM that is gone, of which
+    the error tells."""
+    return record.name.partition(".")[0] != "penstock" and not str(record.msg).startswith("Exception while sending")
+
+
 def log_to_stderr(level: str = "info", form: str = "logfmt") -> None:
     handler = _Above(sys.stderr)
     plain = logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%Y-%m-%d %H:%M:%S")
@@ -42,6 +48,9 @@ def log_to_stderr(level: str = "info", form: str = "logfmt") -> None:
     root = logging.getLogger("penstock")
     root.setLevel(level.upper())
     root.handlers[:] = [handler]
+    if not logging.root.handlers:
+        logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", datefmt="%Y-%m-%d %H:%M:%S")
+        logging.root.handlers[0].addFilter(_is_of_others)
 
 
 def keep_above(progress: LiveProgress | None) -> None:

@@ -104,7 +104,10 @@ def _handler(
             self.send_header("Content-Security-Policy", _POLICY)
             self.send_header("Cache-Control", "no-store")
             self.end_headers()
-            self.wfile.write(body)
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        do_HEAD = do_GET  # noqa: N815 -- http.server's name
 
         def log_message(self, format: str, *args: object) -> None:
             """Requests are no news."""

@@ -12,6 +12,7 @@ from penstock.ingest.decoding import ChangeSource, DecodedSource
 from penstock.ingest.fetched import Extra
 from penstock.ingest.files import FilesSettings, FilesSource
 from penstock.ingest.kafka import KafkaSettings, KafkaSource, Startup
+from penstock.ingest.kafka_client import check_names as check_brokers
 from penstock.ingest.ranges import Limit
 from penstock.ingest.registry import RegistrySettings
 from penstock.pipelines.run import mysql
@@ -145,6 +146,8 @@ def ready(spec: PipelineSpec) -> Job:
         shaping = shape(spec, made.warehouse)
         made = replace(made, source=mysql.prepared(spec, spec.source, shaping, made.warehouse))
         made = replace(made, tables=known_tables(spec, made.warehouse))
+    elif isinstance(spec.source, model.KafkaSource) and made.is_new:
+        check_brokers(spec.source.properties)
     return made
 
 

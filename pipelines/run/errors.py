@@ -27,6 +27,12 @@ class ReplayUndecidable(PenstockError):
     exit_code = 9
 
 
+class SparkEnded(PenstockError):
+    """The JVM that this process had started is not there any more: killed, by a machine short of memory as a rule."""
+
+    exit_code = 11
+
+
 class WorkerLate(PenstockError):
     """Spark waits ten seconds for a Python worker it starts for a query, then gives the query up; nothing sets that."""
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from penstock.errors import PenstockError
@@ -22,7 +23,7 @@ from penstock.pipelines.run.batches import Batches, OnBatch
 from penstock.pipelines.run.care import Care
 from penstock.pipelines.run.checkpoint import Checkpoint
 from penstock.pipelines.run.committing import Commits
-from penstock.pipelines.run.errors import WorkerLate
+from penstock.pipelines.run.errors import SparkEnded, WorkerLate
 from penstock.pipelines.run.first_look import FirstLook
 from penstock.pipelines.run.hadoop import checkpoint_url
 from penstock.pipelines.run.parking import Parking
@@ -30,7 +31,7 @@ from penstock.pipelines.run.reading import Reading
 from penstock.pipelines.run.resume import Lineage, Reached
 from penstock.pipelines.run.shaping import Shaping
 from penstock.pipelines.run.sink import Sink, compacted_by_spark
-from penstock.pipelines.run.spark_errors import told_by_spark
+from penstock.pipelines.run.spark_errors import jvm_ended, told_by_spark
 from penstock.pipelines.run.tables import Targets, Warehouse
 
 if TYPE_CHECKING:
@@ -122,6 +123,11 @@ class Job:
         return Parking.of(self._own_checkpoint.place, isolates=self.isolate)
 
     @property
+    def is_new(self) -> bool:
+        """Whether it has never planned a batch."""
+        return self._own_checkpoint.is_new
+
+    @property
     def _own_checkpoint(self) -> Checkpoint:
         return Checkpoint(Warehouse(self.checkpoint, self.warehouse.options))
 
@@ -158,10 +164,10 @@ class Running:
                 self.sleep(POLL_SECONDS)
             self._resting = False
             if self._stopped:
-                return
+                return None
             try:
                 if self._run_once() or self._stopped:
-                    return
+                    return None
             except PenstockError as error:
                 failures += 1
                 retries = max(self.job.retries, LATE_STARTS) if isinstance(error, WorkerLate) else self.job.retries
@@ -171,6 +177,17 @@ class Running:
                 pause = min(longest, first * 2 ** (failures - 1))
                 log.warning("event=retry attempt=%d after=%gs reason=%s", failures, pause, error.message)
                 self.sleep(pause)
+            except (PySparkException, Py4JError, OSError, EOFError) as error:
+                ended = jvm_ended(error)
+                if ended is None:
+                    raise
+                return self._over(ended, error)
+
+    def _over(self, ended: SparkEnded, error: BaseException) -> None:
+        """Who stops all processes of a group stops Spark's with this one, in the middle of a batch."""
+        if not self._stopped:
+            raise ended from error
+        log.warning("event=stopped_with_spark reason=%s", "the next run takes the batch that was under way")
 
     def stop(self) -> None:
         """Stop after the batch that runs now. Only leaves a word, so a signal handler may call it."""

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError, SchemaConflict
 from penstock.formats.change import SourceSchema
-from penstock.ingest.mysql.catalog import TableName, definitions
+from penstock.ingest.mysql.catalog import TableName, definitions, list_tables
 from penstock.ingest.mysql.checks import Finding, Wanted, check_source, require_ready
 from penstock.ingest.mysql.connection import Secret, ServerAddress, Tls, ask, connected
 from penstock.ingest.mysql.definition import TableDefinition, schema_of
@@ -240,13 +240,20 @@ def captured(connection: Connection, settings: FollowSettings) -> list[TableDefi
         raise ConfigError(
             "no table of the server is to be taken" if not left else "no table that is to be taken has a primary key",
             databases=settings.tables.databases,
-            tables=settings.tables.tables,
+            tables=settings.tables.names or settings.tables.tables,
             without_key=", ".join(left) or None,
-            hint="database-name and table-name are regular expressions that match whole names; --including-tables too;"
-            " a table without key needs --primary-keys or --include-keyless append",
+            seen=_seen(connection),
+            hint="names are regular expressions that match the whole; tables that the user may not SELECT are not seen;"
+            " one without key needs --primary-keys or --include-keyless append",
         )
     found = definitions(connection, names)
     return [found[name] for name in names if name in found]
+
+
+def _seen(connection: Connection) -> str:
+    """What the server shows to this user."""
+    names = [".".join(table.name) for table in list_tables(connection)]
+    return f"{', '.join(names[:8])}{f' and {len(names) - 8} more' if len(names) > 8 else ''}" or "no table at all"
 
 
 def _make_tables(

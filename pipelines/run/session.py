@@ -84,9 +84,17 @@ def open_session(
     for key, value in session_settings(master, settings or {}).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
+    _quiet(session)
     if not is_local(master):
         session.sparkContext.addPyFile(str(zip_code(Path(tempfile.mkdtemp(prefix="penstock-")))))
     return session
+
+
+def _quiet(session: SparkSession) -> None:
+    """The server for accumulators prints a traceback when a JVM ends without a word to it. Nobody here has any."""
+    server = getattr(session.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda request, address: None
 
 
 def _submitted_session(name: str, settings: Mapping[str, str]) -> SparkSession:

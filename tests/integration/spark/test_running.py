@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -60,7 +61,9 @@ def said(folder: Path, *arguments: str) -> Any:
 @contextmanager
 def running(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     with (folder / "log").open("ab") as log:
-        process = subprocess.Popen(words(*arguments), cwd=folder, env=environment(), stderr=log, stdout=log)
+        process = subprocess.Popen(
+            words(*arguments), cwd=folder, env=environment(), stderr=log, stdout=log, start_new_session=True
+        )
         try:
             yield process
         finally:
@@ -140,3 +143,28 @@ def looks(folder: Path, *arguments: str) -> list[str]:
         states = [json.loads(process.stdout.readline())["state"] for _ in range(2)]
         process.kill()
     return states
+
+
+def test_who_stops_all_processes_of_a_group_gets_an_orderly_end(shop: Shop) -> None:
+    described(shop, free_port(), "")
+    shop.put("1.json", insert("orders", {"id": 1}))
+    with running(shop.folder, "run", "shop.yaml") as process:
+        until(lambda: table_is_there(shop, "orders") and shop.ids("orders") == [1], process, shop.folder)
+        os.killpg(process.pid, signal.SIGTERM)
+        assert process.wait(120) == 0, (shop.folder / "log").read_text()[-3000:]
+    told = (shop.folder / "log").read_text()
+    assert "Traceback" not in told
+    assert "error:" not in told
+
+
+def test_a_jvm_that_is_killed_is_told_as_that(shop: Shop) -> None:
+    described(shop, free_port(), "")
+    shop.put("1.json", insert("orders", {"id": 1}))
+    with running(shop.folder, "run", "shop.yaml") as process:
+        until(lambda: table_is_there(shop, "orders") and shop.ids("orders") == [1], process, shop.folder)
+        (jvm,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[:1]
+        os.kill(int(jvm), signal.SIGKILL)
+        assert process.wait(120) == 11, (shop.folder / "log").read_text()[-3000:]
+    told = (shop.folder / "log").read_text()
+    assert "error: Spark's JVM has ended under the pipeline\n  killed by  signal 9" in told
+    assert "Traceback" not in told

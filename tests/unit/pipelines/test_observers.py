@@ -259,7 +259,9 @@ def test_log_lines_can_be_json(monkeypatch: pytest.MonkeyPatch) -> None:
     log_to_stderr(form="json")
     logging.getLogger("penstock.test").info("event=batch number=%d tables=%s", 7, "a b")
     log_to_stderr()
-    line = json.loads(stream.getvalue())
+    logging.getLogger("another").warning("theirs")
+    line = json.loads(stream.getvalue().splitlines()[0])
+    assert "event=batch" not in stream.getvalue()
     assert (line["event"], line["number"], line["tables"], line["level"]) == ("batch", "7", "a b", "INFO")
 
 
@@ -290,6 +292,10 @@ def test_the_page_is_one_file_that_loads_nothing_from_elsewhere() -> None:
     assert get(server.port, "/metrics")[1] == "penstock_up 1.0\n"
     assert get(server.port, "/etc/passwd")[0] == 404
     assert get(server.port, "/health") == (200, "ok\n")
+    asked = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    asked.request("HEAD", "/health")
+    assert (asked.getresponse().status, asked.sock is not None) == (200, True)
+    asked.close()
     server.close()
 
 

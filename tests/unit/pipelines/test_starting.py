@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import ConfigError, SchemaConflict
+from penstock.errors import ConfigError, SchemaConflict, SourceError
 from penstock.ingest.ranges import Range
+from penstock.pipelines.run import build
 from penstock.pipelines.run.reports import BatchReport, RangeReport
 from penstock.pipelines.run.watermarks import Watermarks
+from penstock.pipelines.spec import yaml_file
 from tests.here import run
 from tests.shop import Shop, insert
 
@@ -120,3 +122,19 @@ def test_the_slowest_place_decides_until_it_has_been_silent_for_long() -> None:
     assert marks.at(1000) == 49
     marks.see(BatchReport([seen("a/0", 300)]), now=9000)
     assert (marks.at(9000), marks.at(9000, idle=5000)) == (49, 299)
+
+
+def test_a_broker_whose_name_stands_for_nothing_is_told_before_a_jvm_is_started(tmp_path: Path) -> None:
+    text = """
+source:
+  type: kafka
+  properties: {bootstrap.servers: "no.such.host.invalid:9092, SASL_SSL://other.invalid:1"}
+  topic: t
+  value.format: json
+"""
+    spec = yaml_file.read(f"{text}sink: {{catalog: {{warehouse: {tmp_path}/w}}, database: ods}}\n")
+    with pytest.raises(SourceError, match="stand for no address") as caught:
+        build.ready(spec)
+    assert caught.value.retryable
+    some = text.replace("other.invalid:1", "127.0.0.1:1")
+    build.ready(yaml_file.read(f"{some}sink: {{catalog: {{warehouse: {tmp_path}/w}}, database: ods}}\n"))

@@ -244,6 +244,7 @@ class Table:
         """Compact everything, or what is due; `only` chooses more finely than by partitions. Then looks after the table
         as a writer does, also where writers leave it to compaction (`write-only`).
         """
+        check_known(options or {})
         made = compact_table(self._store, full=full, partitions=partitions, only=only, options=options)
         return self._looked_after(made)
 
@@ -256,6 +257,7 @@ class Table:
         options: Mapping[str, str] | None = None,
     ) -> list[Snapshot]:
         """Write an append table's rows anew in order: `order`, `zorder` or `hilbert`; see `sort_table`."""
+        check_known(options or {})
         return self._looked_after(sort_table(self._store, strategy, columns, only=only, options=options))
 
     def _looked_after(self, made: list[Snapshot]) -> list[Snapshot]:
@@ -298,6 +300,7 @@ class Table:
         options: Mapping[str, str] | None = None,
     ) -> Expired:
         """One bounded round, by the table's options (or those given in their place) where nothing else is said."""
+        check_known(options or {})
         return expire_snapshots(
             self._store,
             retain_max=retain_max,
@@ -373,6 +376,7 @@ class Table:
 
     def expire_partitions(self, options: Mapping[str, str] | None = None) -> list[dict[str, object]]:
         """Drop the partitions older than `partition.expiration-time`; gives their values."""
+        check_known(options or {})
         return expire_partitions(self._store, options)
 
     def mark_partitions_done(self, partitions: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
@@ -399,6 +403,7 @@ class Table:
         )
 
     def compact_manifests(self, *, dry_run: bool = False, options: Mapping[str, str] | None = None) -> Healed:
+        check_known(options or {})
         return compact_manifests(self._store, dry_run=dry_run, options=options)
 
     def remove_unexisting_files(

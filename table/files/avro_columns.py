@@ -1,73 +1,20 @@
-"""Columns as lists of what Avro is made of, and back: None, bool, int, float, str, bytes, list and dict."""
+"""Columns out of lists of what Avro is made of: None, bool, int, float, str, bytes, list and dict."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.table.files.avro_schema import has_text_keys
+from penstock.table.files.avro_encoding import counted
 from penstock.table.values.arrow_types import to_arrow
-from penstock.table.values.internal import entry_types, unscaled
+from penstock.table.values.internal import entry_types
 from penstock.table.values.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType
 
 _DECIMAL_BYTES = 16
-
-
-def to_avro(array: pa.Array, type_: DataType) -> list[Any]:
-    match type_:
-        case AtomicType():
-            return _atoms(array, type_)
-        case ArrayType(element):
-            return _spans(array, to_avro(array.values, element))
-        case MapType() | MultisetType():
-            return _maps(array, *entry_types(type_))
-        case RowType(fields):
-            columns = [to_avro(array.field(place), field.type) for place, field in enumerate(fields)]
-            names = [field.name for field in fields]
-            rows = zip(*columns, strict=True) if columns else iter([()] * len(array))
-            valid = array.is_valid().to_pylist()
-            return [
-                dict(zip(names, row, strict=True)) if there else None for row, there in zip(rows, valid, strict=True)
-            ]
-
-
-def _atoms(array: pa.Array, type_: AtomicType) -> list[Any]:
-    match type_.root:
-        case "DATE" | "TIME":
-            array = array.view(pa.int32())
-        case "TIMESTAMP" | "TIMESTAMP_LTZ":
-            array = array.cast(_counted(type_)).view(pa.int64())
-        case "DECIMAL":
-            return [None if value is None else _unscaled(value.as_py(), type_.scale) for value in array]
-    return list(array.to_pylist())
-
-
-def _counted(type_: AtomicType) -> pa.DataType:
-    return pa.timestamp("ms" if type_.precision <= 3 else "us", to_arrow(type_).tz)
-
-
-def _unscaled(value: Any, scale: int) -> bytes | None:
-    if value is None:
-        return None
-    number = unscaled(value, scale)
-    return number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
-
-
-def _spans(array: pa.Array, values: Sequence[Any]) -> list[Any]:
-    ends = array.offsets.to_pylist()
-    valid = array.is_valid().to_pylist()
-    return [values[start:end] if there else None for (start, end), there in zip(pairwise(ends), valid, strict=True)]
-
-
-def _maps(array: pa.MapArray, key: DataType, value: DataType) -> list[Any]:
-    pairs = list(zip(to_avro(array.keys, key), to_avro(array.items, value), strict=True))
-    if has_text_keys(key):
-        return [None if span is None else dict(span) for span in _spans(array, pairs)]
-    return _spans(array, [{"key": one, "value": other} for one, other in pairs])
 
 
 def from_avro(values: Sequence[Any], type_: DataType) -> pa.Array:
@@ -98,7 +45,7 @@ def _atom_column(values: Sequence[Any], type_: AtomicType, arrow: pa.DataType) -
         case "DATE" | "TIME":
             return pa.array(values, pa.int32()).view(arrow)
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
-            return pa.array(values, pa.int64()).view(_counted(type_)).cast(arrow)
+            return pa.array(values, pa.int64()).view(counted(type_)).cast(arrow)
         case "DECIMAL":
             return _decimals(values, arrow)
     return pa.array(values, arrow)

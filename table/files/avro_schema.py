@@ -25,7 +25,7 @@ _PLAIN = {
 }
 # Paimon gives these two the other way round than their names say.
 _TIMESTAMPS = {"TIMESTAMP": "timestamp", "TIMESTAMP_LTZ": "local-timestamp"}
-_COUNT = AtomicType("INT")
+COUNT = AtomicType("INT")
 
 
 def record_schema(fields: Sequence[Field], name: str = _ROOT) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def _not_null(type_: DataType, name: str) -> Any:
         case MultisetType(element):
             if not has_text_keys(element):  # Java cannot read it, nor write it
                 raise _refused("no MULTISET of anything but text", name, "make it a MAP to INT")
-            return _map(element, _COUNT, name)
+            return _map(element, COUNT, name)
         case RowType(fields):
             return record_schema(fields, name)
 

@@ -194,6 +194,8 @@ def test_compaction_chooses_by_condition_bucket_and_idle_time(shop: Shop) -> Non
     assert "cannot be used together" in shop.run("compact", "--where", "dt = 'a'", "--partition", "dt=a", expect=2)
     flags = ["--where", "dt = 'a'", "--buckets", "0", "--partition_idle_time", "0 ms"]
     assert shop.json("compact", *flags, "--table-conf", "num-levels=3") == {"snapshots": [4]}
+    for command, flag in (("compact", "table-conf"), ("expire-snapshots", "options"), ("compact-manifest", "options")):
+        assert "did you mean num-levels" in shop.run(command, f"--{flag}", "num-level=3", expect=2)
     assert shop.run("compact", "--order-strategy", "zorder", "--order-by", "v", expect=2).startswith(
         "error: Sort Compact"
     )

@@ -35,7 +35,7 @@ from tests.servers.launch import running
 ROOT = Path(__file__).resolve().parents[1]
 PARTITIONS = 4
 SETTLING = 6.0
-STARTING = 120.0
+STARTING = 240.0
 DRAINING = 30.0
 TYPES = {"id": "bigint", "amount": "decimal(10,2)", "note": "varchar(40)"}
 

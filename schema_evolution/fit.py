@@ -15,12 +15,12 @@ from penstock.schema_evolution.computed import ComputedColumn
 from penstock.schema_evolution.drift import ColumnRules
 from penstock.schema_evolution.functions import Columns
 from penstock.schema_evolution.source_types import holds_bits
-from penstock.schema_evolution.texts import Misfits
+from penstock.schema_evolution.texts import Misfits, instants_of
 from penstock.schema_evolution.values import bit_texts, fit_column
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.partition_text import too_long
-from penstock.table.values.types import Field
+from penstock.table.values.types import AtomicType, Field
 
 Extra = Callable[[ChangeBatch], pa.Array]
 
@@ -60,6 +60,7 @@ class Fit:
     computed: tuple[ComputedColumn, ...] = ()
     now_millis: int = 0
     longest_name: int = 255
+    zone: str = "UTC"  # of times that come without one
 
     def rows(self, batch: ChangeBatch) -> FittedRows:
         misfits = Misfits()
@@ -114,7 +115,9 @@ class Fit:
             given = extra(batch)
         if given is None or pa.types.is_null(given.type):
             return pa.nulls(len(batch), arrow_schema([one]).field(0).type)
-        return fit_column(given, one, self.rules.mapping, misfits, in_key=one.name in self.schema.primary_keys)
+        fitted = fit_column(given, one, self.rules.mapping, misfits, in_key=one.name in self.schema.primary_keys)
+        local = self.zone != "UTC" and isinstance(one.type, AtomicType) and one.type.root == "TIMESTAMP_LTZ"
+        return instants_of(given, fitted, self.zone) if local and pa.types.is_string(given.type) else fitted
 
     def _refuse_nulls(self, columns: Sequence[pa.Array], misfits: Misfits) -> None:
         for one, column in zip(self.schema.fields, columns, strict=True):

@@ -197,6 +197,15 @@ def _stamps(column: pa.Array, arrow: pa.TimestampType, precision: int) -> pa.Arr
     return known.view(pa.int64()).view(arrow) if known is not None and arrow.tz else known
 
 
+def instants_of(texts: pa.Array, stamps: pa.Array, zone: str) -> pa.Array:
+    """Instants of texts that were read as if they were of UTC, but tell the time of clocks in `zone`. Numbers and texts
+    that end in Z are of no other zone."""
+    clocks = stamps.view(pa.timestamp(stamps.type.unit))
+    there = pc.assume_timezone(clocks, zone, ambiguous="earliest", nonexistent="earliest")
+    absolute = pc.match_substring_regex(texts, r"^-?[0-9]+$|Z$")
+    return pc.if_else(absolute, stamps, there.view(pa.int64()).view(stamps.type))
+
+
 _FLOORS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
 
 

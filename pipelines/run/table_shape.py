@@ -212,7 +212,7 @@ class TableShape:
         }
         storage, _ = self.warehouse.storage()
         clock = wall_clock(now_millis, self.zone)
-        return Fit(table, self.rules, extras, self.new_tables.computed, clock, storage.longest_name)
+        return Fit(table, self.rules, extras, self.new_tables.computed, clock, storage.longest_name, self.zone)
 
 
 @contextmanager

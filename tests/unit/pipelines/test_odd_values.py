@@ -209,6 +209,19 @@ def test_a_source_column_is_never_lost_behind_one_that_is_made(shop: Shop, colum
     assert refused.value.facts == {"columns": column, "table": "ods.o"}
 
 
+@pytest.mark.parametrize(("zone", "hours"), [("UTC", 0), ("Asia/Shanghai", 8)])
+def test_times_of_no_zone_are_of_the_pipelines_where_instants_are_kept(shop: Shop, zone: str, hours: int) -> None:
+    catalog = Catalog(f"{shop.folder}/warehouse")
+    catalog.create_database("ods")
+    catalog.create_table("ods.o", [("id", "BIGINT NOT NULL"), ("name", "TIMESTAMP_LTZ(3)")], ["id"])
+    texts = ["2024-05-06 07:08:09.5", "2024-05-06T07:08:09Z", "1714979289000"]
+    shop.put("1.json", *(maxwell({"id": str(at), "name": text}) for at, text in enumerate(texts)))
+    took(shop, "maxwell-json", pipeline={"local-time-zone": zone})
+    read = [row["name"] for row in shop.rows("o")]
+    utc = dt.datetime(2024, 5, 6, 7, 8, 9, tzinfo=dt.UTC)
+    assert read == [utc.replace(microsecond=500_000) - dt.timedelta(hours=hours), utc, utc]
+
+
 @pytest.mark.parametrize("value", ["3.5e38", "-1e39"])
 def test_a_number_beyond_all_floats_is_bad_and_no_infinity(shop: Shop, value: str) -> None:
     rows = [insert("o", {"id": at, "name": one}) for at, one in enumerate(("3.4028235e38", value, "Infinity"))]

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.schema_evolution.computed import ComputedColumn, in_order
-from penstock.schema_evolution.functions import Columns
+from penstock.schema_evolution.functions import Columns, wall_clock
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import parse_type, type_json
 
@@ -69,6 +69,13 @@ def test_constants_and_the_clock_fill_every_row() -> None:
     assert ComputedColumn.of("c=cast(7,INT)").values(COLUMNS, 2).to_pylist() == [7, 7]
     assert ComputedColumn.of("c=cast(1.5,DECIMAL(10, 2))").values(COLUMNS, 2).to_pylist() == [Decimal("1.50")] * 2
     assert ComputedColumn.of("c=now()").values(COLUMNS, 2).to_pylist() == [MOMENT, MOMENT]
+
+
+def test_now_shows_the_clock_of_a_zone() -> None:
+    summer, winter = 1720000000123, 1704067200000
+    assert wall_clock(summer, "UTC") == summer
+    assert wall_clock(summer, "Asia/Shanghai") == summer + 8 * 3_600_000
+    assert [wall_clock(one, "Europe/Berlin") - one for one in (summer, winter)] == [7_200_000, 3_600_000]
 
 
 def test_types_follow_the_function() -> None:

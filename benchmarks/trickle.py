@@ -1,7 +1,7 @@
 """From broker to readable: a steady trickle through a job with a short trigger, and how old rows are when they show.
 
     python -m benchmarks.trickle [EVENTS_PER_SECOND] [SECONDS] [COMPACTION ...] [--turns N]      1000, 40, inline, 1
-    python -m benchmarks.trickle 1000 38 write-only background --turns 2        the goal for background compaction
+    python -m benchmarks.trickle 1000 40 write-only background --turns 2        the goal for background compaction
 
 COMPACTION is inline, background or write-only; of several, run by turns over one broker, the batches' times of all
 turns are compared. An event's age is the time from its acknowledgement by the broker to the first moment at which a
@@ -180,7 +180,9 @@ def reached(ends: dict[int, int]) -> list[int]:
 
 def report(given: argparse.Namespace, compaction: str, ran: Ran) -> float:
     """Prints it, and gives the 95th percentile of the batches' seconds."""
-    print(f"{given.rate} events/s for {given.seconds:g} s, {given.turns} turns, trigger 1 s, compaction {compaction}:")
+    print(
+        f"{given.rate} events/s for {given.seconds:g} s, {given.turns} turn(s), trigger 1 s, compaction {compaction}:"
+    )
     p50, p95, p99 = np.percentile(ran.ages, [50, 95, 99])
     print(
         f"  {len(ran.ages)} events, age when readable: p50 {p50:.2f} s, p95 {p95:.2f} s, p99 {p99:.2f} s, worst "
@@ -204,9 +206,10 @@ def main(given: argparse.Namespace) -> None:
                 all_turns.add(one)
     print(f"load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     p95 = {compaction: report(given, compaction, one) for compaction, one in ran.items()}
-    if "write-only" in p95:
+    beside = p95.pop("write-only", None)
+    if beside is not None:
         for compaction, seconds in p95.items():
-            print(f"p95 of a batch, {compaction} beside write-only: {seconds / p95['write-only']:.2f}")
+            print(f"p95 of a batch, {compaction} beside write-only: {seconds / beside:.2f} (goal: at most 1.5)")
 
 
 def arguments() -> argparse.Namespace:

@@ -53,7 +53,11 @@ class Secret:
         match self.kind:
             case "env":
                 if self.value not in os.environ:
-                    raise ConfigError("the password's environment variable is not set", variable=self.value)
+                    raise ConfigError(
+                        "the password's environment variable is not set",
+                        variable=self.value,
+                        hint=f"export {self.value}=...",
+                    )
                 return os.environ[self.value]
             case "file":
                 return Path(self.value).read_text(encoding="utf-8").rstrip("\r\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,12 +82,26 @@ def check_checkpoint(spec: PipelineSpec) -> Iterator[Finding]:
     progress = folder.progress()
     if folder.exists:
         folder.probe()
+    elif (closed := _closed_above(location)) is not None:
+        yield Finding(
+            "checkpoint", "error", f"{location} cannot be made: {closed} cannot be written to", "its rights", 2
+        )
+        return
     done = "new" if progress.planned is None else f"batch {progress.done}"
     yield Finding("checkpoint", "ok", f"{location}: {done}")
     if folder.signals().paused:
         yield Finding(
             "checkpoint", "warning", "the pipeline is to pause", f"penstock signal {spec.pipeline.name} resume"
         )
+
+
+def _closed_above(location: str) -> Path | None:
+    """The folder in which a local path would be made, where this user may make nothing."""
+    if "://" in location.removeprefix("file://"):
+        return None
+    above = Path(location.removeprefix("file://")).absolute().parents
+    there = next(parent for parent in above if parent.exists())
+    return None if os.access(there, os.W_OK | os.X_OK) else there
 
 
 def check_java(spec: PipelineSpec) -> Iterator[Finding]:

@@ -27,7 +27,7 @@ COMMANDS = {
 }
 NOT_OURS = 12  # the disk, the network or a store said no
 CLOSED = 141  # as a shell counts SIGPIPE
-_CAUSE = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception|Exit)): (.+)$", re.MULTILINE)
+_CAUSE = re.compile(r"^(?:: )?(?:\w+\.)*(\w+(?:Error|Exception|Exit)): (.+)$", re.MULTILINE)
 DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
 
 

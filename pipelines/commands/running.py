@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -17,6 +18,7 @@ from penstock.errors import ConfigError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from penstock.pipelines.observe.checkpoint import CheckpointFolder
     from penstock.pipelines.observe.watch import Watch
     from penstock.pipelines.run.job import Running
     from penstock.pipelines.spec.model import PipelineSpec
@@ -60,7 +62,9 @@ def run_here(
 
     job = ready(spec)  # what is wrong with it is told before a JVM is started
     check_checkpoint_store(spec, settings or {})
-    refuse_second_driver(CheckpointFolder(spec.checkpoint, spec.sink.catalog.options))
+    folder = CheckpointFolder(spec.checkpoint, spec.sink.catalog.options)
+    check_writable(folder)
+    refuse_second_driver(folder)
     found = session or active_session()
     opened = found or open_session(
         spec.pipeline.name, master=master, cores=spec.pipeline.parallelism, settings=settings
@@ -89,6 +93,21 @@ def run_here(
             with suppress(Py4JError, OSError):  # of a JVM that has ended already
                 opened.stop()
     return done
+
+
+def check_writable(folder: CheckpointFolder) -> None:
+    """ConfigError where nothing can be written to it: Spark would say so in a word of Java's."""
+    try:
+        folder.probe()
+    except OSError as error:
+        if error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}:
+            raise
+        raise ConfigError(
+            "the checkpoint cannot be written to",
+            checkpoint=folder.location,
+            reason=error.strerror,
+            hint="who runs this needs the right to write there; --checkpoint names another place",
+        ) from error
 
 
 def summary(watch: Watch) -> dict[str, object]:

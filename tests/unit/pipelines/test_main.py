@@ -104,6 +104,8 @@ def test_of_what_spark_says_the_last_cause_is_told() -> None:
     error = unexpected(RuntimeError(text))
     assert error.facts["cause"] == "OSError: Unable to load"
     assert error.message.count("\n") == 0
+    java = "An error occurred while calling o80.start.\n: java.io.IOException: mkdir of /x failed\n\tat java.base/x"
+    assert unexpected(RuntimeError(java)).facts["cause"] == "IOException: mkdir of /x failed"
 
 
 def test_a_reader_that_closes_the_pipe_is_no_error() -> None:

@@ -208,3 +208,16 @@ def test_from_is_refused_where_the_checkpoint_knows_better(shop: Shop, capsys: p
     (offsets / "0").write_text("v1\n{}\n{}")
     assert main(["run", "shop.yaml", "--from", "earliest"]) == 2
     assert "--from is for a new one" in capsys.readouterr().err
+
+
+def test_a_checkpoint_that_cannot_be_written_to_is_told_by_check_and_before_spark_starts(
+    shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("closed").write_text("a file, where a folder should be")
+    write(shop, **{"{name: shop,": "{name: shop, checkpoint: closed/shop,"})
+    monkeypatch.setattr("penstock.pipelines.run.session.open_session", lambda *_, **__: pytest.fail("Spark starts"))
+    assert main(["run", "shop.yaml"]) == 2
+    assert "the checkpoint cannot be written to" in capsys.readouterr().err
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    write(shop, **{"{name: shop,": "{name: shop, checkpoint: made/shop,"})
+    assert "made/shop cannot be made" in said(capsys, "check", "shop.yaml", code=2)

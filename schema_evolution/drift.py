@@ -158,7 +158,8 @@ def fold(drifts: Iterable[Drift], schema: TableSchema, mapping: TypeMapping) -> 
             changes.append(UpdateColumnNullability(column.name, nullable=True))
         if comments[column.name] != column.description:
             changes.append(UpdateColumnComment(column.name, comments[column.name]))
-    changes += [AddColumn(name, types[name], comments[name]) for name in added]
+    # As a path of one part: a dot in a source's name is no way into another column.
+    changes += [AddColumn((name,), types[name], comments[name]) for name in added]
     return changes
 
 

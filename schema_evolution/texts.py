@@ -72,7 +72,7 @@ def cast_texts(
     fast = _cast_whole(column, target)
     if fast is not None:
         return fast
-    parse = _parser(target)
+    parse = _exact_time if in_key and target.root == "TIME" else _parser(target)
     encoded = column.dictionary_encode()
     values: list[object] = []
     for number, text in enumerate(encoded.dictionary.to_pylist()):
@@ -329,6 +329,14 @@ def _time(text: str) -> int:
     if match[1]:
         raise OutsideOfDay("lies before midnight")
     return _within_day(((hours * 60 + minutes) * 60 + seconds) * 1000 + _nanos(match[5]) // 1_000_000)
+
+
+def _exact_time(text: str) -> int:
+    """Of a key: what a table's milliseconds leave out would tell rows apart."""
+    match = _CLOCK.fullmatch(text)
+    if match is not None and _nanos(match[5]) % 1_000_000:
+        raise ValueError(f"is no whole millisecond {KEEPS_TIMES}")
+    return _time(text)
 
 
 def _within_day(millis: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from dataclasses import dataclass
 
 BINARY_COLLATION = 63
@@ -62,7 +63,7 @@ _DIFFERENT: dict[str, dict[str, str]] = {
     "cp866": {"№": "ⁿ", "¤": "²"},
     "sjis": {"＼": "\\"},
     "ujis": {"＼": "\\"},
-    "eucjpms": {"〜": "～", "‖": "∥", "−": "－", "¢": "￠", "£": "￡", "¬": "￢"},
+    "eucjpms": {"〜": "～", "‖": "∥", "−": "－", "¢": "￠", "£": "￡", "¬": "￢", "¦": "￤"},
 }
 _UPPER_HALF: dict[str, str] = {
     "dec8": "".join(map(chr, range(0x80, 0xA1)))
@@ -94,19 +95,65 @@ class Charset:
     @property
     def is_utf8(self) -> bool:
         """Whether the bytes are UTF-8 as they stand."""
-        return self.codec in {"utf-8", "ascii"}
+        return self.codec == "utf-8" or self.name == "ascii"
 
     def decode(self, raw: bytes) -> str:
         """The text the server would send as utf8mb4: a code without a character becomes `?`."""
         if self.codec is None:
             upper = _UPPER_HALF[self.name]
             return "".join(chr(byte) if byte < 0x80 else upper[byte - 0x80] for byte in raw)
-        text = raw.decode(self.codec, "replace")
+        text = raw.decode(self.codec, _HANDLERS.get(self.name, "replace"))
         if self.name not in _KEEPS_MARK:
             text = text.replace("\ufffd", "?")
         different = _TRANSLATIONS.get(self.name)
         return text.translate(different) if different else text
 
+
+# Codes that Python's codecs lack: characters users define, those of NEC and IBM, and seven of ETEN's.
+_USERS = {
+    lead + bytes([row, cell]): chr(0xE000 + 940 * len(lead) + 94 * (row - 0xF5) + cell - 0xA1)
+    for lead in (b"", b"\x8f")
+    for row in range(0xF5, 0xFF)
+    for cell in range(0xA1, 0xFF)
+}
+_NEC = (
+    "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳ⅠⅡⅢⅣⅤⅥⅦⅧⅨⅩ"
+    ".㍉㌔㌢㍍㌘㌧㌃㌶㍑㍗㌍㌦㌣㌫㍊㌻㎜㎝㎞㎎㎏㏄㎡........㍻〝〟№㏍℡㊤㊥㊦㊧㊨㈱㈲㈹㍾㍽㍼≒≡∫∮∑√⊥∠∟⊿∵∩∪"
+)
+_IBM = (
+    "ⅰⅱⅲⅳⅴⅵⅶⅷⅸⅹⅠⅡ",
+    "ⅢⅣⅤⅥⅦⅧⅨⅩ＇＂㈱№℡炻仼僴凬匇匤\ufa0e咊坙\ufa0f\ufa10增寬峵嵓\ufa11德悅愠敎昻晥\ufa12\uf929栁\ufa13\ufa14橫櫢淸淲瀨\ufa15\ufa16"
+    "甁皂皞\ufa17礰\ufa18\ufa19\ufa1a\ufa1b竧\ufa1c\ufa1d綠緖\ufa1e荢\ufa1f薰\ufa20\ufa21蠇\ufa22譿賴赶\ufa23\ufa24\ufa25郞\ufa26鄕\ufa27\ufa28閒\uf9dc\ufa29霻靍靑\ufa2a\ufa2b\ufa2c馞髙魲\ufa2d黑",
+)
+_LACKING: dict[str, dict[bytes, str]] = {
+    "ujis": _USERS,
+    "eucjpms": {
+        **_USERS,
+        **{bytes([0xAD, 0xA1 + cell]): text for cell, text in enumerate(_NEC) if text != "."},
+        **{bytes([0x8F, 0xF3, 0xF3 + cell]): text for cell, text in enumerate(_IBM[0])},
+        **{bytes([0x8F, 0xF4, 0xA1 + cell]): text for cell, text in enumerate(_IBM[1])},
+    },
+    "big5": {bytes([0xF9, 0xD6 + cell]): text for cell, text in enumerate("碁銹裏墻恒粧嫺")},
+}
+
+
+def _completing(codes: dict[bytes, str]) -> codecs._ErrorHandler:
+    """What a codec does where it is at a loss: these codes, and the mark for anything else."""
+
+    def read(error: UnicodeError) -> tuple[str, int]:
+        assert isinstance(error, UnicodeDecodeError)
+        for width in (3, 2):
+            code = error.object[error.start : error.start + width]
+            if code in codes:
+                return codes[code], error.start + len(code)
+        return "\ufffd", error.end
+
+    return read
+
+
+_HANDLERS = {name: f"penstock.{name}" for name in _LACKING}
+for _name, _codes in _LACKING.items():
+    codecs.register_error(_HANDLERS[_name], _completing(_codes))
 
 _TRANSLATIONS: dict[str, dict[int, str]] = {
     "latin1": _LATIN1,

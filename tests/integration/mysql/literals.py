@@ -239,6 +239,8 @@ TYPES: dict[str, Draw] = {
     "VARCHAR(40) CHARACTER SET big5": text("abc漢字", 40),
     "VARCHAR(40) CHARACTER SET sjis": text("abcソ漢字ｱ", 40),
     "VARCHAR(40) CHARACTER SET ujis": text("abc漢字ソ", 40),
+    "VARCHAR(40) CHARACTER SET eucjpms": text("abc漢字①㈱", 40),
+    "VARCHAR(40) CHARACTER SET swe7": text("abc ÅÄÖåäö", 40),
     "VARCHAR(40) CHARACTER SET euckr": text("abc한국어", 40),
     "VARCHAR(40) CHARACTER SET utf8mb3": text("abc é中文", 40),
     "VARCHAR(40) CHARACTER SET ucs2": text("abc é中文", 40),

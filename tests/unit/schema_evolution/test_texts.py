@@ -144,6 +144,7 @@ def test_where_no_null_can_be_they_are_the_epoch_or_midnight(type_text: str, tex
         ("TIMESTAMP(3) NOT NULL", "2023-00-10 00:00:00", "to-string"),
         ("TIME(0) NOT NULL", "25:00:00", "time-to-string"),
         ("TIME(0) NOT NULL", "-01:00:00", "time-to-string"),
+        ("TIME(0) NOT NULL", "00:00:00.000001", "time-to-string"),
     ],
 )
 def test_in_a_key_nothing_takes_their_place_and_the_way_out_is_told(type_text: str, text: str, option: str) -> None:

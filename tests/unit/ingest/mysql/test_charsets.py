@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.ingest.mysql.charsets import charset_named, charset_of_collation
+from penstock.ingest.mysql.charsets import CHARSETS, charset_named, charset_of_collation
 
 
 @pytest.mark.parametrize(
@@ -41,9 +41,17 @@ def test_an_unknown_collation_is_none() -> None:
         ("keybcs2", b"\x80\x9b", "ČŠ"),
         ("cp1251", b"\xcf\x98", "П?"),
         ("utf8", "中".encode(), "中"),
+        ("eucjpms", b"\xad\xa1\xad\xfca\xa4\xa2\x8f\xf4\xfe\x8f\xf3\xf3", "①∪aあ黑ⅰ"),
+        ("eucjpms", b"\xf5\xa1\x8f\xfe\xfe\xad\xdd\x8f\xa2\xc3", "\ue000\ue757??￤"),
+        ("ujis", b"\xf5\xa1\xad\xa1", "\ue000??"),
+        ("big5", b"\xf9\xd6\xf9\xdc", "碁嫺"),
     ],
 )
 def test_bytes_read_as_the_server_converts_them(charset: str, raw: bytes, text: str) -> None:
     known = charset_named(charset)
     assert known is not None
     assert known.decode(raw) == text
+
+
+def test_only_bytes_that_are_utf8_as_they_stand_are_taken_for_it() -> None:
+    assert [name for name, one in CHARSETS.items() if one.is_utf8] == ["utf8mb4", "utf8mb3", "ascii"]

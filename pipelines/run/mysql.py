@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import difflib
 import logging
+import re
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
@@ -225,6 +226,7 @@ def _value_rules(mapping: TypeMapping) -> ValueRules:
 
 def captured(connection: Connection, settings: FollowSettings) -> list[TableDefinition]:
     """The definitions of the tables to be taken, in the catalog's order."""
+    _check_letters(connection, settings.tables)
     names = [table.name for table in Planner(settings).captured(connection)]
     keyless = [table.name for table in Planner(replace(settings, keyless=True)).captured(connection)]
     left = [".".join(name) for name in keyless if name not in names]
@@ -254,6 +256,22 @@ def _seen(connection: Connection) -> str:
     """What the server shows to this user."""
     names = [".".join(table.name) for table in list_tables(connection)]
     return f"{', '.join(names[:8])}{f' and {len(names) - 8} more' if len(names) > 8 else ''}" or "no table at all"
+
+
+def _check_letters(connection: Connection, tables: CapturedTables) -> None:
+    """An expression with capitals fits no name of a server that keeps them in lower case: what it was to exclude would
+    be taken."""
+    if str(ask(connection, "SELECT @@GLOBAL.lower_case_table_names")[0][0]) != "1":
+        return
+    for part in fields(tables):
+        pattern = getattr(tables, part.name)
+        letters = re.sub(r"\\.", "", pattern) if isinstance(pattern, str) else ""
+        if letters != letters.lower():
+            raise ConfigError(
+                "this server keeps names of databases and tables in lower case (lower_case_table_names = 1)",
+                expression=pattern,
+                hint="write the names of databases and tables in lower case",
+            )
 
 
 def _make_tables(

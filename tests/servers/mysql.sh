@@ -57,7 +57,9 @@ start() {
         --gtid-mode=ON --enforce-gtid-consistency=ON)
     if [ ! -d "$dir/data/mysql" ]; then
         rm -rf "$dir/data"
-        run sbin/mysqld "${base[@]}" "${tune[@]}" --initialize-insecure >"$dir/init.log" 2>&1
+        local once=() option   # what a server has for life
+        for option; do case $option in --lower-case-table-names=*) once+=("$option") ;; esac; done
+        run sbin/mysqld "${base[@]}" "${tune[@]}" "${once[@]}" --initialize-insecure >"$dir/init.log" 2>&1
     fi
     cat >"$dir/init.sql" <<'SQL'
 SET sql_log_bin = 0;

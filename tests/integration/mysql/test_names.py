@@ -1,0 +1,67 @@
+"""Names of all kinds: with any letters, and of servers that fold them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import ConfigError
+from tests.integration.mysql.playground import Playground
+from tests.integration.mysql.sync import Sync
+from tests.servers.launch import Kind, running
+
+ODD = ["select", "with space", "back`tick", "quo'te", 'dou"ble', "表", "dot.ted", "per%cent", "a,b", "ba{r}", "-dash"]
+
+
+def test_tables_and_columns_may_have_any_name_and_comment(server: Playground, tmp_path: Path) -> None:
+    quoted = {name: "`" + name.replace("`", "``") + "`" for name in ODD}
+    for name, sql in quoted.items():
+        server.run(
+            f"CREATE TABLE {sql} (id INT PRIMARY KEY, {sql} INT COMMENT 'c ''q''\\n, b INT') COMMENT 'ADD x; \\n'"
+        )
+        server.run(f"INSERT INTO {sql} VALUES (1, {len(name)})")
+    sync = Sync(server, tmp_path)
+    sync.run()
+    for name, sql in quoted.items():
+        added = f"`{name.replace('`', '``')} 2`"
+        server.run(f"ALTER TABLE {sql} ADD {added} INT COMMENT 'first, AFTER' FIRST", f"UPDATE {sql} SET {added} = 5")
+    sync.run()
+    assert set(sync.tables()) == set(ODD)
+    for name in ODD:
+        assert sync.rows(name) == [{"id": 1, name: len(name), f"{name} 2": 5}]
+        assert sync.target(name).comment == "ADD x; \n"
+        assert sync.target(name).store.schema().field(name).description == "c 'q'\n, b INT"
+    assert all(verdict.is_equal for verdict in sync.verified())
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param("mysql", marks=pytest.mark.mysql), pytest.param("mariadb", marks=pytest.mark.mariadb)]
+)
+def test_a_server_that_folds_names_is_followed_however_they_are_written(kind: Kind, tmp_path: Path) -> None:
+    with running(kind, tmp_path / "server", "--lower-case-table-names=1") as port:
+        server = Playground(kind, port)
+        for names in ("FULL", "NO_LOG" if server.is_mariadb else "MINIMAL"):
+            server.run(f"SET GLOBAL binlog_row_metadata = {names}")
+            server.start_over()
+            server.run("CREATE TABLE Orders (Id INT PRIMARY KEY)", "INSERT INTO ORDERS VALUES (1)")
+            sync = Sync(server, tmp_path / names)
+            sync.run()
+            server.run(
+                "ALTER TABLE Play.oRDERS ADD Extra TINYINT(1)",
+                "UPDATE ORDERS SET Extra = 1",
+                "CREATE TABLE PLAY.New (Id INT PRIMARY KEY, f TINYINT(1))",
+                "INSERT INTO NEW VALUES (2, 1)",
+                "RENAME TABLE New TO Newer",
+                "INSERT INTO nEWER VALUES (3, 0)",
+            )
+            sync.run()
+            assert sync.rows("orders", "Id") == [{"Id": 1, "Extra": True}]
+            assert sync.rows("newer", "Id") == [{"Id": 2, "f": True}, {"Id": 3, "f": False}]
+            assert all(verdict.is_equal for verdict in sync.verified())
+        excluding = Sync(server, tmp_path / "e", flags=["--excluding-tables", r"Orders\D*"])
+        with pytest.raises(ConfigError, match="in lower case"):
+            excluding.run()
+        excluding.flags = ["--excluding-tables", r"orders\D*"]
+        excluding.run()
+        assert excluding.tables() == ["newer"]

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import codecs
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 BINARY_COLLATION = 63
 
@@ -137,7 +141,7 @@ _LACKING: dict[str, dict[bytes, str]] = {
 }
 
 
-def _completing(codes: dict[bytes, str]) -> codecs._ErrorHandler:
+def _completing(codes: dict[bytes, str]) -> Callable[[UnicodeError], tuple[str, int]]:
     """What a codec does where it is at a loss: these codes, and the mark for anything else."""
 
     def read(error: UnicodeError) -> tuple[str, int]:

@@ -181,7 +181,11 @@ def refused(error: pymysql.MySQLError, server: ServerAddress) -> SourceError:
     if is_lost(error):
         return _unreachable(server, said or "the connection is closed")
     if code in _DENIED:
-        hint = "check user and password, and `SHOW GRANTS`: penstock check names the grant that is missing"
+        hint = "`SHOW GRANTS` tells what the user may: penstock check names the grant that is missing"
+        if code == ER.ACCESS_DENIED_ERROR:
+            hint = "check user and password, and from which hosts the user may come"
+        if server.tls.mode == "disabled":
+            hint += "; a user made with REQUIRE SSL is denied without TLS:  ssl: {mode: required}"
         return MissingGrant("the MySQL server denies access", server=where, user=server.user, said=said, hint=hint)
     return SourceError("the MySQL server refused", server=where, code=code, said=said)
 

@@ -6,20 +6,20 @@ import difflib
 import logging
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import ConfigError, SchemaConflict
+from penstock.errors import ConfigError, SchemaConflict, SourceError
 from penstock.formats.change import SourceSchema
-from penstock.ingest.mysql.catalog import TableName, definitions, list_tables
-from penstock.ingest.mysql.checks import Finding, Wanted, check_source, require_ready
+from penstock.ingest.mysql.catalog import SYSTEM_VERSIONED, TableName, definitions, list_tables
+from penstock.ingest.mysql.checks import Finding, Wanted, check_source, qualified, require_ready
 from penstock.ingest.mysql.connection import Secret, ServerAddress, Tls, ask, connected
 from penstock.ingest.mysql.definition import TableDefinition, schema_of
-from penstock.ingest.mysql.errors import NoUsableKey
+from penstock.ingest.mysql.errors import MissingGrant, NoUsableKey
 from penstock.ingest.mysql.following.planner import Planner
 from penstock.ingest.mysql.following.settings import Barriers, CapturedTables, FollowSettings, SnapshotMode, Startup
 from penstock.ingest.mysql.following.source import MySqlSource
@@ -94,7 +94,14 @@ def check(spec: PipelineSpec, mysql: model.MySqlSource) -> tuple[list[TableDefin
     Changes nothing."""
     settings = settings_of(spec, mysql)
     with connected(replace(settings.server, patience=0.0)) as connection:
-        return captured(connection, settings), findings(connection, settings)
+        found = findings(connection, settings)
+        try:
+            return captured(connection, settings), found
+        except ConfigError as error:
+            # Tables that the user may not read are not seen: with the rights that are missing, it says why.
+            if not any(one.error is MissingGrant for one in found):
+                raise
+            return [], [*found, Finding(SourceError, "error", error.message, "none", "one at least", error.hint or "")]
 
 
 def estimates(spec: PipelineSpec, mysql: model.MySqlSource) -> dict[TableName, int]:
@@ -108,7 +115,17 @@ def findings(connection: Connection, settings: FollowSettings) -> list[Finding]:
     tables = [table.name for table in Planner(settings).captured(connection)]
     first, last = settings.server_ids
     reads = settings.startup.reads_tables
-    return check_source(connection, Wanted(tables=tables, server_ids=range(first, last + 1), snapshot=reads))
+    wanted = Wanted(tables=tables, server_ids=range(first, last + 1), snapshot=reads)
+    return [*check_source(connection, wanted), *_versioned(connection, settings)]
+
+
+def _versioned(connection: Connection, settings: FollowSettings) -> Iterator[Finding]:
+    """MariaDB's tables that keep their past: their log shows rows of the past as if of now."""
+    for table in list_tables(connection, [SYSTEM_VERSIONED]):
+        if settings.tables.takes(*table.name):
+            fix = f"ALTER TABLE {qualified(table.name)} DROP SYSTEM VERSIONING;  -- or leave it out by name"
+            message = f"{'.'.join(table.name)} keeps the rows of its past, and is left out"
+            yield Finding(SourceError, "warning", message, table.kind.lower(), "a table of present rows", fix)
 
 
 def _told(found: Sequence[Finding]) -> Sequence[Finding]:

@@ -12,8 +12,8 @@ import pytest
 from penstock.ingest.mysql import checks
 from penstock.ingest.mysql.charsets import Charset, charset_named
 from penstock.ingest.mysql.checks import Finding, Wanted, check_source, require_ready
-from penstock.ingest.mysql.connection import Secret, connected
-from penstock.ingest.mysql.errors import BinlogDisabled, SourceNotReady
+from penstock.ingest.mysql.connection import Secret, Tls, connected
+from penstock.ingest.mysql.errors import BinlogDisabled, MissingGrant, SourceNotReady
 from penstock.pipelines.commands.main import main
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.servers import launch
@@ -159,3 +159,44 @@ def test_another_reader_with_an_id_of_our_range_is_told(server: Playground) -> N
         reader.close()
     assert (found.level, found.message, found.seen) == ("warning", "another reader has an id of our range", "6010")
     assert "server-id" in found.fix
+
+
+def test_who_may_see_no_table_is_told_of_the_rights_that_are_missing(
+    server: Playground, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.run("CREATE TABLE t (id INT PRIMARY KEY)", "DROP USER IF EXISTS poor@'%'")
+    server.run("CREATE USER poor@'%' IDENTIFIED BY 'poor'")
+    (tmp_path / "shop.yaml").write_text(PIPELINE.format(port=server.port, database=DATABASE, folder=tmp_path))
+    try:
+        assert main(["check", f"{tmp_path}/shop.yaml"]) == 3
+        out = capsys.readouterr().out
+        assert "GRANT REPLICATION SLAVE ON *.* TO 'poor'@'%';" in out
+        assert "no table of the server is to be taken" in out
+        assert "tables that the user may not SELECT are not seen" in out
+    finally:
+        server.run("DROP USER poor@'%'")
+
+
+@pytest.mark.mariadb
+def test_a_table_that_keeps_its_past_is_said_to_be_left_out(
+    mariadb: Playground, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mariadb.start_over()
+    mariadb.run("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE past (id INT PRIMARY KEY) WITH SYSTEM VERSIONING")
+    described = PIPELINE.format(port=mariadb.port, database=DATABASE, folder=tmp_path).replace("poor", "cdc")
+    (tmp_path / "shop.yaml").write_text(described)
+    assert main(["check", f"{tmp_path}/shop.yaml"]) == 0
+    out = capsys.readouterr().out
+    assert f"{DATABASE}.past keeps the rows of its past, and is left out" in out
+    assert f"ALTER TABLE `{DATABASE}`.`past` DROP SYSTEM VERSIONING" in out
+    assert "1 tables to take" in out
+
+
+@pytest.mark.mysql
+def test_a_user_who_must_use_tls_is_told_so_where_it_is_off(mysql: Playground) -> None:
+    mysql.run("DROP USER IF EXISTS safe", "CREATE USER safe IDENTIFIED BY 'safe' REQUIRE SSL")
+    address = replace(mysql.address, user="safe", password=Secret("safe"))
+    with pytest.raises(MissingGrant, match="without TLS"), connected(address):
+        pass
+    with connected(replace(address, tls=Tls("required"))):
+        pass

@@ -76,7 +76,7 @@ EFFECTS: dict[str, dict[str, str]] = {
     },
     "source of type mysql: ddl": {
         "truncate": "`delete-all` empties the table here too",
-        "drop": "`delete-all` empties the table here too",
+        "drop": "`delete-all` empties the table here too, also where it was replaced or renamed away",
         "rename-column": "`rename` renames the table's column; `add` makes a new one, as Paimon does",
     },
     "source of type mysql: ssl": {

@@ -60,7 +60,8 @@ def prepared(spec: PipelineSpec, mysql: model.MySqlSource, shape: TableShape, wa
     settings = settings_of(spec, mysql)
     with connected(replace(settings.server, patience=0.0)) as connection:
         require_ready(_told(findings(connection, settings)))
-        found = captured(connection, settings)
+        begins = Checkpoint(Warehouse(spec.checkpoint, warehouse.options)).is_new
+        found = captured(connection, settings, must=begins)
         reset = _sources_of(spec.pipeline.reset, found, shape)
         checks = not _has_renames_ahead(spec, mysql, warehouse)
         targets, left_out = _make_tables(found, spec.sink, shape, warehouse, checks=checks, isolate=spec.errors.isolate)
@@ -241,8 +242,9 @@ def _value_rules(mapping: TypeMapping) -> ValueRules:
     )
 
 
-def captured(connection: Connection, settings: FollowSettings) -> list[TableDefinition]:
-    """The definitions of the tables to be taken, in the catalog's order."""
+def captured(connection: Connection, settings: FollowSettings, *, must: bool = True) -> list[TableDefinition]:
+    """The definitions of the tables to be taken, in the catalog's order; ConfigError where there are none and `must`:
+    of a pipeline that goes on, the log has still to tell what became of them."""
     _check_letters(connection, settings.tables)
     names = [table.name for table in Planner(settings).captured(connection)]
     keyless = [table.name for table in Planner(replace(settings, keyless=True)).captured(connection)]
@@ -255,7 +257,9 @@ def captured(connection: Connection, settings: FollowSettings) -> list[TableDefi
         )
     if left:
         log.warning("event=tables_without_key left_out=%s", ",".join(left))
-    if not names:
+    if not names and not must:
+        log.warning("event=no_tables_there databases=%s tables=%s", settings.tables.databases, settings.tables.tables)
+    if not names and must:
         raise ConfigError(
             "no table of the server is to be taken" if not left else "no table that is to be taken has a primary key",
             databases=settings.tables.databases,

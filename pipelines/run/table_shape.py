@@ -242,7 +242,9 @@ def _incompatible(table: str, schema: TableSchema, source: SourceSchema) -> Sche
         f"Source table is: {source.database}.{source.table}, fields are: {theirs}.\n"
         "If you want to ignore the incompatible tables, please specify --ignore-incompatible to true.",
         table=table,
-        hint="changes that come without their key are of a server whose binlog_row_image is not FULL",
+        hint="a source table that was made anew with another key needs a table of its own: --table-mapping names one,"
+        " or drop the old one, and --resnapshot; changes that come without their key are of a server whose"
+        " binlog_row_image is not FULL",
     )
 
 

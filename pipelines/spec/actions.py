@@ -84,7 +84,11 @@ KAFKA = Flag("kafka-conf", "option of the Kafka source: topic, value.format, pro
 MYSQL = Flag("mysql-conf", "option of the MySQL source: hostname, username, database-name, ...; repeat", "pairs", "K=V")
 MYSQL_DDL = (
     Flag("on-truncate", "ignore, or delete-all: a table emptied at the source is emptied (ignore)", metavar="POLICY"),
-    Flag("on-drop", "ignore, or delete-all: a table dropped at the source is emptied (ignore)", metavar="POLICY"),
+    Flag(
+        "on-drop",
+        "ignore, or delete-all: a table dropped, replaced or renamed away is emptied (ignore)",
+        metavar="POLICY",
+    ),
     Flag("on-rename-column", "add: a new column beside the old one; rename: the column keeps its rows (add)"),
     Flag("resnapshot", "empty the tables and read them again, where the log is gone or in doubt (false)", "bool"),
     Flag("reset", "empty these tables and read their source again, beside the others; repeat", "list", "TABLE"),

@@ -167,7 +167,8 @@ def _partial(segment: Segment, group: Group) -> RowImageError:
         table=group.shape.definition.qualified,
         file=segment.file,
         pos=int(segment.pos[group.event[0]]),
-        hint="SET PERSIST binlog_row_image = FULL (MariaDB: SET GLOBAL) and see that no session sets another",
+        hint="SET PERSIST binlog_row_image = FULL (MariaDB: SET GLOBAL), see that no session sets another, and read the"
+        " table again (--resnapshot)",
     )
 
 

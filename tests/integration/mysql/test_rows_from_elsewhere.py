@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.errors import SchemaConflict
 from penstock.pipelines.run.verifying import TableVerdict
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.integration.mysql.sync import Sync
@@ -171,3 +172,24 @@ def test_another_key_of_a_source_is_told_and_its_rows_by_verify(
     assert f"event=key_changed table={DATABASE}.t before=a now=a,b" in caplog.text
     [verdict] = differing(sync)
     assert [(one.how, one.key) for one in verdict.keys] == [("doubled", {"a": 1})]
+
+
+def test_a_pipeline_whose_tables_are_all_gone_still_follows_how_they_went(server: Playground, tmp_path: Path) -> None:
+    server.run("DROP DATABASE IF EXISTS passing", "CREATE DATABASE passing")
+    server.run("CREATE TABLE passing.t (id INT PRIMARY KEY)", "INSERT INTO passing.t VALUES (1)")
+    sync = Sync(server, tmp_path, conf=["database-name=passing"], flags=MIRROR)
+    sync.run()
+    server.run("INSERT INTO passing.t VALUES (2)", "DROP DATABASE passing")
+    sync.run()
+    assert sync.ids("t") == []
+    server.run(
+        "CREATE DATABASE passing", "CREATE TABLE passing.t (id INT PRIMARY KEY)", "INSERT INTO passing.t VALUES (3)"
+    )
+    sync.run()
+    assert sync.ids("t") == [3]
+    server.run("DROP TABLE passing.t", "CREATE TABLE passing.t (k INT PRIMARY KEY)", "INSERT INTO passing.t VALUES (4)")
+    try:
+        with pytest.raises(SchemaConflict, match="made anew with another key"):
+            sync.run()
+    finally:
+        server.run("DROP DATABASE passing")

@@ -177,19 +177,22 @@ def settings_of(spec: PipelineSpec, mysql: model.MySqlSource) -> FollowSettings:
 def _zone(spec: PipelineSpec, mysql: model.MySqlSource) -> str:
     """In which TIMESTAMP is shown: as said, or by `auto` the server's own."""
     said = mysql.server_time_zone or spec.pipeline.local_time_zone
-    if said != "auto":
-        return said
-    with connected(replace(address(mysql), patience=0.0)) as connection:
-        zone, system = (str(one) for one in ask(connection, "SELECT @@GLOBAL.time_zone, @@GLOBAL.system_time_zone")[0])
-    zone = system if zone == "SYSTEM" else zone
+    zone = said if said != "auto" else _zone_of_server(mysql)
     try:
         pc.local_timestamp(pa.array([0], pa.timestamp("s", zone)))
     except pa.ArrowInvalid as reason:
+        whose = "server's time zone" if said == "auto" else "time zone"
         raise ConfigError(
-            f"the server's time zone {zone!r} has no entry in the zone database",
-            hint="name the zone by  server-time-zone: Europe/Berlin",
+            f"the {whose} {zone!r} has no entry in the zone database",
+            hint="name the zone by  server-time-zone: Europe/Berlin  or  '+08:00'",
         ) from reason
     return zone
+
+
+def _zone_of_server(mysql: model.MySqlSource) -> str:
+    with connected(replace(address(mysql), patience=0.0)) as connection:
+        zone, system = (str(one) for one in ask(connection, "SELECT @@GLOBAL.time_zone, @@GLOBAL.system_time_zone")[0])
+    return system if zone == "SYSTEM" else zone
 
 
 def _pattern(tables: Sequence[str]) -> str | None:

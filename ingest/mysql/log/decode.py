@@ -116,10 +116,13 @@ class Decoder:
         )
 
     def _check_prepared(self, segment: Segment, taken: list[Int64s]) -> None:
-        """Rows of an XA transaction stand where it was prepared: whether it is committed shows later, or never."""
+        """Rows of an XA transaction stand where it was prepared: whether it is committed shows later, or never, save
+        for one that is committed in one phase."""
         rows = np.sort(np.concatenate(taken)) if taken else np.zeros(0, np.int64)
         starts = np.flatnonzero(STARTS[segment.kind])
         for event in np.flatnonzero(segment.kind == events.XA_PREPARE).tolist():
+            if segment.body(event)[0]:
+                continue
             before = starts[starts < event]
             begin = int(before[-1]) if len(before) else 0
             if ((rows > begin) & (rows < event)).any() or (not len(before) and self._open_has_rows):

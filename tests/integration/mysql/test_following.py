@@ -211,6 +211,15 @@ def test_an_xa_transaction_stops_a_captured_table_only(server: Playground, range
     assert [row["id"] for _, _, row in server.read(plans, only_other)] == [1, 2]
 
 
+def test_an_xa_transaction_of_one_phase_is_committed_as_any(server: Playground) -> None:
+    server.run("CREATE TABLE t (id INT PRIMARY KEY)")
+    start = server.here()
+    server.run("XA START 'x'", "INSERT INTO t VALUES (1), (2)", "XA END 'x'", "XA COMMIT 'x' ONE PHASE")
+    server.run("INSERT INTO t VALUES (3)")
+    rows = server.read(server.plans(start, PlanLimits()))
+    assert [row["id"] for _, _, row in rows] == [1, 2, 3]
+
+
 @pytest.mark.mysql
 def test_two_readers_with_one_uuid_clash_by_name(mysql: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ours never have one uuid: here they are made to."""

@@ -97,6 +97,13 @@ def test_a_wrong_mode_is_named_with_the_right_ones(mysql: Playground, tmp_path: 
 
 
 @pytest.mark.mysql
+def test_a_time_zone_that_nobody_knows_is_told_at_once(mysql: Playground, tmp_path: Path) -> None:
+    for mode in ("GMT+8", "Nowhere/Land"):
+        with pytest.raises(ConfigError, match=r"no entry in the zone database(?s:.*)Europe/Berlin"):
+            Sync(mysql, tmp_path, conf=[f"server-time-zone={mode}"]).run()
+
+
+@pytest.mark.mysql
 def test_all_that_keeps_the_server_from_being_followed_is_told_at_once(mysql: Playground, tmp_path: Path) -> None:
     mysql.start_over()
     table(mysql, 1)

@@ -37,6 +37,8 @@ else:
 
 _CODECS = {"none": "null", "zstd": "zstandard"}
 _SLICE_ROWS = 8_192
+_SLICE_BYTES = 8 << 20
+_BATCH_BYTES = 4 << 20
 _FAULTS = (
     ArithmeticError,
     AssertionError,
@@ -75,7 +77,8 @@ class AvroWriter:
 
     def write(self, rows: pa.Table) -> None:
         public = stored_rows(rows, self._fields, arrow_schema(self._fields))
-        for batch in public.to_batches(_SLICE_ROWS):
+        fit = _SLICE_BYTES * public.num_rows // max(public.nbytes, 1)
+        for batch in public.to_batches(max(1, min(_SLICE_ROWS, fit))):
             for count, data in encoded_blocks(batch.columns, self._fields):
                 self._writer.write_block(_Block(count, io.BytesIO(data)))
 
@@ -120,17 +123,17 @@ def _varint(count: int) -> bytes:
 
 
 def _batches(blocks: Iterator[pa.RecordBatch], batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Blocks put together, and cut."""
+    """Blocks put together, and cut; those of long rows are fewer."""
     held: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for block in blocks:
         held.append(block)
-        rows += block.num_rows
-        if rows >= batch_rows:
-            whole = pa.concat_batches(held)
-            for first in range(0, rows - batch_rows + 1, batch_rows):
-                yield whole.slice(first, batch_rows)
-            held, rows = [whole.slice(rows - rows % batch_rows)], rows % batch_rows
+        rows, size = rows + block.num_rows, size + block.nbytes
+        if rows >= batch_rows or size >= _BATCH_BYTES:
+            whole, left = pa.concat_batches(held), rows % batch_rows if rows >= batch_rows else 0
+            for first in range(0, rows - left, batch_rows):
+                yield whole.slice(first, min(batch_rows, rows - left - first))
+            held, rows, size = [whole.slice(rows - left)], left, 0
     if rows:
         yield pa.concat_batches(held)
 

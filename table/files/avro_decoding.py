@@ -28,6 +28,7 @@ _SIZED = ("bytes", "string")
 _KINDS = (*_WIDTHS, *_VARINTS, *_SIZED)
 _VARINT_BYTES = 10
 _DECIMAL_BYTES = 16
+_LONG_TEXT = 256
 
 
 def can_decode(node: Any, *, with_sized: bool = True) -> bool:
@@ -215,8 +216,12 @@ class _Block:
             return _decimals(self.data, starts, ends, there, type_)
         offsets = np.zeros(len(starts) + 1, np.int32)
         np.cumsum(ends - starts, out=offsets[1:])
-        data = self.data[np.repeat(starts - offsets[:-1], ends - starts) + np.arange(offsets[-1])]
-        buffers = [there, pa.py_buffer(offsets), pa.py_buffer(data)]
+        if offsets[-1] > _LONG_TEXT * len(starts):  # a place for each byte would take sixteen times their room
+            data, spans = memoryview(pa.py_buffer(self.data)), zip(starts.tolist(), ends.tolist(), strict=True)
+            joined: Any = b"".join([data[start:end] for start, end in spans])
+        else:
+            joined = self.data[np.repeat(starts - offsets[:-1], ends - starts) + np.arange(offsets[-1])]
+        buffers = [there, pa.py_buffer(offsets), pa.py_buffer(joined)]
         return pa.Array.from_buffers(pa.binary(), len(starts), buffers).cast(to_arrow(type_))
 
 

@@ -6,7 +6,6 @@ The first batch pays for the start (a JVM that has not run, imports, empty cache
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,9 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
-from benchmarks.processes import members, share_of
+from benchmarks.processes import members, share_of, used
 
-TICKS = os.sysconf("SC_CLK_TCK")
 MEMORY_EVERY = 0.5
 KINDS = ("JVM", "workers", "driver")
 
@@ -48,7 +46,9 @@ class BatchCosts:
         return found
 
     def look(self, session: int) -> None:
-        self._used |= used(session)
+        for pid, seconds in used(session).items():
+            with suppress(OSError):
+                self._used[pid] = kind_of(pid, session), seconds
         batches = len(committed(self.home))
         if batches > (self.done[-1].batches if self.done else 0):
             self.done.append(Done(batches, monotonic(), self.spent()))
@@ -91,16 +91,6 @@ def kind_of(pid: int, session: int) -> str:
     if pid == session:
         return "driver"
     return "JVM" if "java" in Path(f"/proc/{pid}/comm").read_text() else "workers"
-
-
-def used(session: int) -> dict[int, tuple[str, float]]:
-    """The kind and the CPU seconds of each process that runs."""
-    found = {}
-    for pid in members(session):
-        with suppress(OSError):
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            found[pid] = kind_of(pid, session), sum(map(int, fields[11:13])) / TICKS
-    return found
 
 
 def held(session: int) -> Counter[str]:

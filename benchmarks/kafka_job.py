@@ -32,9 +32,9 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import penstock
-from benchmarks.batch_costs import BatchCosts, used
+from benchmarks.batch_costs import BatchCosts
 from benchmarks.peers import flink
-from benchmarks.processes import Cost, cost_of
+from benchmarks.processes import Cost, cost_of, used
 from benchmarks.shop.columns import TABLES
 from benchmarks.shop.judge import check
 from benchmarks.shop.stream import PARTS, write
@@ -161,7 +161,7 @@ class FirstCommit:
     used: dict[int, float] = field(default_factory=dict)
 
     def look(self, session: int) -> None:
-        self.used |= {pid: seconds for pid, (_, seconds) in used(session).items()}
+        self.used |= used(session)
         snapshots = sum(1 for _ in self.home.glob("shop.db/*/snapshot/snapshot-*"))
         if self.before < 0:
             self.before = snapshots

@@ -49,7 +49,7 @@ def grow(cursor: Cursor, rows: int, times: int) -> None:
 
 def told(folder: str, port: int, rows: int, tasks: int) -> None:
     home = Path(tempfile.mkdtemp(dir=folder))
-    server = int((Path(folder) / "server/mysqld.pid").read_text())
+    server = int((Path(folder) / "server/pid").read_text())
     before = cpu_of(server)
     reading, writing = stages(pipeline(home, port), home / "tasks", tasks)
     by_server = cpu_of(server) - before

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import resource
 import signal
 import subprocess
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 LOOK_EVERY = 0.5
 TICK = 0.1
 PR_SET_CHILD_SUBREAPER = 36
+TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,8 @@ def cost_of(
 ) -> Cost:
     """Run a command to its end, or until `until` says so and it is asked to go. `look` sees its session meanwhile."""
     adopt_orphans()
-    before, started, peak, worker = spent(), time.monotonic(), 0, 0
+    started, peak, worker = time.monotonic(), 0, 0
+    spent: dict[int, float] = {}
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, stdout=output, stderr=output, start_new_session=True, env=os.environ | dict(environment or {})
@@ -54,6 +55,7 @@ def cost_of(
             if time.monotonic() > next_look:
                 next_look = time.monotonic() + LOOK_EVERY
                 peak, worker = max(peak, memory_of(process.pid)), max(worker, largest_worker(process.pid))
+            spent |= used(process.pid)
             look(process.pid)
             if until is not None and not asked and until():
                 asked, wall = True, time.monotonic() - started
@@ -63,10 +65,10 @@ def cost_of(
         if process.poll() is None:  # whoever looks is stopped: what it looks at must not go on
             os.killpg(process.pid, signal.SIGKILL)
     ended = time.monotonic() - started
-    reap(process.pid)
+    spent |= reaped(process.pid)
     if process.returncode and not asked:
         raise CommandFailed(log.read_text(errors="replace")[-4000:])
-    return Cost(spent() - before, wall if asked else ended, peak, worker)
+    return Cost(sum(spent.values()), wall if asked else ended, peak, worker)
 
 
 def adopt_orphans() -> None:
@@ -75,19 +77,34 @@ def adopt_orphans() -> None:
         raise OSError(ctypes.get_errno(), "orphans cannot be adopted, so their CPU time cannot be told")
 
 
-def reap(session: int) -> None:
-    """Wait for what is left of a session, however it came to be ours."""
+def reaped(session: int) -> dict[int, float]:
+    """Wait for what is left of a session, however it came to be ours. What each process used in all."""
+    found = {}
     while left := members(session):
         for pid in left:
-            with suppress(ChildProcessError):  # of another parent, which waits for it
+            with suppress(OSError):  # of another parent, which waits for it
+                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+                found[pid] = seconds_of(pid)
                 os.waitpid(pid, 0)
         time.sleep(LOOK_EVERY)
+    return found
 
 
-def spent() -> float:
-    """CPU seconds of all descendants that have ended."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+def used(session: int) -> dict[int, float]:
+    """The CPU seconds of each process that runs.
+
+    Asked of each by itself: Spark's Python workers end without anybody waiting for them, so no parent is told theirs.
+    """
+    found = {}
+    for pid in members(session):
+        with suppress(OSError):
+            found[pid] = seconds_of(pid)
+    return found
+
+
+def seconds_of(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / TICKS
 
 
 def members(session: int) -> list[int]:

@@ -6,6 +6,7 @@
 #   hdfs.sh start DATADIR PORT   create, start, return when it answers
 #   hdfs.sh stop  DATADIR        stop, return when gone
 set -euo pipefail
+. "$(dirname "$0")/process.sh"
 HOME_DIR=${PENSTOCK_SERVERS:-${XDG_CACHE_HOME:-$HOME/.cache}/penstock-servers}/hdfs
 LIB=${HDFS_LIB:-$HOME_DIR/lib}
 VERSION=${HDFS_VERSION:-3.3.6}
@@ -28,8 +29,6 @@ XML
     (cd "$build" && mvn -q -B dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$LIB")
 }
 
-alive() { [ -s "$1/pid" ] && kill -0 "$(cat "$1/pid")" 2>/dev/null; }
-
 start() {
     local dir; mkdir -p "$1"; dir=$(cd "$1" && pwd)
     install
@@ -40,25 +39,12 @@ start() {
         org.apache.hadoop.test.MiniDFSClusterManager -format -datanodes 1 -nnport "$2" -writeDetails "$dir/details" \
         -D dfs.replication=1 </dev/null >"$dir/hdfs.log" 2>&1) &
     local pid=$!; echo $pid >"$dir/pid"
-    for _ in $(seq 900); do
-        [ -s "$dir/details" ] && return 0
-        kill -0 $pid 2>/dev/null || { tail -20 "$dir/hdfs.log" >&2; return 1; }
-        sleep 0.1
-    done
-    echo "HDFS did not answer within 90 s; see $dir/hdfs.log" >&2; return 1
-}
-
-stop() {
-    local dir; dir=$(cd "$1" 2>/dev/null && pwd) || return 0
-    alive "$dir" || return 0
-    local pid; pid=$(cat "$dir/pid"); kill "$pid"
-    for _ in $(seq 100); do kill -0 "$pid" 2>/dev/null || return 0; sleep 0.1; done
-    kill -9 "$pid"
+    answers hdfs "$dir" $pid 90 test -s "$dir/details"
 }
 
 case ${1:-} in
     install) install ;;
     start) shift; start "$@" ;;
-    stop) stop "$2" ;;
+    stop) stop "$2" 10 ;;
     *) sed -n '2,8p' "$0"; exit 2 ;;
 esac

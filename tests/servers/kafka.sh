@@ -8,6 +8,7 @@
 #
 # Extra arguments of `start` are broker settings, for instance num.partitions=4.
 set -euo pipefail
+. "$(dirname "$0")/process.sh"
 HOME_DIR=${PENSTOCK_SERVERS:-${XDG_CACHE_HOME:-$HOME/.cache}/penstock-servers}/kafka
 LIB=${KAFKA_LIB:-$HOME_DIR/lib}
 VERSION=${KAFKA_VERSION:-3.9.1}
@@ -26,8 +27,6 @@ install() {
 XML
     (cd "$build" && mvn -q -B dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$LIB")
 }
-
-alive() { [ -s "$1/pid" ] && kill -0 "$(cat "$1/pid")" 2>/dev/null; }
 
 start() {
     local dir port; mkdir -p "$1"; dir=$(cd "$1" && pwd); port=$2; shift 2
@@ -57,27 +56,14 @@ P
         "${java[@]}" kafka.tools.StorageTool format -t MkU3OEVBNTcwNTJENDM2Qg -c "$dir/server.properties" >"$dir/init.log" 2>&1
     setsid "${java[@]}" kafka.Kafka "$dir/server.properties" </dev/null >"$dir/kafka.log" 2>&1 &
     local pid=$!; echo $pid >"$dir/pid"
-    for _ in $(seq 600); do
-        kill -0 $pid 2>/dev/null || { tail -20 "$dir/kafka.log" >&2; return 1; }
-        # The listener opens only when the broker is registered and unfenced enough to serve metadata.
-        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && return 0
-        sleep 0.1
-    done
-    echo "kafka did not answer within 60 s; see $dir/kafka.log" >&2; return 1
-}
-
-stop() {
-    local dir; dir=$(cd "$1" 2>/dev/null && pwd) || return 0
-    alive "$dir" || return 0
-    local pid; pid=$(cat "$dir/pid"); kill "$pid"
-    for _ in $(seq 300); do kill -0 "$pid" 2>/dev/null || return 0; sleep 0.1; done
-    kill -9 "$pid"
+    # The listener opens only when the broker is registered and unfenced enough to serve metadata.
+    answers kafka "$dir" $pid 60 bash -c "exec 3<>/dev/tcp/127.0.0.1/$port"
 }
 
 case ${1:-} in
     install) install ;;
     start) shift; start "$@" ;;
-    stop) stop "$2" ;;
+    stop) stop "$2" 30 ;;
     topics) d=$(cd "$2" && pwd); shift 2; exec java -cp "$LIB/*" org.apache.kafka.tools.TopicCommand --bootstrap-server "127.0.0.1:$(cat "$d/port")" "$@" ;;
     *) sed -n '2,9p' "$0"; exit 2 ;;
 esac

@@ -9,6 +9,7 @@
 #
 # Extra arguments of `start` go to mariadbd. Users as in mysql.sh: root@127.0.0.1 without password, cdc/cdc for readers.
 set -euo pipefail
+. "$(dirname "$0")/process.sh"
 
 install() {
     command -v mariadbd >/dev/null && return 0
@@ -18,7 +19,6 @@ install() {
     apt-get -qq update; apt-get -qq -y --no-install-recommends install mariadb-server >/dev/null; rm -f /usr/sbin/policy-rc.d
 }
 
-alive() { [ -s "$1/mariadbd.pid" ] && kill -0 "$(cat "$1/mariadbd.pid")" 2>/dev/null; }
 socket_of() { local s=$1/mariadb.sock; [ ${#s} -gt 100 ] && s=/tmp/mariadb-$(printf %s "$1" | cksum | cut -d' ' -f1).sock; echo "$s"; }
 
 start() {
@@ -38,36 +38,23 @@ GRANT ALL ON *.* TO 'root'@'127.0.0.1' WITH GRANT OPTION;
 CREATE USER IF NOT EXISTS 'cdc'@'%' IDENTIFIED BY 'cdc';
 GRANT SELECT, RELOAD, LOCK TABLES, SHOW DATABASES, REPLICATION SLAVE, REPLICATION CLIENT, SLAVE MONITOR ON *.* TO 'cdc'@'%';
 SQL
-    rm -f "$dir/mariadbd.pid"
+    rm -f "$dir/pid"
     # Of its own: a server that starts deletes the temporary tables it finds, were they another server's.
     mkdir -p "$dir/tmp"
     setsid mariadbd --no-defaults "${who[@]}" --datadir="$dir/data" --tmpdir="$dir/tmp" --init-file="$dir/init.sql" \
         --character-set-server=utf8mb4 --innodb-buffer-pool-size=128M --innodb-flush-log-at-trx-commit=0 --sync-binlog=0 \
         --skip-name-resolve \
         --server-id=1 --log-bin=binlog --binlog-format=ROW --binlog-row-image=FULL --binlog-row-metadata=FULL \
-        --bind-address=127.0.0.1 --port="$port" --socket="$sock" --pid-file="$dir/mariadbd.pid" "$@" \
+        --bind-address=127.0.0.1 --port="$port" --socket="$sock" --pid-file="$dir/pid" "$@" \
         </dev/null >"$dir/mariadbd.log" 2>&1 &
     local pid=$!
-    for _ in $(seq 300); do
-        mariadb-admin --no-defaults -uroot -h127.0.0.1 -P"$port" ping >/dev/null 2>&1 && return 0
-        kill -0 $pid 2>/dev/null || { tail -20 "$dir/mariadbd.log" >&2; return 1; }
-        sleep 0.1
-    done
-    echo "mariadbd did not answer within 30 s; see $dir/mariadbd.log" >&2; return 1
-}
-
-stop() {
-    local dir; dir=$(cd "$1" 2>/dev/null && pwd) || return 0
-    alive "$dir" || return 0
-    local pid; pid=$(cat "$dir/mariadbd.pid"); kill "$pid"
-    for _ in $(seq 300); do kill -0 "$pid" 2>/dev/null || return 0; sleep 0.1; done
-    kill -9 "$pid"
+    answers mariadbd "$dir" $pid 30 mariadb-admin --no-defaults -uroot -h127.0.0.1 -P"$port" ping
 }
 
 case ${1:-} in
     install) install ;;
     start) shift; start "$@" ;;
-    stop) stop "$2" ;;
+    stop) stop "$2" 30 ;;
     client) d=$(cd "$2" && pwd); shift 2; mariadb --no-defaults -uroot -S "$(socket_of "$d")" --default-character-set=utf8mb4 "$@" ;;
     binlog) shift; mariadb-binlog --no-defaults "$@" ;;
     *) sed -n '2,10p' "$0"; exit 2 ;;

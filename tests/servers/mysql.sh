@@ -11,6 +11,7 @@
 # Extra arguments of `start` go to mysqld, for instance --binlog-row-metadata=MINIMAL or --default-time-zone=+08:00.
 # Users: root@localhost without password (socket and 127.0.0.1), and cdc/cdc with what a CDC reader needs.
 set -euo pipefail
+. "$(dirname "$0")/process.sh"
 HOME_DIR=${PENSTOCK_SERVERS:-${XDG_CACHE_HOME:-$HOME/.cache}/penstock-servers}/mysql
 ROOT=$HOME_DIR/root
 LIBS=$ROOT/usr/lib/x86_64-linux-gnu
@@ -37,8 +38,6 @@ install() {
     done
     rm -rf "$ROOT"; mv "$tmp" "$ROOT"; rm -rf "$apt/cache"
 }
-
-alive() { [ -s "$1/mysqld.pid" ] && kill -0 "$(cat "$1/mysqld.pid")" 2>/dev/null; }
 
 socket_of() {   # a unix socket path may have at most 107 characters
     local s=$1/mysql.sock; [ ${#s} -gt 100 ] && s=/tmp/mysql-$(printf %s "$1" | cksum | cut -d' ' -f1).sock; echo "$s"
@@ -69,31 +68,18 @@ CREATE USER IF NOT EXISTS 'cdc'@'%' IDENTIFIED BY 'cdc';
 GRANT SELECT, RELOAD, LOCK TABLES, SHOW DATABASES, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'cdc'@'%';
 SQL
     base+=(--init-file="$dir/init.sql")   # idempotent, so it runs at every start
-    rm -f "$dir/mysqld.pid"
+    rm -f "$dir/pid"
     setsid "$ROOT/usr/lib64/ld-linux-x86-64.so.2" --library-path "$LIBS" "$ROOT/usr/sbin/mysqld" "${base[@]}" "${tune[@]}" "${log[@]}" \
-        --bind-address=127.0.0.1 --port="$port" --socket="$sock" --pid-file="$dir/mysqld.pid" "$@" \
+        --bind-address=127.0.0.1 --port="$port" --socket="$sock" --pid-file="$dir/pid" "$@" \
         </dev/null >"$dir/mysqld.log" 2>&1 &
     local pid=$!
-    for _ in $(seq 300); do
-        run bin/mysqladmin --no-defaults -uroot -h127.0.0.1 -P"$port" ping >/dev/null 2>&1 && return 0
-        kill -0 $pid 2>/dev/null || { tail -20 "$dir/mysqld.log" >&2; return 1; }
-        sleep 0.1
-    done
-    echo "mysqld did not answer within 30 s; see $dir/mysqld.log" >&2; return 1
-}
-
-stop() {
-    local dir; dir=$(cd "$1" 2>/dev/null && pwd) || return 0
-    alive "$dir" || return 0
-    local pid; pid=$(cat "$dir/mysqld.pid"); kill "$pid"
-    for _ in $(seq 300); do kill -0 "$pid" 2>/dev/null || return 0; sleep 0.1; done
-    kill -9 "$pid"
+    answers mysqld "$dir" $pid 30 run bin/mysqladmin --no-defaults -uroot -h127.0.0.1 -P"$port" ping
 }
 
 case ${1:-} in
     install) install ;;
     start) shift; start "$@" ;;
-    stop) stop "$2" ;;
+    stop) stop "$2" 30 ;;
     client) d=$(cd "$2" && pwd); shift 2; run bin/mysql --no-defaults -uroot -S "$(socket_of "$d")" --default-character-set=utf8mb4 \
         --character-sets-dir="$ROOT/usr/share/mysql/charsets" "$@" ;;
     binlog) shift 2; run bin/mysqlbinlog --no-defaults --character-sets-dir="$ROOT/usr/share/mysql/charsets" "$@" ;;

@@ -6,10 +6,9 @@
 #   yarn.sh stop  DATADIR        stop, return when gone
 set -euo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd)
+. "$HERE/process.sh"
 LIB=${HDFS_LIB:-${PENSTOCK_SERVERS:-${XDG_CACHE_HOME:-$HOME/.cache}/penstock-servers}/hdfs/lib}
 heap=${YARN_HEAP:-500m}
-
-alive() { [ -s "$1/pid" ] && kill -0 "$(cat "$1/pid")" 2>/dev/null; }
 
 start() {
     local dir; mkdir -p "$1"; dir=$(cd "$1" && pwd)
@@ -22,25 +21,12 @@ start() {
         --add-opens java.base/java.lang=ALL-UNNAMED -cp "$LIB/*" \
         "$HERE/Yarn.java" "$2" "$dir/conf" </dev/null >"$dir/yarn.log" 2>&1) &
     local pid=$!; echo $pid >"$dir/pid"
-    for _ in $(seq 1200); do
-        [ -s "$dir/conf/yarn-site.xml" ] && return 0
-        kill -0 $pid 2>/dev/null || { tail -20 "$dir/yarn.log" >&2; return 1; }
-        sleep 0.1
-    done
-    echo "YARN did not answer within 120 s; see $dir/yarn.log" >&2; return 1
-}
-
-stop() {
-    local dir; dir=$(cd "$1" 2>/dev/null && pwd) || return 0
-    alive "$dir" || return 0
-    local pid; pid=$(cat "$dir/pid"); kill "$pid"
-    for _ in $(seq 150); do kill -0 "$pid" 2>/dev/null || return 0; sleep 0.1; done
-    kill -9 "$pid"
+    answers yarn "$dir" $pid 120 test -s "$dir/conf/yarn-site.xml"
 }
 
 case ${1:-} in
     install) "$HERE/hdfs.sh" install ;;
     start) shift; start "$@" ;;
-    stop) stop "$2" ;;
+    stop) stop "$2" 15 ;;
     *) sed -n '2,6p' "$0"; exit 2 ;;
 esac

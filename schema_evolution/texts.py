@@ -23,8 +23,8 @@ from penstock.schema_evolution.type_mapping import TypeMapping
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import STRING_LENGTH, AtomicType, type_text
 
-_TRUE = pa.array(["t", "true", "y", "yes", "1"])
-_FALSE = pa.array(["f", "false", "n", "no", "0"])
+_TRUE = ["t", "true", "y", "yes", "1"]
+_FALSE = ["f", "false", "n", "no", "0"]
 _DATE = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})")
 _STAMP = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?(Z)?")
 _CLOCK = re.compile(r"(-?)(\d{1,3}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?")
@@ -167,7 +167,7 @@ def _fitting(column: pa.Array, measure: Callable[[pa.Array], pa.Array], target: 
 
 def _booleans(column: pa.Array) -> pa.Array | None:
     lower = pc.utf8_lower(column)
-    true, false = pc.is_in(lower, _TRUE), pc.is_in(lower, _FALSE)
+    true, false = pc.is_in(lower, pa.array(_TRUE)), pc.is_in(lower, pa.array(_FALSE))
     known = pc.or_(pc.or_(true, false), pc.is_null(column))
     if not pc.all(known).as_py():
         return None

@@ -35,7 +35,7 @@ Flags = npt.NDArray[np.bool_]
 # of such a name counts before.
 _ORIGINS = ("__schema_name__", "__table_name__", "__namespace_name__", "__data_event_type__")
 _LISTED = ("op_ts", "table_name", "database_name")
-_EVENTS = pa.array(["+I", "-U", "+U", "-D"])
+_EVENTS = ["+I", "-U", "+U", "-D"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class _Work:
             case "__table_name__" | "table_name":
                 return pa.repeat(pa.scalar(schema.table, pa.string()), rows)
             case "__data_event_type__":
-                return _EVENTS.take(pa.array(self._change.kinds))
+                return pa.array(_EVENTS).take(pa.array(self._change.kinds))
         return pa.repeat(pa.scalar(schema.database, pa.string()), rows)
 
 

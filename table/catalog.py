@@ -13,23 +13,20 @@ import pyarrow as pa
 from penstock.errors import ConfigError
 from penstock.table.files.encoding import encoding_of
 from penstock.table.handle import Table
-from penstock.table.layout import Layout
-from penstock.table.lsm.merge.spec import MergeSpec
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.schema.changes import SchemaChange, evolve
 from penstock.table.schema.new_schema import ColumnLike, create_schema
 from penstock.table.schema.schema_files import SchemaFiles
-from penstock.table.schema.table_schema import TableSchema
 from penstock.table.storage.ambient import Ambient
 from penstock.table.storage.base import Storage
 from penstock.table.storage.open import open_storage, probe
 from penstock.table.system.handle import SystemTable
+from penstock.table.usable import check_name, check_usable
 from penstock.table.values.html import rows_html
 from penstock.table.write.leftovers import forget_table
 
 _SUFFIX = ".db"
 _BRANCH = "branch_"
-_LONGEST_NAME = 250  # bytes; a folder has 255, with .db
 
 
 class Catalog:
@@ -239,14 +236,6 @@ def create_table_at(
     return not files.ids() and files.create(first)
 
 
-def check_usable(schema: TableSchema) -> None:
-    """What the schema alone cannot tell: whether rows find their bucket, files a codec, keys their merge engine."""
-    Layout.of(schema)
-    encoding_of(schema.options)
-    if schema.primary_keys:
-        MergeSpec.of(schema)
-
-
 def open_table(path: str, options: Mapping[str, str] | None = None, *, branch: str | None = None) -> Table:
     """The table whose folder is `path`, whatever catalog it belongs to."""
     storage, root = open_storage(str(path), options or {})
@@ -286,14 +275,3 @@ def parse_name(name: str) -> tuple[str, str | None, str | None]:
     if len(rest) > 1:
         raise ConfigError(f"{name!r} is not a table's name", hint="write it as database.table$branch_b$system")
     return base, branch, rest[0] if rest else None
-
-
-def check_name(name: str, what: str, *, more: str = "") -> None:
-    """A name is that of a folder, and what follows a `$` in it would name a system table."""
-    if not name.strip(".") or any(sign in name for sign in "$/\\\0") or name != name.strip():
-        hint = "leave out $, slashes and outer blanks"
-    elif len(name.encode()) > _LONGEST_NAME:
-        hint = f"a name has {_LONGEST_NAME} bytes at most"
-    else:
-        return
-    raise ConfigError(f"{name[:80]!r} cannot be the name of a {what}", hint=hint + more)

@@ -21,6 +21,7 @@ from penstock.pipelines.spec.actions import Flag
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from penstock.pipelines.spec.model import PipelineSpec
     from penstock.table.handle import Table
 
 RECORDED = Path(__file__).resolve().parents[1] / "demo"
@@ -53,7 +54,7 @@ class Demo:
         from penstock.pipelines.run.session import open_session
 
         say("A shop's database writes down its changes; canal sends them on as JSON, a line each.")
-        self._recorded("morning")
+        print(f"  {put(self.folder, 'morning')}")
         say("penstock carries them into Paimon tables: one Spark job, tables made as they are met.")
         session = open_session("demo", settings={"spark.log.level": "OFF"})
         try:
@@ -77,7 +78,7 @@ class Demo:
         say("At noon the shop changes a table while it sells:")
         print("  ALTER TABLE orders ADD COLUMN coupon VARCHAR(20), MODIFY amount DECIMAL(12,2)")
         before = self._table("orders").definition
-        self._recorded("afternoon", compressed=True)
+        print(f"  {put(self.folder, 'afternoon', compressed=True)}")
         self._carry(session)
         after = self._table("orders").definition
         types = {column.name: type_json(column.type) for column in before.fields}
@@ -110,35 +111,12 @@ class Demo:
         shown = changes.select(["rowkind", "id", "quantity", "amount", "status", "coupon"])
         show(shown.column_names, rows_of(shown))
 
-    def _recorded(self, part: str, *, compressed: bool = False) -> None:
-        """Put the messages where the job looks, whole: written aside, then moved."""
-        inbox = self.folder / "in"
-        inbox.mkdir(parents=True, exist_ok=True)
-        data = (RECORDED / f"{part}.json").read_bytes()
-        target = inbox / (f"{part}.json.gz" if compressed else f"{part}.json")
-        half = target.with_name(f".{target.name}")
-        half.write_bytes(gzip.compress(data) if compressed else data)
-        shutil.move(half, target)
-        print(f"  {target}   {len(data.splitlines())} messages")
-
     def _carry(self, session: SparkSession) -> None:
         from penstock.pipelines.run.build import job
         from penstock.pipelines.run.job import Running
-        from penstock.pipelines.spec.reading import parsed
 
-        spec = parsed(
-            {
-                "pipeline": {"name": "demo", "until": "caught-up"},
-                "source": {"type": "files", "path": str(self.folder / "in"), "value.format": "canal-json"},
-                "sink": {
-                    "catalog": {"warehouse": str(self.folder / "warehouse")},
-                    "database": "shop",
-                    "table-options": {"bucket": "1", "changelog-producer": "input"},
-                },
-            }
-        )
         began = time.monotonic()
-        Running(job(spec), session).run()
+        Running(job(spec_of(self.folder)), session).run()
         tables = {name: self._table(name) for name in TABLES}
         facts = [
             (name, table.scan().to_arrow().num_rows, table.store.snapshots.latest_id(), table.schema_id)
@@ -151,6 +129,34 @@ class Demo:
         import penstock
 
         return penstock.Catalog(str(self.folder / "warehouse")).table(f"shop.{name}")
+
+
+def put(folder: Path, part: str, *, compressed: bool = False) -> str:
+    """Put the messages where the job looks, whole: written aside, then moved. Says where, and how many."""
+    inbox = folder / "in"
+    inbox.mkdir(parents=True, exist_ok=True)
+    data = (RECORDED / f"{part}.json").read_bytes()
+    target = inbox / (f"{part}.json.gz" if compressed else f"{part}.json")
+    half = target.with_name(f".{target.name}")
+    half.write_bytes(gzip.compress(data) if compressed else data)
+    shutil.move(half, target)
+    return f"{target}   {len(data.splitlines())} messages"
+
+
+def spec_of(folder: Path) -> PipelineSpec:
+    from penstock.pipelines.spec.reading import parsed
+
+    return parsed(
+        {
+            "pipeline": {"name": "demo", "until": "caught-up"},
+            "source": {"type": "files", "path": str(folder / "in"), "value.format": "canal-json"},
+            "sink": {
+                "catalog": {"warehouse": str(folder / "warehouse")},
+                "database": "shop",
+                "table-options": {"bucket": "1", "changelog-producer": "input"},
+            },
+        }
+    )
 
 
 def say(text: str) -> None:

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from penstock.pipelines.commands.arguments import parse
+from penstock.pipelines.commands.demo import put, spec_of
 from penstock.pipelines.commands.printing import answer
 from penstock.pipelines.commands.target import JSON
 
@@ -15,20 +16,24 @@ def command(name: str, words: list[str]) -> int:
     given = parse(
         name, (JSON,), words, "Make Spark start faster: keep an archive of the classes it loads (about 150 MB)."
     )
+    from penstock.pipelines.run.build import job
     from penstock.pipelines.run.class_archive import archive_path, make_flags
+    from penstock.pipelines.run.job import Running
     from penstock.pipelines.run.session import JVM_FLAGS, LOG_FLAG, open_session, prepare_environment
+    from penstock.pipelines.run.spark_home import use_lean_home
 
     prepare_environment()
+    use_lean_home()
     target = archive_path()
     half = target.with_suffix(f".{time.time_ns()}")
     session = open_session(
         name, cores=1, settings={"spark.driver.extraJavaOptions": f"{JVM_FLAGS} {LOG_FLAG} {make_flags(half)}"}
     )
-    with tempfile.TemporaryDirectory() as checkpoint:
-        stream = session.readStream.format("rate-micro-batch").option("rowsPerBatch", "1").load()
-        writer = stream.writeStream.option("checkpointLocation", checkpoint).trigger(once=True)
-        writer.foreachBatch(lambda rows, number: rows.mapInArrow(lambda batches: batches, rows.schema).toArrow())
-        writer.start().awaitTermination()
+    # What a real job loads: the demo's, with its change of a table in the middle of a batch.
+    with tempfile.TemporaryDirectory() as folder:
+        for part in ("morning", "afternoon"):
+            put(Path(folder), part)
+            Running(job(spec_of(Path(folder))), session).run()
     process = session.sparkContext._gateway.proc
     session.stop()
     process.stdin.close()

@@ -10,11 +10,11 @@ from penstock.ingest.barriers import Barrier
 from penstock.pipelines.run.identity import BatchIdentity
 from penstock.pipelines.run.reading import Reading
 from penstock.pipelines.run.tables import Targets
-from penstock.table.catalog import check_usable
 from penstock.table.commit.committer import Committer
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.changes import RenameColumn, SchemaChange, SetOption, evolve
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.usable import check_usable
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,8 @@ def archive_path() -> Path:
     """Where the archive for this Java and this Spark is, or would be."""
     java = Path(os.environ["JAVA_HOME"]).resolve()
     release = java / "release"
-    facts = f"{java}\n{pyspark.__file__}\n{pyspark.__version__}\n{release.read_text() if release.exists() else ''}"
+    spark = os.environ.get("SPARK_HOME", pyspark.__file__)
+    facts = f"{java}\n{spark}\n{pyspark.__version__}\n{release.read_text() if release.exists() else ''}"
     return cache_folder() / "classes" / f"{hashlib.sha256(facts.encode()).hexdigest()[:16]}.jsa"
 
 

@@ -1,7 +1,7 @@
-"""The process Spark forks Python workers from, with the heavy imports made once and shared by all of them.
+"""The process Spark forks Python workers from, with all imports made once and shared by all of them.
 
-Without it every worker pays a second of CPU for pandas alone (`pa.array` of a list asks for it). It has to be
-importable where the executors run, so it is the default only for local masters.
+Without it every worker pays a second of CPU for pandas alone (`pa.array` of a list asks for it), and as much for our
+own code. It has to be importable where the executors run, so it is the default only for local masters.
 """
 
 from __future__ import annotations
@@ -16,9 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 import pyarrow.parquet as pq
+import pyspark.worker
 from pyspark.daemon import manager
 
-SHARED = (confluent_kafka, msgspec, np, pd, pc, pyarrow.json, pq)
+from penstock.ingest import files, kafka
+from penstock.pipelines.run import reading, table_shape, writing
+
+SHARED = (confluent_kafka, msgspec, np, pd, pc, pyarrow.json, pq, pyspark.worker)
+OURS = (files, kafka, reading, table_shape, writing)
 
 if __name__ == "__main__":
     # One task is one core: Spark already runs as many of them as there are cores. A thread pool would not survive

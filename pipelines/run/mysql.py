@@ -34,10 +34,10 @@ from penstock.pipelines.spec.sink import Sink
 from penstock.schema_evolution.drift import drift_of
 from penstock.schema_evolution.patterns import TablePattern
 from penstock.schema_evolution.type_mapping import TypeMapping
-from penstock.table.catalog import check_usable
 from penstock.table.meta.store import TableMissing
 from penstock.table.schema.changes import SetOption, evolve
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.usable import check_usable
 from penstock.table.values.types import type_json
 
 if TYPE_CHECKING:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.formats.change import ChangeBatch, SourceSchema
 from penstock.pipelines.run.new_tables import NewTables
-from penstock.pipelines.spec import rules as spec
 from penstock.schema_evolution.fit import BadRow
 from penstock.schema_evolution.patterns import TablePattern
 from penstock.schema_evolution.transforms import Transform, with_constants
 from penstock.schema_evolution.type_mapping import TypeMapping
+
+if TYPE_CHECKING:
+    from penstock.pipelines.spec import rules as spec
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import py_compile
 import socket
 import sys
 import tempfile
 import zipfile
 from pathlib import Path
+from py_compile import PycInvalidationMode
 from typing import TYPE_CHECKING
 
 import penstock
 from penstock.errors import ConfigError
 from penstock.pipelines.run.class_archive import use_flags
 from penstock.pipelines.run.java import java_home
+from penstock.pipelines.run.spark_home import use_lean_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,6 +83,8 @@ def open_session(
         return _submitted_session(name, settings or {})
     prepare_environment()
     master = master or f"local[{cores or os.cpu_count() or 1},{TASK_ATTEMPTS}]"
+    if is_local(master):
+        use_lean_home()
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in session_settings(master, settings or {}).items():
         builder = builder.config(key, value)
@@ -167,14 +172,24 @@ def local_cores(master: str) -> int:
 
 
 def zip_code(folder: Path) -> Path:
-    """The package as one zip, laid out as it is installed."""
+    """The package as one zip, laid out as it is installed, compiled too: Python keeps nothing of what it compiles out
+    of a zip. A worker of another version of Python passes that over."""
     target = folder / "penstock.zip"
     root = Path(penstock.__path__[0])
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.write(penstock.__file__, "penstock/__init__.py")
+        _put(archive, Path(penstock.__file__), "penstock/__init__.py")
         for name in ("errors.py", "references.py"):
-            archive.write(root / name, f"penstock/{name}")
+            _put(archive, root / name, f"penstock/{name}")
         for name in PACKAGE_FOLDERS:
             for path in sorted((root / name).rglob("*.py")):
-                archive.write(path, Path("penstock") / path.relative_to(root))
+                _put(archive, path, f"penstock/{path.relative_to(root)}")
     return target
+
+
+def _put(archive: zipfile.ZipFile, path: Path, name: str) -> None:
+    archive.write(path, name)
+    with tempfile.NamedTemporaryFile(suffix=".pyc") as compiled:
+        py_compile.compile(
+            str(path), compiled.name, name, doraise=True, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH
+        )
+        archive.write(compiled.name, f"{name}c")

@@ -26,11 +26,11 @@ from penstock.schema_evolution.fit import Fit, FittedRows
 from penstock.schema_evolution.functions import wall_clock
 from penstock.schema_evolution.naming import Naming
 from penstock.schema_evolution.source_types import is_known
-from penstock.table.catalog import check_usable
 from penstock.table.lsm.merge.incoming import check_retracts, kept_rows, row_kinds
 from penstock.table.lsm.merge.spec import Engine, MergeSpec
 from penstock.table.schema.changes import SetOption, apply_changes, evolve, is_immutable
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.usable import check_usable
 from penstock.table.values.types import type_json
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from penstock.references import resolve
-from penstock.table.catalog import check_name, check_usable
 from penstock.table.layout import BucketMode, Layout
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.schema.schema_files import SchemaFiles
@@ -24,6 +23,7 @@ from penstock.table.schema.table_schema import TableSchema
 from penstock.table.storage.ambient import Ambient
 from penstock.table.storage.base import Storage
 from penstock.table.storage.open import open_storage
+from penstock.table.usable import check_name, check_usable
 from penstock.table.write.state import TableState
 
 FILE = "tables.json"

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
 from pyarrow import orc
 
 from penstock.table.files.chars import char_lengths, pad_chars, trim_chars
@@ -124,6 +123,8 @@ def has_timestamps(type_: DataType) -> bool:
 
 def _scan(source: Any, names: set[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
     """Batches in the file's order. They end where stripes end."""
+    import pyarrow.dataset as ds  # it imports pandas: half a second of every process that writes
+
     fragment = ds.OrcFileFormat().make_fragment(source)
     columns = [name for name in fragment.physical_schema.names if name in names]
     scanner = fragment.scanner(

@@ -9,7 +9,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from penstock.errors import ConfigError
 from penstock.table.values.nearest import no_column
@@ -71,6 +70,8 @@ class Condition:
         """True for the rows it holds for, false where it does not or cannot say."""
         if isinstance(self.given, str):
             return self._asked(batch, self.given.replace("`", '"'))
+        import pyarrow.dataset as ds  # it imports pandas, which takes as long as a small scan
+
         held = pc.coalesce(self.given, pc.scalar(value=False))
         try:
             return ds.InMemoryDataset(batch).to_table(columns={"held": held})["held"].combine_chunks()

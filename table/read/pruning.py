@@ -18,7 +18,6 @@ from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from pyarrow import fs
 
 from penstock.table.values.arrow_types import to_arrow
@@ -40,6 +39,8 @@ class Known:
 
 def possible(items: Sequence[T], facts: Sequence[Sequence[Known]], schema: pa.Schema, where: pc.Expression) -> list[T]:
     """The items for which `where` may hold for some row; `facts` stands parallel to `items`."""
+    import pyarrow.dataset as ds  # it imports pandas, which takes as long as a small scan
+
     text = str(where)
     form = ds.ParquetFileFormat()
     files = fs.LocalFileSystem()
@@ -95,6 +96,8 @@ def required_values(field: Field, schema: pa.Schema, where: pc.Expression) -> Se
     Candidates are read off the expression's text; that no other value can satisfy it is then proven by Arrow on the
     gaps between them.
     """
+    import pyarrow.dataset as ds
+
     candidates = _literals(field, str(where))
     if not candidates or len(candidates) > _CANDIDATES:
         return None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import penstock
-from penstock.table.catalog import check_usable, create_table_at
+from penstock.table.catalog import create_table_at
 from penstock.table.handle import Table
 from penstock.table.maintain.branches import create_branch, fast_forward
 from penstock.table.maintain.expire import expire_snapshots
@@ -17,6 +17,7 @@ from penstock.table.meta.store import TableStore
 from penstock.table.schema.changes import SchemaChange, evolve
 from penstock.table.storage.ambient import Ambient
 from penstock.table.storage.base import Storage
+from penstock.table.usable import check_usable
 from penstock.table.values.types import parse_type, type_json
 from tests.golden.relations import Type
 from tests.golden.rows import arrow_changes, with_ids

@@ -32,3 +32,9 @@ def test_every_public_name_leaves_spark_alone() -> None:
         "import penstock, sys; [getattr(penstock, n) for n in penstock.__all__]; print('pyspark' in sys.modules)"
     )
     assert loaded == "False"
+
+
+def test_planning_batches_leaves_pandas_alone() -> None:
+    """Each process of a job imports this; pandas, which Arrow asks for when it has a list, takes half a second."""
+    modules = "penstock.pipelines.run.reading, penstock.pipelines.run.writing, penstock.pipelines.run.table_shape"
+    assert run(f"import sys, {modules}; print('pandas' in sys.modules)") == "False"

@@ -10,6 +10,7 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.pipelines.run.session import LOG_SETTINGS, local_cores, prepare_environment, session_settings, zip_code
+from penstock.pipelines.run.spark_home import use_lean_home
 
 
 @pytest.mark.parametrize(("master", "cores"), [("local", 1), ("local[3]", 3), ("local[2,4]", 2)])
@@ -37,7 +38,7 @@ def test_log_settings_are_part_of_the_package() -> None:
 
 def test_the_shipped_zip_imports_on_its_own(tmp_path: Path) -> None:
     archive = zip_code(tmp_path)
-    code = "import penstock.ingest.kafka, penstock.pipelines.run.session as s; print(s.__file__)"
+    code = "import penstock.ingest.kafka, penstock.pipelines.run.session as s; print(s.__file__, s.__cached__)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONPATH": str(archive)},
@@ -46,7 +47,9 @@ def test_the_shipped_zip_imports_on_its_own(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    assert str(archive) in done.stdout
+    file, compiled = done.stdout.split()
+    assert Path(file).is_relative_to(archive)
+    assert Path(compiled).suffix == ".pyc"
 
 
 @pytest.mark.parametrize(("known", "address"), [(True, None), (False, "127.0.0.1")])
@@ -58,3 +61,25 @@ def test_a_machine_whose_name_stands_for_no_address_can_run_spark(
         os.environ.pop("SPARK_LOCAL_IP", None)
         prepare_environment()
         assert os.environ.get("SPARK_LOCAL_IP") == address
+
+
+def home_after(**given: str) -> str | None:
+    with patch.dict(os.environ, given):
+        if "SPARK_HOME" not in given:
+            os.environ.pop("SPARK_HOME", None)
+        use_lean_home()
+        return os.environ.get("SPARK_HOME")
+
+
+def test_sparks_home_has_its_jars_but_no_copy_of_pyspark_to_compile_anew(tmp_path: Path) -> None:
+    home = home_after(XDG_CACHE_HOME=str(tmp_path), PYSPARK_PYTHON=sys.executable)
+    assert home is not None
+    assert list(Path(home, "jars").glob("spark-core*.jar"))
+    assert Path(home, "bin/spark-submit").exists()
+    assert not Path(home, "python").exists()
+    assert home_after(XDG_CACHE_HOME=str(tmp_path), PYSPARK_PYTHON=sys.executable) == home
+
+
+def test_a_home_of_the_users_own_stands_and_workers_of_another_python_keep_sparks_copy(tmp_path: Path) -> None:
+    assert home_after(SPARK_HOME="/opt/spark") == "/opt/spark"
+    assert home_after(XDG_CACHE_HOME=str(tmp_path), PYSPARK_PYTHON="/usr/bin/other") is None

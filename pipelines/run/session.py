@@ -43,6 +43,7 @@ _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",

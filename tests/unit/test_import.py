@@ -35,6 +35,6 @@ def test_every_public_name_leaves_spark_alone() -> None:
 
 
 def test_planning_batches_leaves_pandas_alone() -> None:
-    """Each process of a job imports this; pandas, which Arrow asks for when it has a list, takes half a second."""
-    modules = "penstock.pipelines.run.reading, penstock.pipelines.run.writing, penstock.pipelines.run.table_shape"
+    """The planner imports this at each start; pandas, which Arrow asks for when it has a list, takes half a second."""
+    modules = "penstock.pipelines.run.reading, penstock.pipelines.run.table_shape"
     assert run(f"import sys, {modules}; print('pandas' in sys.modules)") == "False"

@@ -83,6 +83,7 @@ def check_source(connection: Connection, wanted: Wanted) -> list[Finding]:
         *_identity(connection, facts, settings, wanted),
         *_grants(connection, facts, wanted),
         *_tables(connection, facts, wanted),
+        *_labels(connection, facts, settings, wanted),
     ]
     return sorted(findings, key=lambda finding: finding.level)
 
@@ -260,6 +261,24 @@ def _times_in_keys(connection: Connection, tables: Collection[TableName]) -> Ite
                 "--type-mapping time-to-string  makes them texts;  --isolate  keeps other tables from stopping with it"
             )
             yield _warning(SourceError, message, columns, "times of day, or texts", fix)
+
+
+def _labels(connection: Connection, facts: ServerFacts, settings: dict[str, str], wanted: Wanted) -> Iterator[Finding]:
+    """The catalog has question marks for characters of four bytes; the log tells labels only with full metadata."""
+    if settings.get("binlog_row_metadata", "MINIMAL") == "FULL":
+        return
+    statement = (
+        "SELECT TABLE_SCHEMA, TABLE_NAME, GROUP_CONCAT(COLUMN_NAME) FROM information_schema.COLUMNS"
+        " WHERE DATA_TYPE IN ('enum', 'set') AND CHARACTER_SET_NAME NOT IN ('latin1', 'ascii')"
+        " AND LOCATE('?', COLUMN_TYPE) > 0 GROUP BY 1, 2 ORDER BY 1, 2"
+    )
+    for database, table, columns in ask(connection, statement):
+        if (database, table) in set(wanted.tables):
+            fix = _put(facts, "binlog_row_metadata", "FULL", "labels then come from the log itself")
+            message = (
+                f"{database}.{table} has labels with ?, which may stand for characters that the catalog cannot show"
+            )
+            yield _warning(SourceError, message, columns, "labels as they are", fix)
 
 
 def _charsets(connection: Connection, tables: Collection[TableName]) -> Iterator[Finding]:

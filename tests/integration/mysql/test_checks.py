@@ -200,3 +200,18 @@ def test_a_user_who_must_use_tls_is_told_so_where_it_is_off(mysql: Playground) -
         pass
     with connected(replace(address, tls=Tls("required"))):
         pass
+
+
+def test_labels_that_only_a_log_with_names_can_tell_are_named(server: Playground) -> None:
+    """The catalog shows them with a question mark for each character of four bytes."""
+    before = server.rows("SELECT @@GLOBAL.binlog_row_metadata")[0][0]
+    server.run("CREATE TABLE t (id INT PRIMARY KEY, mood ENUM('😀', 'none'), size ENUM('small', 'large'))")
+    try:
+        for names in ("NO_LOG" if server.is_mariadb else "MINIMAL", "FULL"):
+            server.run(f"SET GLOBAL binlog_row_metadata = {names}")
+            with connected(server.address) as connection:
+                found = check_source(connection, Wanted([(DATABASE, "t")]))
+            told = [one.seen for one in found if "has labels with ?" in one.message]
+            assert told == ([] if names == "FULL" else ["mood"])
+    finally:
+        server.run(f"SET GLOBAL binlog_row_metadata = '{before}'")

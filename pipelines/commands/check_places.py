@@ -9,6 +9,7 @@ from pathlib import Path
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.findings import Finding
 from penstock.pipelines.observe.checkpoint import CheckpointFolder
+from penstock.pipelines.observe.sizes import Sizes
 from penstock.pipelines.observe.state import state_of
 from penstock.pipelines.run.hadoop import checkpoint_needs, checkpoint_url
 from penstock.pipelines.run.java import java_home, java_version
@@ -17,7 +18,7 @@ from penstock.pipelines.spec.model import PipelineSpec
 from penstock.table.catalog import Catalog
 from penstock.table.storage.open import probe
 
-_SMALL_FILE = 8 << 20
+_MANY_FILES, _SMALL_FILE = 500, 8 << 20
 
 
 def check_warehouse(spec: PipelineSpec) -> Iterator[Finding]:
@@ -63,8 +64,24 @@ def check_tables(spec: PipelineSpec) -> Iterator[Finding]:
         )
     elif state.tables:
         yield Finding("tables", "ok", f"{len(state.tables)} tables of this pipeline, batch {state.progress.done}")
+        yield from small_files(warehouse, [table.table for table in state.tables])
     else:
         yield Finding("tables", "ok", "none yet: they are made as they are met")
+
+
+def small_files(warehouse: Warehouse, tables: list[str]) -> Iterator[Finding]:
+    """Tables in many small files: each costs a reader and a commit more than its rows do."""
+    sizes = Sizes(warehouse).of(tables)
+    small = {
+        name: one for name, one in sizes.items() if one.files >= _MANY_FILES and one.bytes < one.files * _SMALL_FILE
+    }
+    for name, (files, size) in sorted(small.items(), key=lambda one: -one[1].files)[:5]:
+        yield Finding(
+            "tables",
+            "warning",
+            f"{name} is {files:,} files of {size / files / 1e6:.1f} MB",
+            "a longer trigger, fewer buckets or partitions, or  penstock compact --compact-strategy full",
+        )
 
 
 def check_checkpoint(spec: PipelineSpec) -> Iterator[Finding]:

@@ -67,14 +67,19 @@ def _with_lag(state: PipelineState, pipeline: Named, position: dict[str, Any]) -
     """What the source still has; where it does not answer, that is a warning."""
     from dataclasses import replace
 
+    from penstock.pipelines.run import mysql
     from penstock.pipelines.run.build import source
+    from penstock.pipelines.spec.mysql_model import MySqlSource
 
     assert pipeline.spec is not None
+    server = pipeline.spec.source
     try:
         opened = source(pipeline.spec)
         try:
-            return replace(state, lag=opened.lag(position))
+            state = replace(state, lag=opened.lag(position))
         finally:
             opened.close()
+        warned = mysql.warnings(server) if isinstance(server, MySqlSource) else []
+        return replace(state, warnings=(*state.warnings, *warned))
     except PenstockError as error:
         return replace(state, warnings=(*state.warnings, f"the source does not answer: {error.message}"))

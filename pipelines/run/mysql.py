@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError, SchemaConflict, SourceError
 from penstock.formats.change import SourceSchema
 from penstock.ingest.mysql.catalog import SYSTEM_VERSIONED, TableName, definitions, list_tables
-from penstock.ingest.mysql.checks import Finding, Wanted, check_source, qualified, require_ready
+from penstock.ingest.mysql.checks import Finding, Wanted, check_retention, check_source, qualified, require_ready
 from penstock.ingest.mysql.connection import Secret, ServerAddress, Tls, ask, connected
 from penstock.ingest.mysql.definition import TableDefinition, schema_of
 from penstock.ingest.mysql.errors import MissingGrant, NoUsableKey
@@ -103,6 +103,13 @@ def check(spec: PipelineSpec, mysql: model.MySqlSource) -> tuple[list[TableDefin
             if not any(one.error is MissingGrant for one in found):
                 raise
             return [], [*found, Finding(SourceError, "error", error.message, "none", "one at least", error.hint or "")]
+
+
+def warnings(mysql: model.MySqlSource) -> list[str]:
+    """What may yet stop a pipeline that runs well."""
+    with connected(replace(address(mysql), patience=0.0)) as connection:
+        found = check_retention(connection)
+    return [f"{one.message}: {one.seen}, wanted {one.wanted}" for one in found]
 
 
 def estimates(spec: PipelineSpec, mysql: model.MySqlSource) -> dict[TableName, int]:

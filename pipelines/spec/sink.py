@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from penstock.errors import ConfigError
 from penstock.pipelines.spec.rules import EventType, Names
-from penstock.pipelines.spec.strict import Strict, Text
+from penstock.pipelines.spec.strict import Strict, Text, told_in_place
 from penstock.pipelines.spec.units import Seconds
 
 
@@ -28,6 +29,18 @@ class Catalog(Strict):
     metastore: Literal["filesystem"] = "filesystem"
     case_sensitive: bool = True
     options: Text = Field(default_factory=dict)
+
+    @field_validator("metastore", mode="before")
+    @classmethod
+    def _is_a_folder(cls, given: object) -> object:
+        if str(given) in {"hive", "jdbc", "rest"}:
+            with told_in_place():
+                raise ConfigError(
+                    f"a metastore of kind {given} is not here: warehouses are folders",
+                    hint="leave metastore out and name the warehouse's folder; to its tables in the metastore nobody is"
+                    " told of new columns",
+                )
+        return given
 
 
 class Compaction(Strict):

@@ -39,7 +39,7 @@ ERRORS = {
 }
 WARNINGS = {
     "the log carries no column names",
-    "the log is kept for less than a day",
+    "the log is kept for a short time only",
     f"{DATABASE}.fleeting has no primary key",
     f"{DATABASE}.fleeting may change unlogged",
 }

@@ -197,3 +197,18 @@ def test_a_table_of_several_sources_is_read_again_from_all_of_them(
     ours.write_text(ours.read_text().replace("available-now", "available-now, reset: ods.all_users"))
     run(yaml_file.load(ours))
     assert [row["name"] for row in rows(tmp_path, "ods.all_users")] == ["ann", "dan"]
+
+
+def test_status_warns_of_a_log_that_is_kept_too_short(
+    ours: Path, server: Playground, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(yaml_file.load(ours))
+    before = server.rows("SELECT @@GLOBAL.binlog_expire_logs_seconds")[0][0]
+    server.run("SET GLOBAL binlog_expire_logs_seconds = 7200")
+    try:
+        capsys.readouterr()
+        assert main(["status", str(ours), "--json"]) == 0
+        warned = json.loads(capsys.readouterr().out)["warnings"]
+    finally:
+        server.run(f"SET GLOBAL binlog_expire_logs_seconds = {before}")
+    assert warned == ["the log is kept for a short time only: 2 h, wanted 7 days"]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.pipelines.commands.check_places import small_files
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.observe.checkpoint import CheckpointFolder
 from penstock.pipelines.run.hadoop import checkpoint_needs, checkpoint_url
@@ -221,3 +222,11 @@ def test_a_checkpoint_that_cannot_be_written_to_is_told_by_check_and_before_spar
     monkeypatch.setattr("os.access", lambda path, mode: False)
     write(shop, **{"{name: shop,": "{name: shop, checkpoint: made/shop,"})
     assert "made/shop cannot be made" in said(capsys, "check", "shop.yaml", code=2)
+
+
+def test_check_warns_of_tables_in_many_small_files(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(yaml_file.load(Path("shop.yaml")))
+    assert list(small_files(shop.warehouse, ["ods.orders"])) == []
+    monkeypatch.setattr("penstock.pipelines.commands.check_places._MANY_FILES", 1)
+    (warning,) = small_files(shop.warehouse, ["ods.orders"])
+    assert (warning.level, warning.message) == ("warning", "ods.orders is 1 files of 0.0 MB")

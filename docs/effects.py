@@ -56,7 +56,7 @@ EFFECTS: dict[str, dict[str, str]] = {
         "ddl": "what becomes of changes of whole tables",
         "ssl": "how the connection is protected",
         "connect-timeout": "seconds to wait for a connection",
-        "newly-added-tables": "tables made later are taken too",
+        "newly-added-tables": "tables made later are taken with the rows they have; `false`: `new-tables: stream-only`",
         "schema-comments": "comments of columns are carried over",
         "keyless": "tables without a key: left out, append tables, or an error",
     },

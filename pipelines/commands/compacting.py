@@ -12,12 +12,12 @@ from penstock.pipelines.commands.target import (
     ON_TABLE,
     PARTITION,
     WAREHOUSE,
-    catalog_of,
     chosen,
     millis,
     partitions,
     table_of,
     text,
+    warehouse_of,
 )
 from penstock.pipelines.spec.actions import Flag
 from penstock.pipelines.spec.pairs import pairs
@@ -94,7 +94,7 @@ def _options(given: Given) -> dict[str, str]:
 
 def _compact_database(given: Given) -> int:
     """One table after the other; each commits by itself, so what is done stays done when a later one fails."""
-    catalog = catalog_of(given)
+    catalog = warehouse_of(given)
     mode = (text(given, "mode") or "divided").strip().lower()
     if mode not in {"divided", "combined"}:
         raise ConfigError(f"--mode cannot be {mode!r}", hint="divided or combined")

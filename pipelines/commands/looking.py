@@ -9,7 +9,7 @@ from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given, parse_with_word
 from penstock.pipelines.commands.printing import answer, print_facts, print_rows, wants_json
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
-from penstock.pipelines.commands.target import WAREHOUSE, catalog_of, number, text
+from penstock.pipelines.commands.target import WAREHOUSE, catalog_of, number, text, warehouse_of
 from penstock.pipelines.spec.actions import Flag
 
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ def command(name: str, words: list[str]) -> int:
 
 
 def _tables(given: Given) -> int:
-    catalog = catalog_of(given)
-    if not catalog.storage.list(catalog.root):
-        raise ConfigError("there is no warehouse", path=catalog.warehouse, hint="is the path right? A run makes it")
+    catalog = warehouse_of(given)
     only = text(given, "database")
     names = [
         f"{database}.{table}"

@@ -39,6 +39,14 @@ def catalog_of(given: Given) -> Catalog:
     return Catalog(warehouse, options)
 
 
+def warehouse_of(given: Given) -> Catalog:
+    """The same, of which something is there: a name that is not quite right is no empty warehouse."""
+    catalog = catalog_of(given)
+    if not catalog.storage.list(catalog.root):
+        raise ConfigError("there is no warehouse", path=catalog.warehouse, hint="is the path right? A run makes it")
+    return catalog
+
+
 def table_of(given: Given) -> Table:
     """`--table orders`; `orders$branch_b` names a branch of it."""
     from penstock.table.handle import Table

@@ -362,13 +362,15 @@ def test_sql_answers_as_text_and_as_json(shop: Shop) -> None:
         (["sql", " "], "what is the query?"),
         (["show", "shop.orders$files"], "penstock sql 'select * from shop.orders$files'"),
         (["sql", "select * from a.b", "--warehouse", "nowhere"], "is the warehouse's path right?"),
+        (["compact-database", "--warehouse", "nowhere"], "there is no warehouse"),
+        (["tables", "nowhere"], "there is no warehouse"),
         (["show", "a.b", "--warehouse", "nowhere"], "is the warehouse's path right?"),
     ],
 )
 def test_a_look_at_what_is_not_there_says_what_is(
     shop: Shop, words: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    where = [] if "--warehouse" in words else ["--warehouse", shop.warehouse]
+    where = [] if "--warehouse" in words or "nowhere" in words else ["--warehouse", shop.warehouse]
     assert main([*words, *where]) == 2
     assert told in capsys.readouterr().err
 

@@ -19,7 +19,7 @@ import pyspark
 
 from penstock.pipelines.run.java import cache_folder
 
-_NEEDED = ("bin", "sbin", "jars")
+_NEEDED = ("bin", "sbin", "jars", "conf")  # the last is there where somebody made it, perhaps later
 
 
 def use_lean_home() -> None:

@@ -307,11 +307,17 @@ class Planner:
     def _mixed_names(self, progress: Progress, plan: LogPlan) -> list[TableName]:
         """Tables whose columns were renamed while tables are being read: rows read have the new names already, and what
         the log says of them before this has the old ones, and the last word."""
-        settled = progress.settle is None or not progress.log.is_before(progress.settle)
-        if settled and not progress.reads_tables and not progress.unsettled:
-            return []
         changes = (seen.change for seen in (*plan.ddl, *plan.barrier))
-        return [change.name for change in changes if change.renamed_columns and self._takes(change.name)]
+        renamed = [change.name for change in changes if change.renamed_columns and self._takes(change.name)]
+        if progress.settle is None:
+            mixed = progress.reads_tables
+        else:
+            mixed = progress.unsettled or progress.log.is_before(progress.settle)
+        if mixed:
+            return renamed
+        # New tables are read beside others, whose rows are those of the log alone by now.
+        new = {*progress.waiting, *((cursor.database, cursor.table) for cursor in progress.cursors)}
+        return [name for name in renamed if name in new]
 
     def _after_log(self, progress: Progress, plan: LogPlan, looked_up: Sequence[Version]) -> Progress:
         defined, moved = list(looked_up), []

@@ -150,8 +150,8 @@ def _without(values: pa.Array, odd: pa.Array, shown: pa.Array, misfits: Misfits,
     rows = np.flatnonzero(odd.to_numpy(zero_copy_only=False))
     if not len(rows):
         return values
-    for row in rows:
-        misfits.add(rows[rows == row], reason % shown[int(row)])
+    for place, value in enumerate(shown.take(pa.array(rows))):
+        misfits.add(rows[place : place + 1], reason % value)
     return pc.if_else(odd, pa.scalar(None, values.type), values)
 
 

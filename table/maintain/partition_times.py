@@ -69,12 +69,9 @@ def _piece(match: re.Match[str], formatter: str) -> str:
     name = _LETTERS.get(letter)
     if name is None or (width > 2 and name not in {"year", "fraction"}):
         raise _unknown(match[0])
-    if name == "fraction":
-        widths = f"{width}"
-    elif width == 1:
+    widths = str(width)
+    if width == 1 and name != "fraction":
         widths = "1,9" if name == "year" else "1,2"
-    else:
-        widths = f"{width}"
     return f"(?P<{name}>[0-9]{{{widths}}})"
 
 

@@ -7,7 +7,7 @@ takes a row back for a moment and forward again: once it has passed the time of 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -16,11 +16,11 @@ from penstock.ingest.barriers import Barrier
 from penstock.ingest.mysql.catalog import BASE_TABLE, LOGGED, TableFacts, TableName, definitions, list_tables
 from penstock.ingest.mysql.connection import ask, connected, server_facts, variables
 from penstock.ingest.mysql.ddl import statements as ddl
-from penstock.ingest.mysql.ddl.alter import ChangeColumn, RenameColumn
 from penstock.ingest.mysql.ddl.history import SchemaHistory, Version
 from penstock.ingest.mysql.errors import BinlogPurged
+from penstock.ingest.mysql.following.effects import barriers_of, given_up, is_a_tools_swap, renames_column
 from penstock.ingest.mysql.following.progress import Batch, Progress
-from penstock.ingest.mysql.following.settings import FollowSettings, shadowed
+from penstock.ingest.mysql.following.settings import FollowSettings
 from penstock.ingest.mysql.following.state import State
 from penstock.ingest.mysql.log.plan import DdlSeen, LogPlan, PlanLimits, plan_log
 from penstock.ingest.mysql.log.resume import Resume, at_time, check_position, earliest, latest, resume, settled
@@ -277,9 +277,9 @@ class Planner:
                 known = self._history.tables.known if self._history else {}
                 return wanted.drop and any(name[0] == database and self._takes(name) for name in known)
             case ddl.AlterTable(name, changes):
-                return wanted.rename_column and self._takes(name) and any(map(_renames, changes))
+                return wanted.rename_column and self._takes(name) and any(map(renames_column, changes))
             case ddl.RenameTables(pairs):
-                return wanted.drop and any(self._takes(old) for old in _given_up(pairs))
+                return wanted.drop and any(self._takes(old) for old in given_up(pairs))
         return False
 
     def _takes(self, name: TableName) -> bool:
@@ -332,7 +332,7 @@ class Planner:
                 log.warning("event=rows_moved_unlogged table=%s how=%s", ".".join(seen.change.name), seen.change.detail)
             elif seen.change.kind == "left-out" and self._takes(seen.change.name):
                 self._leave_out(seen)
-        barriers = tuple(_barriers(plan.barrier, self._takes, drops=self.settings.barriers.drop))
+        barriers = tuple(barriers_of(plan.barrier, self._takes, drops=self.settings.barriers.drop))
         batch = Batch((), plan.ranges, tuple(defined), barriers)
         by_gtid = progress.by_gtid and not plan.caught_up
         progress = replace(progress, log=plan.end, by_gtid=by_gtid, batch=batch)
@@ -356,7 +356,7 @@ class Planner:
                 is_keyed = change.definition is not None and bool(change.definition.primary_key)
                 return is_keyed and not self.settings.keyless and self._was_keyless(seen)
             case "rename" | "swap":
-                return change.old_name is not None and not _is_tool_s(change.old_name, change.name)
+                return change.old_name is not None and not is_a_tools_swap(change.old_name, change.name)
             case "rows-moved":
                 return change.brings_rows
         return False
@@ -445,40 +445,6 @@ def _later(one: LogPosition | None, other: LogPosition | None) -> LogPosition | 
     if one is None or other is None:
         return one or other
     return other if one.is_before(other) else one
-
-
-def _renames(change: object) -> bool:
-    match change:
-        case RenameColumn():
-            return True
-        case ChangeColumn(old, parsed):
-            return old.lower() != parsed.column.name.lower()
-    return False
-
-
-def _is_tool_s(old: TableName, new: TableName) -> bool:
-    """Whether a schema change tool puts its copy in its table's place."""
-    return old[0] == new[0] and shadowed(old[1]) == new[1]
-
-
-def _given_up(pairs: Iterable[tuple[TableName, TableName]]) -> list[TableName]:
-    """The names that no longer mean the rows they meant: of tables that were renamed, save for a tool's swap."""
-    known = list(pairs)
-    kept = {new for old, new in known if _is_tool_s(old, new)}
-    return [old for old, _ in known if old not in kept]
-
-
-def _barriers(seen: Sequence[DdlSeen], takes: Callable[[TableName], bool], *, drops: bool) -> Iterator[Barrier]:
-    renamed = [(one.change.old_name, one.change.name) for one in seen if one.change.old_name is not None]
-    yield from (Barrier("drop", *name) for name in _given_up(renamed) if drops and takes(name))
-    for one in seen:
-        change = one.change
-        if not takes(change.name):
-            continue
-        if change.kind == "truncate" or change.kind == "drop":  # noqa: PLR1714  told apart for the type
-            yield Barrier(change.kind, *change.name)
-        elif change.renamed_columns:
-            yield Barrier("rename-columns", *change.name, change.renamed_columns)
 
 
 def _rows_a_chunk(cursor: ChunkCursor, rows: int, facts: dict[TableName, TableFacts]) -> int:

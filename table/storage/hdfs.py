@@ -98,7 +98,8 @@ class HdfsStorage:
         with _told(path):
             try:
                 with _client(self).create(temporary, hdfs_native.WriteOptions(create_parent=True)) as file:
-                    file.write(data)
+                    if (written := file.write(data)) != len(data):
+                        raise OSError(f"the client took {written} of {len(data)} bytes")
                 yield temporary
             finally:
                 _client(self).delete(temporary)

@@ -23,8 +23,9 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 @dataclass(frozen=True, slots=True)
 class LocalStorage:
-    """`create` and `write` return when the file will survive a power cut. Data files written by open_output are synced
-    on close unless `sync` is off, as a test or a scratch warehouse may want it.
+    """`create` and `write` return when the file will survive a power cut, and so does closing a file of `open_output`:
+    the file is synced, and so are its folder and the folders that were made for it. With `sync` off, for tests and
+    scratch warehouses, nothing is.
     """
 
     sync: bool = True
@@ -100,19 +101,20 @@ class LocalStorage:
     def rename_tree(self, source: str, target: str) -> None:
         if Path(target).exists():
             raise FileExistsError(errno.EEXIST, "the target exists", target)
-        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        self._make_folders(Path(target).parent)
         Path(source).rename(target)
+        self._sync_folder(Path(target).parent)
+        self._sync_folder(Path(source).parent)
 
     def mkdirs(self, path: str) -> None:
-        Path(path).mkdir(parents=True, exist_ok=True)
+        self._make_folders(Path(path))
 
     def open_input(self, path: str) -> Any:
         return pa.OSFile(path, "rb")
 
     def open_output(self, path: str) -> Any:
         target = Path(path)
-        if not target.parent.is_dir():
-            target.parent.mkdir(parents=True, exist_ok=True)
+        self._make_folders(target.parent)
         file = pa.PythonFile(_SyncedFile(target), "w") if self.sync else pa.OSFile(path, "wb")
         return pa.BufferedOutputStream(file, _OUTPUT_BUFFER)
 
@@ -122,7 +124,7 @@ class LocalStorage:
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         except FileNotFoundError:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            self._make_folders(target.parent)
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -147,33 +149,56 @@ class LocalStorage:
         self._sync_folder(target.parent)
         return True
 
+    def _make_folders(self, folder: Path) -> None:
+        """A new folder lasts once the folder above it is synced."""
+        if folder.is_dir():
+            return
+        self._make_folders(folder.parent)
+        folder.mkdir(exist_ok=True)
+        self._sync_folder(folder.parent)
+
     def _sync(self, descriptor: int) -> None:
         if self.sync:
             os.fsync(descriptor)
 
     def _sync_folder(self, folder: Path) -> None:
         if self.sync:
-            descriptor = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            _fsync_folder(folder)
+
+
+def _fsync_folder(folder: Path) -> None:
+    """Make the names in a folder last."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class _SyncedFile:
-    """A file that is on the disk once it is closed."""
+    """An output file that is whole and synced to disk once `close` has returned."""
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._file = path.open("wb", buffering=0)
+        self._written = 0
 
     def write(self, data: Any) -> int:
-        return self._file.write(data)
+        # write(2) may take a part only, as on a disk that is nearly full, and Arrow does not look at the count. The
+        # next call then gives the error.
+        given = memoryview(data).cast("B")
+        done = 0
+        while done < len(given):
+            count = self._file.write(given[done:])
+            done += count
+            self._written += count
+        return done
 
     def flush(self) -> None:
         self._file.flush()
 
     def tell(self) -> int:
-        return self._file.tell()
+        return self._written
 
     def seekable(self) -> bool:
         return False
@@ -189,6 +214,11 @@ class _SyncedFile:
         return self._file.closed
 
     def close(self) -> None:
-        if not self._file.closed:
+        if self._file.closed:
+            return
+        with self._file:
             os.fsync(self._file.fileno())
-            self._file.close()
+            size = os.fstat(self._file.fileno()).st_size
+        if size != self._written:
+            raise OSError(errno.EIO, f"{self._written} bytes were written but the file has {size}", str(self._path))
+        _fsync_folder(self._path.parent)

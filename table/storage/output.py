@@ -18,8 +18,11 @@ class Output:
         self._writer, self._told, self._place, self.closed = writer, told, 0, False
 
     def write(self, data: Any) -> int:
+        given = memoryview(data).cast("B")
         with self._told():
-            written = int(self._writer.write(memoryview(data).cast("B")))
+            written = int(self._writer.write(given))
+            if written != len(given):  # Arrow does not look at the count
+                raise OSError(f"the store's client took {written} of {len(given)} bytes")
         self._place += written
         return written
 

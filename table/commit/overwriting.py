@@ -8,7 +8,7 @@ from types import TracebackType
 from penstock.table.commit.committer import Committed, Committer, Covers
 from penstock.table.commit.table_writer import AfterCommit, TableWriter
 from penstock.table.layout import Layout
-from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.entries import Bucket, CommitMessage
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.options import Options
@@ -58,8 +58,22 @@ class OverwriteWriter(TableWriter):
             self.commit()
         super().__exit__(kind, error, trace)
 
+    def prepare(self, identifier: int | None = None) -> list[CommitMessage]:
+        # A compaction that an earlier overwrite lost is not made good here: opening its bucket would overwrite it.
+        self._owed = set()
+        return super().prepare(identifier)
+
+    def _due_in_full(self, identifier: int | None) -> set[Bucket]:
+        # Only what was written: any other bucket that is opened here would be overwritten with nothing.
+        return super()._due_in_full(identifier) & set(self._buckets)
+
+    def _waits(self, identifier: int | None) -> bool:
+        # The next commit may overwrite another partition, so nothing is left for it to compact.
+        return True
+
     def _known_state(self) -> TableState:
-        # Keys are placed as if the table were empty; `_check_keys` refuses those that lie where nothing is taken away.
+        # Keys get their buckets as if the table were empty, and the hash index is written anew for all of them.
+        # `_check_keys` refuses keys that lie in a partition that stays.
         return TableState(self.store, None)
 
     def _check_keys(self, covers: Covers) -> None:
@@ -104,7 +118,7 @@ class OverwriteWriter(TableWriter):
 
     def _covers(self, messages: Sequence[CommitMessage]) -> Covers:
         if self._dynamic:
-            written = {message.partition for message in messages}
+            written = {message.partition for message in messages if message.new_files}
             return lambda partition: partition in written
         spec = self._spec
         return (lambda _: True) if spec is None else spec.covers

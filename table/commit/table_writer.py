@@ -130,17 +130,25 @@ class TableWriter:
         A commit that stands for itself waits for compaction; of those that follow one another each, with `lookup-wait`
         false, leaves its own to the next.
         """
-        due = self._full_compaction.buckets(self._state, identifier, set(self._buckets))
+        due = self._due_in_full(identifier)
         for place in due | self._owed:
             self._bucket(place)
         self._owed = set()
-        waits = identifier is None
+        waits = self._waits(identifier)
         messages = [writer.prepare(full=place in due, waits=waits) for place, writer in self._buckets.items()]
         if not waits:
             self._owed = {
                 place for place, writer in self._buckets.items() if writer.lags and writer.compacts and place not in due
             }
         return messages if self._assigner is None else self._assigner.with_index(messages)
+
+    def _due_in_full(self, identifier: int | None) -> set[Bucket]:
+        """The buckets that this commit compacts into one run."""
+        return self._full_compaction.buckets(self._state, identifier, set(self._buckets))
+
+    def _waits(self, identifier: int | None) -> bool:
+        """Whether this commit compacts its own rows, also where `lookup-wait` is false."""
+        return identifier is None
 
     def forget(self) -> None:
         """Leave what was prepared to whoever commits it."""
@@ -209,7 +217,7 @@ class TableWriter:
         """What finds buckets where the row alone does not tell its own."""
         match self.layout.mode:
             case BucketMode.DYNAMIC:
-                return Assigner(self.store, self.layout, self._state), None
+                return Assigner(self.store, self.layout, self._known_state()), None
             case BucketMode.CROSS_PARTITION:
                 return None, KeyPlacer.opened(self.store, self.layout, self._known_state())
         return None, None

@@ -1,0 +1,91 @@
+"""Overwriting: which rows go, which stay, and what a table with dynamic buckets remembers of its keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.table.handle import Table
+from penstock.table.meta.entries import HASH_INDEX
+from penstock.table.meta.live import index_entries
+from tests.unit.table.tables import content, new_table, rows
+
+Row = tuple[object, ...]
+PARTITIONED = [("p", "INT NOT NULL"), ("id", "INT NOT NULL"), ("v", "INT")]
+
+
+def write(table: Table, *values: Row, identifier: int | None = None) -> None:
+    with table.writer(commit_user="etl") as writer:
+        writer.write(rows(table, *values))
+        writer.commit(identifier)
+
+
+@pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
+@pytest.mark.parametrize("producer", ["none", "full-compaction"])
+def test_an_overwrite_leaves_partitions_alone_whose_full_compaction_is_due(
+    tmp_path: Path, producer: str, static: bool
+) -> None:
+    options = {"bucket": "1", "changelog-producer": producer, "full-compaction.delta-commits": "3"}
+    table = new_table(tmp_path, PARTITIONED, keys=("p", "id"), partitions=("p",), options=options)
+    write(table, (1, 0, 1), (1, 1, 1), identifier=1)
+    write(table, (2, 0, 2), identifier=2)
+    with table.overwrite(partition={"p": 1} if static else None) as writer:
+        writer.write(rows(table, (1, 7, 7)))
+        writer.commit()
+    assert content(table) == [(1, 7, 7), (2, 0, 2)]
+
+
+@pytest.mark.parametrize("options", [{"changelog-producer": "lookup", "lookup-wait": "false"}, {}])
+def test_one_writer_overwrites_one_partition_after_the_other(tmp_path: Path, options: dict[str, str]) -> None:
+    table = new_table(tmp_path, PARTITIONED, keys=("p", "id"), partitions=("p",), options={"bucket": "1", **options})
+    write(table, (1, 0, 0), (2, 0, 0), (3, 0, 0))
+    with table.overwrite() as writer:
+        for number in (1, 2):
+            writer.write(rows(table, (number, number, number)))
+            writer.commit(number)
+    assert content(table) == [(1, 1, 1), (2, 2, 2), (3, 0, 0)]
+
+
+def hashes_known(table: Table) -> int:
+    entries = index_entries(table.store, table.snapshots[-1])
+    return sum(entry.row_count for entry in entries if entry.index_type == HASH_INDEX)
+
+
+def reload(table: Table, how: str, *values: Row) -> None:
+    if how == "truncate":
+        table.truncate()
+        write(table, *values)
+        return
+    partition: dict[str, object] | None = {"overwrite": {}, "dynamic": None, "static": {"p": 1}}[how]
+    with table.overwrite(partition=partition) as writer:
+        writer.write(rows(table, *values))
+        writer.commit()
+
+
+@pytest.mark.parametrize("how", ["overwrite", "dynamic", "static", "truncate"])
+def test_keys_of_dynamic_buckets_keep_one_place_after_a_reload(tmp_path: Path, how: str) -> None:
+    options = {"bucket": "-1", "dynamic-bucket.target-row-num": "2"}
+    table = new_table(tmp_path, PARTITIONED, keys=("p", "id"), partitions=("p",), options=options)
+    write(table, *((1, number, 0) for number in range(6)), (2, 0, 0))
+    write(table, (1, 6, 0))
+    reload(table, how, *((1, number, 1) for number in range(4)))
+    others = [] if how in {"overwrite", "truncate"} else [(2, 0, 0)]
+    assert content(table) == [*((1, number, 1) for number in range(4)), *others]
+    assert hashes_known(table) == 4 + len(others)
+    write(table, (1, 9, 9))
+    write(table, *((1, number, 2) for number in range(4)))
+    assert content(table) == [*((1, number, 2) for number in range(4)), (1, 9, 9), *others]
+    table.delete("p = 1 and id = 0")
+    assert content(table) == [*((1, number, 2) for number in range(1, 4)), (1, 9, 9), *others]
+
+
+def test_one_writer_that_overwrites_twice_knows_no_keys_of_the_first_time(tmp_path: Path) -> None:
+    table = new_table(tmp_path, options={"bucket": "-1", "dynamic-bucket.target-row-num": "2"})
+    with table.overwrite(partition={}) as writer:
+        for name in ("a", "b"):
+            writer.write(rows(table, *((number, name, None) for number in range(5))))
+            writer.commit()
+    assert hashes_known(table) == 5
+    write(table, (7, "c", None), *((number, "c", None) for number in range(5)))
+    assert len(content(table)) == 6

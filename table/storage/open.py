@@ -9,6 +9,7 @@ from pathlib import Path
 
 from penstock.errors import ConfigError
 from penstock.table.storage.base import Storage
+from penstock.table.storage.catalog_options import check_catalog
 from penstock.table.storage.known_options import check_known
 from penstock.table.storage.local import LocalStorage
 from penstock.table.storage.options import azure_config, gcs_config, s3_config
@@ -27,9 +28,10 @@ def open_storage(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
     Credentials are Paimon's options (`s3.access-key`, `fs.s3a.access.key`, ...), obstore's own names after
     `object-store.`, or what the environment holds; an option's value may be a reference such as `${S3_SECRET}`.
     `local.sync` = false leaves local files to the system's own time: a power cut may take commits with it.
-    ConfigError for a misspelt name.
+    ConfigError for a misspelt name, and for a metastore: tables are found in folders only.
     """
     check_known(options)
+    check_catalog(options)
     match = _URL.fullmatch(url)
     if match is None:  # a plain path, or one with a drive letter
         return _local(options), str(Path(url).expanduser().absolute())

@@ -1,0 +1,85 @@
+"""Options of Paimon's catalogs: what a warehouse that is a plain folder does about each.
+
+Commands pass them on beside the options of the store, so they are checked where the store is opened.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Mapping
+
+from penstock.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+_NO_METASTORE = "no metastore is used: databases and tables are the folders of the warehouse"
+_NO_CACHE = "metadata is not cached between reads"
+_NO_LOCK = "no lock is taken: a commit creates its snapshot file only where there is none"
+_NO_FORMAT_TABLES = "a warehouse folder lists Paimon tables only"
+# What is accepted so that one configuration serves Flink, Spark and this product, and what happens instead.
+_WITHOUT_EFFECT = {
+    "alter-table-cascade": _NO_METASTORE,
+    "cache-enabled": _NO_CACHE,
+    "cache.deletion-vectors.max-num": _NO_CACHE,
+    "cache.expire-after-access": _NO_CACHE,
+    "cache.expire-after-write": _NO_CACHE,
+    "cache.manifest.max-memory": _NO_CACHE,
+    "cache.manifest.small-file-memory": _NO_CACHE,
+    "cache.manifest.small-file-threshold": _NO_CACHE,
+    "cache.manifest.soft-values": _NO_CACHE,
+    "cache.partition.max-num": _NO_CACHE,
+    "cache.snapshot.max-num-per-table": _NO_CACHE,
+    "case-sensitive": "names are used as they are written",
+    "catalog-key": _NO_METASTORE,
+    "client-pool-cache.eviction-interval-ms": _NO_METASTORE,
+    "client-pool-cache.keys": _NO_METASTORE,
+    "client-pool-size": _NO_METASTORE,
+    "file-io.allow-cache": "each store has one client",
+    "format-table.enabled": _NO_FORMAT_TABLES,
+    "hadoop-conf-dir": "the HDFS client finds its configuration by HADOOP_CONF_DIR",
+    "hive-conf-dir": _NO_METASTORE,
+    "hive.skip-update-stats": _NO_METASTORE,
+    "local-cache.block-size": _NO_CACHE,
+    "local-cache.dir": _NO_CACHE,
+    "local-cache.enabled": _NO_CACHE,
+    "local-cache.max-size": _NO_CACHE,
+    "local-cache.whitelist": _NO_CACHE,
+    "location-in-properties": _NO_METASTORE,
+    "lock-acquire-timeout": _NO_LOCK,
+    "lock-check-max-sleep": _NO_LOCK,
+    "lock-key-max-length": _NO_LOCK,
+    "lock.enabled": _NO_LOCK,
+    "lock.type": _NO_LOCK,
+    "metastore.client.class": _NO_METASTORE,
+    "resolving-file-io.enabled": "each location is opened by the client of its own scheme",
+    "sync-all-properties": _NO_METASTORE,
+    "table.type": "dropping a table deletes its folder",
+    "uri": _NO_METASTORE,
+}
+
+
+def check_catalog(options: Mapping[str, str]) -> None:
+    """Refuse a metastore, and log once each catalog option that has no effect."""
+    metastore = options.get("metastore", "filesystem").strip().lower()
+    if metastore != "filesystem":
+        raise ConfigError(
+            f"metastore = {metastore} is not supported: a warehouse is a folder",
+            option="metastore",
+            hint="leave metastore (and uri) out and give the folder as the warehouse; the metastore is not told of"
+            " changes made to its tables here",
+        )
+    if options.get("table.type", "managed").strip().lower() == "external":
+        raise ConfigError(
+            "table.type = external is not supported: dropping a table deletes its folder",
+            option="table.type",
+            hint="make tables outside of the warehouse with penstock.create_table(path, ...)",
+        )
+    for name in options.keys() & _WITHOUT_EFFECT.keys():
+        _warn(name)
+
+
+@functools.lru_cache(maxsize=256)
+def _warn(name: str) -> None:
+    """Once a process."""
+    log.warning('catalog option has no effect option=%s instead="%s"', name, _WITHOUT_EFFECT[name])

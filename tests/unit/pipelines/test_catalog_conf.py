@@ -1,0 +1,81 @@
+"""`--catalog-conf` of the commands on tables: a catalog that is no folder is refused by each of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.pipelines.commands.main import main
+from penstock.pipelines.commands.table_commands import REFUSED, TABLE_COMMANDS
+
+# What a command needs besides the table that it is about.
+NEEDED = {
+    "compact-database": ["--including-databases", "shop"],
+    "create-branch": ["--branch-name", "b"],
+    "create-tag": ["--tag-name", "t"],
+    "create-tag-from-timestamp": ["--tag", "t", "--timestamp", "1"],
+    "create-tag-from-watermark": ["--tag", "t", "--watermark", "1"],
+    "delete": ["--where", "id = 1"],
+    "delete-branch": ["--branch-name", "b"],
+    "delete-tag": ["--tag-name", "t"],
+    "drop-partition": ["--partition", "dt=a"],
+    "fast-forward": ["--branch-name", "b"],
+    "mark-partition-done": ["--partition", "dt=a"],
+    "merge-into": ["--source-table", "shop.orders", "--on", "orders.id = s.id", "--merge-actions", "delete"],
+    "rename-tag": ["--tag-name", "t", "--target-tag-name", "u"],
+    "replace-tag": ["--tag-name", "t"],
+    "reset-consumer": ["--consumer-id", "c"],
+    "rollback-to": ["--version", "1"],
+    "rollback-to-timestamp": ["--timestamp", "1"],
+}
+WORDS = {"tables": [], "show": ["shop.orders"], "sql": ["select * from shop.orders"], "compact-database": []}
+
+
+def make_orders(folder: Path) -> None:
+    catalog = penstock.Catalog(str(folder))
+    catalog.create_database("shop")
+    catalog.create_table("shop.orders", [("dt", "STRING"), ("id", "INT")], ["dt", "id"], ["dt"], {"bucket": "1"})
+
+
+@pytest.mark.parametrize("command", sorted(TABLE_COMMANDS.keys() - REFUSED.keys()))
+def test_a_metastore_is_refused_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    make_orders(tmp_path)
+    about = WORDS.get(command, ["--database", "shop", "--table", "orders"])
+    conf = ["--warehouse", str(tmp_path), "--catalog-conf", "metastore=hive", "--catalog-conf", "uri=thrift://h:9083"]
+    code = main([command, *about, *conf, *NEEDED.get(command, [])])
+    said = capsys.readouterr().err
+    assert code == 2, said
+    assert "metastore = hive is not supported" in said
+
+
+def test_a_target_catalog_with_a_metastore_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_orders(tmp_path)
+    words = ["clone", "--warehouse", str(tmp_path), "--database", "shop", "--table", "orders", "--target-database", "o"]
+    assert main([*words, "--target-catalog-conf", "metastore=jdbc"]) == 2
+    assert "metastore = jdbc is not supported" in capsys.readouterr().err
+
+
+def test_every_door_of_the_python_api_refuses_a_metastore(tmp_path: Path) -> None:
+    make_orders(tmp_path)
+    path, hive = str(tmp_path / "shop.db" / "orders"), {"metastore": "hive"}
+    for opened in (
+        lambda: penstock.Catalog(str(tmp_path), hive),
+        lambda: penstock.open_table(path, hive),
+        lambda: penstock.create_table(f"{path}2", [("id", "INT")], hive),
+    ):
+        with pytest.raises(penstock.ConfigError, match="metastore = hive is not supported"):
+            opened()
+
+
+def test_options_of_a_catalog_without_effect_are_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    from penstock.table.storage import catalog_options
+
+    catalog_options._warn.cache_clear()
+    for _ in range(2):
+        penstock.Catalog(str(tmp_path), {"metastore": "filesystem", "lock.enabled": "true"})
+    assert [record.getMessage() for record in caplog.records] == [
+        "catalog option has no effect option=lock.enabled"
+        ' instead="no lock is taken: a commit creates its snapshot file only where there is none"'
+    ]

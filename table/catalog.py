@@ -11,7 +11,6 @@ from typing import Any, cast
 import pyarrow as pa
 
 from penstock.errors import ConfigError
-from penstock.table.files.encoding import encoding_of
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.schema.changes import SchemaChange, evolve
@@ -232,7 +231,7 @@ def create_table_at(
     """False, and nothing done, when a table stands there already."""
     files = SchemaFiles(storage, path)
     first = create_schema(schema, primary_keys, partition_keys, dict(options or {}), comment, now=ambient.now_millis())
-    encoding_of(first.options)
+    check_usable(first)
     return not files.ids() and files.create(first)
 
 

@@ -1,4 +1,4 @@
-"""What can be a table at all, told before one is made: by its name, and by all that its schema says together."""
+"""Checks of a new table, or a new version of its schema, that need more than the schema's own rules."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from penstock.errors import ConfigError
 from penstock.table.files.encoding import encoding_of
 from penstock.table.layout import Layout
 from penstock.table.lsm.merge.spec import MergeSpec
+from penstock.table.read.time_travel import Travel
 from penstock.table.schema.table_schema import TableSchema
 
 _LONGEST_NAME = 250  # bytes; a folder has 255, with .db
 
 
 def check_usable(schema: TableSchema) -> None:
-    """What the schema alone cannot tell: whether rows find their bucket, files a codec, keys their merge engine."""
+    """ConfigError unless rows find a bucket, files a codec, keys a merge engine and reads a snapshot."""
     Layout.of(schema)
     encoding_of(schema.options)
     if schema.primary_keys:
         MergeSpec.of(schema)
+    Travel.of(schema.options)
 
 
 def check_name(name: str, what: str, *, more: str = "") -> None:

@@ -1,0 +1,36 @@
+"""A table is refused when it is made for all that an ALTER would refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.errors import ConfigError
+
+KEYED = ("id",)
+REFUSED = {
+    "unknown aggregate function": (KEYED, {"merge-engine": "aggregation", "fields.v.aggregate-function": "nosuch"}),
+    "default aggregate of partial-update": (
+        KEYED,
+        {"merge-engine": "partial-update", "fields.default-aggregate-function": "nosuch"},
+    ),
+    "unknown scan mode": (KEYED, {"scan.mode": "nosuch"}),
+    "scan mode without its point": (KEYED, {"scan.mode": "from-snapshot"}),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_create_and_alter_refuse_the_same_options(tmp_path: Path, name: str) -> None:
+    keys, options = REFUSED[name]
+    columns = [("id", "INT"), ("v", "INT")]
+    catalog = penstock.Catalog(str(tmp_path))
+    catalog.create_database("db")
+    with pytest.raises(ConfigError) as created:
+        catalog.create_table("db.t", columns, keys, options=options)
+    assert not catalog.table_exists("db.t")
+    catalog.create_table("db.t", columns, keys)
+    with pytest.raises(ConfigError) as altered:
+        catalog.alter_table("db.t", [penstock.SetOption(key, value) for key, value in options.items()])
+    assert str(created.value) == str(altered.value)

@@ -104,7 +104,8 @@ class Decoder:
         for place, shaped in enumerate(shape.columns):
             definition, in_key = shape.definition, shape.definition.has_in_key(shaped.column.name)
             cells = Cells(shaped.column, definition.qualified, self.options.rules, self.oddities, in_key)
-            arrays.append(column_of(segment.data, shaped, *rows.source.cells(place), cells))
+            with events.reading(segment, group.event[0], f"column {shaped.column.name} of {definition.qualified}"):
+                arrays.append(column_of(segment.data, shaped, *rows.source.cells(place), cells))
         names = [shaped.column.name for shaped in shape.columns]
         return ChangeBatch(
             shape.schema,
@@ -121,7 +122,7 @@ class Decoder:
         rows = np.sort(np.concatenate(taken)) if taken else np.zeros(0, np.int64)
         starts = np.flatnonzero(STARTS[segment.kind])
         for event in np.flatnonzero(segment.kind == events.XA_PREPARE).tolist():
-            if segment.body(event)[0]:
+            if segment.body(event)[:1] not in {b"\0", b""}:
                 continue
             before = starts[starts < event]
             begin = int(before[-1]) if len(before) else 0
@@ -139,7 +140,8 @@ class Decoder:
             self._open_has_rows |= len(rows) > 0
 
     def _check_statement(self, segment: Segment, event: int) -> None:
-        query = parse_query(segment.body(event))
+        with events.reading(segment, event, "a statement of the log"):
+            query = parse_query(segment.body(event))
         if query.verb not in CHANGES:
             return
         touched = sorted(name for name in written_tables(query) if self.options.choice.takes(*name))

@@ -68,7 +68,11 @@ def _format(file: BinaryIO, path: Path) -> Format:
     header = file.read(HEADER)
     if len(header) < HEADER or header[4] != FORMAT_DESCRIPTION:
         raise SourceError("the log file does not begin with its format", file=path)
-    format_ = parse_format(file.read(int.from_bytes(header[9:13], "little") - HEADER))
+    try:
+        format_ = parse_format(file.read(max(int.from_bytes(header[9:13], "little") - HEADER, 0)))
+    except SourceError as error:
+        error.facts["file"] = path
+        raise
     following = file.read(HEADER)
     if len(following) == HEADER and following[4] == MARIADB_START_ENCRYPTION:
         raise SourceError("this is an encrypted log file: read it through its server", file=path)

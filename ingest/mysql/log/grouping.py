@@ -86,7 +86,7 @@ class Grouping:
         for event, kind, start, end in zip(*(values.tolist() for values in places), strict=True):
             if kind == events.TABLE_MAP:
                 body = bytes(raw[start:end])
-                table = by_map.get(body) or self._table(body, mariadb=segment.mariadb)
+                table = by_map.get(body) or self._read_map(segment, event, body)
                 by_id[body[:_TABLE_ID]] = table
                 if table.wanted and self._tracked:
                     place = table.mapped.name, segment.file, int(segment.pos[event])
@@ -115,21 +115,28 @@ class Grouping:
         self._by_map[body] = table
         return table
 
+    def _read_map(self, segment: Segment, event: int, body: bytes) -> _Table:
+        with events.reading(segment, event, "a table map of the log"):
+            return self._table(body, mariadb=segment.mariadb)
+
     def _complete(self, table: _Table, segment: Segment, event: int) -> Shape:
         place = int(segment.pos[event])
         known, named = self._options.definitions, table.mapped.has_names
         definition = known.definition_at(table.mapped.name, segment.file, place, named=named)
         if table.shape is None or definition is not table.definition:
-            try:
+            with events.reading(segment, event, f"the table map of {'.'.join(table.mapped.name)}"):
                 table.shape, table.definition = shape_of(table.mapped, definition), definition
-            except SourceError as error:
-                error.facts |= {"file": segment.file, "pos": place}
-                raise
             table.seen.clear()
         return table.shape
 
     def _read_header(self, table: _Table, segment: Segment, event: int, touched: dict[int, Group]) -> tuple[int, Group]:
         """Where the rows of an event start, and their group."""
+        with events.reading(segment, event, "row events of the log"):
+            return self._parse_header(table, segment, event, touched)
+
+    def _parse_header(
+        self, table: _Table, segment: Segment, event: int, touched: dict[int, Group]
+    ) -> tuple[int, Group]:
         raw, kind = segment.raw, int(segment.kind[event])
         begin = at = int(segment.start[event]) + events.HEADER + 8
         if kind in _V2:

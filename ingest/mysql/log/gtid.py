@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.ingest.mysql.bytesview import at_every_byte, gathered
-from penstock.ingest.mysql.log.segment import ANONYMOUS_GTID, GTID, GTID_TAGGED, HEADER, MARIADB_GTID
+from penstock.ingest.mysql.log.segment import ANONYMOUS_GTID, GTID, GTID_TAGGED, HEADER, MARIADB_GTID, reading
 from penstock.ingest.mysql.position import MySqlGtidSet
 
 if TYPE_CHECKING:
     from penstock.ingest.mysql.bytesview import Bools, Int64s
     from penstock.ingest.mysql.log.segment import Segment
     from penstock.ingest.mysql.position import TransactionSet
+
+# Bytes of the body up to the last field that names the transaction.
+_SHORTEST = {GTID: 25, GTID_TAGGED: 4, MARIADB_GTID: 12}
 
 
 def packed_set(known: MySqlGtidSet) -> bytes:
@@ -34,7 +37,17 @@ def packed_set(known: MySqlGtidSet) -> bytes:
 
 def transaction_name(segment: Segment, event: int) -> str | None:
     """The GTID as the server prints it; None for an anonymous transaction or another event."""
-    body = segment.body(event)
+    kind = int(segment.kind[event])
+    if kind not in _SHORTEST:
+        return None
+    with reading(segment, event, "the start of a transaction in the log"):
+        body = segment.body(event)
+        if len(body) < _SHORTEST[kind]:
+            raise ValueError("the event ends within a field")
+        return _name(segment, event, body)
+
+
+def _name(segment: Segment, event: int, body: bytes) -> str | None:
     match int(segment.kind[event]):
         case kind if kind == GTID:
             return f"{uuid.UUID(bytes=body[1:17])}:{int.from_bytes(body[17:25], 'little')}"
@@ -93,9 +106,12 @@ def add_transactions(known: TransactionSet, segment: Segment) -> None:
 
 
 def _add_plain(known: MySqlGtidSet, segment: Segment) -> None:
-    body = segment.start[segment.kind == GTID] + HEADER
-    if not len(body):
+    plain = np.flatnonzero(segment.kind == GTID)
+    if not len(plain):
         return
+    body = segment.start[plain] + HEADER
+    for event in plain[segment.end[plain] - body < _SHORTEST[GTID]].tolist():
+        transaction_name(segment, event)  # names the short event
     sources = gathered(segment.data, body + 1, 16)
     numbers = at_every_byte(segment.data, "<i8")[body + 17]
     distinct, which = np.unique(np.ascontiguousarray(sources).view("V16").reshape(-1), return_inverse=True)

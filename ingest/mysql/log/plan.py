@@ -194,7 +194,8 @@ class Planner:
 
     def _statement(self, segment: Segment, event: int) -> LogPosition | None:
         """Carry the history over a DDL, or end the plan before it; anything else but DDL is left to the tasks."""
-        query = parse_query(opened_query(segment, event))
+        with events.reading(segment, event, "a statement of the log"):
+            query = parse_query(opened_query(segment, event))
         if query.verb not in _DDL:
             self.cut.worth |= query.verb in CHANGES
             return None

@@ -27,10 +27,10 @@ class Query:
     @property
     def verb(self) -> str:
         """The first word, in capitals, comments before it passed over."""
-        text = self.sql
-        while comment := _COMMENT.match(text):
-            text = text[comment.end() :]
-        word = _WORD.match(text)
+        at = 0
+        while comment := _COMMENT.match(self.sql, at):
+            at = comment.end()
+        word = _WORD.match(self.sql, at)
         return word[1].upper() if word else ""
 
 
@@ -40,6 +40,8 @@ def parse_query(body: bytes) -> Query:
     at = _HEADER + variables_length
     sql_mode, collation = _session(body[_HEADER:at])
     database = body[at : at + database_length].decode("utf-8", "replace")
+    if len(body) < at + database_length + 1:
+        raise ValueError("the statement ends within its header")
     text = body[at + database_length + 1 :]
     charset = charset_of_collation(collation) if collation else None
     # What the client sent is in its own character set; the usual ones are UTF-8.

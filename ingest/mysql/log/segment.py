@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import zlib
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from penstock.errors import PenstockError
 from penstock.ingest.mysql.bytesview import at_every_byte
 from penstock.ingest.mysql.errors import ChecksumMismatch, UnsupportedBinlogEvent
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from penstock.ingest.mysql.bytesview import Bools, Bytes, Int64s
 
 HEADER = 19
@@ -38,6 +42,8 @@ HARMLESS = frozenset(
 KNOWN = ROWS | COMPRESSED | TRANSACTION_STARTS | HARMLESS | {QUERY, TABLE_MAP, PARTIAL_UPDATE, XA_PREPARE, INCIDENT}
 
 _ARTIFICIAL, _IGNORABLE_FLAG = 0x20, 0x80
+# Version, server version, time, length of headers, checksum algorithm, checksum.
+_SHORTEST_FORMAT = 2 + 50 + 4 + 1 + 1 + CHECKSUM
 
 
 @dataclass(slots=True)
@@ -133,6 +139,30 @@ def refuse_unknown(file: str, pos: Int64s, kind: Bytes, ignorable: Bools) -> Non
         )
 
 
+@contextmanager
+def reading(segment: Segment, event: int, what: str) -> Iterator[None]:
+    """Name file and position of an event whose content cannot be understood, whatever the parser stumbled over.
+
+    An event with a right checksum may still be odd: a newer server wrote it, or something between us and the server.
+    """
+    file, pos = segment.file, int(segment.pos[event])
+    try:
+        yield
+    except PenstockError as error:
+        error.facts = {"file": file, "pos": pos, **error.facts}
+        raise
+    except (ValueError, IndexError, KeyError, OverflowError, NotImplementedError) as error:
+        said = f"{error} is not known" if isinstance(error, KeyError) else str(error)
+        raise UnsupportedBinlogEvent(
+            f"{what} cannot be read",
+            file=file,
+            pos=pos,
+            said=said,
+            hint="the log is damaged, or a newer server wrote it: look at the event with mysqlbinlog; upgrade penstock,"
+            " or read the tables again (--resnapshot)",
+        ) from error
+
+
 def verify_checksums(segment: Segment) -> None:
     """Each event's last four bytes, which `end` leaves out, against all bytes before them."""
     view = memoryview(segment.raw)
@@ -161,6 +191,12 @@ class Format:
 
 def parse_format(body: bytes) -> Format:
     """From the event's body, its own checksum still behind it."""
+    if len(body) < _SHORTEST_FORMAT:
+        raise UnsupportedBinlogEvent(
+            "the format description of the log is cut short",
+            bytes=len(body),
+            hint="the log or the transfer is damaged: try again, then check the server's disk",
+        )
     version = body[2:52].rstrip(b"\0").decode("latin-1")
     # One byte names the algorithm, four hold the checksum: present since 5.6 whatever the algorithm.
     return Format(version, body[-5] == 1)

@@ -23,6 +23,15 @@ _ONE_META_BYTE = frozenset(
     {FLOAT, DOUBLE, TIMESTAMP2, DATETIME2, TIME2, BLOB, BLOB_COMPRESSED, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB}
     | {GEOMETRY, JSON, VECTOR}
 )
+# The sizes that a server gives: digits, bits, fraction digits, bytes of a number or of a length.
+_SIZES = {
+    NEWDECIMAL: (1, 65),
+    BIT: (1, 64),
+    ENUM: (1, 2),
+    SET: (1, 8),
+    **dict.fromkeys((TIMESTAMP2, DATETIME2, TIME2), (0, 6)),
+    **dict.fromkeys((BLOB, BLOB_COMPRESSED, JSON, GEOMETRY, VECTOR), (1, 4)),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +90,8 @@ class Reader:
     def packed(self) -> int:
         """A length-encoded number."""
         first = self.number(1)
+        if first in {0xFB, 0xFF}:
+            raise ValueError(f"a packed number cannot begin with {first}")
         return first if first < 0xFB else self.number({0xFC: 2, 0xFD: 3, 0xFE: 8}[first])
 
     def text(self) -> bytes:
@@ -128,7 +139,17 @@ def _shapes(kinds: bytes, meta: bytes) -> list[tuple[int, int, int]]:
             shapes.append((BLOB if TINY_BLOB <= kind <= LONG_BLOB else kind, reader.number(1), 0))
         else:
             shapes.append((kind, 0, 0))
+    for kind, size, scale in shapes:
+        _check(kind, size, scale)
     return shapes
+
+
+def _check(kind: int, size: int, scale: int) -> None:
+    """Refuse a size that no server gives to a column of this kind: its cells would be cut at wrong places."""
+    least, most = _SIZES.get(kind, (0, 1 << 16))
+    if not least <= size <= most or (kind == NEWDECIMAL and scale > min(size, 38)):
+        shown = f"{size}, {scale}" if kind == NEWDECIMAL else size
+        raise ValueError(f"a column of type {kind} cannot have the size {shown}")
 
 
 def _two_byte_shape(kind: int, first: int, second: int) -> tuple[int, int, int]:

@@ -1,0 +1,117 @@
+"""Seeded changes of bytes and of JSON documents, and the rule that every decoder is held to."""
+
+from __future__ import annotations
+
+import copy
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from penstock.errors import PenstockError
+
+SECONDS = 5.0
+_BYTES = (0, 1, 0x7F, 0x80, 0xFA, 0xFB, 0xFC, 0xFD, 0xFE, 0xFF)
+_VALUES: tuple[Any, ...] = (
+    None, True, False, 0, -1, 1, 1 << 31, 1 << 63, 1 << 64, -(1 << 63), 10**40, 0.5, 1e308, "", "x", "NaN", "\x00",
+    "a\x00b", "😀", "../../x", "9" * 50, "bit(99)", "decimal(99,99)", "geometryxyz(3)", "varchar(0)", "((((", [], {},
+    [None], [[]], {"": ""}, ["x"] * 3, {"a": {"b": {"c": None}}},
+)  # fmt: skip
+
+
+def seeds(request: pytest.FixtureRequest, quick: int, night: int) -> Iterator[random.Random]:
+    """Generators of chance: the same ones in every quick run, other ones each night."""
+    at_night = bool(request.config.getoption("--night"))
+    base = int(time.time()) * 1_000_003 if at_night else 0
+    for number in range(night if at_night else quick):
+        yield random.Random(base + number)  # tests want chance that can be repeated
+
+
+def changed(data: bytes, chance: random.Random, most: int = 3) -> bytes:
+    """A copy with one to `most` changes: bytes set, taken out, put in, repeated, or the end cut off."""
+    some = bytearray(data)
+    for _ in range(chance.randint(1, most)):
+        at = chance.randrange(len(some) + 1)
+        length = chance.choice((1, 1, 1, 2, 4, 8, 32))
+        match chance.randrange(7):
+            case 0 | 1:
+                some[at : at + 1] = bytes([chance.choice(_BYTES)])
+            case 2:
+                some[at : at + length] = chance.randbytes(length)
+            case 3:
+                del some[at : at + length]
+            case 4:
+                some[at:at] = chance.randbytes(length)
+            case 5:
+                some[at:at] = some[at : at + length]
+            case 6:
+                if chance.random() < 0.3:
+                    del some[at:]
+                else:
+                    some[at : at + 4] = chance.choice((b"\0\0\0\0", b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f"))
+    return bytes(some)
+
+
+def changed_in_place(data: bytes, chance: random.Random, most: int = 3) -> bytes:
+    """The same, of the same length."""
+    some = bytearray(data)
+    for _ in range(chance.randint(1, most)):
+        at = chance.randrange(max(len(some), 1))
+        length = min(chance.choice((1, 1, 1, 2, 4, 8)), len(some) - at)
+        fill = chance.randbytes(length) if chance.random() < 0.5 else bytes([chance.choice(_BYTES)]) * length
+        some[at : at + length] = fill
+    return bytes(some)
+
+
+def changed_document(document: Any, chance: random.Random, most: int = 2) -> Any:
+    """A copy of a JSON document with values replaced, taken out, renamed or moved."""
+    some = copy.deepcopy(document)
+    for _ in range(chance.randint(1, most)):
+        places = list(_places(some))
+        if not places:
+            return chance.choice(_VALUES)
+        holder, key = chance.choice(places)
+        match chance.randrange(5):
+            case 0 | 1:
+                holder[key] = copy.deepcopy(chance.choice(_VALUES))
+            case 2:
+                del holder[key]
+            case 3:
+                other, from_key = chance.choice(places)
+                if other is not holder and from_key in (other if isinstance(other, dict) else range(len(other))):
+                    holder[key] = copy.deepcopy(other[from_key])
+            case 4:
+                if isinstance(holder, dict):
+                    holder[chance.choice(("", "id", "a\x00", "x" * 300, "penstock-error:", "Ä"))] = holder.pop(key)
+    return some
+
+
+def _places(document: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(document, dict):
+        for key, value in document.items():
+            yield document, key
+            yield from _places(value)
+    elif isinstance(document, list):
+        for place, value in enumerate(document):
+            yield document, place
+            yield from _places(value)
+
+
+def held(run: Callable[[], object], what: object, *facts: str) -> str:
+    """Run it: it may end well or in one of our own errors that has these facts, within five seconds."""
+    began = time.monotonic()
+    named: PenstockError | None = None
+    try:
+        run()
+    except PenstockError as error:
+        named = error
+    except Exception as error:
+        raise AssertionError(f"a raw {type(error).__name__} ({error}) from {what!r:.2000}") from error
+    assert time.monotonic() - began < SECONDS, f"too slow: {what!r:.2000}"
+    if named is None:
+        return "well"
+    assert named.message
+    assert set(facts) <= named.facts.keys(), f"{named}\nlacks {facts}: {what!r:.2000}"
+    return type(named).__name__

@@ -19,7 +19,7 @@ from penstock.schema_evolution.texts import Misfits, instants_of
 from penstock.schema_evolution.values import bit_texts, fit_column
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
-from penstock.table.values.partition_text import too_long
+from penstock.table.values.partition_text import no_folder
 from penstock.table.values.types import AtomicType, Field
 
 Extra = Callable[[ChangeBatch], pa.Array]
@@ -51,7 +51,7 @@ class Fit:
     """How batches become rows of one version of a table. `extras` make metadata columns; `computed` stands in order.
 
     `now_millis` is the instant that now() shows: one for a batch, kept for its replay. Of a partition value that makes
-    more than `longest_name` bytes no folder can be made.
+    more than `longest_name` bytes, or has a NUL, no folder can be made.
     """
 
     schema: TableSchema
@@ -66,7 +66,7 @@ class Fit:
         misfits = Misfits()
         columns = self._columns(batch, misfits)
         self._refuse_nulls(columns, misfits)
-        self._refuse_long_folders(columns, misfits)
+        self._refuse_folders(columns, misfits)
         # Nullability is the table's word; misfits are nulls until their messages are taken out.
         arrow, nullable = _arrow_schemas(self.schema)
         rows = pa.RecordBatch.from_arrays(columns, schema=nullable)
@@ -125,11 +125,12 @@ class Fit:
                 rows = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))
                 misfits.add(rows, f"Cannot write null to non-null column({one.name})")
 
-    def _refuse_long_folders(self, columns: Sequence[pa.Array], misfits: Misfits) -> None:
+    def _refuse_folders(self, columns: Sequence[pa.Array], misfits: Misfits) -> None:
         for one, column in zip(self.schema.fields, columns, strict=True):
             if one.name in self.schema.partition_keys:
-                rows = too_long(column, one, self.longest_name)
-                misfits.add(rows, f"{one.name}: a partition value is too long for the name of a folder")
+                found = no_folder(column, one, self.longest_name)
+                if found is not None:
+                    misfits.add(found[0], f"{one.name}: {found[1]}")
 
 
 @lru_cache(maxsize=4096)

@@ -27,7 +27,7 @@ from penstock.table.write.cross_partition import KeyPlacer
 from penstock.table.write.full_compaction import FullCompaction
 from penstock.table.write.opening import BucketFiles
 from penstock.table.write.postponed import Writer
-from penstock.table.write.rows import Kinds, RowRules, refuse_long_folders
+from penstock.table.write.rows import Kinds, RowRules, refuse_folders
 from penstock.table.write.state import BucketState, TableState
 
 AfterCommit = Callable[[Snapshot, bool], None]
@@ -90,7 +90,7 @@ class TableWriter:
     def write(self, data: pa.Table | pa.RecordBatch, kinds: object = None) -> None:
         """Take rows; `kinds` stands parallel to them, all +I without. Refused rows refuse the whole batch."""
         batch, numbers = self._rules.fit(data, kinds)
-        refuse_long_folders(self.store, self.layout, batch)
+        refuse_folders(self.store, self.layout, batch)
         if batch.num_rows:
             self.write_fitted(batch, numbers)
 

@@ -26,6 +26,8 @@ _BILLION = 1_000_000_000
 _MOST_GROWTH = 3  # a character that is escaped becomes three
 Rows: TypeAlias = npt.NDArray[np.int64]
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - the clock of no zone
+_DAY = 86_400
+_CYCLE = 146_097 * _DAY  # 400 years, after which the calendar repeats
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # the years 1 to 9999, as far as Python's dates go
 
 
@@ -43,19 +45,56 @@ def partition_path(
     return "/".join(steps)
 
 
-def too_long(column: pa.Array, field: Field, longest: int) -> Rows:
-    """The rows of a partition column whose folder's name has more bytes than `longest`. Only texts and bytes are looked
-    at, since no other value is that long."""
-    none = np.zeros(0, np.int64)
+def no_folder(column: pa.Array, field: Field, longest: int) -> tuple[Rows, str] | None:
+    """The rows of a partition column whose values no folder can be named by, and what is wrong with the first: it has a
+    NUL, is no UTF-8, or makes a name of more bytes than `longest`. Only texts and bytes can be like that."""
+    if not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)) or not len(column):
+        return None
     room = longest - len(f"{escaped(field.name)}=".encode())
-    if not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)):
-        return none
-    if (pc.max(pc.binary_length(column)).as_py() or 0) * _MOST_GROWTH <= room:
-        return none
+    long = (pc.max(pc.binary_length(column)).as_py() or 0) * _MOST_GROWTH > room
+    if not long and not _has_zero(column) and _is_utf8(column):
+        return None
     encoded = column.dictionary_encode()
-    texts = (value_text(value, field.type) or "" for value in encoded.dictionary.to_pylist())
-    long = pa.array([len(escaped(text).encode()) > room for text in texts], pa.bool_()).take(encoded.indices)
-    return np.flatnonzero(pc.fill_null(long, fill_value=False).to_numpy(zero_copy_only=False))
+    raws = encoded.dictionary.cast(pa.binary()).to_pylist()
+    reasons = [_no_name(raw, pa.types.is_string(column.type), room) for raw in raws]
+    if not any(reasons):
+        return None
+    bad = pa.array([reason is not None for reason in reasons], pa.bool_()).take(encoded.indices)
+    rows = np.flatnonzero(pc.fill_null(bad, fill_value=False).to_numpy(zero_copy_only=False))
+    if not len(rows):  # the dictionary may hold values of no row
+        return None
+    reason = reasons[encoded.indices[int(rows[0])].as_py()]
+    return rows, f"a partition value {reason} the name of a folder, which has {longest} bytes at most"
+
+
+def _has_zero(column: pa.Array) -> bool:
+    offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+    content = column.buffers()[2]
+    if content is None:
+        return False
+    return bool((np.frombuffer(content, np.uint8)[offsets[0] : offsets[-1]] == 0).any())
+
+
+def _is_utf8(column: pa.Array) -> bool:
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _no_name(raw: bytes, is_text: bool, room: int) -> str | None:
+    if b"\0" in raw:
+        return "has a NUL and cannot be"
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        if is_text:
+            return "is no UTF-8 text and cannot be"
+        text = raw.decode("utf-8", "replace")
+    if len(escaped(text).encode()) > room:
+        return "is too long for"
+    return None
 
 
 def escaped(name: str) -> str:
@@ -73,19 +112,31 @@ def legacy_text(value: object, type_: DataType) -> str | None:
 
 
 def _moment(nanos: int) -> tuple[dt.datetime, int]:
-    """The second, and nanoseconds inside it."""
+    """The second, and nanoseconds inside it. Outside of the years that Python counts, 400 years are as good as others:
+    `_with_year` tells the true one."""
     seconds, rest = divmod(nanos, _BILLION)
+    if not _FIRST_DAY <= seconds // _DAY <= _LAST_DAY:
+        seconds %= _CYCLE
     return _EPOCH + dt.timedelta(seconds=seconds), rest
+
+
+def _with_year(text: str, nanos: int) -> str:
+    """The text of a moment with its year as Java writes it: a sign where it has more than four digits or is below 0."""
+    seconds = nanos // _BILLION
+    if _FIRST_DAY <= seconds // _DAY <= _LAST_DAY:
+        return text
+    year = int(text[:4]) + 400 * (seconds // _CYCLE)
+    return f"{'-' if year < 0 else '+' if year > 9999 else ''}{abs(year):04d}{text[4:]}"
 
 
 def _iso_text(nanos: int) -> str:
     moment, rest = _moment(nanos)
     if not rest:
-        return moment.isoformat(timespec="seconds" if moment.second else "minutes")
+        return _with_year(moment.isoformat(timespec="seconds" if moment.second else "minutes"), nanos)
     digits = f"{rest:09d}"
     while digits.endswith("000"):
         digits = digits[:-3]
-    return f"{moment.isoformat(timespec='seconds')}.{digits}"
+    return _with_year(f"{moment.isoformat(timespec='seconds')}.{digits}", nanos)
 
 
 def value_text(value: object, type_: DataType, zone: str = "UTC") -> str | None:
@@ -106,7 +157,7 @@ def value_text(value: object, type_: DataType, zone: str = "UTC") -> str | None:
         case int(), AtomicType("TIMESTAMP"):
             moment, rest = _moment(value)
             fraction = f".{rest:09d}"[: type_.precision + 1] if type_.precision else ""
-            return moment.isoformat(" ", "seconds") + fraction
+            return _with_year(moment.isoformat(" ", "seconds"), value) + fraction
     return cast("str | None", to_text(from_internal([value], type_), type_, zone)[0].as_py())
 
 

@@ -18,7 +18,7 @@ from penstock.table.meta.store import TableStore
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.casts import cast_array
-from penstock.table.values.partition_text import too_long
+from penstock.table.values.partition_text import no_folder
 from penstock.table.values.row_kinds import DELETE, INSERT, KIND_TEXTS
 from penstock.table.values.types import STRING, AtomicType, Field
 from penstock.table.values.variants import NoVariant, variants_of_json
@@ -102,6 +102,8 @@ class RowRules:
             column = batch.column(place)
             if column.type != target:
                 column = _cast(column, target, field)
+        if target == pa.timestamp("s") and column.null_count < len(column):
+            _refuse_far_seconds(column, field)
         if field.default is not None and column.null_count:
             default = cast_array(pa.array([field.default], pa.string()), STRING, field.type)[0]
             column = pc.fill_null(column, default)
@@ -127,20 +129,29 @@ class RowRules:
                 )
 
 
-def refuse_long_folders(store: TableStore, layout: Layout, batch: pa.RecordBatch) -> None:
+def _refuse_far_seconds(column: pa.Array, field: Field) -> None:
+    """Paimon keeps a TIMESTAMP(0) in milliseconds: 292 million years."""
+    try:
+        pc.cast(column, pa.timestamp("ms"))
+    except pa.ArrowInvalid as reason:
+        raise RowRefused(f"column {field.name!r} holds a time beyond the range of {field.type}") from reason
+
+
+def refuse_folders(store: TableStore, layout: Layout, batch: pa.RecordBatch) -> None:
     """A value of which the store can make no folder refuses the whole batch, before a file is begun."""
     longest = store.storage.longest_name
     for field in layout.partition_fields:
         column = batch.column(field.name)
-        rows = too_long(column, field, longest)
-        if len(rows):
+        found = no_folder(column, field, longest)
+        if found is not None:
+            row = int(found[0][0])
             raise RowRefused(
-                f"a partition value is too long for the name of a folder, which has {longest} bytes at most",
+                found[1],
                 table=store.name,
                 column=field.name,
-                row=int(rows[0]),
-                value=repr(str(column[int(rows[0])].as_py())[:80]),
-                hint="partition by something shorter, as the beginning of the text or a bucket of it",
+                row=row,
+                value=repr(column[row].cast(pa.binary()).as_py()[:80].decode("utf-8", "backslashreplace")),
+                hint="partition by something else: the beginning of the text, a bucket or a hash of it",
             )
 
 

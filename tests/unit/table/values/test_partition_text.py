@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from penstock.errors import ConfigError
 from penstock.table.values.internal import from_internal
-from penstock.table.values.partition_text import partition_path, partition_values, row_text, value_text
+from penstock.table.values.partition_text import no_folder, partition_path, partition_values, row_text, value_text
 from penstock.table.values.texts import to_text
 from penstock.table.values.types import Field, parse_type
 
@@ -89,3 +91,41 @@ def test_a_partition_is_named_by_texts_or_values() -> None:
 def test_an_unknown_partition_column_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ConfigError, match="partition columns are d"):
         partition_values({"x": 1}, [column("d", "DATE")])
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary()])
+@pytest.mark.parametrize("offset", [0, 2])
+def test_the_rows_are_told_whose_values_no_folder_can_be_named_by(kind: pa.DataType, offset: int) -> None:
+    values = ["a\0", "b", "good", None, "a\0b", "é" * 130, "", "good", "a\0b"]
+    column = pa.array(values, pa.string()).cast(kind).slice(offset)
+    rows, reason = no_folder(column, column_field := column_of(kind), 255) or (np.zeros(0), "")
+    assert [values[offset + row] for row in rows] == ["a\0", "a\0b", "é" * 130, "a\0b"][bool(offset) :]
+    assert "NUL" in reason
+    assert no_folder(column.filter(pa.array([value == "good" for value in values[offset:]])), column_field, 255) is None
+
+
+def column_of(kind: pa.DataType) -> Field:
+    return column("p", "STRING" if kind == pa.string() else "BYTES")
+
+
+def test_a_text_that_is_no_utf8_makes_no_folder() -> None:
+    odd = pa.Array.from_buffers(pa.string(), 2, pa.array([b"ok", b"\xed\xa0\x80"]).buffers())
+    rows, reason = no_folder(odd, column("p", "STRING"), 255) or (None, "")
+    assert (list(rows), "no UTF-8" in reason) == ([1], True)
+    # Bytes have a text all the same, as Java gives them one.
+    assert no_folder(pa.array([b"\xed\xa0\x80"]), column("p", "BYTES"), 255) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "legacy", "modern"),
+    [
+        (253402300800 * 10**9, "+10000-01-01T00%3A00", "+10000-01-01 00%3A00%3A00.000000"),
+        (-62167219200 * 10**9 - 1000, "-0001-12-31T23%3A59%3A59.999999", "-0001-12-31 23%3A59%3A59.999999"),
+        (-62135596801 * 10**9, "0000-12-31T23%3A59%3A59", "0000-12-31 23%3A59%3A59.000000"),
+        (2**62 * 1000, "+148108-07-06T14%3A00%3A27.387904", "+148108-07-06 14%3A00%3A27.387904"),
+    ],
+)
+def test_years_that_python_does_not_count_have_folders(value: int, legacy: str, modern: str) -> None:
+    fields = [column("p", "TIMESTAMP(6)")]
+    assert partition_path([value], fields, legacy=True) == f"p={legacy}"
+    assert partition_path([value], fields, legacy=False) == f"p={modern}"

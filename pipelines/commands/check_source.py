@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from penstock.errors import PositionLost
 from penstock.ingest.decoding import DecodedSource
 from penstock.ingest.kafka_client import patience
-from penstock.ingest.ranges import Limit
-from penstock.pipelines.commands.findings import Finding
+from penstock.ingest.ranges import Limit, Offsets
+from penstock.pipelines.commands.findings import Finding, of_error
 from penstock.pipelines.observe.checkpoint import CheckpointFolder
 from penstock.pipelines.run import build, mysql
+from penstock.pipelines.run.holes import COPIES, READS_ON, Lacking, lacking_messages, refusal
 from penstock.pipelines.run.sampling import sample
 from penstock.pipelines.spec import model
 from penstock.pipelines.spec.model import PipelineSpec
@@ -34,6 +36,10 @@ def _messages(spec: PipelineSpec, source: object) -> Iterator[Finding]:
     assert isinstance(source, DecodedSource)
     there = source.available()
     yield Finding("source", "ok", _described(spec, there))
+    warehouse = build.job_warehouse(spec)
+    if not spec.pipeline.accept_gap:
+        lacking = lacking_messages(build.shape(spec, warehouse), build.filled_tables(spec, warehouse))
+        yield from lacking_tables(lacking, READS_ON)
     position = CheckpointFolder(spec.checkpoint, spec.sink.catalog.options).progress().offsets
     if position is not None:
         lag = sum(source.lag(position).values())
@@ -57,12 +63,42 @@ def _described(spec: PipelineSpec, there: dict[str, object]) -> str:
 
 
 def _server(spec: PipelineSpec, server: MySqlSource) -> Iterator[Finding]:
-    tables, found = mysql.check(spec, server)
+    warehouse = build.job_warehouse(spec)
+    shape, filled = build.shape(spec, warehouse), build.filled_tables(spec, warehouse)
+    tables, found = mysql.check(spec, server, must=filled.is_new)
     shown = ", ".join(table.qualified for table in tables[:5])
     yield Finding("source", "ok", f"{server.hostname}:{server.port}: {len(tables)} tables to take: {shown}")
     for one in found:
         code = one.error.exit_code if one.level == "error" else 0
         yield Finding("source", one.level, f"{one.message}: {one.seen}, wanted {one.wanted}", one.fix, code)
+    reached = CheckpointFolder(spec.checkpoint, spec.sink.catalog.options).progress().offsets
+    if reached is not None:
+        yield from _goes_on(spec, server, reached)
+    if not spec.pipeline.accept_gap:
+        yield from lacking_tables(mysql.check_lacking(spec, server, tables, shape, filled), COPIES)
+
+
+def _goes_on(spec: PipelineSpec, server: MySqlSource, reached: Offsets) -> Iterator[Finding]:
+    try:
+        position = mysql.check_reached(spec, server, reached)
+    except PositionLost as error:
+        yield of_error("source", error)
+        return
+    if position is not None:
+        yield Finding("source", "ok", f"its log still has what comes next: {position}")
+
+
+def lacking_tables(lacking: Lacking, hint: str) -> Iterator[Finding]:
+    """Tables that lack rows which the checkpoint counts as read."""
+    for one in lacking.again:
+        fix = "the next run empties the table and copies its source tables again"
+        yield Finding("tables", "warning", f"{one.table}: {one.reason}", fix)
+    for one in lacking.passed:
+        fix = f"--reset {one.table}  copies it; newly-added-tables: false leaves it so"
+        yield Finding("tables", "warning", f"{one.table}: {one.reason}", fix)
+    for one in lacking.refused:
+        error = refusal([one], hint)
+        yield Finding("tables", "error", f"{one.table}: {one.reason}", error.hint or "", error.exit_code)
 
 
 def _readable(spec: PipelineSpec) -> Iterator[Finding]:

@@ -48,6 +48,7 @@ def _show(pipeline: Named, given: Given) -> None:
     position = position_of(state, pipeline.warehouse)
     if not yes(given, "offline") and pipeline.spec is not None and position is not None:
         state = _with_lag(state, pipeline, dict(position))
+    state = _with_differences(state, pipeline)
     facts = as_facts(state, position)
     if wants_json(given):
         answer(given, facts)
@@ -61,6 +62,26 @@ def _show(pipeline: Named, given: Given) -> None:
     if foot:
         print("\n" + "\n".join(foot))
     sys.stdout.flush()
+
+
+def _with_differences(state: PipelineState, pipeline: Named) -> PipelineState:
+    """A warning for each table that lacks rows which the checkpoint counts as read."""
+    from dataclasses import replace
+
+    from penstock.pipelines.run.build import shape
+    from penstock.pipelines.run.filled_tables import FilledTables
+    from penstock.pipelines.run.holes import where_sources_go
+    from penstock.pipelines.run.tables import Warehouse
+
+    filled = FilledTables.of(Warehouse(pipeline.checkpoint, pipeline.warehouse.options), pipeline.warehouse)
+    goes_to: dict[tuple[str, str], str | None] = dict(filled.sources)
+    if pipeline.spec is not None:
+        goes_to = where_sources_go(filled, shape(pipeline.spec, pipeline.warehouse))
+    goes_to = {source: target for source, target in goes_to.items() if target not in state.parked}
+    found = filled.differences(goes_to)
+    check = f"  ->  {pipeline.command('check')}" if pipeline.file else ""
+    warned = [f"{one.table} lacks rows: {one.reason}{check}" for one in found]
+    return replace(state, warnings=(*state.warnings, *warned))
 
 
 def _with_lag(state: PipelineState, pipeline: Named, position: dict[str, Any]) -> PipelineState:

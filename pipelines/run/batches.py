@@ -18,6 +18,7 @@ from penstock.pipelines.run.compacting import (
     land,
     owes_compaction,
 )
+from penstock.pipelines.run.filled_tables import FilledTables
 from penstock.pipelines.run.identity import BatchIdentity
 from penstock.pipelines.run.isolating import Isolating
 from penstock.pipelines.run.parking import MissedBatch, Parking
@@ -28,6 +29,7 @@ from penstock.pipelines.run.tables import Targets
 from penstock.pipelines.run.watermarks import Watermarks, idle_millis, wants_watermark
 from penstock.pipelines.run.writing import Written
 from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +53,7 @@ class Batches:
     eager: set[str] | None = None  # tables that get a snapshot with every batch; None: only those with rows
     limit: BadRecordLimit = field(init=False)
     watermarks: Watermarks = field(default_factory=Watermarks)
+    filled: FilledTables | None = None  # what is kept of the tables beside the checkpoint
     _told: set[str] = field(default_factory=set)  # append tables of which it was said that they take no deletes
     _told_of_images: set[str] = field(default_factory=set)  # tables whose updates lack columns
 
@@ -103,6 +106,8 @@ class Batches:
         written = taking.with_letters_of_others(written, replay)
         report = BatchReport(written.reports, written.told)
         if report.span is None:  # offsets moved without a range to read
+            if self.filled is not None:
+                self.filled.took(number, {}, {})
             return None
         self._judge(report, written, taking)
         identity = BatchIdentity(self.pipeline, checkpoint, number, *report.span, report.newest)
@@ -175,11 +180,13 @@ class Batches:
             self.eager.update(messages)
             messages = {table: messages.get(table, []) for table in self.eager - self.targets.left_out}
         uncompacted: set[str] = set()
+        made: dict[str, Snapshot] = {}
         for attempt in range(1, MOST_FOREIGN + 2):
             done = self.commits.commit(identity, messages, watermarks)
             self.targets.put(done.schemas)
             self.targets.taken.update(done.schemas)
             uncompacted |= done.uncompacted
+            made |= done.snapshots
             written.told.retries.update(done.retries)
             written.told.conflicts.update([*done.foreign, *done.lost])
             failed = done.failed | (done.foreign if attempt > MOST_FOREIGN else {})
@@ -191,6 +198,8 @@ class Batches:
                 break
             log.warning("event=foreign_writer tables=%s attempt=%d", ",".join(done.foreign), attempt)
             messages = replay.again(replay.shares(written.reports, frozenset(done.foreign))).messages
+        if self.filled is not None:
+            self.filled.took(identity.number, BatchReport(written.reports).sources, made)
         return uncompacted
 
     def _compact_what_is_owed(

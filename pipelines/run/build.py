@@ -18,13 +18,15 @@ from penstock.ingest.registry import RegistrySettings
 from penstock.pipelines.run import mysql
 from penstock.pipelines.run.bad_records import OnBad
 from penstock.pipelines.run.dead_letters import DEFAULT_NAME, LETTERS_DATABASE
+from penstock.pipelines.run.filled_tables import FilledTables
 from penstock.pipelines.run.first_look import PAUSES, FirstLook, pauses_of
+from penstock.pipelines.run.holes import READS_ON, lacking_messages, tell_of_adoption, where_sources_go
 from penstock.pipelines.run.job import Job
 from penstock.pipelines.run.metadata import check_names
 from penstock.pipelines.run.new_tables import KeyRules, NewTables
 from penstock.pipelines.run.rules import TableRules
 from penstock.pipelines.run.table_shape import TableShape
-from penstock.pipelines.run.tables import Warehouse
+from penstock.pipelines.run.tables import Warehouse, forget_tables
 from penstock.pipelines.run.watermarks import tell_of_alignment
 from penstock.pipelines.spec import model
 from penstock.pipelines.spec.kafka_conf import specific_offsets
@@ -141,14 +143,25 @@ def _pauses(spec: PipelineSpec) -> tuple[float, ...]:
 
 def ready(spec: PipelineSpec) -> Job:
     """The job with what it needs before its first batch: a server that was found fit, and tables of its tables."""
+    forget_tables()
     made = job(spec)
+    shaping, filled = shape(spec, made.warehouse), filled_tables(spec, made.warehouse)
     if isinstance(spec.source, MySqlSource):
-        shaping = shape(spec, made.warehouse)
-        made = replace(made, source=mysql.prepared(spec, spec.source, shaping, made.warehouse))
+        found = mysql.prepared(spec, spec.source, shaping, made.warehouse, filled)
+        made = replace(made, source=found.source, reset=found.reset, goes_to=found.goes_to)
         made = replace(made, tables=known_tables(spec, made.warehouse))
-    elif isinstance(spec.source, model.KafkaSource) and made.is_new:
+    else:
+        lacking_messages(shaping, filled).check(filled, READS_ON, accept=spec.pipeline.accept_gap)
+        tell_of_adoption(filled)
+        made = replace(made, goes_to=where_sources_go(filled, shaping))
+    if isinstance(spec.source, model.KafkaSource) and made.is_new:
         check_brokers(spec.source.properties)
-    return made
+    return replace(made, filled=filled)
+
+
+def filled_tables(spec: PipelineSpec, warehouse: Warehouse) -> FilledTables:
+    """What the checkpoint keeps of the tables that it filled."""
+    return FilledTables.of(Warehouse(spec.checkpoint, warehouse.options), warehouse)
 
 
 def source(spec: PipelineSpec) -> ChangeSource:

@@ -17,6 +17,7 @@ from penstock.table.commit.conflicts import ForeignWriter
 from penstock.table.commit.table_writer import only_compaction
 from penstock.table.layout import Layout
 from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.write.opening import BucketFiles
 
@@ -31,6 +32,7 @@ class Done:
     that another job got in the way of, and those that failed, which may have the batch all the same."""
 
     schemas: dict[str, int] = field(default_factory=dict)
+    snapshots: dict[str, Snapshot] = field(default_factory=dict)  # the last of the batch, by table
     uncompacted: set[str] = field(default_factory=set)
     foreign: dict[str, ForeignWriter] = field(default_factory=dict)
     failed: dict[str, PenstockError] = field(default_factory=dict)
@@ -72,6 +74,9 @@ class Commits:
                 done.schemas[table] = self.warehouse.store(table).schema().id
                 if committed is None or committed.lost_compaction is not None:
                     done.uncompacted.add(table)
+                last = self._snapshot(table, identity) if committed is None else committed.last
+                if last is not None:
+                    done.snapshots[table] = last
                 if committed is not None:
                     done.retries[table] += committed.retries
                     done.lost += [table] if committed.lost_compaction is not None else []
@@ -106,6 +111,10 @@ class Commits:
         snapshot = done.last.id if done.last else None
         log.info("event=committed table=%s batch=%d snapshot=%s", store.name, identity.number, snapshot)
         return done
+
+    def _snapshot(self, table: str, identity: BatchIdentity) -> Snapshot | None:
+        """The one by which the table had the batch before; None where another checkpoint's commit was it."""
+        return Committer(self.warehouse.store(table), identity.user).committed(identity.number)
 
     def _has(self, store: TableStore, committer: Committer, identity: BatchIdentity) -> bool:
         if identity.is_in(committer.committed(identity.number), store.name):

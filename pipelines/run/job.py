@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,6 +24,7 @@ from penstock.pipelines.run.care import Care
 from penstock.pipelines.run.checkpoint import Checkpoint
 from penstock.pipelines.run.committing import Commits
 from penstock.pipelines.run.errors import SparkEnded, WorkerLate
+from penstock.pipelines.run.filled_tables import FilledTables, SourceName
 from penstock.pipelines.run.first_look import FirstLook
 from penstock.pipelines.run.hadoop import checkpoint_url
 from penstock.pipelines.run.parking import Parking
@@ -76,6 +77,8 @@ class Job:
     retry_parked: bool = False
     forget_parked: bool = False  # all tables are read anew
     reset: tuple[str, ...] = ()  # these are
+    filled: FilledTables | None = None  # what is kept beside the checkpoint of the tables it filled
+    goes_to: Mapping[SourceName, str | None] = field(default_factory=dict)  # the source tables known at the start
 
     def batches(
         self,
@@ -116,7 +119,9 @@ class Job:
         commits = Commits(self.warehouse, self.accept_replay, follows, self.isolate)
         own = Lineage.of(self.warehouse, targets.schemas, self.name).newest if self.eager_init else {}
         eager = set(own) if self.eager_init else None
-        return Batches(self.name, reading, targets, commits, parking, on_batch, eager=eager)
+        if self.filled is not None:
+            self.filled.begin(self.goes_to)
+        return Batches(self.name, reading, targets, commits, parking, on_batch, eager=eager, filled=self.filled)
 
     def parking(self) -> Parking:
         """The tables that are parked now."""

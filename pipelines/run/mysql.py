@@ -7,7 +7,7 @@ import logging
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
@@ -17,15 +17,21 @@ from penstock.errors import ConfigError, SchemaConflict, SourceError
 from penstock.formats.change import SourceSchema
 from penstock.ingest.mysql.catalog import SYSTEM_VERSIONED, TableName, definitions, list_tables
 from penstock.ingest.mysql.checks import Finding, Wanted, check_retention, check_source, qualified, require_ready
-from penstock.ingest.mysql.connection import Secret, ServerAddress, Tls, ask, connected
+from penstock.ingest.mysql.connection import Secret, ServerAddress, Tls, ask, connected, server_facts
 from penstock.ingest.mysql.definition import TableDefinition, schema_of
 from penstock.ingest.mysql.errors import MissingGrant, NoUsableKey
 from penstock.ingest.mysql.following.planner import Planner
+from penstock.ingest.mysql.following.progress import Progress
 from penstock.ingest.mysql.following.settings import Barriers, CapturedTables, FollowSettings, SnapshotMode, Startup
 from penstock.ingest.mysql.following.source import MySqlSource
+from penstock.ingest.mysql.log.resume import resume
+from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.snapshot.chunks import ChunkOptions
 from penstock.ingest.mysql.values.rules import ValueRules
+from penstock.ingest.ranges import Offsets
 from penstock.pipelines.run.checkpoint import Checkpoint
+from penstock.pipelines.run.filled_tables import FilledTables
+from penstock.pipelines.run.holes import COPIES, Lacking, lacking_rows, tell_of_adoption
 from penstock.pipelines.run.table_shape import TableShape
 from penstock.pipelines.run.tables import Warehouse
 from penstock.pipelines.spec import mysql_model as model
@@ -55,19 +61,40 @@ def source(spec: PipelineSpec, mysql: model.MySqlSource) -> MySqlSource:
     return MySqlSource(settings_of(spec, mysql))
 
 
-def prepared(spec: PipelineSpec, mysql: model.MySqlSource, shape: TableShape, warehouse: Warehouse) -> MySqlSource:
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A source that can be followed. `reset` are the tables of the warehouse that are emptied and copied again,
+    `goes_to` the table of each source table that is taken, None for those that are no longer."""
+
+    source: MySqlSource
+    reset: tuple[str, ...]
+    goes_to: Mapping[TableName, str | None]
+
+
+def prepared(
+    spec: PipelineSpec, mysql: model.MySqlSource, shape: TableShape, warehouse: Warehouse, filled: FilledTables
+) -> Prepared:
     """The source, its server found fit to be followed, and tables made for its tables."""
     settings = settings_of(spec, mysql)
     with connected(replace(settings.server, patience=0.0)) as connection:
         require_ready(_told(findings(connection, settings)))
-        begins = Checkpoint(Warehouse(spec.checkpoint, warehouse.options)).is_new
-        found = captured(connection, settings, must=begins)
-        reset = _sources_of(spec.pipeline.reset, found, shape)
+        found = captured(connection, settings, must=filled.is_new)
+        lacking = lacking_rows(spec, settings, found, shape, filled)
+        lacking.check(filled, COPIES, accept=spec.pipeline.accept_gap)
+        tell_of_adoption(filled)
         checks = not _has_renames_ahead(spec, mysql, warehouse)
         targets, left_out = _make_tables(found, spec.sink, shape, warehouse, checks=checks, isolate=spec.errors.isolate)
-    mode = _snapshot_mode(mysql, targets)
-    tables = replace(settings.tables, left_out=left_out)
-    return MySqlSource(replace(settings, snapshot=mode, tables=tables, reset=reset))
+    reset = tuple(dict.fromkeys([*spec.pipeline.reset, *lacking.tables_to_copy(left_out)]))
+    settings = replace(
+        settings,
+        snapshot=_snapshot_mode(mysql, targets),
+        tables=replace(settings.tables, left_out=left_out),
+        reset=_sources_of(reset, found, shape),
+        resnapshot=settings.resnapshot or (secrets.token_hex(4) if reset else ""),
+    )
+    goes_to: dict[TableName, str | None] = {one.name: shape.target(*one.name) for one in found}
+    goes_to |= {name: None for name in filled.sources if not settings.tables.takes(*name)}
+    return Prepared(MySqlSource(settings), reset, goes_to)
 
 
 def _sources_of(wanted: Sequence[str], found: Sequence[TableDefinition], shape: TableShape) -> tuple[TableName, ...]:
@@ -90,19 +117,44 @@ def _has_renames_ahead(spec: PipelineSpec, mysql: model.MySqlSource, warehouse: 
     return follows and not Checkpoint(Warehouse(spec.checkpoint, warehouse.options)).is_new
 
 
-def check(spec: PipelineSpec, mysql: model.MySqlSource) -> tuple[list[TableDefinition], list[Finding]]:
+def check(
+    spec: PipelineSpec, mysql: model.MySqlSource, *, must: bool = True
+) -> tuple[list[TableDefinition], list[Finding]]:
     """The tables that would be taken; all that keeps the server from being followed, and what had better be otherwise.
     Changes nothing."""
     settings = settings_of(spec, mysql)
     with connected(replace(settings.server, patience=0.0)) as connection:
         found = findings(connection, settings)
         try:
-            return captured(connection, settings), found
+            return captured(connection, settings, must=must), found
         except ConfigError as error:
             # Tables that the user may not read are not seen: with the rights that are missing, it says why.
             if not any(one.error is MissingGrant for one in found):
                 raise
             return [], [*found, Finding(SourceError, "error", error.message, "none", "one at least", error.hint or "")]
+
+
+def check_reached(spec: PipelineSpec, mysql: model.MySqlSource, reached: Offsets) -> LogPosition | None:
+    """The place of the log from which a pipeline goes on, None where it reads its tables anew. PositionLost where the
+    server no longer has what comes next."""
+    pipeline = spec.pipeline
+    accepted = pipeline.accept_gap or pipeline.resnapshot or spec.errors.position_lost == "resnapshot"
+    if "server" not in reached or accepted:
+        return None
+    progress = Progress.from_json(reached)
+    with connected(replace(address(mysql), patience=0.0)) as connection:
+        return resume(connection, server_facts(connection), progress.log, progress.server).start
+
+
+def check_lacking(
+    spec: PipelineSpec,
+    mysql: model.MySqlSource,
+    found: Sequence[TableDefinition],
+    shape: TableShape,
+    filled: FilledTables,
+) -> Lacking:
+    """The tables that lack rows which the checkpoint counts as read. Changes nothing."""
+    return lacking_rows(spec, settings_of(spec, mysql), found, shape, filled)
 
 
 def warnings(mysql: model.MySqlSource) -> list[str]:

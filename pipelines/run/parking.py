@@ -121,7 +121,7 @@ class Parking:
         storage, root = self.place.storage()
         try:
             return json.loads(storage.read(f"{root.rstrip('/')}/{FOLDER}/{name}"))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
 
     def _put(self, name: str, content: object) -> None:

@@ -178,6 +178,7 @@ class RangeReader:
             return
         if table in self._report.failed or not (self._takes(table) or self._keeps_letters):
             return
+        self._report.sources.setdefault(table, set()).add((change.schema.database or "", change.schema.table or ""))
         try:
             self._fit(table, change, unread, fetched)
         except PenstockError as error:

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from penstock.errors import PenstockError
 from penstock.formats.change import BadRecord, Truncation
@@ -108,6 +108,7 @@ class RangeReport:
     messages: int = 0
     bytes: int = 0
     rows: Counter[str] = field(default_factory=Counter)  # by table
+    sources: dict[str, set[tuple[str, str]]] = field(default_factory=dict)  # database and table of the source, by table
     kinds: dict[str, list[int]] = field(default_factory=dict)  # the same by the four kinds of row
     seconds: Seconds = field(default_factory=no_seconds)
     skipped: Counter[str] = field(default_factory=Counter)  # messages without rows, by operation
@@ -127,7 +128,17 @@ class RangeReport:
 
     def forget(self, table: str) -> int:
         """As if nothing of the table had been read; gives how many of its records were bad."""
-        for counts in (self.rows, self.kinds, self.dropped, self.newest, self.partial, self.left_out):
+        by_table: tuple[dict[str, Any], ...] = (
+            self.rows,
+            self.sources,
+            self.kinds,
+            self.dropped,
+            self.nulled,
+            self.newest,
+            self.partial,
+            self.left_out,
+        )
+        for counts in by_table:
             counts.pop(table, None)
         self.drifts = [drift for drift in self.drifts if drift.table != table]
         bad = self.unfit.pop(table, None)
@@ -185,6 +196,15 @@ class BatchReport:
             found["updates.without.columns"] += one.partial.total()
             found["texts.repaired"] += one.repaired
         return +found
+
+    @property
+    def sources(self) -> dict[str, set[tuple[str, str]]]:
+        """The source tables of each table that had anything in the batch."""
+        found: dict[str, set[tuple[str, str]]] = {}
+        for one in self.ranges:
+            for table, names in one.sources.items():
+                found.setdefault(table, set()).update(names)
+        return found
 
     @property
     def newest(self) -> dict[str, int]:

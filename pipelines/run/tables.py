@@ -59,6 +59,11 @@ class Warehouse:
     def store(self, table: str) -> TableStore:
         return _store(self, table)
 
+    def opened(self, table: str) -> TableStore:
+        """The table as it is now; `store` may know it from before it was dropped and made again."""
+        storage, root = _storage(self)
+        return TableStore.open(storage, _path(root, table))
+
     def storage(self) -> tuple[Storage, str]:
         """The store, and the path in it."""
         return _storage(self)
@@ -110,6 +115,12 @@ def _path(root: str, table: str) -> str:
 @lru_cache(maxsize=4096)
 def _layout(warehouse: Warehouse, table: str, schema_id: int) -> Layout:
     return Layout.of(warehouse.store(table).schemas.get(schema_id))
+
+
+def forget_tables() -> None:
+    """Look all tables up again: one may have been dropped and made anew between two runs of a process."""
+    _store.cache_clear()
+    _layout.cache_clear()
 
 
 @dataclass(slots=True)

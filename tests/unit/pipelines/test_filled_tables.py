@@ -1,0 +1,176 @@
+"""What a checkpoint keeps of the tables it filled: messages that nobody can copy again are never missed in silence."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.pipelines.commands.check import checked_spec
+from penstock.pipelines.commands.main import main
+from penstock.pipelines.run.errors import CheckpointMismatch
+from penstock.pipelines.run.filled_tables import FILE, FilledTables, Mark
+from penstock.pipelines.run.tables import Warehouse
+from penstock.pipelines.spec.model import PipelineSpec
+from penstock.pipelines.spec.yaml_file import load
+from tests.here import run
+from tests.shop import Shop, insert
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    shop = Shop(tmp_path)
+    for number in (1, 2):
+        shop.put(f"{number}.json", insert("orders", {"id": number}), insert("users", {"id": number}))
+        run(shop.spec())
+    shop.put("3.json", insert("orders", {"id": 3}), insert("users", {"id": 3}))
+    return shop
+
+
+def kept(shop: Shop) -> FilledTables:
+    return FilledTables.of(Warehouse.of(f"{shop.folder}/checkpoint", {}), shop.warehouse)
+
+
+def dropped(shop: Shop) -> PipelineSpec:
+    shutil.rmtree(shop.table("orders").path)
+    return shop.spec()
+
+
+def made_anew(shop: Shop) -> PipelineSpec:
+    schema = shop.table("orders").store.schema()
+    shutil.rmtree(shop.table("orders").path)
+    shop.warehouse.created("ods.orders", replace(schema, time_millis=17))
+    return shop.spec()
+
+
+def rolled_back(shop: Shop) -> PipelineSpec:
+    shop.table("orders").rollback_to(1)
+    return shop.spec()
+
+
+def another_database(shop: Shop) -> PipelineSpec:
+    return shop.spec(sink={"database": "dwh"})
+
+
+def another_prefix(shop: Shop) -> PipelineSpec:
+    return shop.spec(sink={"naming": {"table-prefix": "x_"}})
+
+
+def another_warehouse(shop: Shop) -> PipelineSpec:
+    return shop.spec(sink={"catalog": {"warehouse": f"{shop.folder}/elsewhere"}})
+
+
+def left_out_for_a_while(shop: Shop) -> PipelineSpec:
+    run(shop.spec(selection={"excluding-tables": "orders"}))
+    return shop.spec()
+
+
+CHANGES = [
+    (dropped, "the table is not there"),
+    (made_anew, "the table was made anew, and holds nothing"),
+    (rolled_back, "the table was rolled back behind the pipeline's last commit"),
+    (another_database, "the rows of its source went to ods.orders so far"),
+    (another_prefix, "the rows of its source went to ods.orders so far"),
+    (another_warehouse, "the table is not there"),
+    (left_out_for_a_while, "a source table was left out for a while"),
+]
+
+
+@pytest.mark.parametrize(("change", "reason"), CHANGES, ids=[change.__name__ for change, _ in CHANGES])
+def test_a_table_that_lacks_messages_stops_the_run_before_a_batch(
+    shop: Shop, change: Callable[[Shop], PipelineSpec], reason: str
+) -> None:
+    spec = change(shop)
+    with pytest.raises(CheckpointMismatch) as told:
+        run(spec)
+    assert told.value.exit_code == 9
+    assert reason in told.value.facts.values()
+    assert all(word in str(told.value.hint) for word in ("--from", "--accept-replay", "--resume-from-tables"))
+    run(spec.model_copy(update={"pipeline": spec.pipeline.model_copy(update={"accept_gap": True})}))
+    shop.put("4.json", insert("orders", {"id": 4}))
+    run(spec)  # what was accepted once is not asked again
+
+
+def test_tables_that_are_as_they_were_left_are_no_matter(shop: Shop) -> None:
+    run(shop.spec())
+    shop.put("4.json", insert("orders", {"id": 4}), insert("fresh", {"id": 4}))
+    run(shop.spec())
+    shop.put("5.json", insert("fresh", {"id": 5}))
+    run(shop.spec())
+    assert (shop.ids("orders"), shop.ids("fresh")) == ([1, 2, 3, 4], [4, 5])
+    assert kept(shop).sources == {("shop", name): f"ods.{name}" for name in ("orders", "users", "fresh")}
+
+
+def test_snapshots_that_have_expired_are_no_rollback(shop: Shop) -> None:
+    for number in range(4, 7):  # orders alone goes on: the other table's mark grows old
+        shop.put(f"{number}.json", insert("orders", {"id": number}))
+        run(shop.spec())
+    table = shop.table("orders")
+    mark = kept(shop).marks["ods.orders"]
+    assert mark.snapshot == table.latest_snapshot.id  # type: ignore[union-attr]
+    filled = kept(shop)
+    filled.marks["ods.orders"] = Mark(mark.created, 1, mark.user, 0)
+    table.expire_snapshots(retain_max=1, retain_min=1)
+    assert filled.condition("ods.orders", filled.marks["ods.orders"]) == "same"
+
+
+def test_the_same_table_under_another_name_goes_on(shop: Shop) -> None:
+    database = shop.folder / "warehouse" / "ods.db"
+    (database / "orders").rename(database / "bookings")
+    spec = shop.spec(sink={"naming": {"table-mapping": {"orders": "bookings"}}})
+    run(spec)
+    assert (shop.ids("bookings"), shop.ids("users")) == ([1, 2, 3], [1, 2, 3])
+    run(spec)
+
+
+def test_a_checkpoint_of_an_older_version_takes_its_tables_as_they_are(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    (shop.folder / "checkpoint" / FILE).unlink()
+    with caplog.at_level(logging.WARNING):
+        run(shop.spec())
+    assert "event=tables_adopted" in caplog.text
+    assert shop.ids("orders") == [1, 2, 3]
+    caplog.clear()
+    shop.put("4.json", insert("orders", {"id": 4}))
+    run(shop.spec())
+    assert "event=tables_adopted" not in caplog.text
+    shop.table("orders").rollback_to(1)
+    with pytest.raises(CheckpointMismatch):
+        run(shop.spec())
+
+
+def test_what_is_kept_is_small_and_plain(shop: Shop) -> None:
+    content = json.loads((shop.folder / "checkpoint" / FILE).read_text())
+    assert content["sources"] == [["shop", "orders", "ods.orders"], ["shop", "users", "ods.users"]]
+    assert content["tables"]["ods.orders"]["batch"] == 1
+
+
+def test_check_and_status_tell_of_it_before_a_run_does(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(shop.folder)
+    Path("shop.yaml").write_text(
+        f"version: 1\npipeline: {{name: shop, checkpoint: {shop.folder}/checkpoint}}\n"
+        f"source: {{type: files, path: in, value.format: canal-json}}\n"
+        f"sink: {{catalog: {{warehouse: {shop.warehouse.location}}}, database: ods}}\n"
+    )
+    assert "lacks rows" not in _said(capsys, "status", "shop.yaml")
+    shop.table("orders").rollback_to(1)
+    found = list(checked_spec(load(Path("shop.yaml"))))
+    (error,) = (one for one in found if one.level == "error" and one.about == "tables" and "ods.orders" in one.message)
+    assert (error.code, error.message) == (9, "ods.orders: the table was rolled back behind the pipeline's last commit")
+    assert "ods.orders lacks rows: the table was rolled back" in _said(capsys, "status", "shop.yaml")
+    named = ("status", "shop", "--warehouse", shop.warehouse.location, "--checkpoint", f"{shop.folder}/checkpoint")
+    assert "ods.orders lacks rows" in _said(capsys, *named)
+
+
+def _said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    capsys.readouterr()
+    assert main(list(words)) == 0
+    return capsys.readouterr().out

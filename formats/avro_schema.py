@@ -59,6 +59,10 @@ _MEMBER_UNITS = {
     "org.apache.kafka.connect.data.Date": pa.date32(),
     "org.apache.kafka.connect.data.Timestamp": pa.timestamp("ms"),
 }
+_NO_SCHEMA = (
+    *(fastavro.schema.SchemaParseException, fastavro.schema.UnknownType),
+    *(ValueError, KeyError, TypeError, AttributeError, RecursionError),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +100,10 @@ def compile_schema(schema: Any) -> RecordSchema:
     """DecodeError for a schema that cannot be used, named by its column where one is to blame."""
     try:
         whole = _resolved(schema, {}, "", ())
-        return RecordSchema(fastavro.parse_schema(_without_logical(schema)), whole)
-    except (fastavro.schema.SchemaParseException, KeyError, TypeError, AttributeError, RecursionError) as error:
+        ready = RecordSchema(fastavro.parse_schema(_without_logical(schema)), whole)
+        ready.row_columns()  # names and types that are none are found here, not at the first message
+        return ready
+    except _NO_SCHEMA as error:
         raise DecodeError(f"the Avro schema cannot be used: {error!r}", reason=BAD_VALUE) from error
 
 
@@ -130,6 +136,8 @@ def _resolved(schema: Any, named: dict[str, Any], namespace: str, path: tuple[st
     if not isinstance(kind, str):
         return _resolved(kind, named, namespace, path)
     found = {"type": kind} | {key: schema[key] for key in _KEPT if key in schema}
+    if not all(isinstance(found.get(key, ""), str) for key in ("connect.name", "logicalType")):
+        raise TypeError(f"{'.'.join(path)} has a name of a type that is no text")
     parameters = schema.get("connect.parameters") or {}
     if kept := {key: str(parameters[key]) for key in (*_KEPT_PARAMETERS, SOURCE_NAME) if key in parameters}:
         found["connect.parameters"] = kept
@@ -175,6 +183,8 @@ def _column(member: Mapping[str, Any]) -> Column:
     parameters = dict(schema.get("connect.parameters", {}))
     # Avro allows fewer names than databases do; the true one is among the parameters.
     name = parameters.pop(SOURCE_NAME, member["name"])
+    if not isinstance(name, str) or not isinstance(member["name"], str):
+        raise TypeError(f"{name!r} is no name of a column")
     schema.pop("connect.parameters", None)
     if parameters:
         schema["connect.parameters"] = parameters

@@ -22,6 +22,8 @@ Convert = Callable[[pa.Array, Faults], pa.Array]
 BINARY_TYPES = frozenset({"BINARY", "VARBINARY", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"})
 _LATIN_LEADS = (0xC2, 0xC3)  # UTF-8 writes U+0080 to U+00FF as one of these and one more byte
 _SRID_BYTES = 4
+_MOST_BITS = 64
+_MOST_DIGITS = 40  # leading zeros and all
 
 
 def converter(column: str, declared: str) -> Convert | None:
@@ -76,10 +78,12 @@ def bit_bytes(texts: pa.Array, faults: Faults, kind: MysqlType, what: str) -> pa
     width = (bits + 7) // 8
 
     def one(text: str) -> bytes:
-        if not text.isdecimal() or int(text) >> bits:
+        if not text.isdecimal() or len(text) > _MOST_DIGITS or bits > _MOST_BITS or int(text) >> bits:
             raise ValueError(f"{text[:40]!r} is no number of {bits} bits")
         return int(text).to_bytes(width, "big")
 
+    if bits > _MOST_BITS:  # no server has such a column: whoever asks for its type refuses it
+        return map_distinct(texts, one, pa.binary(), what, faults)
     try:
         numbers = texts.cast(pa.uint64())
     except pa.ArrowInvalid:

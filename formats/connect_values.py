@@ -58,6 +58,7 @@ _COLUMN_SCALE, _MAX_SCALE = 100, 10_000
 _NUMERIC = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _UTC = pa.timestamp("us", "UTC")
+_WIDEST = 83_886_080 // 8  # bytes of PostgreSQL's widest BIT
 
 
 def reader(column: str, declared: str | None) -> Read:
@@ -157,6 +158,8 @@ def _nested_text(value: Any) -> str:
 
 def _bits(value: Any, width: int) -> bytes:
     """Debezium's bytes are little-endian and without their leading zeros."""
+    if not 0 < width <= _WIDEST:
+        raise ValueError("no such number of bits")
     return base64_bytes(value)[::-1].rjust(width, b"\0")
 
 

@@ -80,6 +80,8 @@ def _propagated(kind: ConnectType, source: str, mapping: TypeMapping) -> DataTyp
 def _decimal(kind: ConnectType) -> DataType:
     scale = kind.number("scale") or 0
     precision = kind.number("connect.decimal.precision")
+    if scale > _MOST_DIGITS:
+        return STRING
     if precision is None:
         return AtomicType("DECIMAL", precision=_MOST_DIGITS if scale else 20, scale=scale)
     if precision > _MOST_DIGITS or scale > precision:

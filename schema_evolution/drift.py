@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from penstock.errors import SchemaConflict
 from penstock.formats.change import SourceField, SourceSchema
 from penstock.schema_evolution.policy import SchemaPolicy
-from penstock.schema_evolution.source_types import paimon_type
+from penstock.schema_evolution.source_types import is_known, paimon_type
 from penstock.schema_evolution.type_changes import Verdict, change_of
 from penstock.schema_evolution.type_mapping import TypeMapping
 from penstock.table.schema.changes import (
@@ -98,6 +98,28 @@ def drift_of(source: SourceSchema, table: str, schema: TableSchema, rules: Colum
             comments.append(wanted)
     drift = Drift(table, tuple(added), tuple(widened), tuple(comments), _relaxed(source, schema, rules))
     return rules.policy.kept(drift)
+
+
+def nonsense(source: SourceSchema, schema: TableSchema | None, rules: ColumnRules) -> str | None:
+    """Return why rows of this source schema can be of no table: a type is declared that no database has, or one that
+    nobody knows for a column that holds another type. None where the schema may be believed.
+
+    One message of a topic can declare anything. What it declares for itself is no change of the source.
+    """
+    held = {column.name: column.type for column in schema.fields} if schema else {}
+    for one in source.fields:
+        if not one.name.strip():
+            continue
+        try:
+            type_ = paimon_type(source.dialect, one, rules.mapping)
+        except SchemaConflict as error:
+            return f"column {one.name}: {error.message}"
+        old = held.get(rules.name(one.name))
+        if old is None or is_known(source.dialect, one) or rules.policy.is_lenient:
+            continue
+        if change_of(old, type_, rules.mapping).verdict is Verdict.REFUSE:
+            return f"column {one.name} is declared as {one.type}, which is no known type, and holds {type_json(old)}"
+    return None
 
 
 def _relaxed(source: SourceSchema, schema: TableSchema, rules: ColumnRules) -> tuple[str, ...]:

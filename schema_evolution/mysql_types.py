@@ -10,6 +10,7 @@ from penstock.table.values.types import BYTES, STRING, ArrayType, AtomicType, Da
 
 _MOST_DIGITS = 38
 _MOST_FRACTION = 9
+_MOST_BITS = 64
 
 _PLAIN: dict[str, AtomicType] = {
     "BOOL": AtomicType("BOOLEAN"),
@@ -83,6 +84,8 @@ def _sized(name: str, kind: MysqlType, mapping: TypeMapping) -> DataType | None:
             return AtomicType("BOOLEAN" if kind.length == 1 and not mapping.tinyint1_not_bool else "TINYINT")
         case "BIT":
             bits = kind.length or 1
+            if bits > _MOST_BITS:
+                raise SchemaConflict(f"no BIT has {bits} bits", hint=f"MySQL has {_MOST_BITS} at most")
             return AtomicType("BOOLEAN") if bits == 1 else AtomicType("BINARY", length=(bits + 7) // 8)
         case "CHAR" | "VARCHAR" | "NCHAR" | "NVARCHAR" | "CHARACTER":
             if mapping.char_to_string or not kind.length:
@@ -108,6 +111,8 @@ def _decimal(kind: MysqlType) -> DataType:
         return AtomicType("DECIMAL", precision=_MOST_DIGITS, scale=18)
     if kind.length > _MOST_DIGITS:
         return STRING
+    if kind.length == 0:  # MySQL's word for the usual one
+        return AtomicType("DECIMAL", precision=10, scale=kind.scale or 0)
     return AtomicType("DECIMAL", precision=kind.length, scale=kind.scale or 0)
 
 

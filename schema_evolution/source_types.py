@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
-from penstock.errors import SchemaConflict
+from penstock.errors import ConfigError, SchemaConflict
 from penstock.formats.change import SourceField
+from penstock.formats.connect import ConnectType
 from penstock.schema_evolution.avro_types import avro_type
 from penstock.schema_evolution.debezium_types import debezium_type
 from penstock.schema_evolution.mysql_types import knows, mysql_type
 from penstock.schema_evolution.type_mapping import TypeMapping
-from penstock.table.values.types import STRING, AtomicType, DataType, parse_type
+from penstock.table.values.types import STRING, AtomicType, DataType, parse_type, type_json
 
 _DIALECTS: dict[str, Callable[[str, TypeMapping], DataType]] = {
     "mysql": mysql_type,
@@ -38,11 +39,26 @@ def holds_bits(dialect: str, field: SourceField) -> bool:
 def is_known(dialect: str, field: SourceField) -> bool:
     """Whether the declared type was chosen a column's type for; values of others are kept as bytes."""
     untyped = field.type is None or field.type.startswith(TYPED)
-    return untyped or _DIALECTS.get(dialect) is not mysql_type or knows(field.type or "")
+    if untyped:
+        return True
+    declared = field.type or ""
+    if _DIALECTS.get(dialect) is debezium_type:
+        declared = ConnectType.parse(declared).source_type or ""
+        return not declared or knows(declared)
+    return _DIALECTS.get(dialect) is not mysql_type or knows(declared)
 
 
 @lru_cache(maxsize=8192)
 def _mapped(dialect: str, declared: str | None, mapping: TypeMapping) -> DataType:
+    type_ = _unchecked(dialect, declared, mapping)
+    try:
+        parse_type(type_json(type_))
+    except ConfigError as error:
+        raise SchemaConflict(f"no column has the declared type {(declared or '')[:80]}: {error.message}") from error
+    return type_
+
+
+def _unchecked(dialect: str, declared: str | None, mapping: TypeMapping) -> DataType:
     if declared is None or mapping.to_string:
         return STRING
     if declared.startswith(TYPED):

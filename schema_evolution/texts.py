@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from penstock.schema_evolution.type_mapping import TypeMapping
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import STRING_LENGTH, AtomicType, type_text
+from penstock.table.values.variants import encoded
 
 _TRUE = ["t", "true", "y", "yes", "1"]
 _FALSE = ["f", "false", "n", "no", "0"]
@@ -234,6 +235,8 @@ def _parser(target: AtomicType) -> Callable[[str], object]:
             return _time
         case "TIMESTAMP" | "TIMESTAMP_LTZ":
             return lambda text: _stamp(text, target.precision)
+        case "VARIANT":
+            return lambda text: dict(zip(("value", "metadata"), encoded(text), strict=True))
     raise ValueError(f"texts cannot be read as {type_text(target)}")
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import DecodeError, PenstockError
-from penstock.formats.change import NO_NAME, BadRecord, ChangeBatch, DecodeOptions, SourceSchema
+from penstock.formats.change import BAD_VALUE, NO_NAME, BadRecord, ChangeBatch, DecodeOptions, SourceSchema
 from penstock.ingest.decoding import ChangeSource, Chunk
 from penstock.ingest.fetched import Fetched
 from penstock.ingest.ranges import NO_LIMIT, Limit, Offsets, Range, grouped
@@ -211,8 +211,10 @@ class RangeReader:
             else self._reading.shaping.fit(change, layout.schema, fetched, self._share.now_millis)
         )
         if fitted is None:
+            if self._is_nonsense(table, change, layout, fetched):
+                return
             if taken and not self._bad_anyway(table, change, fetched):
-                self._drift(table, change)
+                self._drift(table, change, by_message=fetched is not None)
             return
         if fitted.bad or unread:
             self._bad((*unread, *fitted.bad), self._report.unfit.setdefault(table, BadRecords()), fetched, table)
@@ -243,6 +245,19 @@ class RangeReader:
             self._report.partial[table] += count
             self._report.left_out.setdefault(table, known)
 
+    def _is_nonsense(self, table: str, change: ChangeBatch, layout: Layout | None, fetched: Fetched | None) -> bool:
+        """Whether these messages declare what cannot be: each is a bad record then. A database's own log declares what
+        is; only who sends messages can be wrong about it."""
+        if fetched is None:
+            return False
+        reason = self._reading.shaping.nonsense(change.schema, None if layout is None else layout.schema)
+        if reason is None:
+            return False
+        values = dict(zip(fetched.messages.offsets.tolist(), fetched.messages.values, strict=True))
+        records = [BadRecord(pos, BAD_VALUE, reason, values.get(pos) or b"") for pos in np.unique(change.pos).tolist()]
+        self._bad(records, self._report.unfit.setdefault(table, BadRecords()), fetched, table)
+        return True
+
     def _bad_anyway(self, table: str, change: ChangeBatch, fetched: Fetched | None) -> bool:
         """Whether no row would fit the table after its change either: records that are bad change no schema."""
         layout, shaping = self._layout(table), self._reading.shaping
@@ -255,11 +270,12 @@ class RangeReader:
         self._bad(fitted.bad, self._report.unfit.setdefault(table, BadRecords()), fetched, table)
         return True
 
-    def _drift(self, table: str, change: ChangeBatch) -> None:
+    def _drift(self, table: str, change: ChangeBatch, *, by_message: bool) -> None:
         """Report the schema; nothing more of the table is sent, because the driver has it read again."""
         first = int(change.pos[0]) if len(change) else 0
         if not any(drift.table == table and drift.schema == change.schema for drift in self._report.drifts):
-            self._report.drifts.append(Seen(table, change.schema, (self._range.number, first)))
+            place = (self._range.number, first)
+            self._report.drifts.append(Seen(table, change.schema, place, self._range.place, by_message))
         self._drifted.add(table)
         self._window.forget(table)
 

@@ -35,6 +35,8 @@ class Seen:
     table: str
     schema: SourceSchema
     first: tuple[int, int]  # range number and position: the order in which schemas are folded
+    place: str | None = None  # of the range, for errors
+    by_message: bool = False  # a message declares what it likes; a database's own log declares what is
 
 
 class Shaping(Protocol):
@@ -70,6 +72,10 @@ class Shaping(Protocol):
     def adopt(self, known: Collection[str]) -> None:
         """At the start: bring tables that are there already to what the settings say; ConfigError where they contradict
         them. Called again, it changes nothing."""
+        ...
+
+    def nonsense(self, source: SourceSchema, table: TableSchema | None) -> str | None:
+        """Why messages that declare this schema are bad records and no drift; None where they are not."""
         ...
 
     def foreseen(self, table: str, current: TableSchema, source: SourceSchema) -> TableSchema | None:

@@ -21,7 +21,7 @@ from penstock.pipelines.run.new_tables import NewTables
 from penstock.pipelines.run.rules import NO_RULES, TableRules
 from penstock.pipelines.run.shaping import Fitted, Seen
 from penstock.pipelines.run.tables import Warehouse
-from penstock.schema_evolution.drift import ColumnRules, drift_of, fold
+from penstock.schema_evolution.drift import ColumnRules, drift_of, fold, nonsense
 from penstock.schema_evolution.fit import Fit, FittedRows
 from penstock.schema_evolution.functions import wall_clock
 from penstock.schema_evolution.naming import Naming
@@ -98,10 +98,11 @@ class TableShape:
         return partial_images.left_out(change, fetched, table, self.rules, frozenset(self._made))
 
     def evolved(self, table: str, current: TableSchema | None, seen: Sequence[Seen]) -> TableSchema:
-        with _naming(table):
-            return self._evolved(table, current, [one.schema for one in seen])
+        with _naming(table, seen[0] if len({one.schema for one in seen}) == 1 else None):
+            return self._evolved(table, current, seen)
 
-    def _evolved(self, table: str, current: TableSchema | None, sources: Sequence[SourceSchema]) -> TableSchema:
+    def _evolved(self, table: str, current: TableSchema | None, seen: Sequence[Seen]) -> TableSchema:
+        sources = [one.schema for one in seen]
         self._tell_unknown_types(table, current.names if current else (), sources)
         if twice := {name for source in sources for name in self._namesakes(source)}:
             kind = ConfigError if current is None else SchemaConflict
@@ -110,18 +111,36 @@ class TableShape:
                 columns=", ".join(sorted(twice)),
                 hint="name the computed one otherwise;  --metadata-column-prefix  stands before names of metadata",
             )
+        seen = self._believed(table, current, seen)
+        sources = [one.schema for one in seen]
         if current is None:
             return self.warehouse.created(table, self.planned(table, sources, self.warehouse.now_millis()))
-        for source in sources:
-            if self._lacking_keys(current, source):
-                raise _incompatible(table, current, source)
         store = self.warehouse.store(table)
-        drifts = [drift_of(source, table, current, self.rules) for source in sources]
-        for drift in drifts:
-            self.rules.policy.check(drift)
+        drifts = []
+        for one in seen:
+            with _naming(table, one):
+                if self._lacking_keys(current, one.schema):
+                    raise _incompatible(table, current, one.schema)
+                drifts.append(drift_of(one.schema, table, current, self.rules))
+                self.rules.policy.check(drifts[-1])
         changes = fold(drifts, current, self.rules.mapping)
         has_snapshots = store.snapshots.latest_id() is not None
         return evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis(), check_usable)
+
+    def _believed(self, table: str, current: TableSchema | None, seen: Sequence[Seen]) -> Sequence[Seen]:
+        """Without the messages that declare an unknown type for a column of which others know the type: read again,
+        they are bad records."""
+        known = [one for one in seen if all(is_known(one.schema.dialect, column) for column in one.schema.fields)]
+        if not known or len(known) == len(seen) or not all(one.by_message for one in seen):
+            return seen
+        schemas = [one.schema for one in known]
+        if current is None:
+            schema = self.planned(table, schemas, self.warehouse.now_millis())
+        else:
+            drifts = [drift_of(source, table, current, self.rules) for source in schemas]
+            changes = fold(drifts, current, self.rules.mapping)
+            schema = apply_changes(current, changes, has_snapshots=True, now=current.time_millis)
+        return [one for one in seen if one in known or self.nonsense(one.schema, schema) is None]
 
     def shaped(self, source: SourceSchema) -> SourceSchema:
         """What rows of this schema have become when they are routed."""
@@ -189,6 +208,9 @@ class TableShape:
         """The columns that no source has."""
         return {one.name for one in self.new_tables.computed} | {name for name, _ in self.new_tables.metadata}
 
+    def nonsense(self, source: SourceSchema, table: TableSchema | None) -> str | None:
+        return _nonsense(source, table, self.rules)
+
     def foreseen(self, table: str, current: TableSchema, source: SourceSchema) -> TableSchema | None:
         try:
             drift = drift_of(source, table, current, self.rules)
@@ -216,12 +238,14 @@ class TableShape:
 
 
 @contextmanager
-def _naming(table: str) -> Iterator[None]:
-    """What is refused, of columns and options, is refused of this table."""
+def _naming(table: str, seen: Seen | None) -> Iterator[None]:
+    """What is refused, of columns and options, is refused of this table, and for what was read at this place."""
     try:
         yield
     except (ConfigError, SchemaConflict) as error:
         error.facts.setdefault("table", table)
+        if seen is not None and seen.place is not None and "place" not in error.facts:
+            error.facts |= {"place": seen.place, "offset": seen.first[1]}
         raise
 
 
@@ -318,6 +342,11 @@ def _holds(source: SourceSchema, table: TableSchema, rules: ColumnRules) -> bool
         return drift_of(source, "", table, rules).is_none
     except SchemaConflict:  # the driver tells it, or leaves the table out
         return False
+
+
+@lru_cache(maxsize=_KEYS_PER_SCHEMA)
+def _nonsense(source: SourceSchema, table: TableSchema | None, rules: ColumnRules) -> str | None:
+    return nonsense(source, table, rules)
 
 
 @lru_cache(maxsize=_KEYS_PER_SCHEMA)

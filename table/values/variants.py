@@ -39,11 +39,14 @@ def encoded(text: str) -> tuple[bytes, bytes]:
     """Value and metadata of one JSON text."""
     names: dict[str, int] = {}
     try:
-        parsed = json.loads(text, parse_float=_number, object_pairs_hook=_members)
-    except ValueError as reason:
+        value = _value(json.loads(text, parse_float=_number, object_pairs_hook=_members), names)
+        return value, _metadata(list(names))
+    except NoVariant:
+        raise
+    except RecursionError as reason:
+        raise NoVariant(f"{text[:80]!r} is too deep") from reason
+    except (ValueError, OverflowError) as reason:
         raise NoVariant(f"{text[:80]!r} is no JSON: {reason}") from reason
-    value = _value(parsed, names)
-    return value, _metadata(list(names))
 
 
 def _members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from penstock.table.commit.conflicts import ForeignWriter
 from penstock.table.commit.table_writer import only_compaction
 from penstock.table.layout import Layout
 from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.errors import HistoryExpired
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.write.opening import BucketFiles
@@ -34,7 +35,7 @@ class Done:
     schemas: dict[str, int] = field(default_factory=dict)
     snapshots: dict[str, Snapshot] = field(default_factory=dict)  # the last of the batch, by table
     uncompacted: set[str] = field(default_factory=set)
-    foreign: dict[str, ForeignWriter] = field(default_factory=dict)
+    foreign: dict[str, ForeignWriter | HistoryExpired] = field(default_factory=dict)
     failed: dict[str, PenstockError] = field(default_factory=dict)
     retries: Counter[str] = field(default_factory=Counter)
     lost: list[str] = field(default_factory=list)  # whose compaction lost against another's
@@ -80,7 +81,7 @@ class Commits:
                 if committed is not None:
                     done.retries[table] += committed.retries
                     done.lost += [table] if committed.lost_compaction is not None else []
-            except ForeignWriter as error:
+            except (ForeignWriter, HistoryExpired) as error:
                 discard(self.warehouse.store(table), messages[table])
                 done.foreign[table] = error
             except PenstockError as error:

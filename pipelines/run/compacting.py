@@ -112,6 +112,7 @@ def compacted(warehouse: Warehouse, due: Due) -> CommitMessage | None:
         compact_changelog=done.changelog,
         compact_index_changes=done.index,
         base_snapshot=due.version.snapshot,
+        vectors_read=compactor.state.vector_files,
     )
 
 

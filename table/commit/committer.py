@@ -11,13 +11,14 @@ from penstock.table.commit.changes import Changes, append_half, compact_half
 from penstock.table.commit.conflicts import (
     check_bucket_totals,
     check_deletes,
-    check_foreign_keys,
-    check_foreign_rows,
     check_levels,
+    check_vectors,
+    check_vectors_have_files,
 )
-from penstock.table.layout import BucketMode, Layout
-from penstock.table.meta.entries import Bucket, CommitMessage, FileKind, IndexEntry, ManifestEntry
-from penstock.table.meta.live import added_between, index_entries, live_entries
+from penstock.table.commit.foreign_writers import check_foreign_writers
+from penstock.table.layout import Layout
+from penstock.table.meta.entries import DELETION_VECTORS, CommitMessage, FileKind, IndexEntry, ManifestEntry
+from penstock.table.meta.live import index_entries, live_entries
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.values.binary_row import decode_row
@@ -25,6 +26,7 @@ from penstock.table.values.ordering import order_values
 from penstock.table.write.compacting import drop_lookups
 
 Covers = Callable[[bytes], bool]
+Contents = frozenset[object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +98,7 @@ class Committer:
         if compact.is_empty:
             return Committed(tuple(snapshots), retries=retries)
         try:
-            read_at = min((message.base_snapshot for message in messages), default=0)
-            check = self._vectors_check(compact, read_at)
+            check = self._compact_check(compact, messages)
             snapshots.append(land(self.store, identity, self.retries, counted(check)))
         except CommitConflict as lost:
             return Committed(tuple(snapshots), lost, retries)
@@ -113,20 +114,20 @@ class Committer:
         identifier: int = BATCH_IDENTIFIER,
         *,
         properties: Mapping[str, str] | None = None,
-        base: Snapshot | None = None,
+        seen: Contents | None = None,
     ) -> Committed:
         """Put the new files in place of everything in the partitions that `covers` names, as one OVERWRITE.
 
-        With `base` the new files stand for the rows of that snapshot: CommitConflict when there are later ones.
+        With `seen`, what `contents` gave for these partitions: CommitConflict when they have changed since.
         """
         if self.committed(identifier) is not None:
             return Committed()
         identity = Identity(self.user, identifier, None, properties or {})
         append, compact = append_half(messages), compact_half(messages)
-        check = self._overwrite_check(append, covers, base)
+        check = self._overwrite_check(append, covers, seen)
         snapshots = [land(self.store, identity, self.retries, check)]
         if not compact.is_empty:
-            snapshots.append(land(self.store, identity, self.retries, self._rewrite_check(compact)))
+            snapshots.append(land(self.store, identity, self.retries, self._compact_check(compact, messages)))
         return Committed(tuple(snapshots))
 
     def rewrite(self, changes: Changes, identifier: int = BATCH_IDENTIFIER) -> Committed:
@@ -149,11 +150,8 @@ class Committer:
             if latest.id != base:
                 live = live_entries(self.store, latest, partitions=changes.partitions)
                 check_bucket_totals(live, changes.entries, self.store.name)
-            if layout.has_keys and latest.id != base:
-                between = list(added_between(self.store, base, latest))
-                check_foreign_rows(between, _starts(messages), self.store.name)
-                if layout.mode is BucketMode.CROSS_PARTITION and any(message.new_files for message in messages):
-                    check_foreign_keys(between, self.store.name)
+            if layout.has_keys:
+                check_foreign_writers(self.store, layout, messages, latest)
             return changes
 
         return check
@@ -164,28 +162,19 @@ class Committer:
 
         return check
 
-    def _vectors_check(self, changes: Changes, read_at: int) -> Callable[..., Changes]:
-        """In a table without keys rows are marked as deleted beside its compactions: a compaction that has not seen
-        the newest marks of its buckets would bring rows back.
-        """
-        base = self.store.snapshots.find(read_at)
-        rewritten = {(entry.partition, entry.bucket) for entry in changes.entries}
-
+    def _compact_check(self, changes: Changes, messages: Sequence[CommitMessage]) -> Callable[..., Changes]:
         def check(latest: Snapshot | None, first: bool) -> Changes:
-            if not self._has_keys and _marks(self.store, base, rewritten) != _marks(self.store, latest, rewritten):
-                raise CommitConflict("rows were deleted while they were compacted", table=self.store.name)
+            index = index_entries(self.store, latest) if latest else []
+            check_vectors(index, messages, self.store.name)
             return self._checked_rewrite(changes, latest)
 
         return check
-
-    @property
-    def _has_keys(self) -> bool:
-        return bool(self.store.schema().primary_keys)
 
     def _checked_rewrite(self, changes: Changes, latest: Snapshot | None) -> Changes:
         layout = Layout.of(self.store.schema())
         live = live_entries(self.store, latest, partitions=changes.partitions) if latest else []
         check_deletes(live, changes.entries, self.store.name)
+        check_vectors_have_files(live, changes.entries, changes.index, self.store.name)
         if layout.has_keys:
             types = layout.key_types
 
@@ -195,10 +184,15 @@ class Committer:
             check_levels(live, changes.entries, ordered_key, self.store.name)
         return changes
 
-    def _overwrite_check(self, append: Changes, covers: Covers, base: Snapshot | None) -> Callable[..., Changes]:
+    def _overwrite_check(self, append: Changes, covers: Covers, seen: Contents | None) -> Callable[..., Changes]:
         def check(latest: Snapshot | None, first: bool) -> Changes:
-            if base is not None and latest is not None:
-                self._check_unchanged(covers, base, latest)
+            if seen is not None and contents(self.store, latest, covers) != seen:
+                raise CommitConflict(
+                    "another job changed a partition that is being rewritten",
+                    table=self.store.name,
+                    snapshot=latest.id if latest else None,
+                    hint="do it again while no other job writes there",
+                )
             live = live_entries(self.store, latest) if latest else []
             gone = [_deleted(entry) for entry in live if covers(entry.partition)]
             old_index = index_entries(self.store, latest) if latest else []
@@ -207,33 +201,14 @@ class Committer:
 
         return check
 
-    def _check_unchanged(self, covers: Covers, base: Snapshot, latest: Snapshot) -> None:
-        for user, snapshot, entry in added_between(self.store, base.id, latest):
-            if covers(entry.partition):
-                raise CommitConflict(
-                    f"{user!r} changed a partition that is being rewritten",
-                    table=self.store.name,
-                    snapshot=snapshot,
-                    hint="do it again while no other job writes there",
-                )
 
-
-def _marks(store: TableStore, snapshot: Snapshot | None, buckets: set[Bucket]) -> set[str]:
-    """The index files of these buckets."""
+def contents(store: TableStore, snapshot: Snapshot | None, covers: Covers) -> Contents:
+    """Return what tells whether these partitions change: their data files, and the files of their deletion vectors."""
     if snapshot is None:
-        return set()
-    return {entry.name for entry in index_entries(store, snapshot) if (entry.partition, entry.bucket) in buckets}
-
-
-def _starts(messages: Sequence[CommitMessage]) -> dict[tuple[bytes, int], tuple[int, int]]:
-    return {
-        (message.partition, message.bucket): (
-            message.base_snapshot,
-            min(file.min_sequence for file in message.new_files),
-        )
-        for message in messages
-        if message.new_files
-    }
+        return frozenset()
+    files = (entry.identity for entry in live_entries(store, snapshot) if covers(entry.partition))
+    index = (entry for entry in index_entries(store, snapshot) if entry.index_type == DELETION_VECTORS)
+    return frozenset((*files, *(entry.name for entry in index if covers(entry.partition))))
 
 
 def _deleted(entry: ManifestEntry) -> ManifestEntry:

@@ -124,7 +124,8 @@ def _messages(
     totals = {entry.partition: entry.total_buckets for entry in entries}
     for partition, bucket in only.buckets_of(store, entries):
         files = BucketFiles(store, layout, partition, bucket)
-        rewritten = compaction(BucketCompactor(files, state.bucket(partition, bucket)))
+        there = state.bucket(partition, bucket)
+        rewritten = compaction(BucketCompactor(files, there))
         if rewritten.before or rewritten.after:
             yield CommitMessage(
                 partition,
@@ -135,4 +136,5 @@ def _messages(
                 compact_changelog=rewritten.changelog,
                 compact_index_changes=rewritten.index,
                 base_snapshot=snapshot.id,
+                vectors_read=there.vector_files,
             )

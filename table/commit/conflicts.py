@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 
 from penstock.errors import CommitConflict, ConfigError
-from penstock.table.meta.entries import FileKind, ManifestEntry
+from penstock.table.meta.entries import DELETION_VECTORS, Bucket, CommitMessage, FileKind, IndexEntry, ManifestEntry
 
 DecodeKey = Callable[[bytes], tuple[object, ...]]
 
@@ -86,42 +86,40 @@ def _check_run(group: list[ManifestEntry], decode_key: DecodeKey, table: str) ->
             )
 
 
-def check_foreign_rows(
-    between: Iterable[tuple[str, int, ManifestEntry]],
-    starts: dict[tuple[bytes, int], tuple[int, int]],
-    table: str,
+def check_vectors(index: Iterable[IndexEntry], messages: Iterable[CommitMessage], table: str) -> None:
+    """Deletion vectors that a compaction did not read hide rows that it has written again, so they must be the same.
+
+    `index` has the index files of the table as it is now.
+    """
+    now: dict[Bucket, set[str]] = {}
+    for entry in index:
+        if entry.index_type == DELETION_VECTORS:
+            now.setdefault((entry.partition, entry.bucket), set()).add(entry.name)
+    for message in messages:
+        rewrites = message.compact_before or message.compact_index_changes
+        if rewrites and now.get((message.partition, message.bucket), set()) != set(message.vectors_read):
+            raise CommitConflict(
+                "rows of the bucket were marked as deleted while it was compacted",
+                table=table,
+                bucket=message.bucket,
+                hint="compact it again; a lost compaction loses no data",
+            )
+
+
+def check_vectors_have_files(
+    live: Iterable[ManifestEntry], entries: Sequence[ManifestEntry], index: Iterable[IndexEntry], table: str
 ) -> None:
-    """`between`: (commit user, snapshot, entry) of rows committed after our writers looked; `starts`: per bucket the
-    snapshot its writer read and the first sequence number it gave out. A second driver of the same job counts as well.
-    """
-    for other, snapshot, entry in between:
-        start = starts.get((entry.partition, entry.bucket))
-        if start is None or entry.kind is not FileKind.ADD:
-            continue
-        base, sequence = start
-        if snapshot > base and entry.file.max_sequence >= sequence:
-            raise ForeignWriter(
-                f"{other!r} wrote to a bucket this job writes",
-                table=table,
-                bucket=entry.bucket,
-                snapshot=snapshot,
-                file=entry.file.name,
-                hint="let one job write a primary-key bucket, or set write-only on all but one and compact apart",
-            )
-
-
-def check_foreign_keys(between: Iterable[tuple[str, int, ManifestEntry]], table: str) -> None:
-    """Where keys move between partitions, rows in any bucket may tell that a key lies elsewhere than our index has it.
-
-    `between` as above, after the snapshot that our index was read at.
-    """
-    for other, snapshot, entry in between:
-        if entry.kind is FileKind.ADD and entry.file.level == 0:
-            raise ForeignWriter(
-                f"{other!r} wrote to a table whose keys this job moves between partitions",
-                table=table,
-                bucket=entry.bucket,
-                snapshot=snapshot,
-                file=entry.file.name,
-                hint="let one job write a table whose primary key does not hold its partition keys",
-            )
+    """Every data file that a new deletion vector is for is part of the table after the commit."""
+    there = {(entry.partition, entry.bucket, entry.file.name) for entry in live}
+    there -= {(one.partition, one.bucket, one.file.name) for one in entries if one.kind is FileKind.DELETE}
+    there |= {(one.partition, one.bucket, one.file.name) for one in entries if one.kind is FileKind.ADD}
+    for entry in index:
+        for vector in entry.vector_ranges or () if entry.kind is FileKind.ADD else ():
+            if (entry.partition, entry.bucket, vector.data_file) not in there:
+                raise CommitConflict(
+                    "a file whose rows this compaction marks as deleted was compacted away meanwhile",
+                    table=table,
+                    bucket=entry.bucket,
+                    file=vector.data_file,
+                    hint="compact it again; a lost compaction loses no data",
+                )

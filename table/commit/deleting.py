@@ -12,13 +12,14 @@ import pyarrow.compute as pc
 from penstock.errors import CommitConflict, ConfigError
 from penstock.table.commit.attempt import Check, Identity, Retries, land
 from penstock.table.commit.changes import Changes
+from penstock.table.commit.conflicts import check_deletes, check_vectors_have_files
 from penstock.table.commit.table_writer import TableWriter
 from penstock.table.files.deletion_vectors import decode_vectors, encode_vectors
 from penstock.table.files.reading import POSITION, FileReader
 from penstock.table.layout import Layout
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import DELETION_VECTORS, Bucket, FileKind, IndexEntry, ManifestEntry
-from penstock.table.meta.live import added_between, index_entries
+from penstock.table.meta.live import index_entries, live_entries
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.read.condition import Condition
@@ -96,6 +97,7 @@ class _Appended:
     condition: Condition
     layout: Layout = field(init=False)
     _marks: bool = field(init=False)
+    _vectors_before: list[IndexEntry] = field(init=False)
     _entries: list[ManifestEntry] = field(default_factory=list)
     _index: list[IndexEntry] = field(default_factory=list)
     _made: list[str] = field(default_factory=list)
@@ -103,6 +105,7 @@ class _Appended:
     def __post_init__(self) -> None:
         self.layout = Layout.of(self.store.schema())
         self._marks = Options(self.layout.schema.options).boolean("deletion-vectors.enabled", default=False)
+        self._vectors_before = _vector_files(self.store, self.base)
 
     def committed(self, user: str) -> list[Snapshot]:
         if self.base is None:
@@ -175,11 +178,9 @@ class _Appended:
         self._entries += [ManifestEntry(FileKind.ADD, *place, one) for one in new]
 
     def _vectors(self, bucket: BucketFiles) -> dict[str, Positions]:
-        assert self.base is not None
         found: dict[str, Positions] = {}
-        for entry in index_entries(self.store, self.base) if self._marks else ():
-            here = (entry.partition, entry.bucket) == (bucket.partition, bucket.bucket)
-            if here and entry.index_type == DELETION_VECTORS:
+        for entry in self._vectors_before if self._marks else ():
+            if (entry.partition, entry.bucket) == (bucket.partition, bucket.bucket):
                 path = bucket.index_path(entry)
                 found.update(decode_vectors(self.store.storage.read(path), entry.vector_ranges or (), path))
         return found
@@ -197,21 +198,31 @@ class _Appended:
         return entry
 
     def _check(self, changes: Changes) -> Check:
-        assert self.base is not None
-        base, store = self.base, self.store
-        touched = {(entry.partition, entry.bucket) for entry in changes.entries}
-        touched |= {(entry.partition, entry.bucket) for entry in changes.index}
+        store, seen = self.store, _names(self._vectors_before, changes.partitions)
 
         def check(latest: Snapshot | None, first: bool) -> Changes:
-            """Rows that came meanwhile stay; a file or a vector that went meanwhile means to begin anew."""
-            if latest is None or latest.id < base.id:
-                raise CommitConflict("the table was rolled back meanwhile", table=store.name)
-            between = added_between(store, base.id, latest)
-            taken = any(
-                entry.kind is FileKind.DELETE and (entry.partition, entry.bucket) in touched for _, _, entry in between
-            )
-            if taken or (changes.index and latest.index_manifest != base.index_manifest):
-                raise CommitConflict("another job rewrote files that hold rows to delete", table=store.name)
+            """Rows that came meanwhile stay. A file or a vector that went meanwhile means to begin anew."""
+            live = live_entries(store, latest, partitions=changes.partitions) if latest else []
+            try:
+                check_deletes(live, changes.entries, store.name)
+                check_vectors_have_files(live, changes.entries, changes.index, store.name)
+            except CommitConflict as taken:
+                raise _meanwhile(store, "rewrote files that hold rows to delete") from taken
+            if _names(_vector_files(store, latest), changes.partitions) != seen:
+                raise _meanwhile(store, "deleted rows of the same partitions")
             return changes
 
         return check
+
+
+def _vector_files(store: TableStore, snapshot: Snapshot | None) -> list[IndexEntry]:
+    entries = index_entries(store, snapshot) if snapshot else []
+    return [entry for entry in entries if entry.index_type == DELETION_VECTORS]
+
+
+def _names(entries: Sequence[IndexEntry], partitions: set[bytes]) -> set[str]:
+    return {entry.name for entry in entries if entry.partition in partitions}
+
+
+def _meanwhile(store: TableStore, done: str) -> CommitConflict:
+    return CommitConflict(f"another job {done}", table=store.name, hint="delete again while no other job does that")

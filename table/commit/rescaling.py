@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.errors import CommitConflict, ConfigError
-from penstock.table.commit.committer import Committer
+from penstock.table.commit.committer import Committer, contents
 from penstock.table.commit.overwriting import OverwriteWriter, PartitionSpec
 from penstock.table.layout import BucketMode, Layout
 from penstock.table.meta.live import live_entries
@@ -39,6 +39,7 @@ def rescale(
     user = user or store.ambient.new_uuid()
     spec = PartitionSpec.of(layout, partition or {})
     _check_visible(store, layout, base, spec)
+    seen = contents(store, base, spec.covers)
     with OverwriteWriter.open_on(store, partition or {}, user, {"bucket": str(wanted)}) as writer:
         # As the table is now: columns may have been altered since the snapshot.
         reader = SplitReader(store, layout, layout.schema.fields)
@@ -49,7 +50,7 @@ def rescale(
         messages = writer.prepare()
         writer.forget()
         try:
-            return list(Committer(store, user).overwrite(messages, spec.covers, base=base).snapshots)
+            return list(Committer(store, user).overwrite(messages, spec.covers, seen=seen).snapshots)
         except CommitConflict:
             for message in messages:
                 BucketFiles(store, layout, message.partition, message.bucket).delete(message)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.errors import ConfigError
-from penstock.table.commit.committer import Committer
+from penstock.table.commit.committer import Committer, contents
 from penstock.table.layout import Layout
 from penstock.table.maintain.partition_times import PartitionTimes
 from penstock.table.meta.live import live_entries
@@ -66,5 +66,6 @@ def expire_partitions(store: TableStore, options: Mapping[str, str] | None = Non
     committer = Committer(store, store.ambient.new_uuid())
     for start in range(0, len(old), expiry.at_once or MOST_AT_ONCE):
         doomed = {partition for _, partition in old[start : start + (expiry.at_once or MOST_AT_ONCE)]}
-        committer.overwrite((), doomed.__contains__, base=None if expiry.by_values else base)
+        seen = None if expiry.by_values else contents(store, base, doomed.__contains__)
+        committer.overwrite((), doomed.__contains__, seen=seen)
     return [dict(PartitionTimes.texts(layout, partition)) for _, partition in old]

@@ -89,8 +89,10 @@ class IndexEntry:
 class CommitMessage:
     """What one bucket's writer made in one batch: metadata only, small enough to travel to the driver.
 
-    `base_snapshot` is the snapshot the writer read the bucket's state from (0: none), by which the committer tells
-    a foreign writer. The first three lists commit as APPEND, the rest as COMPACT.
+    `base_snapshot` is the snapshot the writer read the bucket's state from (0: none). `first_sequence` is the number
+    that the writer gave to its first row, also when that row is in none of its files because a later one replaced it.
+    By both the committer finds rows of another job. `vectors_read` are the index files with the deletion vectors that
+    a compaction applied. The first three lists commit as APPEND, the rest as COMPACT.
     """
 
     partition: bytes
@@ -105,3 +107,5 @@ class CommitMessage:
     index_changes: tuple[IndexEntry, ...] = ()  # of the APPEND half: hash index
     compact_index_changes: tuple[IndexEntry, ...] = ()  # of the COMPACT half: deletion vectors
     base_snapshot: int = 0
+    first_sequence: int | None = None
+    vectors_read: tuple[str, ...] = ()

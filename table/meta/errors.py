@@ -3,11 +3,13 @@ ConfigError
   SnapshotMissing   asked for a snapshot that expired or was never made
   TagMissing        asked for a tag there is not
   BranchMissing     asked for a branch there is not
+CommitConflict
+  HistoryExpired    snapshots that were needed to look for conflicts have expired
 """
 
 from __future__ import annotations
 
-from penstock.errors import ConfigError
+from penstock.errors import CommitConflict, ConfigError
 
 
 class SnapshotMissing(ConfigError):
@@ -19,4 +21,8 @@ class TagMissing(ConfigError):
 
 
 class BranchMissing(ConfigError):
+    pass
+
+
+class HistoryExpired(CommitConflict):
     pass

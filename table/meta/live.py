@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from penstock.errors import TableCorrupt
 from penstock.table.meta.entries import Bucket, FileKind, IndexEntry, ManifestEntry, ManifestFile
+from penstock.table.meta.errors import HistoryExpired
 from penstock.table.meta.manifest import read_index_manifest, read_manifest, read_manifest_list
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
@@ -123,9 +124,28 @@ def index_entries(store: TableStore, snapshot: Snapshot) -> list[IndexEntry]:
 
 
 def added_between(store: TableStore, base: int, latest: Snapshot) -> Iterator[tuple[str, int, ManifestEntry]]:
-    """(commit user, snapshot id, entry) of what was committed after snapshot `base`, newest first."""
-    snapshot: Snapshot | None = latest
-    while snapshot is not None and snapshot.id > base:
+    """Yield (commit user, snapshot id, entry) for each entry committed after snapshot `base`, newest first.
+
+    Raise HistoryExpired when one of the snapshots after `base` is gone: what it changed cannot be known any more.
+    """
+    snapshot = latest
+    while snapshot.id > base:
         for entry in delta_entries(store, snapshot):
             yield snapshot.commit_user, snapshot.id, entry
-        snapshot = store.snapshots.find(snapshot.id - 1)
+        if snapshot.id == base + 1:
+            return
+        before = store.snapshots.find(snapshot.id - 1)
+        if before is None:
+            raise history_expired(store, base, snapshot.id)
+        snapshot = before
+
+
+def history_expired(store: TableStore, base: int, earliest: int) -> HistoryExpired:
+    return HistoryExpired(
+        "snapshots have expired that tell whether another job changed the same rows",
+        table=store.name,
+        work_began_at_snapshot=base,
+        earliest_snapshot=earliest,
+        hint="run it again; if it takes longer than snapshots are kept, raise snapshot.time-retained or "
+        "snapshot.num-retained.min",
+    )

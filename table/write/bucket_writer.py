@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import pyarrow as pa
@@ -27,6 +27,7 @@ from penstock.table.write.streamed_rows import StreamedRows
 class BucketRows(Protocol):
     """The rows of a bucket on their way to files; KeyedRows and StreamedRows are two."""
 
+    next_sequence: int
     new_files: list[DataFile]
     changelog_files: list[DataFile]
 
@@ -49,6 +50,10 @@ class BucketWriter:
     state: BucketState
     compacts: bool = True
     lags: bool = False
+    _first_sequence: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._first_sequence = self.rows.next_sequence
 
     @classmethod
     def opened(
@@ -112,6 +117,9 @@ class BucketWriter:
             new_files=tuple(self.rows.new_files),
             changelog_files=tuple(self.rows.changelog_files),
             base_snapshot=self.state.snapshot,
+            first_sequence=self._first_sequence,
+            vectors_read=self.state.vector_files,
         )
+        self._first_sequence = self.rows.next_sequence
         self.rows.new_files, self.rows.changelog_files = [], []
         return message

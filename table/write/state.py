@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from penstock.errors import ConfigError
 from penstock.table.layout import Layout
 from penstock.table.meta.data_file import DataFile
-from penstock.table.meta.entries import Bucket, IndexEntry, ManifestEntry
+from penstock.table.meta.entries import DELETION_VECTORS, Bucket, IndexEntry, ManifestEntry
 from penstock.table.meta.live import index_entries, live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
@@ -24,6 +24,11 @@ class BucketState:
     @property
     def next_sequence(self) -> int:
         return max((file.max_sequence for file in self.files), default=-1) + 1
+
+    @property
+    def vector_files(self) -> tuple[str, ...]:
+        """The index files that hold the deletion vectors of this bucket."""
+        return tuple(entry.name for entry in self.index if entry.index_type == DELETION_VECTORS)
 
 
 class TableState:

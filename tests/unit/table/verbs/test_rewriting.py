@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import penstock
 from penstock.errors import CommitConflict, ConfigError
 from penstock.table.cloning import clone_table
 from penstock.table.commit import deleting
+from penstock.table.commit.overwriting import OverwriteWriter
 from penstock.table.merging import Clause, merge_into
 from penstock.table.meta.snapshot import CommitKind
 from penstock.table.sql.session import Session
@@ -29,8 +31,9 @@ def add(table: penstock.Table, *values: tuple[object, ...]) -> None:
         writer.commit()
 
 
-def append_table(folder: Path, vectors: str = "false") -> penstock.Table:
-    table = new_table(folder, keys=(), options={"bucket": "-1", "deletion-vectors.enabled": vectors})
+def append_table(folder: Path, vectors: str = "false", options: Mapping[str, str] | None = None) -> penstock.Table:
+    vectors_option = {"bucket": "-1", "deletion-vectors.enabled": vectors}
+    table = new_table(folder, keys=(), options={**vectors_option, **(options or {})})
     add(table, (1, "a", None), (2, "b", None), (3, "c", None))
     add(table, (4, "d", None), (2, "again", Decimal("2.50")))
     return table
@@ -185,7 +188,6 @@ def test_one_partition_is_rescaled_alone(tmp_path: Path) -> None:
 
 
 def test_a_rescale_gives_way_to_rows_that_came_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from penstock.table.commit.overwriting import OverwriteWriter
 
     table = new_table(tmp_path, options={"bucket": "1", "write-only": "true"})
     add(table, (1, "a", None))
@@ -340,3 +342,62 @@ def test_sql_reads_tables_system_tables_and_the_past(shop: penstock.Catalog, sql
 def test_sql_that_is_wrong_is_told_in_duckdbs_words(shop: penstock.Catalog) -> None:
     with Session(shop) as session, pytest.raises(ConfigError, match="nowhere"):
         session.query("select * from shop.nowhere")
+
+
+@pytest.mark.parametrize("vectors", ["false", "true"])
+def test_a_delete_needs_no_history_to_see_that_its_files_were_rewritten(
+    tmp_path: Path, vectors: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = append_table(tmp_path, vectors, {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
+    add(table, (5, "e", None))
+    real, other = deleting.land, [True]
+
+    def land(*given: object) -> object:
+        if other.pop() if other else False:
+            table.compact(full=True)
+            add(table, (6, "f", None))
+            table.analyze()
+            table.expire_snapshots()
+            assert len(table.snapshots) == 1
+        return real(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(deleting, "land", land)
+    table.delete("id = 2")
+    assert [row[0] for row in content(table)] == [1, 3, 4, 5, 6]
+    check_invariants(table)
+
+
+def test_a_rescale_needs_no_history_to_see_rows_that_came_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
+    table = new_table(tmp_path, options={"bucket": "1", "write-only": "true", **short})
+    add(table, (1, "a", None))
+    prepare = OverwriteWriter.prepare
+
+    def late(self: OverwriteWriter, identifier: int | None = None) -> object:
+        add(table, (2, "late", None))
+        table.analyze()
+        table.expire_snapshots()
+        return prepare(self, identifier)
+
+    monkeypatch.setattr(OverwriteWriter, "prepare", late)
+    with pytest.raises(CommitConflict, match="being rewritten"):
+        table.rescale(2)
+    assert content(table) == [(1, "a", None), (2, "late", None)]
+
+
+def test_a_rescale_goes_on_past_commits_that_changed_nothing_it_rewrites(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(tmp_path, options={"bucket": "1"})
+    add(table, (1, "a", None))
+    prepare = OverwriteWriter.prepare
+
+    def late(self: OverwriteWriter, identifier: int | None = None) -> object:
+        table.analyze()
+        return prepare(self, identifier)
+
+    monkeypatch.setattr(OverwriteWriter, "prepare", late)
+    assert table.rescale(2)
+    assert content(table) == [(1, "a", None)]

@@ -1,0 +1,162 @@
+"""Two jobs that write to the same keys: the one that commits later is refused, or both are right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import CommitConflict
+from penstock.table.commit.committer import Committer
+from penstock.table.commit.conflicts import ForeignWriter
+from penstock.table.commit.table_writer import TableWriter
+from penstock.table.handle import Table
+from penstock.table.maintain.rollback import rollback_to
+from penstock.table.meta.errors import HistoryExpired
+from penstock.table.write.assigner import Assigner
+from tests.invariants import check_invariants
+from tests.unit.table.tables import content, new_table, rows
+
+Row = tuple[object, ...]
+KEYED = [("id", "INT NOT NULL"), ("v", "INT")]
+PARTITIONED = [("p", "INT NOT NULL"), ("id", "INT NOT NULL"), ("v", "INT")]
+SHORT_HISTORY = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
+
+
+def keyed(folder: Path, options: Mapping[str, str]) -> Table:
+    return new_table(folder, KEYED, options={"bucket": "1", **options})
+
+
+def partitioned(folder: Path) -> Table:
+    options = {"bucket": "-1", "dynamic-bucket.target-row-num": "2"}
+    return new_table(folder, PARTITIONED, keys=("p", "id"), partitions=("p",), options=options)
+
+
+def write(table: Table, *values: Row) -> None:
+    with table.writer() as writer:
+        writer.write(rows(table, *values))
+        writer.commit()
+
+
+def second_task(table: Table) -> TableWriter:
+    """A writer that opens other buckets for new keys than one that runs alone does."""
+    writer = table.writer(commit_user="pipeline")
+    writer._assigner = Assigner(writer.store, writer.layout, writer._state, 1, 2)
+    return writer
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"write-only": "true"},
+        {"deletion-vectors.enabled": "true"},
+        {"changelog-producer": "lookup"},
+        {"deletion-vectors.enabled": "true", "changelog-producer": "lookup"},
+    ],
+)
+def test_rows_between_the_first_numbers_a_writer_gave_out_are_seen(tmp_path: Path, options: dict[str, str]) -> None:
+    """The first rows of the batch are replaced by its last one: its files begin at a later number than it did."""
+    table = keyed(tmp_path, options)
+    write(table, *((number, 0) for number in range(30)))
+    with table.writer(commit_user="pipeline") as writer:
+        writer.write(rows(table, (2, 1), (2, 2), *((number, 1) for number in range(3, 90)), (2, 3)))
+        messages = writer.prepare(0)
+        assert messages[0].new_files[0].min_sequence > 30
+        write(table, (2, 100))
+        with pytest.raises(ForeignWriter):
+            writer.land(messages, 0)
+    assert (2, 100) in content(table)
+    assert len(content(table)) == 30
+    check_invariants(table)
+
+
+def test_a_writer_that_prepares_twice_is_not_foreign_to_itself(tmp_path: Path) -> None:
+    table = keyed(tmp_path, {"write-only": "true"})
+    with table.writer(commit_user="pipeline") as writer:
+        writer.write(rows(table, (1, 1)))
+        first = writer.prepare(0)
+        writer.write(rows(table, (1, 2)))
+        second = writer.prepare(1)
+        writer.land(first, 0)
+        writer.land(second, 1)
+    assert content(table) == [(1, 2)]
+
+
+def test_a_writer_that_cannot_see_back_to_where_it_began_is_refused(tmp_path: Path) -> None:
+    table = keyed(tmp_path, {"write-only": "true", **SHORT_HISTORY})
+    write(table, (1, 0))
+    with table.writer(commit_user="pipeline") as writer:
+        writer.write(rows(table, (1, 111)))
+        messages = writer.prepare(0)
+        for value in (221, 222):
+            write(table, (1, value))
+        table.analyze()
+        table.expire_snapshots()
+        assert len(table.snapshots) == 1
+        with pytest.raises(HistoryExpired, match="snapshots have expired") as refused:
+            writer.land(messages, 0)
+    assert refused.value.facts["work_began_at_snapshot"] == 1
+    assert "snapshot.time-retained" in str(refused.value.hint)
+    assert content(table) == [(1, 222)]
+    check_invariants(table)
+
+
+def test_a_commit_without_rows_needs_no_history(tmp_path: Path) -> None:
+    table = keyed(tmp_path, SHORT_HISTORY)
+    for value in range(3):
+        write(table, (1, value))
+    assert table.snapshots[0].id > 1
+    done = Committer(table.store, "pipeline").commit((), 1, force_empty=True)
+    assert len(done.snapshots) == 1
+
+
+def test_a_writer_is_refused_when_the_table_was_rolled_back_behind_it(tmp_path: Path) -> None:
+    table = partitioned(tmp_path)
+    write(table, (1, 1, 0))
+    write(table, (1, 2, 0))
+    with table.writer(commit_user="pipeline") as writer:
+        writer.write(rows(table, (1, 2, 1)))
+        rollback_to(table.store, 1)
+        with pytest.raises(ForeignWriter, match="rolled back"):
+            writer.commit(0)
+    assert content(table) == [(1, 1, 0)]
+
+
+def test_two_jobs_do_not_give_one_new_key_two_dynamic_buckets(tmp_path: Path) -> None:
+    table = partitioned(tmp_path)
+    with second_task(table) as writer:
+        writer.write(rows(table, (1, 7, 1)))
+        write(table, (1, 7, 2))
+        with pytest.raises(ForeignWriter, match="dynamic buckets"):
+            writer.commit(0)
+    assert content(table) == [(1, 7, 2)]
+
+
+@pytest.mark.parametrize("meanwhile", ["truncate", "overwrite"])
+def test_known_keys_are_not_written_to_a_bucket_whose_index_was_dropped(tmp_path: Path, meanwhile: str) -> None:
+    table = partitioned(tmp_path)
+    write(table, *((1, number, 0) for number in range(6)))
+    with table.writer(commit_user="pipeline") as writer:
+        writer.write(rows(table, (1, 5, 1)))
+        if meanwhile == "truncate":
+            table.truncate()
+        else:
+            with table.overwrite(partition={}) as other:
+                other.write(rows(table, (1, 5, 2)))
+        with pytest.raises(CommitConflict):
+            writer.commit(0)
+    write(table, (1, 5, 3))
+    assert content(table) == [(1, 5, 3)]
+    check_invariants(table)
+
+
+def test_jobs_go_side_by_side_where_one_writes_only_known_keys_of_other_buckets(tmp_path: Path) -> None:
+    table = partitioned(tmp_path)
+    write(table, *((1, number, 0) for number in range(4)))
+    with table.writer(commit_user="pipeline") as writer:
+        writer.write(rows(table, (1, 0, 1), (2, 0, 1)))
+        write(table, (1, 9, 9))  # opens a third bucket
+        writer.commit(0)
+    assert content(table) == [(1, 0, 1), (1, 1, 0), (1, 2, 0), (1, 3, 0), (1, 9, 9), (2, 0, 1)]
+    check_invariants(table)

@@ -42,7 +42,9 @@ class FullCompaction:
         snapshot, left = state.snapshot, (self.every or 1) - 1
         while snapshot is not None and left > 0:
             if snapshot.commit_kind is CommitKind.APPEND:
-                due.update((entry.partition, entry.bucket) for entry in delta_entries(self.store, snapshot))
+                entries = delta_entries(self.store, snapshot)
+                # Postponed rows have no bucket yet that could be compacted.
+                due.update((entry.partition, entry.bucket) for entry in entries if entry.bucket >= 0)
                 left -= 1
             snapshot = self.store.snapshots.find(snapshot.id - 1)
         return due

@@ -1,0 +1,53 @@
+"""Rows that wait for their bucket (bucket = -2), and the compaction that gives them one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.invariants import check_invariants
+from tests.unit.table.tables import content, new_table, rows
+
+COLUMNS = [("id", "INT NOT NULL"), ("v", "INT")]
+
+
+@pytest.mark.parametrize("levels", [{}, {"num-levels": "2"}])
+@pytest.mark.parametrize("write_only", ["false", "true"])
+@pytest.mark.parametrize(
+    "compaction",
+    [
+        {},
+        {"full-compaction.delta-commits": "3"},
+        {"changelog-producer": "full-compaction", "full-compaction.delta-commits": "2"},
+        {"changelog-producer": "full-compaction"},
+        {"changelog-producer": "lookup"},
+    ],
+)
+def test_postponed_rows_become_visible_by_a_compaction(
+    tmp_path: Path, compaction: dict[str, str], write_only: str, levels: dict[str, str]
+) -> None:
+    options = {"bucket": "-2", "write-only": write_only, **compaction, **levels}
+    table = new_table(tmp_path, COLUMNS, options=options)
+    expected = {}
+    for number in range(1, 6):
+        with table.writer(commit_user="etl") as writer:
+            writer.write(rows(table, (number, number), (1, number)))
+            writer.commit(number)
+        expected |= {number: number, 1: number}
+        if number in {2, 5}:
+            table.compact()
+            assert dict(content(table)) == expected
+            assert len(content(table)) == len(expected)
+    check_invariants(table)
+
+
+def test_writers_of_postponed_rows_do_not_meet(tmp_path: Path) -> None:
+    table = new_table(tmp_path, COLUMNS, options={"bucket": "-2"})
+    with table.writer(commit_user="one") as one, table.writer(commit_user="two") as two:
+        one.write(rows(table, (1, 1)))
+        two.write(rows(table, (2, 2)))
+        one.commit(1)
+        two.commit(1)
+    table.compact()
+    assert content(table) == [(1, 1), (2, 2)]

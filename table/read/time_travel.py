@@ -8,7 +8,7 @@ from datetime import datetime
 
 from penstock.errors import ConfigError
 from penstock.table.meta.errors import SnapshotMissing
-from penstock.table.meta.snapshot import CommitKind, Snapshot
+from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_files import TagFiles
 from penstock.table.schema.options import Options
@@ -139,8 +139,19 @@ def resolve(store: TableStore, travel: Travel) -> Snapshot | None:
     if travel.watermark is not None:
         return _past_watermark(store, travel.watermark)
     if travel.mode == "compacted-full":
-        compacted = (s for s in store.snapshots.newest_first() if s.commit_kind is CommitKind.COMPACT)
-        return next(compacted, None)
+        return _compacted(store)
+    return store.snapshots.latest()
+
+
+def _compacted(store: TableStore) -> Snapshot | None:
+    """Return the newest compaction, or as in Java the newest full one where full compactions come at certain commits.
+    A table that was not compacted yet is read as it is.
+    """
+    every = Options(store.schema().options).integer("full-compaction.delta-commits", 1)
+    for snapshot in store.snapshots.newest_first():
+        identifier = snapshot.commit_identifier
+        if snapshot.commit_kind is CommitKind.COMPACT and (identifier == BATCH_IDENTIFIER or identifier % every == 0):
+            return snapshot
     return store.snapshots.latest()
 
 

@@ -9,6 +9,7 @@ import pytest
 from penstock.errors import ConfigError
 from penstock.table.handle import Table
 from penstock.table.meta.errors import SnapshotMissing
+from penstock.table.meta.snapshot import CommitKind
 from tests.unit.table.tables import new_table, rows
 
 
@@ -28,6 +29,9 @@ def table(tmp_path: Path) -> Table:
     made.create_tag("first", 1)
     made.create_tag("third", 3)
     return made
+
+
+DELTA_COMMITS = {"full-compaction.delta-commits": "3"}
 
 
 def seen(table: Table, **asked: object) -> list[str]:
@@ -57,12 +61,28 @@ def test_each_mode_stands_where_paimon_says(table: Table) -> None:
     assert seen(table, mode="from-file-creation-time", options={"scan.file-creation-time-millis": "0"}) == ["bb", "c"]
 
 
-def test_a_compacted_read_of_a_table_never_compacted_is_empty(tmp_path: Path) -> None:
+def test_a_compacted_read_of_a_table_never_compacted_shows_it_as_it_is(tmp_path: Path) -> None:
     table = new_table(tmp_path, options={"bucket": "1", "write-only": "true"})
+    assert seen(table, mode="compacted-full") == []
     with table.writer() as writer:
         writer.write(rows(table, (1, "a", None)))
         writer.commit()
-    assert seen(table, mode="compacted-full") == []
+    assert seen(table, mode="compacted-full") == ["a"]
+
+
+@pytest.mark.parametrize(("every", "shown"), [({}, ["a", "b", "c", "d", "e"]), (DELTA_COMMITS, ["a", "b", "c"])])
+def test_a_compacted_read_takes_full_compactions_where_they_come_at_certain_commits(
+    tmp_path: Path, every: dict[str, str], shown: list[str]
+) -> None:
+    """Every commit is compacted, every third one in full; the fifth is not."""
+    options = {"bucket": "1", "num-sorted-run.compaction-trigger": "1", "compaction.force-up-level-0": "true"}
+    table = new_table(tmp_path, options={**options, **every})
+    with table.writer(commit_user="etl") as writer:
+        for number, name in enumerate("abcde", 1):
+            writer.write(rows(table, (number, name, None)))
+            writer.commit(number)
+    assert table.snapshots[-1].commit_kind is CommitKind.COMPACT
+    assert seen(table, mode="compacted-full") == shown
 
 
 @pytest.mark.parametrize("mode", ["from-timestamp", "from-snapshot", "from-snapshot-full", "incremental"])

@@ -4,21 +4,35 @@ from __future__ import annotations
 
 from penstock.errors import ConfigError
 from penstock.table.files.encoding import encoding_of
-from penstock.table.layout import Layout
+from penstock.table.files.errors import FormatUnknown
+from penstock.table.layout import BucketMode, Layout
 from penstock.table.lsm.merge.spec import MergeSpec
 from penstock.table.read.time_travel import Travel
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.write.postponed import ALONE, postponed_layout
 
 _LONGEST_NAME = 250  # bytes; a folder has 255, with .db
 
 
 def check_usable(schema: TableSchema) -> None:
     """ConfigError unless rows find a bucket, files a codec, keys a merge engine and reads a snapshot."""
-    Layout.of(schema)
+    layout = Layout.of(schema)
     encoding_of(schema.options)
+    if layout.mode is BucketMode.POSTPONE:
+        _check_postponed_files(layout)
     if schema.primary_keys:
         MergeSpec.of(schema)
     Travel.of(schema.options)
+
+
+def _check_postponed_files(layout: Layout) -> None:
+    try:
+        encoding_of(postponed_layout(layout, ALONE).schema.options)
+    except FormatUnknown as reason:
+        raise FormatUnknown(
+            f"{reason.message}: rows that wait for their bucket (bucket = -2) are Avro files",
+            hint=f"{reason.hint}; file.compression.per.level may name another codec for the files of real buckets",
+        ) from reason
 
 
 def check_name(name: str, what: str, *, more: str = "") -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.errors import ConfigError
 from penstock.table.schema.known_options import check_supported
-from penstock.table.schema.options import Options
+from penstock.table.schema.options import LEAST, Options
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import AtomicType, type_json
 
@@ -40,6 +40,12 @@ def check_options(schema: TableSchema) -> None:
         options.size(key, None)
     for key in _DURATIONS:
         options.duration(key, None)
+    for key in LEAST:
+        options.integer(key, None)
+    if options.integer("dynamic-bucket.max-buckets", -1) == 0:
+        raise ConfigError(
+            "dynamic-bucket.max-buckets = 0 leaves no bucket", hint="set a number from 1, or -1 for no limit"
+        )
     _check_changelog(schema, options)
     _check_sequence_field(schema, options)
     _check_fields(schema, options)

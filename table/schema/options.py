@@ -29,6 +29,14 @@ _DURATION_UNITS = {
     1000: ("s", "sec", "secs", "second", "seconds"),
     1: ("", "ms", "milli", "millis", "millisecond", "milliseconds"),
 }
+# A smaller number lets compaction, the choice of buckets or commits fail, or never happen.
+LEAST = {
+    "commit.max-retries": 0,
+    "full-compaction.delta-commits": 1,
+    "num-levels": 2,
+    "num-sorted-run.compaction-trigger": 1,
+    "postpone.default-bucket-num": 1,
+}
 
 
 def parse_size(text: str) -> int:
@@ -93,7 +101,11 @@ class Options:
     @overload
     def integer(self, key: str, default: None) -> int | None: ...
     def integer(self, key: str, default: int | None) -> int | None:
-        return self._parsed(key, parse_integer, default)
+        """ConfigError also when it is smaller than the option may be."""
+        number = self._parsed(key, parse_integer, default)
+        if number is not None and number < LEAST.get(key, number):
+            raise ConfigError(f"{key} = {number} is too small", option=key, hint=f"set it to {LEAST[key]} or more")
+        return number
 
     @overload
     def size(self, key: str, default: int) -> int: ...

@@ -155,6 +155,27 @@ def test_options_that_would_fail_a_later_write_are_refused_when_the_table_is_mad
         catalog.alter_table("shop.t", [penstock.SetOption(*one) for one in options.items()])
 
 
+@pytest.mark.parametrize("codec", ["lz4", "gzip", "brotli"])
+def test_a_codec_that_avro_lacks_is_refused_where_rows_wait_for_their_bucket(
+    catalog: penstock.Catalog, codec: str
+) -> None:
+    columns, postponed = [("id", "INT NOT NULL")], {"bucket": "-2"}
+    refused = pytest.raises(ConfigError, match=r"no codec of avro.*\(bucket = -2\) are Avro files")
+    with refused as error:
+        catalog.create_table("shop.t", columns, ["id"], options={**postponed, "file.compression": codec})
+    assert "zstd" in str(error.value.hint)
+    table = catalog.create_table(
+        "shop.t", columns, ["id"], options={**postponed, "file.compression.per.level": f"0:{codec},5:{codec}"}
+    )
+    with table.writer() as writer:
+        writer.write(pa.table({"id": pa.array([1], pa.int32())}))
+        writer.commit()
+    table.compact()
+    assert table.scan().to_arrow().to_pylist() == [{"id": 1}]
+    with refused:
+        catalog.alter_table("shop.t", [penstock.SetOption("file.compression", codec)])
+
+
 def test_a_missing_table_is_told_with_the_nearest(catalog: penstock.Catalog) -> None:
     catalog.create_table("shop.orders", SCHEMA)
 

@@ -7,6 +7,7 @@ PenstockError
   SchemaConflict      a source change the policy forbids                     exit 5
   TableCorrupt        a file contradicts its metadata                        exit 6
   CommitConflict      another writer won                                     exit 7   retried inside first
+  StoreError          the store of the tables failed, perhaps for a moment   exit 12  retried
   DecodeError         one record cannot be read                              exit 8   or the dead-letter table
 """
 
@@ -71,6 +72,16 @@ class TableCorrupt(PenstockError):
 
 class CommitConflict(PenstockError):
     exit_code = 7
+    retryable = True
+
+
+class StoreError(PenstockError, OSError):
+    """The store of the tables does not answer, or fails. What was asked of it may have been done all the same.
+
+    It is an OSError too, so code that handles the errors of a store need not know where the store is.
+    """
+
+    exit_code = 12
     retryable = True
 
 

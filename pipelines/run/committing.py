@@ -106,6 +106,10 @@ class Commits:
             properties=identity.properties_of(store.name),
             force_empty=not messages,
         )
+        if done.already is not None:
+            log.warning("event=batch_committed_by_another_process table=%s batch=%d", store.name, identity.number)
+            discard(store, messages)
+            return None
         if done.lost_compaction is not None:
             log.warning("event=compaction_lost table=%s reason=%s", store.name, done.lost_compaction.message)
             discard(store, [only_compaction(message) for message in messages])

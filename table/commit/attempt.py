@@ -1,4 +1,4 @@
-"""One snapshot on its way into the table: written, offered, and offered again when another writer was faster."""
+"""Adding one snapshot to a table: write its lists, put its file, and try again when another writer was faster."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from penstock.errors import CommitConflict
+from penstock.errors import CommitConflict, PenstockError, StoreError
 from penstock.table.commit.changes import Changes, record_delta
 from penstock.table.commit.lists import Lists
-from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.options import Options
 
@@ -50,60 +50,145 @@ class Retries:
         return min(self.first_wait * float(2**attempt), self.longest_wait) * (0.8 + 0.4 * jitter)
 
 
-def land(store: TableStore, identity: Identity, retries: Retries, check: Check) -> Snapshot:
-    """Make the changes that `check` gives for the newest snapshot the next one.
+class AlreadyCommitted(CommitConflict):
+    """Another process of the same commit user has committed this identifier, or a later one."""
 
-    `check` is asked before every attempt, with whether this is the first, and raises what cannot be mended by trying
-    again. A storage error leaves it open whether the snapshot stands; the next attempt looks before it writes, and
-    until then nothing is deleted.
+
+def land(
+    store: TableStore, identity: Identity, retries: Retries, check: Check, only_once: OnlyOnce | None = None
+) -> Snapshot:
+    """Make the changes that `check` returns for the newest snapshot the next snapshot, and return it.
+
+    `check` is called before every attempt, with whether this is the first, and raises what a further attempt cannot
+    mend. `only_once` is looked at before every attempt too, so that of two processes which commit the same identifier
+    at the same time one gets AlreadyCommitted.
+
+    CommitConflict, AlreadyCommitted and errors of `check` mean that no attempt took effect and none will: the caller
+    may delete what it wrote. After an OSError, of which StoreError is one, a snapshot may be there or come later, so
+    nothing is deleted. Call it again with the same identifier to find out.
     """
-    lists = Lists(store)
-    started = store.ambient.now_millis()
-    doubt: OSError | None = None
-    for attempt in range(retries.most + 1):
-        latest = store.snapshots.latest()
-        if doubt is not None and (landed := _landed(store, lists, latest)) is not None:
+    return _Commit(store, identity, retries, check, only_once).run()
+
+
+@dataclass(slots=True)
+class OnlyOnce:
+    """Snapshots after `looked_at` are searched for the user's identifiers from `refused_from` on."""
+
+    looked_at: int
+    refused_from: int
+
+    def check(self, store: TableStore, user: str, latest: Snapshot | None) -> None:
+        snapshot = latest
+        while snapshot is not None and snapshot.id > self.looked_at:
+            identifier = snapshot.commit_identifier
+            if snapshot.commit_user == user and identifier != BATCH_IDENTIFIER and identifier >= self.refused_from:
+                raise AlreadyCommitted(
+                    f"{user!r} has committed {identifier} meanwhile, in another process",
+                    table=store.name,
+                    snapshot=snapshot.id,
+                    hint="let one process of a commit user run at a time",
+                )
+            snapshot = store.snapshots.find(snapshot.id - 1)
+        if latest is not None:
+            self.looked_at = latest.id
+
+
+@dataclass(slots=True)
+class _Commit:
+    """The attempts of one commit. `doubts` are snapshots whose put got no clear reply, with the last error of the
+    store: each may be in the table, or take effect as long as its id is free."""
+
+    store: TableStore
+    identity: Identity
+    retries: Retries
+    check: Check
+    only_once: OnlyOnce | None
+    lists: Lists = field(init=False)
+    doubts: list[Snapshot] = field(default_factory=list)
+    failure: OSError | None = None
+
+    def __post_init__(self) -> None:
+        self.lists = Lists(self.store)
+
+    def run(self) -> Snapshot:
+        ambient = self.store.ambient
+        started = ambient.now_millis()
+        for attempt in range(self.retries.most + 1):
+            landed = self._attempt(first=attempt == 0)
+            if landed is not None:
+                return landed
+            waited = ambient.now_millis() - started
+            if self.retries.timeout is not None and waited > self.retries.timeout * 1000:
+                break
+            ambient.sleep(self.retries.wait(attempt, ambient.jitter()))
+        landed = self._landed(self.store.snapshots.latest())
+        if landed is not None:
+            return landed
+        self._refuse_doubts()
+        self.lists.discard_all()
+        raise CommitConflict(
+            f"other writers were faster {self.retries.most + 1} times",
+            table=self.store.name,
+            hint="raise commit.max-retries, or let fewer jobs commit to this table",
+        )
+
+    def _attempt(self, *, first: bool) -> Snapshot | None:
+        """The snapshot that is in the table now, None to try again."""
+        latest = self.store.snapshots.latest()
+        landed = self._landed(latest)
+        if landed is not None:
             return landed
         try:
-            changes = check(latest, attempt == 0)
-            snapshot = _next_snapshot(store, identity, latest, changes, lists)
-        except CommitConflict:
-            if doubt is None:
-                lists.discard_all()
+            if self.only_once is not None:
+                self.only_once.check(self.store, self.identity.user, latest)
+            changes = self.check(latest, first)
+            snapshot = _next_snapshot(self.store, self.identity, latest, changes, self.lists)
+        except PenstockError:
+            self._refuse_doubts()
+            self.lists.discard_all()
             raise
+        return self._put(snapshot)
+
+    def _put(self, snapshot: Snapshot) -> Snapshot | None:
         try:
-            if store.snapshots.create(snapshot):
+            if self.store.snapshots.create(snapshot):
                 return snapshot
         except OSError as reason:
-            log.warning("commit uncertain table=%s snapshot=%d reason=%s", store.name, snapshot.id, reason)
-            doubt = reason
+            log.warning("commit uncertain table=%s snapshot=%d reason=%s", self.store.name, snapshot.id, reason)
+            self.doubts.append(snapshot)
+            self.failure = reason
+            self.lists.keep_attempt()
         else:
-            lists.discard_for_retry()
-        waited = store.ambient.now_millis() - started
-        if retries.timeout is not None and waited > retries.timeout * 1000:
-            break
-        store.ambient.sleep(retries.wait(attempt, store.ambient.jitter()))
-    if doubt is not None:
-        if (landed := _landed(store, lists, store.snapshots.latest())) is not None:
-            return landed
-        raise doubt
-    lists.discard_all()
-    raise CommitConflict(
-        f"other writers were faster {retries.most + 1} times",
-        table=store.name,
-        hint="raise commit.max-retries, or let fewer jobs commit to this table",
-    )
+            self.lists.discard_attempt()
+        return None
 
+    def _landed(self, latest: Snapshot | None) -> Snapshot | None:
+        """The doubtful snapshot that is in the table. A doubt whose id another snapshot has taken is settled."""
+        for number in sorted({doubt.id for doubt in self.doubts}):
+            found = self.store.snapshots.find(number)
+            if found is None:
+                if latest is not None and latest.id >= number:
+                    self._refuse_doubts()  # it was there and has expired: nobody knows whose it was
+                continue
+            for doubt in self.doubts:
+                # No two attempts have a base list of the same name.
+                if doubt.id == number and doubt.base_manifest_list == found.base_manifest_list:
+                    return found
+            self.doubts = [doubt for doubt in self.doubts if doubt.id != number]
+        return None
 
-def _landed(store: TableStore, lists: Lists, latest: Snapshot | None) -> Snapshot | None:
-    """Our own snapshot, when an attempt that looked failed did land: its delta list bears our name."""
-    offered = lists.offered_since
-    snapshot = latest
-    while snapshot is not None and offered is not None and snapshot.id >= offered:
-        if snapshot.delta_manifest_list == lists.delta_name:
-            return snapshot
-        snapshot = store.snapshots.find(snapshot.id - 1)
-    return None
+    def _refuse_doubts(self) -> None:
+        """StoreError while it is not known whether a snapshot of ours is, or will be, in the table."""
+        if not self.doubts:
+            return
+        raise StoreError(
+            "the store failed during a commit, and it is not known whether the commit took effect",
+            table=self.store.name,
+            snapshot=self.doubts[-1].id,
+            reason=str(self.failure),
+            hint="run it again when the store answers; a commit with an identifier is not made twice, one without is:"
+            " look at that snapshot first",
+        ) from self.failure
 
 
 def _next_snapshot(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from penstock.errors import CommitConflict
-from penstock.table.commit.attempt import Check, Identity, Retries, land
+from penstock.errors import CommitConflict, ConfigError, PenstockError
+from penstock.table.commit.attempt import AlreadyCommitted, Check, Identity, OnlyOnce, Retries, land
 from penstock.table.commit.changes import Changes, append_half, compact_half
 from penstock.table.commit.conflicts import (
     check_bucket_totals,
@@ -31,12 +31,14 @@ Contents = frozenset[object]
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """`lost_compaction` tells why the COMPACT half was given up; the data stands all the same. `retries` counts the
-    times that another writer was faster."""
+    """`lost_compaction` is why the COMPACT half was given up; the rows are committed all the same. `retries` counts the
+    times that another writer was faster. `already` is set when nothing was done: the user has committed the identifier
+    before, and this is its newest snapshot."""
 
     snapshots: tuple[Snapshot, ...] = ()
-    lost_compaction: CommitConflict | None = None
+    lost_compaction: PenstockError | None = None
     retries: int = 0
+    already: Snapshot | None = None
 
     @property
     def last(self) -> Snapshot | None:
@@ -56,12 +58,28 @@ class Committer:
 
     def committed(self, identifier: int) -> Snapshot | None:
         """The newest snapshot by which this user has already committed `identifier`, or a later one."""
-        if identifier == BATCH_IDENTIFIER:
-            return None
-        for snapshot in self.store.snapshots.newest_first():
+        return self._committed(identifier, None if identifier == BATCH_IDENTIFIER else self.store.snapshots.latest())
+
+    def _committed(self, identifier: int, newest: Snapshot | None) -> Snapshot | None:
+        snapshot = newest
+        while snapshot is not None:
             if snapshot.commit_user == self.user and snapshot.commit_identifier != BATCH_IDENTIFIER:
                 return snapshot if snapshot.commit_identifier >= identifier else None
+            snapshot = self.store.snapshots.find(snapshot.id - 1)
         return None
+
+    def _land_once(
+        self, identity: Identity, check: Check, *, newest: Snapshot | None, second: bool = False
+    ) -> Snapshot:
+        """Land what nobody has committed up to the snapshot `newest`. AlreadyCommitted when somebody does it now.
+
+        The second snapshot of a commit has its identifier too. It comes too late once the user has committed a later
+        one: as the user's newest snapshot it would hide that.
+        """
+        if identity.identifier == BATCH_IDENTIFIER:
+            return land(self.store, identity, self.retries, check)
+        once = OnlyOnce(newest.id if newest else 0, identity.identifier + second)
+        return land(self.store, identity, self.retries, check, once)
 
     def commit(
         self,
@@ -74,11 +92,13 @@ class Committer:
     ) -> Committed:
         """Make `messages` visible: new rows as an APPEND snapshot, what compaction did as a COMPACT snapshot.
 
-        Called again with an identifier this user already committed: changes nothing. Dies between the two: the rows are
-        there, the compaction is lost and its files are orphans. Holds the entries of the touched buckets in memory.
+        Called again with an identifier this user already committed, it changes nothing. A crash between the two leaves
+        the rows committed and the compaction undone, its files as orphans. Holds the entries of the touched buckets in
+        memory.
         """
-        if self.committed(identifier) is not None:
-            return Committed()
+        newest = self.store.snapshots.latest()
+        if (already := self._committed(identifier, newest)) is not None:
+            return Committed(already=already)
         identity = Identity(self.user, identifier, watermark, properties or {})
         append, compact = append_half(messages), compact_half(messages)
         snapshots = []
@@ -93,19 +113,50 @@ class Committer:
             return ask
 
         if not append.is_empty or force_empty:
-            check = self._append_check(append, messages)
-            snapshots.append(land(self.store, identity, self.retries, counted(check)))
+            try:
+                check = counted(self._append_check(append, messages))
+                snapshots.append(self._land_once(identity, check, newest=newest))
+            except AlreadyCommitted:
+                return Committed(already=self.committed(identifier), retries=retries)
+            newest = snapshots[-1]
         if compact.is_empty:
             return Committed(tuple(snapshots), retries=retries)
         try:
-            check = self._compact_check(compact, messages)
-            snapshots.append(land(self.store, identity, self.retries, counted(check)))
-        except CommitConflict as lost:
+            snapshots.append(self._compact(identity, compact, messages, newest, counted, second=bool(snapshots)))
+        except (CommitConflict, ConfigError) as lost:  # the rows are committed, whatever becomes of this half
             return Committed(tuple(snapshots), lost, retries)
+        return Committed(tuple(snapshots), retries=retries)
+
+    def compact(self, messages: Sequence[CommitMessage], after: Snapshot) -> Committed:
+        """Commit only what compaction did, as the second half of the commit whose newest snapshot is `after`.
+
+        For a commit whose process died between its halves. `lost_compaction` says that it was refused.
+        """
+        compact = compact_half(messages)
+        if compact.is_empty:
+            return Committed()
+        try:
+            identity = Identity(self.user, after.commit_identifier)
+            return Committed((self._compact(identity, compact, messages, after, lambda check: check, second=True),))
+        except (CommitConflict, ConfigError) as lost:
+            return Committed(lost_compaction=lost)
+
+    def _compact(
+        self,
+        identity: Identity,
+        compact: Changes,
+        messages: Sequence[CommitMessage],
+        newest: Snapshot | None,
+        counted: Callable[[Check], Check],
+        *,
+        second: bool,
+    ) -> Snapshot:
+        check = counted(self._compact_check(compact, messages))
+        snapshot = self._land_once(identity, check, newest=newest, second=second)
         stays = {entry.file.name for entry in compact.entries if entry.kind is FileKind.ADD}
         gone = (entry for entry in compact.entries if entry.kind is FileKind.DELETE)
         drop_lookups(self.store, [entry for entry in gone if entry.file.name not in stays])
-        return Committed(tuple(snapshots), retries=retries)
+        return snapshot
 
     def overwrite(
         self,
@@ -118,25 +169,38 @@ class Committer:
     ) -> Committed:
         """Put the new files in place of everything in the partitions that `covers` names, as one OVERWRITE.
 
-        With `seen`, what `contents` gave for these partitions: CommitConflict when they have changed since.
+        What compaction did follows as a COMPACT snapshot, which may be lost as in `commit`. With `seen`, what
+        `contents` gave for these partitions: CommitConflict when they have changed since.
         """
-        if self.committed(identifier) is not None:
-            return Committed()
+        newest = self.store.snapshots.latest()
+        if (already := self._committed(identifier, newest)) is not None:
+            return Committed(already=already)
         identity = Identity(self.user, identifier, None, properties or {})
         append, compact = append_half(messages), compact_half(messages)
-        check = self._overwrite_check(append, covers, seen)
-        snapshots = [land(self.store, identity, self.retries, check)]
-        if not compact.is_empty:
-            snapshots.append(land(self.store, identity, self.retries, self._compact_check(compact, messages)))
-        return Committed(tuple(snapshots))
+        try:
+            overwritten = self._land_once(identity, self._overwrite_check(append, covers, seen), newest=newest)
+        except AlreadyCommitted:
+            return Committed(already=self.committed(identifier))
+        if compact.is_empty:
+            return Committed((overwritten,))
+        try:
+            check = self._compact_check(compact, messages)
+            compacted = self._land_once(identity, check, newest=overwritten, second=True)
+        except (CommitConflict, ConfigError) as lost:  # the rows are committed, whatever becomes of this half
+            return Committed((overwritten,), lost)
+        return Committed((overwritten, compacted))
 
     def rewrite(self, changes: Changes, identifier: int = BATCH_IDENTIFIER) -> Committed:
         """Commit changes that take files away: refused with CommitConflict when one of them is gone already."""
-        if changes.is_empty or self.committed(identifier) is not None:
-            return Committed()
-        return Committed(
-            (land(self.store, Identity(self.user, identifier), self.retries, self._rewrite_check(changes)),)
-        )
+        newest = self.store.snapshots.latest()
+        already = self._committed(identifier, newest)
+        if changes.is_empty or already is not None:
+            return Committed(already=already)
+        try:
+            check = self._rewrite_check(changes)
+            return Committed((self._land_once(Identity(self.user, identifier), check, newest=newest),))
+        except AlreadyCommitted:
+            return Committed(already=self.committed(identifier))
 
     def _append_check(self, changes: Changes, messages: Sequence[CommitMessage]) -> Callable[..., Changes]:
         layout = Layout.of(self.store.schema())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from penstock.errors import CommitConflict, ConfigError
+from penstock.errors import ConfigError, PenstockError
 from penstock.table.commit.committer import Committer
 from penstock.table.commit.postponing import distribute, postponed
 from penstock.table.commit.selection import Selection
@@ -83,7 +83,7 @@ def _committed(
 
 def _landed(committer: Committer, work: Callable[[], Iterable[CommitMessage]]) -> list[Snapshot]:
     store = committer.store
-    lost: CommitConflict | None = None
+    lost: PenstockError | None = None
     for _ in range(_TRIES):
         messages = list(work())
         if not messages:

@@ -47,11 +47,7 @@ class Lists:
         self._kept: tuple[Changes, Written, Written | None] | None = None
         self._of_attempt: list[str] = []
         self._of_changes: list[str] = []
-        self.offered_since: int | None = None
-
-    @property
-    def delta_name(self) -> str | None:
-        return self._kept[1].name if self._kept else None
+        self._of_doubts: list[str] = []
 
     def write(self, latest: Snapshot | None, changes: Changes, schema: TableSchema) -> SnapshotLists:
         delta, changelog = self._delta(changes, schema)
@@ -62,17 +58,21 @@ class Lists:
             manifests = self._manifests(changes.base, under, self._of_attempt)
         base = self._list(manifests, self._of_attempt)
         index = self._index(latest, changes.index)
-        if self.offered_since is None:
-            self.offered_since = latest.id + 1 if latest else 1
         return SnapshotLists(base, delta, changelog, index)
 
-    def discard_for_retry(self) -> None:
-        """The attempt surely did not land: what was made only for it can go."""
+    def discard_attempt(self) -> None:
+        """Delete what only this attempt needed: another writer's snapshot has the id."""
         self._delete(self._of_attempt)
 
+    def keep_attempt(self) -> None:
+        """Keep the files of this attempt for now: its snapshot may be in the table, or come later."""
+        self._of_doubts += self._of_attempt
+        self._of_attempt.clear()
+
     def discard_all(self) -> None:
-        """No attempt landed."""
+        """Delete the files of all attempts: none of their snapshots is in the table, nor can be."""
         self._delete(self._of_attempt)
+        self._delete(self._of_doubts)
         self._delete(self._of_changes)
         self._kept = None
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 
 from penstock.errors import CommitConflict, ConfigError
 from penstock.table.commit.committer import Committer, contents
 from penstock.table.commit.overwriting import OverwriteWriter, PartitionSpec
+from penstock.table.commit.table_writer import only_compaction
 from penstock.table.layout import BucketMode, Layout
+from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.read.plan import invisible_level_0, plan_state
 from penstock.table.read.rows import SplitReader
 from penstock.table.write.opening import BucketFiles
+
+log = logging.getLogger(__name__)
 
 
 def rescale(
@@ -50,11 +55,20 @@ def rescale(
         messages = writer.prepare()
         writer.forget()
         try:
-            return list(Committer(store, user).overwrite(messages, spec.covers, seen=seen).snapshots)
+            done = Committer(store, user).overwrite(messages, spec.covers, seen=seen)
         except CommitConflict:
-            for message in messages:
-                BucketFiles(store, layout, message.partition, message.bucket).delete(message)
+            _discard(store, layout, messages)
             raise
+        if done.lost_compaction is not None:
+            # Another job has compacted the new files in the meantime; those files are in the table and stay.
+            log.warning("compaction lost table=%s reason=%s", store.name, done.lost_compaction.message)
+            _discard(store, layout, [only_compaction(message) for message in messages])
+        return list(done.snapshots)
+
+
+def _discard(store: TableStore, layout: Layout, messages: Sequence[CommitMessage]) -> None:
+    for message in messages:
+        BucketFiles(store, layout, message.partition, message.bucket).delete(message)
 
 
 def _check_visible(store: TableStore, layout: Layout, base: Snapshot, spec: PartitionSpec) -> None:

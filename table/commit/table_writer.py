@@ -179,15 +179,20 @@ class TableWriter:
         """Commit what was prepared, here or by writers in other processes; as `commit` in all else."""
         number = BATCH_IDENTIFIER if identifier is None else identifier
         committer = Committer(self.store, self.user)
-        if committer.committed(number) is not None:
-            self._discard(messages)
-            return []
+        already = committer.committed(number)
         try:
-            done = self._committed(committer, messages, number, watermark, properties)
+            done = (
+                Committed(already=already)
+                if already is not None
+                else self._committed(committer, messages, number, watermark, properties)
+            )
         except (CommitConflict, ConfigError):
             # Refused, so nothing landed. After a storage error that is not sure, and the files stay.
             self._discard(messages)
             raise
+        if done.already is not None:
+            self._discard(messages)
+            return []
         if done.lost_compaction is not None:
             log.warning("compaction lost table=%s reason=%s", self.store.name, done.lost_compaction.message)
             self._discard([only_compaction(message) for message in messages])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.errors import ConfigError
+from penstock.errors import CommitConflict, ConfigError
 from penstock.table.maintain.tags import tag_files
 from penstock.table.meta.branches import branch_names
 from penstock.table.meta.errors import BranchMissing
@@ -29,8 +29,11 @@ def create_branch(store: TableStore, name: str, tag: str | None = None) -> None:
         store.storage.write(f"{root}/tag/tag-{tag}", tag_json(found))
         store.storage.write(f"{root}/snapshot/snapshot-{found.snapshot.id}", snapshot_json(found.snapshot))
     for schema_id in store.schemas.ids():
-        if schema_id <= newest:
-            branch.create(store.schemas.get(schema_id))
+        if schema_id > newest:
+            continue
+        schema = store.schemas.get(schema_id)
+        if not branch.create(schema) and branch.get(schema_id) != schema:
+            raise CommitConflict(f"another job makes branch {name!r} at the same time", table=store.name)
 
 
 def _check_name(store: TableStore, name: str) -> None:

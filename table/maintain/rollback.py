@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from penstock.errors import CommitConflict
 from penstock.table.maintain.tags import snapshot_or_tagged, tag_files
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.snapshot_json import snapshot_json
 from penstock.table.meta.store import TableStore
+from penstock.table.storage.conditional_put import put_if_absent
 
 
 def rollback_to(store: TableStore, target: int | str) -> Snapshot:
@@ -19,7 +21,9 @@ def rollback_to(store: TableStore, target: int | str) -> Snapshot:
     folder = store.snapshots.folder
     if not store.snapshots.exists(snapshot.id):
         # Only its tag is left of it. The hints lead to it past the later ones, which go next.
-        store.storage.create(folder.path(snapshot.id), snapshot_json(snapshot))
+        created = put_if_absent(store.storage, folder.path(snapshot.id), snapshot_json(snapshot))
+        if not created and store.snapshots.find(snapshot.id) != snapshot:
+            raise CommitConflict(f"another job made snapshot {snapshot.id} meanwhile", table=store.name)
         folder.write_earliest(snapshot.id)
     folder.write_latest(snapshot.id)
     for later in reversed([number for number in folder.numbers() if number > snapshot.id]):

@@ -10,6 +10,7 @@ from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.snapshot_json import parse_snapshot, snapshot_json
 from penstock.table.schema.numbered_files import branch_folder
 from penstock.table.storage.base import Storage
+from penstock.table.storage.conditional_put import put_if_absent
 
 
 class SnapshotFiles:
@@ -71,10 +72,10 @@ class SnapshotFiles:
     def create(self, snapshot: Snapshot) -> bool:
         """Make the snapshot the table's newest; False, and nothing done, when another writer has taken its id.
 
-        An exception says nothing of the outcome: read the id back to learn it. Dies before the hint is written:
-        the snapshot stands all the same.
+        After an OSError the snapshot may be there, or come later. A crash before the hint is written leaves a snapshot
+        that readers find without it.
         """
-        if not self._storage.create(self.folder.path(snapshot.id), snapshot_json(snapshot)):
+        if not put_if_absent(self._storage, self.folder.path(snapshot.id), snapshot_json(snapshot)):
             return False
         self.folder.write_latest(snapshot.id)
         return True
@@ -106,8 +107,8 @@ class SnapshotFiles:
         return self._read(self.changelogs.path(snapshot_id))
 
     def create_changelog(self, snapshot: Snapshot) -> bool:
-        """Keep the snapshot's changelog beyond it; False when it is kept already."""
-        created = self._storage.create(self.changelogs.path(snapshot.id), snapshot_json(snapshot))
+        """Keep the snapshot's changelog beyond it; False when another snapshot's changelog has this id."""
+        created = put_if_absent(self._storage, self.changelogs.path(snapshot.id), snapshot_json(snapshot))
         self.changelogs.write_latest(snapshot.id)
         return created
 

@@ -14,6 +14,7 @@ from penstock.table.meta.snapshot_json import snapshot_node, snapshot_of
 from penstock.table.schema.json_file import JsonFile, pretty_json
 from penstock.table.schema.numbered_files import branch_folder
 from penstock.table.storage.base import Storage
+from penstock.table.storage.conditional_put import put_if_absent
 
 NANOS = 1_000_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -119,7 +120,8 @@ class TagFiles:
         """Put the tag in place; False, and nothing done, when the name is taken."""
         if not tag.name.strip() or "/" in tag.name:
             raise ConfigError(f"{tag.name!r} cannot name a tag", table=self._table)
-        return self._storage.create(self.path(tag.name), tag_json(tag))
+        path = self.path(tag.name)
+        return not self._storage.exists(path) and put_if_absent(self._storage, path, tag_json(tag))
 
     def delete(self, name: str) -> None:
         """Only the tag's own file; nothing happens when it is not there."""

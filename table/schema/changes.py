@@ -169,18 +169,8 @@ def evolve(
             return newest
         if check is not None:
             check(changed)
-        if _created(files, changed):
+        if files.create(changed):
             return changed
-
-
-def _created(files: SchemaFiles, schema: TableSchema) -> bool:
-    try:
-        return files.create(schema)
-    except OSError:
-        # The file may be there all the same: what stands under the id tells.
-        if schema.id in files.ids():
-            return files.get(schema.id) == schema
-        raise
 
 
 def apply_changes(schema: TableSchema, changes: Sequence[SchemaChange], has_snapshots: bool, now: int) -> TableSchema:

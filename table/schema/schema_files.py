@@ -7,6 +7,7 @@ from penstock.table.schema.json_file import JsonFile, pretty_json
 from penstock.table.schema.numbered_files import branch_folder, numbers_in
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.storage.base import Storage
+from penstock.table.storage.conditional_put import put_if_absent
 from penstock.table.values.types import Field, field_json, parse_field
 
 
@@ -109,4 +110,4 @@ class SchemaFiles:
 
     def create(self, schema: TableSchema) -> bool:
         """Put the version in place; False, and nothing done, when another writer has taken its id."""
-        return self._storage.create(self.path(schema.id), schema_json(schema))
+        return put_if_absent(self._storage, self.path(schema.id), schema_json(schema))

@@ -10,6 +10,7 @@ from pathlib import Path
 from penstock.errors import ConfigError
 from penstock.table.storage.base import Storage
 from penstock.table.storage.catalog_options import check_catalog
+from penstock.table.storage.conditional_put import put_if_absent
 from penstock.table.storage.known_options import check_known
 from penstock.table.storage.local import LocalStorage
 from penstock.table.storage.options import azure_config, gcs_config, s3_config
@@ -72,7 +73,7 @@ def probe(storage: Storage, folder: str) -> None:
     """StoreUnsafe when the store makes a file twice under one name. Leaves nothing behind."""
     path = f"{folder}/.probe-{uuid.uuid4()}"
     try:
-        first, second = storage.create(path, b"x"), storage.create(path, b"y")
+        first, second = put_if_absent(storage, path, b"x"), put_if_absent(storage, path, b"y")
     finally:
         storage.delete(path)
     if not first or second:

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.errors import CommitConflict
+from penstock.errors import CommitConflict, ConfigError
 from penstock.table.handle import Table
 from penstock.table.layout import Layout
 from penstock.table.maintain.orphans import remove_orphans
@@ -50,6 +50,7 @@ class Play:
         for number, step in enumerate(self.story.steps, 1):
             self._tell(step, number)
             self._learn(step)
+        self.disk.settle()
         self.check()
         remove_orphans(self._sound_store(None), older_than=self.disk.clock() + LONG_AFTER)
         self.check()
@@ -75,6 +76,11 @@ class Play:
             except (OSError, CommitConflict, TableMissing) as failure:
                 # A table that a stale listing hides is missing, and is said to be: nothing was done.
                 failed = failure
+            except ConfigError as refusal:
+                # Refused because of what an attempt did that had failed: `_is_done` looks.
+                if failed is None:
+                    raise
+                failed = refusal
             else:
                 return
         raise AssertionError(f"{step} failed {ATTEMPTS} times") from failed

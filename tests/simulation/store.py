@@ -10,6 +10,7 @@ Every operation is numbered and logged. The same seed and the same calls give th
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import random
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ T = TypeVar("T")
 START = 1_700_000_000_000
 SLOW_MILLIS = 60_000
 STALE_BY = 4
+LATE_BY = 12
 
 
 class Fault(enum.Enum):
@@ -34,9 +36,12 @@ class Fault(enum.Enum):
     TORN = "is done in part, and fails"
     STALE = "is a listing that misses the last few changes"
     SLOW = "takes a minute"
+    DENIED = "is done, and a create is answered as if another file had the name"
+    LATE = "fails, and is done a few operations later"
     DIES_BEFORE = "the process dies, and nothing was done"
     DIES_AFTER = "is done, and the process dies"
     DIES_TORN = "is done in part, and the process dies"
+    DIES_LATE = "the process dies, and it is done a few operations later"
 
     @property
     def deadly(self) -> bool:
@@ -103,6 +108,21 @@ class Disk:
     folders: set[str] = field(default_factory=set)
     # What stood in place of each path before each change, oldest first.
     journal: list[tuple[str, Entry | None]] = field(default_factory=list)
+    # Requests that still travel: the operations until each arrives, and what it does.
+    under_way: list[tuple[int, Callable[[], object]]] = field(default_factory=list)
+
+    def pass_operation(self) -> None:
+        waiting, self.under_way = self.under_way, []
+        for left, effect in waiting:
+            if left:
+                self.under_way.append((left - 1, effect))
+            else:
+                effect()
+
+    def settle(self) -> None:
+        """Everything that is under way arrives."""
+        while self.under_way:
+            self.pass_operation()
 
     def put(self, path: str, data: bytes) -> None:
         self.journal.append((path, self.entry(path)))
@@ -263,13 +283,20 @@ class SimStore:
             raise Died
         plain = Operation(len(self.log) + 1, name, path)
         self._turn(plain)
+        if self.faults is not never:  # who looks past all faults does not change what there is
+            self.disk.pass_operation()
         fault = self.faults(plain)
         operation = Operation(plain.number, name, path, fault)
         self.log.append(operation)
         self.disk.clock.pass_(SLOW_MILLIS if fault is Fault.SLOW else 1)
+        if fault is Fault.DENIED:
+            done = whole()
+            return False if name == "create" else done  # type: ignore[return-value] # the T of a create is bool
         if fault in {None, Fault.SLOW, Fault.STALE}:
             return whole()
-        if fault in {Fault.AFTER, Fault.DIES_AFTER}:
+        if fault in {Fault.LATE, Fault.DIES_LATE} and name in MUTATIONS:
+            self.disk.under_way.append((self._random.randint(1, LATE_BY), _arriving(whole)))
+        elif fault in {Fault.AFTER, Fault.DIES_AFTER}:
             whole()
         elif fault in {Fault.TORN, Fault.DIES_TORN} and torn is not None:
             torn()
@@ -309,6 +336,16 @@ class Upload:
         if not self.closed:
             self.closed = True
             self._finish(b"".join(self._parts))
+
+
+def _arriving(effect: Callable[[], object]) -> Callable[[], None]:
+    """The effect when nobody waits for its reply any more, be it an error."""
+
+    def arrive() -> None:
+        with contextlib.suppress(OSError):
+            effect()
+
+    return arrive
 
 
 def parent(path: str) -> str:

@@ -1,0 +1,252 @@
+"""Adding a snapshot when the store's reply to its put is lost, wrong or late, and when another process commits too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import CommitConflict, StoreError
+from penstock.table.commit.attempt import Identity, Retries, land
+from penstock.table.commit.changes import Changes
+from penstock.table.commit.committer import Committer
+from penstock.table.handle import Table
+from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.snapshot import CommitKind, Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.storage.ambient import seeded
+from penstock.table.storage.base import Storage
+from tests.invariants import check_invariants
+from tests.unit.table.tables import content, new_table, rows
+
+Create = Callable[[str, bytes], bool]
+Put = Callable[[Create, str, bytes, int], bool]
+RETRIES = Retries(3, 0, 0, None)
+
+
+class Puts:
+    """A store whose creates of snapshots go through `put`, which is given their number from 1."""
+
+    def __init__(self, inner: Storage, put: Put) -> None:
+        self._inner, self._put, self._count = inner, put, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def create(self, path: str, data: bytes) -> bool:
+        if "/snapshot-" not in path:
+            return self._inner.create(path, data)
+        self._count += 1
+        return self._put(self._inner.create, path, data, self._count)
+
+
+class Late:
+    """The first put times out; it arrives before the put with this number."""
+
+    def __init__(self, before: int) -> None:
+        self._before = before
+        self._held: tuple[str, bytes] | None = None
+
+    def __call__(self, create: Create, path: str, data: bytes, number: int) -> bool:
+        if number == 1:
+            self._held = path, data
+            raise TimeoutError("no answer")
+        if number == self._before:
+            self.arrive(create)
+        return create(path, data)
+
+    def arrive(self, create: Create) -> None:
+        assert self._held is not None
+        create(*self._held)
+
+
+def with_puts(table: Table, put: Put) -> TableStore:
+    return TableStore.open(Puts(table.store.storage, put), table.store.paths.root, ambient=seeded(5))  # type: ignore[arg-type]
+
+
+def prepared(table: Table, key: int, identifier: int | None = 1) -> list[CommitMessage]:
+    writer = table.writer(commit_user="job")
+    writer.write(rows(table, (key, "x", None)))
+    return writer.prepare(identifier)
+
+
+def keys_of(table: Table) -> list[object]:
+    return [row[0] for row in content(table.refresh())]
+
+
+def landed_but_refused(create: Create, path: str, data: bytes, number: int) -> bool:
+    return create(path, data) and number > 1
+
+
+def landed_but_cut(create: Create, path: str, data: bytes, number: int) -> bool:
+    create(path, data)
+    if number == 1:
+        raise ConnectionResetError("cut")
+    return True
+
+
+PUTS: dict[str, Callable[[], Put]] = {
+    "is done and refused": lambda: landed_but_refused,
+    "is done and cut": lambda: landed_but_cut,
+    "is done late": lambda: Late(before=2),
+    "is never done": lambda: Late(before=99),
+}
+
+
+@pytest.mark.parametrize("put", PUTS.values(), ids=PUTS.keys())
+@pytest.mark.parametrize("identifier", [None, 1])
+@pytest.mark.parametrize("keys", [("id",), ()])
+def test_a_commit_counts_once_when_the_reply_to_its_put_is_lost(
+    tmp_path: Path, put: Callable[[], Put], identifier: int | None, keys: tuple[str, ...]
+) -> None:
+    table = new_table(tmp_path, keys=keys, options={"bucket": "1" if keys else "-1"})
+    number = 2**63 - 1 if identifier is None else identifier
+    Committer(table.store, "job").commit(prepared(table, 1, 0), 0)
+    done = Committer(with_puts(table, put()), "job").commit(prepared(table, 2, identifier), number)
+    assert [snapshot.id for snapshot in done.snapshots] == [2]
+    assert keys_of(table) == [1, 2]
+    check_invariants(table)
+
+
+@pytest.mark.parametrize("put", PUTS.values(), ids=PUTS.keys())
+def test_a_lost_reply_beside_a_faster_writer(tmp_path: Path, put: Callable[[], Put]) -> None:
+    table = new_table(tmp_path, keys=(), options={"bucket": "-1"})
+    messages, way = prepared(table, 1), put()
+
+    def beside(create: Create, path: str, data: bytes, number: int) -> bool:
+        if number == 1:
+            Committer(table.store, "other").commit(prepared(table, 7), 7)
+        return way(create, path, data, number)
+
+    Committer(with_puts(table, beside), "job").commit(messages, 1)
+    assert keys_of(table) == [1, 7]
+    check_invariants(table)
+
+
+def adding(messages: list[CommitMessage]) -> Changes:
+    from penstock.table.commit.changes import append_half
+
+    return append_half(messages)
+
+
+def test_a_conflict_after_an_uncertain_put_deletes_nothing(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    changes, late = adding(prepared(table, 1)), Late(before=99)
+
+    def check(latest: Snapshot | None, first: bool) -> Changes:
+        if first:
+            return changes
+        raise CommitConflict("a rule that sees another table than before")
+
+    with pytest.raises(StoreError, match="it is not known whether the commit took effect") as caught:
+        land(with_puts(table, late), Identity("job", 1), RETRIES, check)
+    assert caught.value.retryable
+    assert isinstance(caught.value, OSError)
+    late.arrive(table.store.storage.create)
+    assert keys_of(table) == [1]
+    check_invariants(table)
+
+
+def test_a_conflict_is_certain_once_another_snapshot_has_the_id(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    changes, late = adding(prepared(table, 1)), Late(before=99)
+
+    def check(latest: Snapshot | None, first: bool) -> Changes:
+        if first:
+            return changes
+        raise CommitConflict("a rule")
+
+    def put(create: Create, path: str, data: bytes, number: int) -> bool:
+        try:
+            return late(create, path, data, number)
+        finally:
+            Committer(table.store, "other").commit((), 7, force_empty=True)
+
+    with pytest.raises(CommitConflict, match="a rule"):
+        land(with_puts(table, put), Identity("job", 1), RETRIES, check)
+    late.arrive(table.store.storage.create)
+    snapshots = table.refresh().snapshots
+    assert [one.commit_user for one in snapshots] == ["other"]
+    named = {snapshots[0].base_manifest_list, snapshots[0].delta_manifest_list}
+    assert {path.name for path in tmp_path.rglob("manifest-*")} == named
+
+
+def test_a_snapshot_that_came_and_expired_is_not_made_again(tmp_path: Path) -> None:
+    table = new_table(tmp_path, keys=(), options={"bucket": "-1"})
+
+    def put(create: Create, path: str, data: bytes, number: int) -> bool:
+        assert number == 1
+        create(path, data)
+        for identifier in (7, 8):
+            Committer(table.store, "other").commit((), identifier, force_empty=True)
+        table.store.storage.delete(path)
+        raise TimeoutError("no answer")
+
+    with pytest.raises(StoreError):
+        land(with_puts(table, put), Identity("job", 1), RETRIES, lambda latest, first: Changes(CommitKind.APPEND))
+
+
+TABLES = {
+    "append": ((), {"bucket": "-1"}),
+    "append, buckets": ((), {"bucket": "2", "bucket-key": "id"}),
+    "sums": (("id",), {"merge-engine": "aggregation", "fields.amount.aggregate-function": "sum"}),
+    "dynamic buckets": (("id",), {"bucket": "-1"}),
+    "postponed buckets": (("id",), {"bucket": "-2"}),
+    "overwrite": ((), {"bucket": "-1"}),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_of_two_processes_with_one_identifier_one_commits(tmp_path: Path, name: str) -> None:
+    keys, options = TABLES[name]
+    table = new_table(tmp_path, keys=keys, options=options)
+    first, second = prepared(table, 1, 7), prepared(table, 1, 7)
+
+    def commit(store: TableStore, messages: list[CommitMessage]) -> tuple[list[int], int | None]:
+        committer = Committer(store, "job")
+        if name == "overwrite":
+            done = committer.overwrite(messages, lambda partition: False, 7)
+        else:
+            done = committer.commit(messages, 7)
+        return [snapshot.id for snapshot in done.snapshots], done.already.id if done.already else None
+
+    def sleeping(create: Create, path: str, data: bytes, number: int) -> bool:
+        if number == 1:
+            assert commit(table.store, first) == ([1], None)
+        return create(path, data)
+
+    assert commit(with_puts(table, sleeping), second) == ([], 1)
+    assert [one.commit_identifier for one in table.refresh().snapshots] == [7]
+    check_invariants(table)
+
+
+def test_the_slower_of_two_processes_deletes_its_own_files_only(tmp_path: Path) -> None:
+    table = new_table(tmp_path, keys=(), options={"bucket": "-1"})
+    writer = table.writer(commit_user="job")
+    writer.write(rows(table, (1, "x", None)))
+
+    def sleeping(create: Create, path: str, data: bytes, number: int) -> bool:
+        Committer(table.store, "job").commit(prepared(table, 1, 7), 7)
+        return create(path, data)
+
+    writer.store = with_puts(table, sleeping)
+    assert writer.commit(7) == []
+    assert keys_of(table) == [1]
+    assert len(list(tmp_path.rglob("data-*"))) == 1
+
+
+def test_the_compaction_of_a_commit_does_not_follow_the_users_next_commit(tmp_path: Path) -> None:
+    table = new_table(tmp_path, options={"bucket": "1", "changelog-producer": "lookup"})
+    messages = prepared(table, 1, 1)
+    assert messages[0].compact_after
+
+    def sleeping(create: Create, path: str, data: bytes, number: int) -> bool:
+        if number == 2:
+            Committer(table.store, "job").commit((), 2, force_empty=True)
+        return create(path, data)
+
+    done = Committer(with_puts(table, sleeping), "job").commit(messages, 1)
+    assert done.lost_compaction is not None
+    assert Committer(table.store, "job").committed(2) is not None

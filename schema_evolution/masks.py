@@ -25,6 +25,9 @@ class Mask:
     name: str
     argument: str | None = None
 
+    def __str__(self) -> str:
+        return self.name if self.argument is None else f"{self.name}({self.argument})"
+
     @classmethod
     def of(cls, text: str) -> Mask:
         found = _WRITTEN.fullmatch(text.strip().lower() if "(" not in text else text.strip())

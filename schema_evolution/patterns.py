@@ -27,6 +27,11 @@ class TablePattern:
         except re.error as reason:
             raise ConfigError(f"{text!r} is no pattern of table names: {reason}") from reason
 
+    @property
+    def is_one_table(self) -> bool:
+        """Whether it is a name, with nothing in it that stands for several."""
+        return re.fullmatch(r"[\w$-]+\\?\.[\w$-]+", self.text) is not None
+
     def match(self, database: str | None, table: str | None) -> re.Match[str] | None:
         return self.regex.fullmatch(f"{database or ''}.{table or ''}")
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
-from penstock.errors import PositionLost
+from penstock.errors import PenstockError, PositionLost
+from penstock.formats.change import SourceSchema
 from penstock.ingest.decoding import DecodedSource
 from penstock.ingest.kafka_client import patience
+from penstock.ingest.mysql.definition import schema_of
 from penstock.ingest.ranges import Limit, Offsets
 from penstock.pipelines.commands.findings import Finding, of_error
 from penstock.pipelines.observe.checkpoint import CheckpointFolder
 from penstock.pipelines.run import build, mysql
+from penstock.pipelines.run.filled_tables import SourceName
 from penstock.pipelines.run.holes import COPIES, READS_ON, Lacking, lacking_messages, refusal
+from penstock.pipelines.run.planning import planned
 from penstock.pipelines.run.sampling import sample
+from penstock.pipelines.run.unmet_rules import NoSuchTable, unmet_rules
 from penstock.pipelines.spec import model
 from penstock.pipelines.spec.model import PipelineSpec
 from penstock.pipelines.spec.mysql_model import MySqlSource
@@ -71,11 +77,33 @@ def _server(spec: PipelineSpec, server: MySqlSource) -> Iterator[Finding]:
     for one in found:
         code = one.error.exit_code if one.level == "error" else 0
         yield Finding("source", one.level, f"{one.message}: {one.seen}, wanted {one.wanted}", one.fix, code)
+    if tables:
+        yield from _tables_planned(spec, [schema_of(one) for one in tables], filled.sources)
     reached = CheckpointFolder(spec.checkpoint, spec.sink.catalog.options).progress().offsets
     if reached is not None:
         yield from _goes_on(spec, server, reached)
     if not spec.pipeline.accept_gap:
         yield from lacking_tables(mysql.check_lacking(spec, server, tables, shape, filled), COPIES)
+
+
+def _tables_planned(
+    spec: PipelineSpec, schemas: Sequence[SourceSchema], before: Collection[SourceName] = (), *, sampled: bool = False
+) -> Iterator[Finding]:
+    """All that `run` would refuse of rules, names, keys and options. Of messages only some are seen: a rule for a table
+    that is not among them is no error."""
+    warehouse = build.job_warehouse(spec)
+    shape = build.shape(spec, warehouse)
+    for error in unmet_rules(spec, shape, schemas, before):
+        found = of_error("tables", error)
+        passes = sampled and isinstance(error, NoSuchTable)
+        yield replace(found, level="warning", code=0) if passes else found
+    try:
+        shaped = [shape.shaped(one) for one in schemas]
+    except PenstockError:  # told of its rule
+        return
+    for table in planned(shape, shaped, now=warehouse.now_millis()):
+        if table.action == "refuse":
+            yield Finding("tables", "error", f"{table.table}: {table.problem}", "penstock plan FILE  shows it", 5)
 
 
 def _goes_on(spec: PipelineSpec, server: MySqlSource, reached: Offsets) -> Iterator[Finding]:
@@ -120,6 +148,7 @@ def _readable(spec: PipelineSpec) -> Iterator[Finding]:
             8 if level == "error" else 0,
         )
         return
+    yield from _tables_planned(spec, seen.given, sampled=True)
     tables = sorted({f"{one.database}.{one.table}" for one in seen.schemas if one.table})
     of = f" of {', '.join(tables[:5])}" if tables else ""
     yield Finding("source", "ok", f"the first {seen.messages} messages can be read{of}")

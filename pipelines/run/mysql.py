@@ -34,6 +34,7 @@ from penstock.pipelines.run.filled_tables import FilledTables
 from penstock.pipelines.run.holes import COPIES, Lacking, lacking_rows, tell_of_adoption
 from penstock.pipelines.run.table_shape import TableShape
 from penstock.pipelines.run.tables import Warehouse
+from penstock.pipelines.run.unmet_rules import check_rules
 from penstock.pipelines.spec import mysql_model as model
 from penstock.pipelines.spec.model import PipelineSpec
 from penstock.pipelines.spec.sink import Sink
@@ -79,6 +80,8 @@ def prepared(
     with connected(replace(settings.server, patience=0.0)) as connection:
         require_ready(_told(findings(connection, settings)))
         found = captured(connection, settings, must=filled.is_new)
+        if found:
+            check_rules(spec, shape, [schema_of(one) for one in found], filled.sources)
         lacking = lacking_rows(spec, settings, found, shape, filled)
         lacking.check(filled, COPIES, accept=spec.pipeline.accept_gap)
         tell_of_adoption(filled)

@@ -9,6 +9,7 @@ from penstock.pipelines.run import build, mysql
 from penstock.pipelines.run.planning import PlannedTable, planned
 from penstock.pipelines.run.sampling import sample
 from penstock.pipelines.run.tables import Warehouse
+from penstock.pipelines.run.unmet_rules import NoSuchTable, check_rules, unmet_rules
 from penstock.pipelines.spec.model import PipelineSpec
 from penstock.pipelines.spec.mysql_model import MySqlSource
 
@@ -21,9 +22,14 @@ def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedT
     if isinstance(spec.source, MySqlSource):
         found, _ = mysql.check(spec, spec.source)
         looked = f"{spec.source.type}: {len(found)} tables of {spec.source.hostname}:{spec.source.port}"
-        return looked, planned(shape, [shape.shaped(schema_of(one)) for one in found], now=warehouse.now_millis())
+        schemas = [schema_of(one) for one in found]
+        check_rules(spec, shape, schemas, build.filled_tables(spec, warehouse).sources)
+        return looked, planned(shape, [shape.shaped(one) for one in schemas], now=warehouse.now_millis())
     with patience(0.0):
         seen = sample(spec, Limit(rows=records))
+    for error in unmet_rules(spec, shape, seen.given) if seen.given else ():
+        if not isinstance(error, NoSuchTable):  # of other tables the first messages may tell nothing
+            raise error
     bad = f", {len(seen.bad)} of them cannot be read" if seen.bad else ""
     looked = f"{spec.source.type}: looked at the first {seen.messages:,} messages{bad}"
     return looked, planned(shape, seen.schemas, now=warehouse.now_millis())

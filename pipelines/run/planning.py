@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.errors import PenstockError
 from penstock.formats.change import SourceField, SourceSchema
 from penstock.pipelines.run.table_shape import TableShape
 from penstock.schema_evolution.drift import Drift, drift_of
+from penstock.schema_evolution.source_types import TYPED
 from penstock.table.meta.store import TableMissing
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_text import written
+from penstock.table.usable import check_name, check_usable
 from penstock.table.values.types import Field
 
 
@@ -55,8 +57,13 @@ def _table(shape: TableShape, target: str, sources: list[SourceSchema], now: int
     try:
         current = _current(shape, target)
         if current is None:
+            check_name(target.partition(".")[0], "database")
+            check_name(target.partition(".")[2], "table", more="; --table-mapping gives a source table another name")
             made = shape.planned(target, sources, now)
+            check_usable(made)
             return _described(shape, target, "create", names, made, sources, {})
+        wanted = dict(shape.table_rules.new_tables(shape.new_tables, target, sources).options)
+        check_usable(replace(current, options={**wanted, **current.options}))
         drifts = [drift_of(source, target, current, shape.rules) for source in sources]
         changes = _changes(drifts)
         return _described(shape, target, "alter" if changes else "keep", names, current, sources, changes)
@@ -121,8 +128,13 @@ def _column(
 
 
 def _reason(shape: TableShape, source: SourceSchema, declared: SourceField) -> str:
+    rule = shape.table_rules.transform(source.database, source.table)
+    if rule is not None and declared.name in (rule.masks or {}):
+        return f"masked by {(rule.masks or {})[declared.name]}"
     if declared.type is None:
         return "the format declares no types: STRING"
+    if declared.type.startswith(TYPED):
+        return "computed by the projection, or a text that the route adds"
     if shape.rules.mapping.to_string:
         return "type-mapping to-string"
     return f"{source.dialect} {declared.type}"

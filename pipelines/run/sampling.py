@@ -20,6 +20,7 @@ class Sample:
 
     messages: int = 0
     schemas: list[SourceSchema] = field(default_factory=list)
+    given: list[SourceSchema] = field(default_factory=list)  # before transforms
     bad: list[BadRecord] = field(default_factory=list)
 
 
@@ -42,6 +43,8 @@ def sample(spec: PipelineSpec, limit: Limit) -> Sample:
                     found.messages += chunk.messages
                     found.bad += chunk.decoded.bad
                     for batch in chunk.decoded.batches:
+                        if batch.schema not in found.given:
+                            found.given.append(batch.schema)
                         change, unread = shape.transformed(batch, chunk.fetched, 0)
                         found.bad += unread
                         if change.schema not in found.schemas:

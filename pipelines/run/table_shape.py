@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -95,7 +96,7 @@ class TableShape:
         return replace(fitted, bad=bad, nulled=rows.nulled)
 
     def left_out(self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None) -> tuple[str, ...]:
-        return partial_images.left_out(change, fetched, table, self.rules, frozenset(self._made))
+        return partial_images.left_out(change, fetched, table, self.rules, frozenset(self.made))
 
     def evolved(self, table: str, current: TableSchema | None, seen: Sequence[Seen]) -> TableSchema:
         with _naming(table, seen[0] if len({one.schema for one in seen}) == 1 else None):
@@ -196,15 +197,15 @@ class TableShape:
         if source.dialect == "text" or not table.primary_keys:
             return False
         given = {self.rules.name(one.name) for one in source.fields}
-        return not set(table.primary_keys) <= given | self._made
+        return not set(table.primary_keys) <= given | self.made
 
     def _namesakes(self, source: SourceSchema) -> set[str]:
         """Columns of the source that would be lost behind columns that are made here."""
-        made = self._made
+        made = self.made
         return made & {self.rules.name(one.name) for one in source.fields} if made else made
 
     @property
-    def _made(self) -> set[str]:
+    def made(self) -> set[str]:
         """The columns that no source has."""
         return {one.name for one in self.new_tables.computed} | {name for name, _ in self.new_tables.metadata}
 
@@ -223,8 +224,24 @@ class TableShape:
     def planned(self, table: str, sources: Sequence[SourceSchema], now: int) -> TableSchema:
         """The first version of a table that is not there yet."""
         self.rules.policy.check_create(table)
+        self._check_masks(table, sources)
         rules = self.table_rules.new_tables(self.new_tables, table, sources)
         return rules.schema(table, sources, insists=bool(self.table), now=now)
+
+    def _check_masks(self, table: str, sources: Sequence[SourceSchema]) -> None:
+        """A mask that is for this table alone has to find its column, or what it is to hide would be there in clear."""
+        rule = self.table_rules.transform(sources[0].database, sources[0].table)
+        if rule is None or not rule.tables.is_one_table:
+            return
+        columns = {field.name for one in sources for field in one.fields}
+        for name in (rule.masks or {}).keys() - columns:
+            near = difflib.get_close_matches(name, columns, 1, 0.5)
+            raise ConfigError(
+                f"mask on {name!r}, which is no column of {rule.tables.text}",
+                table=table,
+                columns=", ".join(sorted(columns)),
+                hint=f"did you mean {near[0]}?" if near else "make the table first where the column comes later",
+            )
 
     def _fit(self, table: TableSchema, fetched: Fetched | None, now_millis: int) -> Fit:
         extras = {

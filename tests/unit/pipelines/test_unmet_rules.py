@@ -1,0 +1,131 @@
+"""Rules for tables and columns that the source does not have: refused by plan, check and run alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import ConfigError
+from penstock.formats.change import SourceField, SourceSchema
+from penstock.pipelines.commands.check import checked_spec
+from penstock.pipelines.run import build
+from penstock.pipelines.run.planned_source import tables_planned
+from penstock.pipelines.run.unmet_rules import NoSuchTable, check_rules, unmet_rules
+from tests.here import run
+from tests.shop import Shop, insert
+
+SCHEMAS = [
+    SourceSchema("mysql", "shop", name, tuple(SourceField(one, "varchar(20)") for one in columns), ("id",))
+    for name, columns in (("users", ("id", "email", "iban")), ("orders", ("id", "customer")))
+]
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def errors(shop: Shop, **sections: Any) -> list[ConfigError]:
+    spec = shop.spec(**sections)
+    return unmet_rules(spec, build.shape(spec, shop.warehouse), SCHEMAS)
+
+
+def transform(table: str, **rules: Any) -> dict[str, Any]:
+    return {"transform": [{"source-table": table, **rules}]}
+
+
+@pytest.mark.parametrize(
+    ("sections", "told"),
+    [
+        (transform("shop.users", mask={"emial": "sha256"}), "mask on 'emial', which is no column of shop.users"),
+        (transform("shop.users", mask={"EMAIL": "sha256"}), "mask on 'EMAIL', which is no column of shop.users"),
+        (
+            transform("shop.users", projection="id, email AS mail", mask={"email": "sha256"}),
+            "mask on 'email', which is no column of shop.users",
+        ),
+        (transform("shop.usres", mask={"email": "sha256"}), "the transform of shop.usres matches no table"),
+        (transform("shop.users", **{"partition-keys": ["dt"]}), "partition key 'dt', which is no column"),
+        (transform("shop.users", **{"primary-keys": ["nocol"]}), "primary key 'nocol', which is no column"),
+        (transform("shop.users", projection="id, nocol"), "an expression names 'nocol'"),
+        ({"route": [{"source-table": "shop.nope", "sink-table": "ods.x"}]}, "the route of shop.nope matches no table"),
+        (
+            {
+                "route": [
+                    {"source-table": "shop.*", "sink-table": "ods.x"},
+                    {"source-table": "shop.users", "sink-table": "ods.y"},
+                ]
+            },
+            "an earlier route takes all that it matches",
+        ),
+        ({"sink": {"partition-keys": ["pid"]}}, "partition key 'pid', which is no column of any table"),
+        ({"sink": {"primary-keys": ["nocol"]}}, "primary key 'nocol', which is no column of any table"),
+        ({"sink": {"computed-columns": ["y=year(made)"]}}, "computed column 'y' is made of 'made'"),
+        ({"sink": {"multiple-table-partition-keys": {"user": ["id"]}}}, "partition keys are given for user"),
+        ({"sink": {"multiple-table-partition-keys": {"users": ["dt"]}}}, "partition key 'dt', which is no column"),
+        ({"sink": {"per-table": {"ods.user": {"bucket": "1"}}}}, "options are given for ods.user"),
+    ],
+)
+def test_a_rule_that_meets_nothing_is_told(shop: Shop, sections: dict[str, Any], told: str) -> None:
+    (error,) = errors(shop, **sections)
+    assert told in error.message
+    assert error.hint
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        transform("shop.*", mask={"email": "sha256"}),  # one of the tables has it
+        transform("shop.users", projection="id, email AS mail", mask={"mail": "sha256"}),
+        transform("shop.users", **{"partition-keys": ["y"]}) | {"sink": {"computed-columns": ["y=year(email)"]}},
+        {"sink": {"partition-keys": ["customer"], "primary-keys": ["id", "customer"]}},
+        {"sink": {"per-table": {"ods.users": {"bucket": "1"}}}},
+    ],
+)
+def test_a_rule_that_is_of_use_for_one_table_may_stay(shop: Shop, sections: dict[str, Any]) -> None:
+    assert errors(shop, **sections) == []
+
+
+def test_a_rule_may_stay_for_what_was_read_before(shop: Shop) -> None:
+    spec = shop.spec(**transform("shop.gone", mask={"email": "sha256"}))
+    shape = build.shape(spec, shop.warehouse)
+    with pytest.raises(NoSuchTable):
+        check_rules(spec, shape, SCHEMAS)
+    check_rules(spec, shape, SCHEMAS, [("shop", "gone")])
+
+
+def test_a_misspelt_mask_is_refused_by_plan_check_and_run(shop: Shop) -> None:
+    shop.put("1.json", insert("users", {"id": 1, "email": "ann@x.de"}))
+    spec = shop.spec(**transform("shop.users", mask={"emial": "sha256"}))
+    with pytest.raises(ConfigError, match=r"did you mean email") as told:
+        tables_planned(spec, 100)
+    assert told.value.exit_code == 2
+    assert any("mask on 'emial'" in one.message for one in checked_spec(spec) if one.level == "error")
+    with pytest.raises(ConfigError, match="mask on 'emial'"):
+        run(spec)
+    assert shop.warehouse.tables("ods") == []
+
+
+def test_plan_shows_what_is_masked(shop: Shop) -> None:
+    shop.put("1.json", insert("users", {"id": 1, "email": "ann@x.de", "iban": "DE12"}))
+    masks = {"email": "sha256", "iban": "keep-last(2)"}
+    _, (table,) = tables_planned(shop.spec(**transform("shop.users", mask=masks)), 100)
+    assert {one.name: one.reason for one in table.columns if "masked" in one.reason} == {
+        "email": "masked by sha256",
+        "iban": "masked by keep-last(2)",
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"bucket": "four"}, "four"),
+        ({"bucket": "0"}, "0"),
+        ({"changelog-producer": "inputs"}, "inputs"),
+    ],
+)
+def test_check_refuses_options_that_no_table_can_have(shop: Shop, options: dict[str, str], told: str) -> None:
+    shop.put("1.json", insert("users", {"id": 1}))
+    errors = [one for one in checked_spec(shop.spec(sink={"table-options": options})) if one.level == "error"]
+    assert any(told in one.message for one in errors)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from penstock.table.maintain.orphans import DAY, find_orphans, remove_orphans
+from penstock.table.storage.local import LocalStorage
 from tests.golden.cases import case_names
 from tests.unit.table.maintain.tables import LATE, ROOT, check_whole, files, golden, orphans
+from tests.unit.table.tables import content, new_table, rows
 
 # A rollback leaves the files of what it takes back.
 WITH_ORPHANS = {"rollback_consumers"}
@@ -58,3 +62,24 @@ def test_branches_hold_files_that_main_has_forgotten() -> None:
     remove_orphans(store, older_than=LATE)
     assert lost
     check_whole(branch)
+
+
+def test_a_commit_that_lands_while_files_are_listed_loses_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is used is read after the listing: read before it, the files of this commit would be nobody's."""
+    table = new_table(tmp_path, options={"bucket": "1"})
+    real, listed = LocalStorage.list, []
+    with table.writer(commit_user="etl") as writer:
+        writer.write(rows(table, (1, "a", None)))
+        messages = writer.prepare(1)
+
+        def listing(self: LocalStorage, folder: str) -> object:
+            found = list(real(self, folder))
+            if folder.endswith("bucket-0") and not listed:
+                listed.extend(found)
+                writer.land(messages, 1)
+            return iter(found)
+
+        monkeypatch.setattr(LocalStorage, "list", listing)
+        assert find_orphans(table.store, older_than=LATE) == []
+    assert [entry.name for entry in listed] == [messages[0].new_files[0].name]
+    assert content(table) == [(1, "a", None)]

@@ -325,3 +325,44 @@ def test_roaring_bitmaps_unite_as_in_java(oracle: Oracle, tmp_path: Path) -> Non
     [ours] = penstock.open_table(str(path)).scan().to_arrow().to_pylist()
     assert ours["narrow"].hex() == narrow_of_java
     assert numbers_in(ours["wide"]) == numbers_in(bytes.fromhex(wide_of_java)) == sorted(set(numbers))
+
+
+@pytest.mark.parametrize(
+    ("options", "after"),
+    [
+        ({"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"}, (1, 5, 7)),
+        (
+            {
+                "merge-engine": "aggregation",
+                "aggregation.remove-record-on-delete": "true",
+                "fields.b.aggregate-function": "sum",
+            },
+            (1, 5, 13),
+        ),
+    ],
+)
+@pytest.mark.parametrize("together", [True, False])
+def test_an_insert_after_a_delete_within_one_commit_joins_the_row_before_as_in_java(
+    oracle: Oracle, tmp_path: Path, options: dict[str, str], after: tuple[int, ...], together: bool
+) -> None:
+    """docs/tables.md says so: a commit holds one row of a key, and that is the insert."""
+    columns = [("id", "INT NOT NULL"), ("a", "INT"), ("b", "INT")]
+    changes = [("-D", 1, None, None), ("+I", 1, None, 7)]
+    found = []
+    for name in ("ours", "javas"):
+        path = oracle.create(
+            tmp_path / name, "shop.t", columns, primary_keys=["id"], options={"bucket": "1", **options}
+        )
+        commits = [[("+I", 1, 5, 6)], changes] if together else [[("+I", 1, 5, 6)], *([one] for one in changes)]
+        table = penstock.open_table(str(path))
+        for number, rows in enumerate(commits, 1):
+            if name == "javas":
+                oracle.write(path, rows, user="u", identifier=number, compact="none")
+                continue
+            with table.writer(commit_user="u") as writer:
+                values = [pa.array([row[place] for row in rows], pa.int32()) for place in (1, 2, 3)]
+                writer.write(pa.table(values, names=["id", "a", "b"]), [row[0] for row in rows])
+                writer.commit(number)
+        found.append(oracle.read(path))
+    assert difference(found[0], found[1]) is None
+    assert [tuple(row) for row in found[0].rows] == [after if together else (1, None, 7)]

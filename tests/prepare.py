@@ -5,6 +5,7 @@ What cannot be had here is said now; the tests that need it say it again, and th
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -17,8 +18,9 @@ from tests.interop.pypaimon import client as pypaimon
 SERVERS = Path(__file__).resolve().parent / "servers"
 
 
-def server(kind: str) -> Callable[[], object]:
-    return lambda: subprocess.run([SERVERS / f"{kind}.sh", "install"], check=True)
+def server(kind: str, **settings: str) -> Callable[[], object]:
+    environment = {**os.environ, **settings}
+    return lambda: subprocess.run([SERVERS / f"{kind}.sh", "install"], check=True, env=environment)
 
 
 STEPS: dict[str, Callable[[], object]] = {
@@ -27,7 +29,8 @@ STEPS: dict[str, Callable[[], object]] = {
     "pypaimon": pypaimon.prepare,
     "Kafka": server("kafka"),
     "MySQL": server("mysql"),
-    "MariaDB": server("mariadb"),
+    "MariaDB 10.11": server("mariadb"),
+    "MariaDB 11.8": server("mariadb", MARIADB_SERIES="11.8"),
     "PostgreSQL": server("postgres"),
     "HDFS and YARN": server("hdfs"),
     "Chromium": server("chromium"),

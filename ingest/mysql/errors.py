@@ -9,6 +9,7 @@ SourceError
   ServerIdClash             another reader has our identity (retryable)
   ConnectionLost            the network or the server went away (retryable)
   UnsupportedBinlogEvent, ChecksumMismatch
+  LogGap                    the server left events of the log out
   NoUsableKey               a table without key cannot be read in chunks
 PositionLost
   BinlogPurged, BinlogReset, GtidDiverged
@@ -70,6 +71,10 @@ class UnsupportedBinlogEvent(SourceError):
 
 
 class ChecksumMismatch(SourceError):
+    pass
+
+
+class LogGap(SourceError):
     pass
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 import subprocess
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Kind = Literal["kafka", "mysql", "mariadb", "postgres", "hdfs", "yarn"]
+Kind = Literal["kafka", "mysql", "mariadb", "mariadb-11.8", "postgres", "hdfs", "yarn"]
 HERE = Path(__file__).resolve().parent
 
 
@@ -41,7 +42,16 @@ def stop(kind: Kind, folder: Path) -> None:
 
 
 def _script(kind: Kind, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([HERE / f"{kind}.sh", *words], capture_output=True, text=True, timeout=300, check=False)
+    script, _, series = kind.partition("-")
+    more = {f"{script.upper()}_SERIES": series} if series else {}
+    return subprocess.run(
+        [HERE / f"{script}.sh", *words],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, **more},
+    )
 
 
 def free_port() -> int:

@@ -5,46 +5,28 @@ from __future__ import annotations
 import re
 import struct
 import uuid
-import zlib
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pymysql
 
 from penstock.errors import PositionLost, SourceError
 from penstock.ingest.mysql.connection import ask, connect, refused, server_facts
 from penstock.ingest.mysql.errors import BinlogPurged, BinlogReset, ConnectionLost, ServerIdClash
+from penstock.ingest.mysql.log.event_stream import SegmentCutter
 from penstock.ingest.mysql.log.gtid import packed_set
-from penstock.ingest.mysql.log.segment import (
-    CHECKSUM,
-    FORMAT_DESCRIPTION,
-    HEADER,
-    HEARTBEAT,
-    HEARTBEAT_V2,
-    ROTATE,
-    Format,
-    Headers,
-    Segment,
-    parse_format,
-    read_headers,
-    refuse_unknown,
-    unwrapped,
-    verify_checksums,
-)
 from penstock.ingest.mysql.position import FIRST_EVENT, LogPosition, MySqlGtidSet
 from penstock.ingest.mysql.wire import PacketStream, command, read_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.ingest.mysql.bytesview import Int64s
     from penstock.ingest.mysql.connection import Connection, ServerAddress, ServerFacts
-    from penstock.ingest.mysql.wire import Packets
+    from penstock.ingest.mysql.log.segment import Segment
 
 BINLOG_DUMP, BINLOG_DUMP_GTID = 0x12, 0x1E
-_NON_BLOCK, _THROUGH_GTID = 0x01, 0x04
+_NON_BLOCK, _ANNOTATE_ROWS, _THROUGH_GTID = 0x01, 0x02, 0x04
 _FATAL_READ = 1236
 BLOCK_BYTES = 16 << 20
 
@@ -103,7 +85,8 @@ def _introduce(connection: Connection, facts: ServerFacts, request: DumpRequest)
 
 
 def _ask_for_log(connection: Connection, facts: ServerFacts, request: DumpRequest) -> None:
-    start, flags = request.start, _NON_BLOCK
+    # MariaDB leaves its ANNOTATE_ROWS events out unless asked for them, and positions are counted from all events.
+    start, flags = request.start, _NON_BLOCK | (_ANNOTATE_ROWS if facts.is_mariadb else 0)
     beyond = bool(start.pos >> 32) and not request.by_gtid
     # MySQL's command with GTIDs is refused by a server whose gtid_mode is not ON, and where transactions without GTID
     # come: it is for starts by a set, and for places that the old command has no bits for.
@@ -127,100 +110,8 @@ def _segments(connection: Connection, request: DumpRequest) -> Iterator[Segment]
     stream, cutter = PacketStream(connection), SegmentCutter(request)
     while not cutter.done:
         stream.fill()
-        over = stream.count > 0 and cutter.is_over(bytes(stream.payload(-1)[:1024]))
-        if over or stream.size >= request.block_bytes:
+        if cutter.has_enough(stream):
             yield from cutter.cut(stream.take())
-
-
-class SegmentCutter:
-    """Packets of a dump into segments: follows the file and its format, drops what the server made up."""
-
-    def __init__(self, request: DumpRequest) -> None:
-        self._request = request
-        self._file = request.start.file
-        self._floor = request.start.pos if not request.by_gtid else FIRST_EVENT
-        self._format = Format("", has_checksum=False)
-        self.done = False
-
-    def is_over(self, last: bytes) -> bool:
-        """Whether this payload ends the answer or lies at or behind the wanted end."""
-        if last[0] != 0:
-            return True
-        until, kind = self._request.until, last[5]
-        if until is None or len(last) < HEADER + 1 or kind in {FORMAT_DESCRIPTION, ROTATE}:
-            return until is not None and kind == ROTATE and _rotates_to(last) != self._request.start.file
-        next_pos = int.from_bytes(last[14:18], "little")
-        return (next_pos - until) % (1 << 32) < 1 << 31
-
-    def cut(self, packets: Packets) -> Iterator[Segment]:
-        start, end = packets.starts, packets.ends
-        status = np.frombuffer(packets.raw, np.uint8)[start]
-        events = int(np.flatnonzero(status)[0]) if status.any() else len(status)
-        start, end = start[:events] + 1, end[:events]
-        headers = read_headers(packets.raw, start)
-        begin = 0
-        for turn in np.flatnonzero((headers.kind == ROTATE) | (headers.kind == FORMAT_DESCRIPTION)).tolist():
-            yield from self._piece(packets.raw, start[begin:turn], headers.part(begin, turn))
-            self._turn(bytes(packets.raw[start[turn] : end[turn]]))
-            begin = turn + 1
-        yield from self._piece(packets.raw, start[begin:], headers.part(begin, events))
-        if events < len(status):
-            self._ended_by(bytes(packets.raw[packets.starts[events] : packets.ends[events]]))
-
-    def _piece(self, raw: bytearray, start: Int64s, headers: Headers) -> Iterator[Segment]:
-        """What the log really holds among these events, up to the wanted end."""
-        if self.done:
-            return
-        real = ~headers.artificial & (headers.next_pos > 0)
-        real &= (headers.kind != HEARTBEAT) & (headers.kind != HEARTBEAT_V2)
-        start, size, kind = start[real], headers.size[real], headers.kind[real]
-        pos = unwrapped((headers.next_pos[real] - size) % (1 << 32), self._floor)
-        if not len(pos):
-            return
-        self._floor = int(pos[-1])
-        refuse_unknown(self._file, pos, kind, headers.ignorable[real])
-        has_checksum = self._format.has_checksum
-        end = start + size - (CHECKSUM if has_checksum else 0)
-        segment = Segment(
-            self._file,
-            raw,
-            start,
-            end,
-            pos,
-            kind,
-            headers.seconds[real],
-            self._format.is_mariadb,
-            int(pos[-1] + size[-1]),
-        )
-        until = self._request.until
-        if until is not None and pos[-1] + size[-1] >= until:
-            self.done = True
-            segment = segment.chosen(pos < until)
-        if has_checksum and self._request.verify:
-            verify_checksums(segment)
-        yield segment
-
-    def _turn(self, event: bytes) -> None:
-        if event[4] == FORMAT_DESCRIPTION:
-            self._format = parse_format(event[HEADER:])
-        elif (file := _rotates_to(b"\0" + event)) != self._file:
-            self.done |= self._request.until is not None
-            self._file, self._floor = file, FIRST_EVENT
-
-    def _ended_by(self, payload: bytes) -> None:
-        self.done = True
-        if payload[0] == 0xFF:
-            code = int.from_bytes(payload[1:3], "little")
-            text = payload[3:].decode("utf-8", "replace")
-            raise pymysql.OperationalError(code, text[6:] if text.startswith("#") else text)
-
-
-def _rotates_to(payload: bytes | memoryview) -> str:
-    event = bytes(payload[1:])
-    # A made-up ROTATE may have a checksum before any format has said so: its own bytes tell.
-    if zlib.crc32(event[:-CHECKSUM]) == int.from_bytes(event[-CHECKSUM:], "little"):
-        event = event[:-CHECKSUM]
-    return event[HEADER + 8 :].decode()
 
 
 _TO_ANONYMOUS = (
@@ -237,7 +128,8 @@ _NOT_THAT_LOG = (
 def _dump_refused(error: pymysql.MySQLError, server: ServerAddress, request: DumpRequest) -> SourceError:
     code = error.args[0] if error.args else 0
     said = str(error.args[-1])
-    if "same server_uuid/server_id" in said:  # 1236 from MySQL, 4052 from MariaDB
+    # 1236 from MySQL, 4052 from MariaDB, whose words are `same server_id` since 11.0.
+    if re.search(r"same (server_uuid/)?server_id", said):
         return ServerIdClash(
             "another reader came with our identity",
             server_id=request.server_id,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 HEADER = 19
 CHECKSUM = 4
 
-QUERY, ROTATE, FORMAT_DESCRIPTION, XID, TABLE_MAP = 2, 4, 15, 16, 19
+QUERY, STOP, ROTATE, FORMAT_DESCRIPTION, XID, TABLE_MAP = 2, 3, 4, 15, 16, 19
 WRITE_V1, UPDATE_V1, DELETE_V1, INCIDENT, HEARTBEAT, IGNORABLE, ROWS_QUERY = 23, 24, 25, 26, 27, 28, 29
 WRITE, UPDATE, DELETE, GTID, ANONYMOUS_GTID, PREVIOUS_GTIDS = 30, 31, 32, 33, 34, 35
 TRANSACTION_CONTEXT, VIEW_CHANGE, XA_PREPARE, PARTIAL_UPDATE, TRANSACTION_PAYLOAD = 36, 37, 38, 39, 40
@@ -36,8 +36,8 @@ TRANSACTION_STARTS = frozenset({GTID, ANONYMOUS_GTID, GTID_TAGGED, MARIADB_GTID}
 # Present, but of no use to a reader of rows.
 HARMLESS = frozenset(
     {XID, HEARTBEAT, HEARTBEAT_V2, IGNORABLE, ROWS_QUERY, PREVIOUS_GTIDS, TRANSACTION_CONTEXT, VIEW_CHANGE, ROTATE}
-    | {3, 5, 13, 14, FORMAT_DESCRIPTION}  # stop, session variables
-    | {MARIADB_ANNOTATE, MARIADB_CHECKPOINT, MARIADB_GTID_LIST}
+    | {STOP, 5, 13, 14, FORMAT_DESCRIPTION}  # session variables
+    | {MARIADB_ANNOTATE, MARIADB_CHECKPOINT, MARIADB_GTID_LIST, MARIADB_START_ENCRYPTION}
 )
 KNOWN = ROWS | COMPRESSED | TRANSACTION_STARTS | HARMLESS | {QUERY, TABLE_MAP, PARTIAL_UPDATE, XA_PREPARE, INCIDENT}
 
@@ -98,7 +98,9 @@ class Headers:
     ignorable: Bools
 
     def part(self, begin: int, end: int) -> Headers:
-        some = slice(begin, end)
+        return self.chosen(slice(begin, end))
+
+    def chosen(self, some: slice | Bools) -> Headers:
         return Headers(
             self.seconds[some],
             self.kind[some],
@@ -200,16 +202,3 @@ def parse_format(body: bytes) -> Format:
     version = body[2:52].rstrip(b"\0").decode("latin-1")
     # One byte names the algorithm, four hold the checksum: present since 5.6 whatever the algorithm.
     return Format(version, body[-5] == 1)
-
-
-def unwrapped(low: Int64s, floor: int) -> Int64s:
-    """Places in a file of any size from their low 32 bits, given that they rise and none lies before `floor`."""
-    if not len(low):
-        return low
-    turns = np.zeros(len(low), np.int64)
-    turns[1:] = low[1:] < low[:-1]
-    high = (floor >> 32) << 32
-    first = high + int(low[0])
-    if first < floor:
-        high += 1 << 32
-    return low + high + (np.cumsum(turns) << 32)

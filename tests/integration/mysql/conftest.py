@@ -1,4 +1,4 @@
-"""Real servers, one of each kind for the session; `server` runs a test on both."""
+"""Real servers, one of each kind for the session; `server` runs a test on all of them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,19 @@ def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]:
         yield Playground("mariadb", port)
 
 
+@pytest.fixture(scope="session")
+def mariadb_11_8(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Playground]:
+    """A server whose log has no positions within transactions, as all have since 11.4."""
+    with running("mariadb-11.8", tmp_path_factory.mktemp("mariadb-11.8")) as port:
+        yield Playground("mariadb", port)
+
+
 @pytest.fixture(
-    params=[pytest.param("mysql", marks=pytest.mark.mysql), pytest.param("mariadb", marks=pytest.mark.mariadb)]
+    params=[
+        pytest.param("mysql", marks=pytest.mark.mysql),
+        pytest.param("mariadb", marks=pytest.mark.mariadb),
+        pytest.param("mariadb_11_8", marks=pytest.mark.mariadb),
+    ]
 )
 def server(request: pytest.FixtureRequest) -> Playground:
     found: Playground = request.getfixturevalue(request.param)

@@ -20,7 +20,10 @@ from penstock.ingest.mysql.log.read import range_batches
 from penstock.ingest.mysql.position import LogPosition
 from tests.unit.ingest.mysql.logs import LOGS, batches, changes
 
-LOG_NAMES = ["mysql-plain", "mysql-compressed", "mariadb-plain", "mariadb-compressed"]
+LOG_NAMES = [
+    *("mysql-plain", "mysql-compressed", "mariadb-plain", "mariadb-compressed"),
+    *("mariadb-11.8-plain", "mariadb-11.8-compressed", "mariadb-11.8-nochecksum"),
+]
 
 
 def plan(log: str, start: LogPosition, limits: PlanLimits, history: SchemaHistory, block: int, **more) -> LogPlan:

@@ -14,7 +14,10 @@ from penstock.ingest.mysql.log.files import file_segments
 from penstock.ingest.mysql.log.options import DecodeOptions, TheseTables
 from tests.unit.ingest.mysql.logs import LOGS, batches, changes
 
-ALL_NAMED = ["mysql-plain", "mysql-compressed", "mariadb-plain", "mariadb-compressed"]
+ALL_NAMED = [
+    *("mysql-plain", "mysql-compressed", "mariadb-plain", "mariadb-compressed"),
+    *("mariadb-11.8-plain", "mariadb-11.8-compressed", "mariadb-11.8-nochecksum"),
+]
 
 
 @pytest.mark.parametrize("log", ALL_NAMED)

@@ -1,0 +1,124 @@
+"""Dumps of the recorded logs: every event is at its place whether it states one or not, and none can go missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.ingest.mysql.errors import LogGap, UnsupportedBinlogEvent
+from penstock.ingest.mysql.log import segment as events
+from penstock.ingest.mysql.log.dump import DumpRequest
+from penstock.ingest.mysql.position import LogPosition
+from tests.unit.ingest.mysql.dumped import Event, decoded, from_start, heartbeat, recorded, rotation, segments
+from tests.unit.ingest.mysql.logs import DecodeOptions, batches, changes
+
+MYSQL = ["mysql-plain", "mysql-compressed"]
+OLD = ["mariadb-plain", "mariadb-compressed"]
+NEW = ["mariadb-11.8-plain", "mariadb-11.8-compressed", "mariadb-11.8-nochecksum"]
+IN_FILE_ONLY = {events.FORMAT_DESCRIPTION, events.ROTATE}
+
+
+def dump(name: str) -> list[Event]:
+    return [rotation(f"{name}.000001", 4), *recorded(name)]
+
+
+def has_checksum(name: str) -> bool:
+    return "nochecksum" not in name
+
+
+def places(found: list) -> list[tuple[int, int]]:
+    return [pair for segment in found for pair in zip(segment.pos.tolist(), segment.kind.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize("log", MYSQL + OLD + NEW)
+@pytest.mark.parametrize("at_once", [1, 3, 1 << 30])
+def test_every_event_of_a_dump_is_at_its_place(log: str, at_once: int) -> None:
+    found = list(segments(dump(log), from_start(log), at_once))
+    wanted = [(event.pos, event.kind) for event in recorded(log) if event.kind not in IN_FILE_ONLY]
+    assert places(found) == wanted
+    last = recorded(log)[-1]
+    assert found[-1].after == last.pos + len(last.raw)
+
+
+@pytest.mark.parametrize("log", MYSQL + OLD + NEW)
+def test_the_rows_of_a_dump_are_those_of_the_file(log: str) -> None:
+    assert changes(decoded(segments(dump(log), from_start(log)))) == changes(batches(log, DecodeOptions()))
+
+
+@pytest.mark.parametrize("log", ["mysql-plain", *OLD])
+def test_positions_that_are_zero_change_nothing(log: str) -> None:
+    """As MariaDB sends them since 11.4 for whatever goes through a transaction's cache."""
+    cached = {events.TABLE_MAP, events.MARIADB_ANNOTATE, *range(23, 33), *range(165, 172)} - {events.HEARTBEAT}
+    sent = [event.stating(0, checksum=True) if event.kind in cached else event for event in dump(log)]
+    assert sum(event.stated == 0 for event in sent) > 50
+    assert changes(decoded(segments(sent, from_start(log)))) == changes(batches(log, DecodeOptions()))
+
+
+@pytest.mark.parametrize("log", MYSQL + OLD + NEW)
+def test_no_event_can_go_missing(log: str) -> None:
+    sent = dump(log)
+    last_stated = max(place for place, event in enumerate(sent) if event.stated)
+    for missing in range(2, last_stated):
+        with pytest.raises(LogGap) as caught:
+            list(segments(sent[:missing] + sent[missing + 1 :], from_start(log)))
+        assert caught.value.facts["file"] == f"{log}.000001"
+
+
+@pytest.mark.parametrize("log", OLD + NEW)
+def test_a_dump_without_the_annotations_is_refused(log: str) -> None:
+    sent = [event for event in dump(log) if event.kind != events.MARIADB_ANNOTATE]
+    with pytest.raises(LogGap, match="events of the log are missing"):
+        list(segments(sent, from_start(log)))
+
+
+@pytest.mark.parametrize("log", MYSQL + NEW)
+def test_an_event_that_comes_twice_is_refused(log: str) -> None:
+    sent = dump(log)
+    with pytest.raises(LogGap):
+        list(segments([*sent[:40], sent[39], *sent[40:]], from_start(log)))
+
+
+@pytest.mark.parametrize("log", ["mysql-plain", "mariadb-plain", *NEW])
+def test_a_dump_that_starts_within_a_transaction(log: str) -> None:
+    """The server repeats the file's format without a position, and heartbeats come in between."""
+    whole = dump(log)
+    rows = [place for place, event in enumerate(whole) if event.kind in events.ROWS | events.COMPRESSED]
+    for first in rows[:: len(rows) // 8]:
+        begin = whole[first].pos
+        description = whole[1].stating(0, checksum=True)
+        beat = [heartbeat(f"{log}.000001", 7)] if has_checksum(log) else []
+        sent = [rotation(f"{log}.000001", begin), description, whole[first], *beat, *whole[first + 1 :]]
+        request = DumpRequest(LogPosition(f"{log}.000001", begin), 1)
+        wanted = [(event.pos, event.kind) for event in whole[first:] if event.kind not in IN_FILE_ONLY]
+        assert places(list(segments(sent, request, at_once=5))) == wanted
+
+
+@pytest.mark.parametrize("log", MYSQL + OLD + NEW)
+def test_a_dump_from_a_gtid_set_may_leave_out_whole_transactions_only(log: str) -> None:
+    whole = dump(log)
+    starts = [place for place, event in enumerate(whole) if event.kind in events.TRANSACTION_STARTS]
+    request = from_start(log, by_gtid=True)
+    for before, after in ((starts[0], starts[4]), (starts[9], starts[10]), (starts[3], starts[-1])):
+        sent = whole[:before] + whole[after:]
+        wanted = [(event.pos, event.kind) for event in sent[1:] if event.kind not in IN_FILE_ONLY]
+        assert places(list(segments(sent, request, at_once=7))) == wanted
+    inside = next(place for place in range(starts[5], len(whole)) if whole[place].kind not in events.TRANSACTION_STARTS)
+    if log != "mysql-compressed":  # there a transaction is one event, and the next transaction may follow anything
+        with pytest.raises(LogGap):
+            list(segments(whole[:inside] + whole[inside + 1 :], request))
+
+
+def test_the_wanted_end_may_be_within_a_transaction() -> None:
+    log = "mariadb-11.8-plain"
+    whole = dump(log)
+    rows = [event for event in whole if event.kind in events.ROWS]
+    until = rows[len(rows) // 2].pos
+    found = list(segments(whole, from_start(log, until=until), at_once=2))
+    wanted = [(event.pos, event.kind) for event in whole[1:] if event.kind not in IN_FILE_ONLY and event.pos < until]
+    assert places(found) == wanted
+
+
+def test_an_event_of_another_size_than_its_packet_is_refused() -> None:
+    sent = dump("mariadb-11.8-plain")
+    sent[12] = Event(sent[12].raw + b"x", sent[12].pos)
+    with pytest.raises(UnsupportedBinlogEvent, match="another size than its packet"):
+        list(segments(sent, from_start("mariadb-11.8-plain")))

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.connection import Connection, Row, ServerFacts
 
 _DAY_S = 86_400
+# The series whose logs the tests read, on a real server.
+_TESTED = {"mysql": ((9, 7),), "mariadb": ((10, 11), (11, 8))}
+_NAMES = {"mysql": "MySQL", "mariadb": "MariaDB"}
 _GTID_MODES = ("OFF_PERMISSIVE", "ON_PERMISSIVE", "ON")  # a server takes one step at a time
 _FOREIGN_KEY = re.compile(r"CONSTRAINT (`(?:[^`]|``)+`) FOREIGN KEY .*\)((?: ON (?:DELETE|UPDATE) [A-Z ]+?)*),?\n")
 _SETTINGS = (
@@ -38,6 +41,7 @@ _SETTINGS = (
     "binlog_row_image",
     "binlog_row_value_options",
     "binlog_row_metadata",
+    "binlog_storage_engine",
     "gtid_mode",
     "server_id",
     "binlog_expire_logs_seconds",
@@ -83,6 +87,7 @@ def check_source(connection: Connection, wanted: Wanted) -> list[Finding]:
     facts = server_facts(connection)
     settings = variables(connection, *_SETTINGS)
     findings = [
+        *_version(facts),
         *_log_settings(facts, settings, wanted),
         *_retention(facts, settings),
         *_identity(connection, facts, settings, wanted),
@@ -121,6 +126,16 @@ def _put(facts: ServerFacts, setting: str, value: object, note: str = "") -> str
     return f"{statement}  -- {', '.join(notes)}" if notes else statement
 
 
+def _version(facts: ServerFacts) -> Iterator[Finding]:
+    if facts.version[:2] not in _TESTED[facts.flavour]:
+        seen = f"{_NAMES[facts.flavour]} {'.'.join(map(str, facts.version))}"
+        tested = ", ".join(
+            f"{_NAMES[flavour]} {major}.{minor}" for flavour, series in _TESTED.items() for major, minor in series
+        )
+        fix = "run  penstock verify  now and then: it compares the tables with the server's rows"
+        yield _warning(SourceError, "the log of this server's version is not tested", seen, tested, fix)
+
+
 def _log_settings(facts: ServerFacts, settings: dict[str, str], wanted: Wanted) -> Iterator[Finding]:
     if settings.get("log_bin") != "ON":
         fix = "start the server with log_bin=binlog in its configuration (a restart is needed)"
@@ -130,7 +145,10 @@ def _log_settings(facts: ServerFacts, settings: dict[str, str], wanted: Wanted) 
     if format_ != "ROW":
         fix = _put(facts, "binlog_format", "ROW", "then reconnect writers")
         yield _error(BinlogFormatError, "changes are not logged as rows", format_, "ROW", fix)
-    if image not in {"FULL", "FULL_NODUP"} and not wanted.partial_images:
+    if engine := settings.get("binlog_storage_engine"):
+        fix = "start the server without binlog_storage_engine: the log is then kept in files (a restart is needed)"
+        yield _error(BinlogFormatError, "the log is kept in tables of a storage engine", engine, "log files", fix)
+    if image != "FULL" and not wanted.partial_images:
         fix = _put(facts, "binlog_row_image", "FULL", "then reconnect writers")
         yield _error(RowImageError, "rows are not logged whole", image, "FULL", fix)
     if options := settings.get("binlog_row_value_options"):

@@ -19,9 +19,9 @@ from tests.servers import launch
 pytestmark = pytest.mark.mariadb
 
 
-@pytest.fixture(scope="module")
-def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    with launch.running("mariadb", tmp_path_factory.mktemp("mariadb"), "--log-bin-compress=1") as found:
+@pytest.fixture(scope="module", params=["mariadb", "mariadb-11.8"])
+def port(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    with launch.running(request.param, tmp_path_factory.mktemp("mariadb"), "--log-bin-compress=1") as found:
         yield found
 
 

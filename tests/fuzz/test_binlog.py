@@ -22,7 +22,8 @@ from penstock.ingest.mysql.position import LogPosition
 from tests.fuzz.mutations import changed, changed_in_place, held, seeds
 from tests.unit.ingest.mysql.logs import LOGS
 
-FILES = sorted(path.name for path in LOGS.iterdir())
+# Events are damaged here with their checksums put right, so only logs with checksums are of use.
+FILES = sorted(path.name for path in LOGS.iterdir() if "nochecksum" not in path.name)
 
 
 @cache

@@ -173,6 +173,8 @@ def _strings(data: Bytes, shaped: ShapedColumn, start: Int64s, length: Int64s, n
     base = shaped.column.type.base
     if base in NETWORK_BYTES:
         return addresses(padded(data, start, length, NETWORK_BYTES[base]), null, base)
+    if base == "vector":
+        return strings.vectors(slices(pa.binary(), data, start, length, null))
     if base == "binary":
         # The log leaves BINARY's trailing zeros out.
         return labels.same_width(padded(data, start, length, shaped.size), null)

@@ -14,6 +14,7 @@ from penstock.ingest.mysql.log.segment import (
     CHECKSUM,
     FORMAT_DESCRIPTION,
     HEADER,
+    MARIADB_START_ENCRYPTION,
     ROTATE,
     Format,
     Headers,
@@ -107,6 +108,11 @@ class SegmentCutter:
             return
         start, headers = start[in_file], headers.chosen(in_file)
         pos = self._count.take(headers)
+        # No range may start at the key of an encrypted file: the server would read it as an encrypted event.
+        inside = headers.kind != MARIADB_START_ENCRYPTION
+        start, pos, headers = start[inside], pos[inside], headers.chosen(inside)
+        if not len(pos):
+            return
         refuse_unknown(self._count.file, pos, headers.kind, headers.ignorable)
         has_checksum = self._format.has_checksum
         segment = Segment(

@@ -208,7 +208,11 @@ def _detailed(column: Column, told: MappedColumn, known: Column | None) -> Shape
     """What the log told, with the details it lacks taken from a definition that does not contradict it."""
     if known is not None and _agrees(told, known.type) and column.type.unsigned == known.type.unsigned:
         column = replace(column, comment=known.comment)
-        if known.type.base in NETWORK_BYTES or (known.type.base == "tinyint" and known.type.size == 1):
+        told_poorly = known.type.base in {*NETWORK_BYTES, "vector"} or (known.type.base, known.type.size) == (
+            "tinyint",
+            1,
+        )
+        if told_poorly:
             column = replace(column, type=known.type, charset=None)
     return _shaped(column, told)
 
@@ -254,5 +258,6 @@ def _agrees(told: MappedColumn, kind: MySqlType) -> bool:
         case kinds.STRING:
             return base in {"char", "binary"} or NETWORK_BYTES.get(base) == told.size
         case kinds.VARCHAR | kinds.VARCHAR_COMPRESSED:
-            return base in {"varchar", "varbinary"}
+            # MariaDB logs VECTOR(n) as bytes, four a number.
+            return base in {"varchar", "varbinary"} or (base == "vector" and told.size == 4 * size)
     return base == _PLAIN.get(told.kind)

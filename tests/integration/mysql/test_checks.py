@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pymysql
 import pytest
 
 from penstock.ingest.mysql import checks
 from penstock.ingest.mysql.charsets import Charset, charset_named
 from penstock.ingest.mysql.checks import Finding, Wanted, check_source, require_ready
-from penstock.ingest.mysql.connection import Secret, Tls, connected
-from penstock.ingest.mysql.errors import BinlogDisabled, MissingGrant, SourceNotReady
+from penstock.ingest.mysql.connection import Secret, ServerFacts, Tls, connected, server_facts, variables
+from penstock.ingest.mysql.errors import BinlogDisabled, BinlogFormatError, MissingGrant, SourceNotReady
 from penstock.pipelines.commands.main import main
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.servers import launch
@@ -26,6 +27,9 @@ WRONG = {
     ],
     "mariadb": [
         *("--binlog-format=STATEMENT", "--binlog-row-image=MINIMAL", "--binlog-row-metadata=NO_LOG", MINUTES),
+    ],
+    "mariadb-11.8": [
+        *("--binlog-format=STATEMENT", "--binlog-row-image=FULL_NODUP", "--binlog-row-metadata=NO_LOG", MINUTES),
     ],
 }
 ERRORS = {
@@ -43,7 +47,11 @@ WARNINGS = {
     f"{DATABASE}.fleeting has no primary key",
     f"{DATABASE}.fleeting may change unlogged",
 }
-MORE = {"mysql": {"JSON is logged as differences", "transactions have no GTID"}, "mariadb": set[str]()}
+MORE = {
+    "mysql": {"JSON is logged as differences", "transactions have no GTID"},
+    "mariadb": set[str](),
+    "mariadb-11.8": set[str](),
+}
 PIPELINE = """
 source: {{type: mysql, hostname: 127.0.0.1, port: {port}, username: poor, password: poor, database-name: {database}}}
 sink: {{catalog: {{warehouse: {folder}/warehouse}}, database: ods}}
@@ -61,13 +69,18 @@ def told(findings: Sequence[Finding], level: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param("mysql", marks=pytest.mark.mysql), pytest.param("mariadb", marks=pytest.mark.mariadb)]
+    "kind",
+    [
+        pytest.param("mysql", marks=pytest.mark.mysql),
+        pytest.param("mariadb", marks=pytest.mark.mariadb),
+        pytest.param("mariadb-11.8", marks=pytest.mark.mariadb),
+    ],
 )
 def test_each_wrong_thing_is_in_one_report_and_its_statement_puts_it_right(
     kind: launch.Kind, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with launch.running(kind, tmp_path, *WRONG[kind]) as port:
-        server = Playground(kind, port)
+        server = Playground(kind.partition("-")[0], port)
         server.start_over()
         server.run(
             "CREATE TABLE t (id INT PRIMARY KEY)",
@@ -124,6 +137,32 @@ def test_a_log_that_lacks_what_is_wanted_is_no_log(
         with connected(server.address) as connection, pytest.raises(BinlogDisabled, match=message) as caught:
             require_ready(check_source(connection, Wanted([(DATABASE, "t")])))
         assert "configuration" in str(caught.value)
+
+
+def test_a_server_whose_log_was_never_tested_is_told(server: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    def newer(connection: pymysql.Connection) -> ServerFacts:
+        return replace(server_facts(connection), version=(12, 3, 1))
+
+    with connected(server.address) as connection:
+        assert check_source(connection, Wanted()) == []
+        monkeypatch.setattr(checks, "server_facts", newer)
+        found = check_source(connection, Wanted())
+    [told] = [one for one in found if "version" in one.message]
+    assert told.level == "warning"
+    assert told.seen == ("MariaDB 12.3.1" if server.is_mariadb else "MySQL 12.3.1")
+    assert told.wanted == "MySQL 9.7, MariaDB 10.11, MariaDB 11.8"
+
+
+def test_a_log_that_a_storage_engine_keeps_is_refused(server: Playground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As MariaDB can since 12.3; no server here does, so its answer is put in."""
+
+    def kept_by_innodb(connection: pymysql.Connection, *names: str) -> dict[str, str]:
+        return variables(connection, *names) | {"binlog_storage_engine": "innodb"}
+
+    monkeypatch.setattr(checks, "variables", kept_by_innodb)
+    with connected(server.address) as connection, pytest.raises(BinlogFormatError, match="storage engine") as caught:
+        require_ready(check_source(connection, Wanted()))
+    assert caught.value.facts["seen"] == "innodb"
 
 
 def test_a_character_set_that_is_not_known_is_told_with_its_columns(

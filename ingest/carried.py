@@ -1,48 +1,86 @@
-"""Errors on their way through Spark, which keeps nothing of an exception but its text."""
+"""Errors on their way through Spark, which keeps only an exception's text.
+
+That text also shows what others wrote: records, column names, table names, file names. So an error is taken back from
+it only from a line that carries a secret of the run, and as data: a class is looked up among our own error classes
+that this process has loaded, and nothing is imported or called by a name from the text.
+"""
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
+import secrets
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import Any
 
 from penstock.errors import PenstockError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-_MARK = "penstock-error:"
+_MARK = "penstock-error"
 
 
 class CarriedError(RuntimeError):
-    """A PenstockError as text that a person can read and `recovered` can turn back."""
-
-    def __init__(self, error: PenstockError) -> None:
-        kind = type(error)
-        facts = {name: str(value) for name, value in error.facts.items()}
-        fields = [kind.__module__, kind.__qualname__, error.message, error.hint, facts, error.retryable]
-        super().__init__(f"{error}\n{_MARK}{json.dumps(fields)}")
+    """An error as text: for a person first, and in its last line for `ErrorMark.recovered`."""
 
 
-@contextmanager
-def carrying() -> Iterator[None]:
-    """Around what Spark calls: a PenstockError leaves as text that survives the way to the driver."""
-    try:
-        yield
-    except PenstockError as error:
-        raise CarriedError(error) from error
+@dataclass(frozen=True, slots=True)
+class ErrorMark:
+    """The secret of one run, which its tasks get with their code. Make a new one for every attempt: once an error has
+    been printed, its mark is no secret any more."""
+
+    token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
+
+    @contextmanager
+    def carrying(self) -> Iterator[None]:
+        """Around what Spark calls: our errors, and the system's, leave as text that `recovered` can read."""
+        try:
+            yield
+        except PenstockError as error:
+            raise self._carried(str(error), _fields(error)) from error
+        except OSError as error:
+            if error.errno is None:
+                raise
+            fields = {"errno": error.errno, "words": error.strerror, "file": error.filename and str(error.filename)}
+            raise self._carried(str(error), fields) from error
+
+    def recovered(self, error: BaseException) -> PenstockError | OSError | None:
+        """The error that Spark's exception carries. None when it carries none of this run."""
+        lines = re.findall(rf"^{_MARK} {self.token} (\{{.*\}})\s*$", str(error), re.MULTILINE)
+        return _made(json.loads(lines[-1])) if lines else None
+
+    def _carried(self, text: str, fields: Mapping[str, Any]) -> CarriedError:
+        return CarriedError(f"{text}\n{_MARK} {self.token} {json.dumps(fields)}")
 
 
-def recovered(error: BaseException) -> PenstockError | None:
-    """The error that Spark's exception tells of, None when it is none of ours."""
-    found = re.findall(rf"{_MARK}(\[.*\])", str(error))
-    if not found:
-        return None
-    module, name, message, hint, facts, retryable = json.loads(found[-1])
-    kind = getattr(importlib.import_module(module), name)
-    made: PenstockError = kind(message, hint=hint, **facts)
-    if made.retryable != retryable:
-        made.retryable = retryable
+def _fields(error: PenstockError) -> dict[str, Any]:
+    return {
+        "kinds": [_name(kind) for kind in type(error).__mro__ if issubclass(kind, PenstockError)],
+        "message": error.message,
+        "hint": error.hint,
+        "facts": {name: str(value) for name, value in error.facts.items()},
+        "retryable": error.retryable,
+    }
+
+
+def _made(fields: Mapping[str, Any]) -> PenstockError | OSError:
+    if "errno" in fields:
+        named = [] if fields["file"] is None else [fields["file"]]
+        return OSError(fields["errno"], fields["words"], *named)
+    known = {_name(kind): kind for kind in _kinds(PenstockError)}
+    kind = next((known[name] for name in fields["kinds"] if name in known), PenstockError)
+    made = kind.__new__(kind)
+    PenstockError.__init__(made, fields["message"], hint=fields["hint"], **fields["facts"])
+    if made.retryable != fields["retryable"]:
+        made.retryable = fields["retryable"]
     return made
+
+
+def _kinds(kind: type[PenstockError]) -> Iterator[type[PenstockError]]:
+    yield kind
+    for one in kind.__subclasses__():
+        yield from _kinds(one)
+
+
+def _name(kind: type[PenstockError]) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"

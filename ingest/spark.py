@@ -7,28 +7,19 @@ nothing hangs on it.
 
 from __future__ import annotations
 
-import base64
-import pickle
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from penstock.ingest.carried import carrying
+from penstock.ingest.carried import ErrorMark
 from penstock.ingest.ranges import NO_LIMIT, Limit, Offsets
-
-FORMAT = "penstock-changes"
-COLUMNS, STREAM = "columns", "stream"  # the options: the schema as DDL, the pickled stream
 
 
 class RangeStream(Protocol):
-    """What is read: pickled into the query once, asked in the planner, read from in tasks.
-
-    `read` yields batches of exactly the schema that the option `columns` names as Spark's DDL.
-    """
+    """What is read: asked in the planner, read from in tasks. `read` yields batches of exactly the source's columns."""
 
     limit: Limit
 
@@ -47,44 +38,44 @@ class RangeStream(Protocol):
     def close(self) -> None: ...
 
 
-def packed(stream: RangeStream) -> str:
-    """A stream as the text of an option. Options end in Spark's event log: secrets must be references in it."""
-    return base64.b64encode(pickle.dumps(stream)).decode()
-
-
 class Share(InputPartition):
     """One task's part of a batch."""
 
 
-class ChangesDataSource(DataSource):
-    @classmethod
-    def name(cls) -> str:
-        return FORMAT
+def changes_source(name: str, columns: str, stream: RangeStream, mark: ErrorMark) -> type[DataSource]:
+    """A data source to register with one session and to read by its name. `columns` is the schema as Spark's DDL.
 
-    def schema(self) -> str:
-        return str(self.options[COLUMNS])
+    The stream is a part of the class, which Spark takes to its processes as it takes every function. It is no option:
+    options are text that anybody may give who can name the source, and a stream can only be unpickled.
+    """
+    source_name = name
 
-    def streamReader(self, schema: Any) -> ChangesReader:  # noqa: N802
-        return ChangesReader(str(self.options[STREAM]))
+    class Changes(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return source_name
+
+        def schema(self) -> str:
+            return columns
+
+        def streamReader(self, schema: Any) -> ChangesReader:  # noqa: N802
+            return ChangesReader(stream, mark)
+
+    return Changes
 
 
 class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, packed_stream: str) -> None:
-        # Spark makes readers in processes that only ask for their class: the stream is unpacked when it is needed.
-        self._packed = packed_stream
+    def __init__(self, stream: RangeStream, mark: ErrorMark) -> None:
+        self._stream = stream
+        self._carrying = mark.carrying
         self._until: Offsets | None = None
 
-    @cached_property
-    def _stream(self) -> RangeStream:
-        stream: RangeStream = pickle.loads(base64.b64decode(self._packed))  # noqa: S301  our own text
-        return stream
-
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        with carrying():
+        with self._carrying():
             self._until = self._stream.available()
 
     def initialOffset(self) -> Offsets:  # noqa: N802
-        with carrying():
+        with self._carrying():
             return self._stream.initial_offsets()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -93,15 +84,15 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
         allowed = NO_LIMIT if isinstance(limit, ReadAllAvailable) else self._stream.limit
-        with carrying():
+        with self._carrying():
             return self._stream.latest_offsets(start, allowed, self._until)
 
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
-        with carrying():
+        with self._carrying():
             return [Share(share) for share in self._stream.shares(start, end)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        with carrying():
+        with self._carrying():
             yield from self._stream.read(partition.value)
 
     def stop(self) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.ingest.carried import carrying
+from penstock.ingest.carried import ErrorMark
 from penstock.pipelines.run.committing import discard
 from penstock.pipelines.run.tables import Version, Warehouse, state_at
 from penstock.pipelines.run.writing import SCHEMA
@@ -123,14 +123,14 @@ def shared_out(dues: Sequence[Due], slots: int, most: int | None = None) -> list
 
 
 def compact_task(
-    warehouse: Warehouse, groups: Sequence[Sequence[Due]]
+    warehouse: Warehouse, groups: Sequence[Sequence[Due]], mark: ErrorMark
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function of `mapInArrow` over the numbers of groups."""
 
     def compact(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)
         until = time.monotonic() + TASK_SECONDS
-        with carrying():
+        with mark.carrying():
             for batch in batches:
                 for due in (due for number in batch.column(0).to_pylist() for due in groups[number]):
                     message = compacted(warehouse, due) if time.monotonic() < until else None

@@ -8,9 +8,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import pyarrow.compute as pc
+
 from penstock.errors import PenstockError, SourceError
 from penstock.ingest.ranges import Range
 from penstock.pipelines.run.bad_records import OnBad
+from penstock.pipelines.run.blobs import NO_TABLE
 from penstock.pipelines.run.reading import Reading, Share
 from penstock.pipelines.run.replay import Replay
 from penstock.pipelines.run.reports import BatchReport, RangeReport
@@ -92,7 +95,8 @@ class FirstLook:
 
 def _reports(reading: Reading, share: Share) -> Iterator[RangeReport]:
     for batch in reading.read(share):
-        for content in map(pickle.loads, batch.column("blob").to_pylist()):
+        reports = batch.filter(pc.equal(batch.column("table"), NO_TABLE))
+        for content in map(pickle.loads, reports.column("blob").to_pylist()):
             if isinstance(content, PenstockError):
                 raise content
             yield content

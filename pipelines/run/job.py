@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,7 @@ from pyspark.errors import PySparkException
 from penstock.errors import PenstockError
 from penstock.ingest.decoding import ChangeSource
 from penstock.ingest.ranges import NO_LIMIT, Limit
-from penstock.ingest.spark import COLUMNS, FORMAT, STREAM, ChangesDataSource, packed
+from penstock.ingest.spark import changes_source
 from penstock.pipelines.run import blobs, dead_letters
 from penstock.pipelines.run.bad_records import FAIL, OnBad
 from penstock.pipelines.run.batches import Batches, OnBatch
@@ -160,6 +161,7 @@ class Running:
     _stopped: bool = field(default=False)
     _paused: bool = field(default=False)
     _resting: bool = field(default=False)
+    _source: str = field(default_factory=lambda: f"penstock-changes-{uuid.uuid4().hex}")
 
     def run(self) -> None:
         failures = 0
@@ -224,7 +226,7 @@ class Running:
                     care.maintain(now=True)
                 return ended
             except PySparkException as error:
-                raise told_by_spark(error, sink.failure, self.job.checkpoint) from error
+                raise told_by_spark(error, sink.failure, self.job.checkpoint, sink.batches.reading.mark) from error
             finally:
                 query.stop()
 
@@ -234,13 +236,13 @@ class Running:
             try:
                 sink.catch_up(self.session, lambda: self._stopped)
             except PySparkException as error:
-                raise told_by_spark(error, sink.failure, self.job.checkpoint) from error
+                raise told_by_spark(error, sink.failure, self.job.checkpoint, sink.batches.reading.mark) from error
         for one in parking.tables.values():
             log.warning("event=table_is_parked table=%s batch=%d reason=%s", one.table, one.batch, one.reason)
 
     def _care(self, batches: Batches) -> Care:
         job = self.job
-        by_spark = compacted_by_spark(self.session, job.warehouse, job.compaction_tasks)
+        by_spark = compacted_by_spark(self.session, job.warehouse, batches.reading.mark, job.compaction_tasks)
         compact = by_spark if job.compaction == "background" else None
         batches.compact = by_spark
         before = Lineage.of(job.warehouse, batches.targets.schemas, job.name, LOOKED_AT).newest
@@ -266,9 +268,9 @@ class Running:
         return Sink(self.job.batches(folder, slots, slots, self.on_batch, lambda: self._stopped))
 
     def _started(self, sink: Sink) -> StreamingQuery:
-        self.session.dataSource.register(ChangesDataSource)
-        options = {COLUMNS: blobs.COLUMNS, STREAM: packed(sink.batches.reading)}
-        stream = self.session.readStream.format(FORMAT).options(**options).load()
+        reading = sink.batches.reading
+        self.session.dataSource.register(changes_source(self._source, blobs.COLUMNS, reading, reading.mark))
+        stream = self.session.readStream.format(self._source).load()
         writer = stream.writeStream.queryName(self.job.name).option(
             "checkpointLocation", checkpoint_url(self.job.checkpoint)
         )

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import PenstockError
-from penstock.ingest.carried import carrying
+from penstock.ingest.carried import ErrorMark
 from penstock.pipelines.run.blobs import NO_TABLE, Blob, as_batch, pieces, unpacked
 from penstock.pipelines.run.reports import TableFailed
 from penstock.pipelines.run.routing import bucket_writer, own_number
@@ -32,12 +32,14 @@ def moves_keys(warehouse: Warehouse, schemas: Mapping[str, int]) -> bool:
     return any(mode is BucketMode.CROSS_PARTITION for mode in modes)
 
 
-def place_task(warehouse: Warehouse, writers: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def place_task(
+    warehouse: Warehouse, writers: int, mark: ErrorMark
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function of `mapInArrow`: rows come sorted as for `write_task`, and go in the same schema."""
 
     def place(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)
-        with carrying():
+        with mark.carrying():
             yield from Placing(warehouse, writers).placed(batches)
 
     return place

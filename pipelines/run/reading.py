@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from penstock.errors import DecodeError, PenstockError
 from penstock.formats.change import BAD_VALUE, NO_NAME, BadRecord, ChangeBatch, DecodeOptions, SourceSchema
+from penstock.ingest.carried import ErrorMark
 from penstock.ingest.decoding import ChangeSource, Chunk
 from penstock.ingest.fetched import Fetched
 from penstock.ingest.ranges import NO_LIMIT, Limit, Offsets, Range, grouped
@@ -63,6 +64,7 @@ class Reading:
     ignore_incompatible: bool = False
     compacts_in_background: bool = False
     isolates: bool = False  # a table that fails is told, and the others are read on
+    mark: ErrorMark = field(default_factory=ErrorMark)  # of errors that come back from tasks
 
     def initial_offsets(self) -> Offsets:
         return self.resumes.start if self.resumes else self.source.initial_offsets()

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 
 from penstock.errors import PenstockError
-from penstock.ingest.carried import carrying
+from penstock.ingest.carried import ErrorMark
 from penstock.pipelines.run import blobs
 from penstock.pipelines.run.batches import Batches
 from penstock.pipelines.run.catching_up import catch_up
@@ -32,7 +33,7 @@ class Sink:
     """Spark's commit log is written after a call returns, so a batch is in the tables before it counts as done."""
 
     batches: Batches
-    failure: PenstockError | None = None
+    failure: PenstockError | OSError | None = None
     busy: bool = False
     _named: threading.Event = field(default_factory=threading.Event)
 
@@ -53,7 +54,7 @@ class Sink:
                 return self._written(self._rows(session, shares), compacting)
 
             self.batches.take(number, self._written(batch, compacting), again)
-        except PenstockError as error:
+        except (PenstockError, OSError) as error:
             self.failure = error  # Spark keeps only its text
             raise
         finally:
@@ -72,9 +73,11 @@ class Sink:
         """The one action: a second one would read and decode everything again."""
         reading = self.batches.reading
         if moves_keys(reading.warehouse, self.batches.targets.schemas):
-            batch = self._shuffled(batch).mapInArrow(place_task(reading.warehouse, reading.writers), blobs.COLUMNS)
+            batch = self._shuffled(batch).mapInArrow(
+                place_task(reading.warehouse, reading.writers, reading.mark), blobs.COLUMNS
+            )
         rows = self._shuffled(batch).mapInArrow(
-            write_task(reading.warehouse, reading.writers, compacting, self.batches.pipeline), COLUMNS
+            write_task(reading.warehouse, reading.writers, compacting, reading.mark, self.batches.pipeline), COLUMNS
         )
         return Written.of(rows.toArrow())
 
@@ -89,7 +92,7 @@ class Sink:
         reading = self.batches.reading
 
         def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            with carrying():
+            with reading.mark.carrying():
                 for batch in batches:
                     for number in batch.column(0).to_pylist():
                         yield from reading.read(shares[number])
@@ -97,7 +100,9 @@ class Sink:
         return session.range(0, len(shares), 1, len(shares)).mapInArrow(read, blobs.COLUMNS)
 
 
-def compacted_by_spark(session: SparkSession, warehouse: Warehouse, most: int | None = None) -> Compact:
+def compacted_by_spark(
+    session: SparkSession, warehouse: Warehouse, mark: ErrorMark, most: int | None = None
+) -> Compact:
     """As a job beside the batches, in a pool of its own, on at most a quarter of the slots, or `most` tasks."""
     slots = session.sparkContext.defaultParallelism
 
@@ -105,6 +110,10 @@ def compacted_by_spark(session: SparkSession, warehouse: Warehouse, most: int | 
         session.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
         groups = shared_out(dues, slots, most)
         frame = session.range(0, len(groups), 1, len(groups))
-        return Written.of(frame.mapInArrow(compact_task(warehouse, groups), COLUMNS).toArrow()).messages
+        try:
+            rows = frame.mapInArrow(compact_task(warehouse, groups, mark), COLUMNS).toArrow()
+        except PySparkException as error:
+            raise mark.recovered(error) or error from error
+        return Written.of(rows).messages
 
     return compact

@@ -9,18 +9,27 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
-from penstock.ingest.carried import recovered
+from penstock.ingest.carried import ErrorMark
 from penstock.pipelines.run.errors import CheckpointInUse, SparkEnded, WorkerLate
 
 ENDING_SECONDS = 10
 _ENDING = re.compile(r"SparkContext\b.*\b(?:shut ?down|stopped)|[Ss]hutdown in progress")
-_ERRNO = re.compile(r"\[Errno (\d+)\] ([^\n:']+)(?:: '([^'\n]*)')?")
+# At the very beginning: further on stands what others wrote.
+_ENDED = r"(?:\[STREAM_FAILED\] Query \[[^\]\n]*\] terminated with exception: )?"
+_CONCURRENT = re.compile(rf"{_ENDED}\[CONCURRENT_STREAM_LOG_UPDATE\]")
+_PLANNER_LATE = re.compile(rf"{_ENDED}Python worker failed to connect back")
+_WORKER_LATE = "org.apache.spark.SparkException: Python worker failed to connect back"
 
 
-def told_by_spark(error: PySparkException, failure: BaseException | None, checkpoint: str) -> BaseException:
-    """What really happened: an error that a task or the planner sent, the sink's own, one of those below, else
-    Spark's."""
-    return recovered(error) or failure or _late(error) or _in_use(error, checkpoint) or _of_disks(error) or error
+def told_by_spark(
+    error: PySparkException, failure: BaseException | None, checkpoint: str, mark: ErrorMark
+) -> BaseException:
+    """What really happened: the sink's own error, one that a task or the planner sent, one of those below, or Spark's.
+
+    Spark's text shows what records and names of the source say, so nothing but a marked line of it is believed to be
+    an error of ours.
+    """
+    return failure or mark.recovered(error) or _late(error) or _in_use(error, checkpoint) or error
 
 
 def jvm_ended(error: BaseException) -> SparkEnded | None:
@@ -43,17 +52,11 @@ def jvm_ended(error: BaseException) -> SparkEnded | None:
     )
 
 
-def _of_disks(error: PySparkException) -> OSError | None:
-    """A full disk, rights that are missing, a network that is gone, met by a task or by the sink."""
-    found = _ERRNO.findall(str(error))
-    if not found:
-        return None
-    number, words, name = found[-1]
-    return OSError(int(number), words.strip(), *([name] if name else []))
-
-
 def _late(error: PySparkException) -> WorkerLate | None:
-    if "Python worker failed to connect back" not in str(error):
+    text = str(error)
+    # What a worker that did start says of its data may read like anything.
+    of_task = _WORKER_LATE in text and "org.apache.spark.api.python.PythonException" not in text
+    if not of_task and _PLANNER_LATE.match(text) is None:
         return None
     return WorkerLate(
         "Spark started a Python worker that did not answer within ten seconds",
@@ -62,7 +65,7 @@ def _late(error: PySparkException) -> WorkerLate | None:
 
 
 def _in_use(error: PySparkException, checkpoint: str) -> CheckpointInUse | None:
-    if "CONCURRENT_STREAM_LOG_UPDATE" not in str(error):
+    if _CONCURRENT.match(str(error)) is None:
         return None
     return CheckpointInUse(
         "another process runs this pipeline on the same checkpoint; this one has ended, and nothing was written twice",

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import PenstockError
-from penstock.ingest.carried import carrying
+from penstock.ingest.carried import ErrorMark
 from penstock.pipelines.run.blobs import NO_TABLE, unpacked
 from penstock.pipelines.run.reports import RangeReport, TableFailed, Told, no_seconds, timed
 from penstock.pipelines.run.routing import UNASSIGNED, own_number
@@ -70,13 +70,13 @@ def may_wait(layout: Layout) -> bool:
 
 
 def write_task(
-    warehouse: Warehouse, writers: int, compacting: Compacting, user: str = ALONE.user
+    warehouse: Warehouse, writers: int, compacting: Compacting, mark: ErrorMark, user: str = ALONE.user
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function of `mapInArrow`: rows come sorted by table, partition, bucket, range, position."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)
-        with carrying():
+        with mark.carrying():
             for table, content in Writing(warehouse, writers, compacting, user).results(batches):
                 body = content if isinstance(content, bytes) else pickle.dumps(content)
                 yield pa.RecordBatch.from_arrays(

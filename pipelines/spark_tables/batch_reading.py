@@ -11,8 +11,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from penstock.ingest.carried import carrying
 from penstock.pipelines.spark_tables.columns import arrow_target, shaped
+from penstock.pipelines.spark_tables.errors import plain_errors
 from penstock.pipelines.spark_tables.filters import expression
 from penstock.pipelines.spark_tables.place import TablePlace
 from penstock.pipelines.spark_tables.table_read import Piece, TableRead
@@ -22,18 +22,18 @@ class TableReader(DataSourceReader):
     """Planned once for a query: every task reads the snapshot that was the newest then."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        with carrying():
+        with plain_errors():
             self.table = TableRead.of(TablePlace.of(options), tuple(schema.names))
         self.target = arrow_target(schema)
 
     def partitions(self) -> list[InputPartition]:
-        with carrying():
+        with plain_errors():
             return [InputPartition(piece) for piece in self.table.pieces()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark makes a partition of its own, without a value, where a plan has none.
         if isinstance(partition.value, Piece):
-            with carrying():
+            with plain_errors():
                 for batch in self.table.batches(partition.value):
                     yield shaped(batch, self.target)
 
@@ -41,7 +41,7 @@ class TableReader(DataSourceReader):
 class FilteringReader(TableReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
         """Rows are filtered exactly by what is taken; the rest is left to Spark."""
-        with carrying():
+        with plain_errors():
             columns = self.table.filtered
             taken = {place: expression(given, columns) for place, given in enumerate(filters)}
         known = [where for where in taken.values() if where is not None]

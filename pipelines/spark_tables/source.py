@@ -43,20 +43,20 @@ class PenstockDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        from penstock.ingest.carried import carrying
         from penstock.pipelines.spark_tables.columns import spark_schema
+        from penstock.pipelines.spark_tables.errors import plain_errors
         from penstock.pipelines.spark_tables.place import TablePlace
         from penstock.pipelines.spark_tables.sql_tables import remembered
         from penstock.pipelines.spark_tables.table_read import TableRead
 
-        with carrying():
+        with plain_errors():
             return remembered(spark_schema(TableRead.of(TablePlace.of(self.options)).schema), self.options)
 
     def _options(self, schema: StructType) -> dict[str, str]:
-        from penstock.ingest.carried import carrying
+        from penstock.pipelines.spark_tables.errors import plain_errors
         from penstock.pipelines.spark_tables.sql_tables import options_of
 
-        with carrying():
+        with plain_errors():
             return options_of(self.options, schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:

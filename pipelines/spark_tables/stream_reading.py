@@ -16,8 +16,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from penstock.errors import ConfigError
-from penstock.ingest.carried import carrying
 from penstock.pipelines.spark_tables.columns import arrow_target, shaped
+from penstock.pipelines.spark_tables.errors import plain_errors
 from penstock.pipelines.spark_tables.place import TablePlace
 from penstock.pipelines.spark_tables.starting import consumer_files, starting
 from penstock.pipelines.spark_tables.table_read import Piece, TableRead, Way
@@ -38,7 +38,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        with carrying():
+        with plain_errors():
             self.place = TablePlace.of(options)
             if self.place.system is not None:
                 raise ConfigError("a system table cannot be streamed", table=self.place.path)
@@ -60,20 +60,20 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # planning
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        with carrying():
+        with plain_errors():
             self.until = self.store.snapshots.latest_id() or 0
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         return ReadAllAvailable() if self.most_rows is None else ReadMaxRows(self.most_rows)
 
     def initialOffset(self) -> Offset:  # noqa: N802
-        with carrying():
+        with plain_errors():
             start = starting(self.store, self.place.table_options)
             self._keep_place(start.state or start.first)
         return {"begins": 1, "state": start.state, "first": start.first, "next": start.first}
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
-        with carrying():
+        with plain_errors():
             end = self._end(start["next"], None if isinstance(limit, ReadAllAvailable) else self.most_rows)
         if end == start["next"] and not (start.get("begins") and start["state"]):
             return start
@@ -93,7 +93,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return max(first, end)
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
-        with carrying():
+        with plain_errors():
             first = end["first"] if start.get("begins") else start["next"]
             pieces = self._state(end["state"]) if start.get("begins") and end["state"] else []
             for snapshot_id in range(first, end["next"]):
@@ -117,7 +117,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [Piece(Way.FILES, schema.id, split) for split in snapshot_splits(self.store, snapshot)]
 
     def commit(self, end: Offset) -> None:
-        with carrying():
+        with plain_errors():
             self._keep_place(end["next"])
 
     def _keep_place(self, next_id: int) -> None:
@@ -129,7 +129,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition.value, Piece):
-            with carrying():
+            with plain_errors():
                 for batch in self.table.batches(partition.value):
                     yield shaped(batch if self.place.has_kinds else _new_rows(batch), self.target)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from penstock.errors import ConfigError
-from penstock.ingest.carried import carrying
+from penstock.pipelines.spark_tables.errors import plain_errors
 from penstock.pipelines.spark_tables.table_write import TableWrite, TaskRows
 from penstock.table.schema.options import Options
 from penstock.table.storage.open import open_storage
@@ -28,7 +28,7 @@ class BatchWriter(DataSourceArrowWriter):
     """One commit a query. With `commit-user` and `commit-identifier` it may be repeated, as in foreachBatch."""
 
     def __init__(self, options: Mapping[str, str], overwrite: bool) -> None:
-        with carrying():
+        with plain_errors():
             self.table = TableWrite.of(options, overwrite)
             given = self.table.place.options
             self.user = given.get("commit-user")
@@ -38,15 +38,15 @@ class BatchWriter(DataSourceArrowWriter):
         self.job = str(uuid.uuid4())
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        with carrying():
+        with plain_errors():
             return Written(self.table.take(iterator, self.job))
 
     def commit(self, messages: Messages) -> None:
-        with carrying():
+        with plain_errors():
             self.table.commit(_done(messages), self.job, self.user, self.identifier)
 
     def abort(self, messages: Messages) -> None:
-        with carrying():
+        with plain_errors():
             self.table.give_up(_rows(messages), self.job)
 
 
@@ -54,21 +54,21 @@ class StreamWriter(DataSourceStreamArrowWriter):
     """One commit a batch, by the batch's number: a batch that Spark repeats counts once."""
 
     def __init__(self, options: Mapping[str, str], overwrite: bool) -> None:
-        with carrying():
+        with plain_errors():
             self.table = TableWrite.of(options, overwrite)
             self.user = self.table.place.options.get("commit-user") or user_of(self.table.place.options)
         self.job = str(uuid.uuid4())
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        with carrying():
+        with plain_errors():
             return Written(self.table.take(iterator, self.job))
 
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803
-        with carrying():
+        with plain_errors():
             self.table.commit(_done(messages), self.job, self.user, batchId)
 
     def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
-        with carrying():
+        with plain_errors():
             self.table.give_up(_rows(messages), self.job)
 
 

@@ -13,11 +13,13 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import PositionLost
-from penstock.ingest.carried import recovered
+from penstock.ingest.carried import ErrorMark
 from penstock.ingest.ranges import Limit, Offsets
-from penstock.ingest.spark import COLUMNS, FORMAT, STREAM, ChangesDataSource, packed
+from penstock.ingest.spark import changes_source
 
 pytestmark = pytest.mark.spark
+
+MARK = ErrorMark()
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,8 @@ def run(spark: SparkSession, numbers: Numbers, checkpoint: Path) -> list[list[in
     def take(batch: DataFrame, number: int) -> None:
         batches.append(sorted(row.n for row in batch.select("n").collect()))
 
-    spark.dataSource.register(ChangesDataSource)
-    options = {COLUMNS: "n bigint, payload binary", STREAM: packed(numbers)}
-    stream = spark.readStream.format(FORMAT).options(**options).load()
+    spark.dataSource.register(changes_source("numbers", "n bigint, payload binary", numbers, MARK))
+    stream = spark.readStream.format("numbers").load()
     query = (
         stream.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).foreachBatch(take)
     )
@@ -86,6 +87,6 @@ def test_a_bounded_run_reads_everything_in_limited_batches_and_goes_on_later(
 def test_an_error_of_a_task_reaches_the_driver_as_what_it_was(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(StreamingQueryException) as caught:
         run(spark, Numbers(7, Limit(), lost_at=2), tmp_path)
-    error = recovered(caught.value)
+    error = MARK.recovered(caught.value)
     assert isinstance(error, PositionLost)
     assert error.facts == {"topic": "numbers", "offset": "2"}

@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 
+from penstock.errors import PenstockError
 from penstock.table.catalog import Catalog
 from penstock.table.handle import Table
 
 ORDERS = [("id", "INT NOT NULL"), ("name", "STRING"), ("q", "INT")]
+
+
+def said(error: PySparkException, kind: type[PenstockError]) -> str:
+    """What Spark's text tells of our error, which is the end of it: the message, what it is about, and the hint."""
+    _, named, text = str(error).rpartition(f"{kind.__module__}.{kind.__qualname__}: ")
+    assert named, str(error)
+    assert "Traceback" not in text
+    assert "penstock-error" not in str(error)
+    return text
 
 
 def orders(catalog: Catalog, options: Mapping[str, str] | None = None) -> Table:

@@ -8,12 +8,11 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.ingest.carried import recovered
 from penstock.table.catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.meta.errors import SnapshotMissing
 from penstock.table.schema.changes import AddColumn, RenameColumn
-from tests.integration.spark_tables.shop import add, orders
+from tests.integration.spark_tables.shop import add, orders, said
 
 pytestmark = pytest.mark.spark
 Batches = list[list[tuple[object, ...]]]
@@ -121,4 +120,4 @@ def test_a_stream_stops_when_a_snapshot_has_expired_before_it_was_read(
     table.expire_snapshots(retain_max=1, retain_min=1)
     with pytest.raises(StreamingQueryException) as caught:
         follow(registered, table, tmp_path)
-    assert isinstance(recovered(caught.value), SnapshotMissing)
+    assert said(caught.value, SnapshotMissing)

@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from penstock.errors import SourceError
+from penstock.ingest.carried import ErrorMark
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.observe.checkpoint import CheckpointFolder
 from penstock.pipelines.observe.claim import refuse_second_driver
-from penstock.pipelines.run.errors import CheckpointInUse
+from penstock.pipelines.run.errors import CheckpointInUse, WorkerLate
 from penstock.pipelines.run.spark_errors import told_by_spark
 
 NOW = 1_800_000_000.0
@@ -78,15 +80,44 @@ def test_run_says_so_before_it_starts_spark(tmp_path: Path, capsys: pytest.Captu
 
 def test_sparks_word_for_two_drivers_is_ours() -> None:
     error = StreamingQueryException("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.")
-    told = told_by_spark(error, None, "/lake/_penstock/shop")
+    told = told_by_spark(error, None, "/lake/_penstock/shop", ErrorMark())
     assert isinstance(told, CheckpointInUse)
     assert told.facts["checkpoint"] == "/lake/_penstock/shop"
     other = StreamingQueryException("[OTHER] else")
-    assert told_by_spark(other, None, "x") is other
+    assert told_by_spark(other, None, "x", ErrorMark()) is other
 
 
-def test_a_full_disk_is_told_as_what_it_is() -> None:
-    error = StreamingQueryException("Reason: x\nOSError: [Errno 28] No space left on device: '/lake/a'\nmore")
-    told = told_by_spark(error, None, "x")
-    assert isinstance(told, OSError)
-    assert (told.errno, told.strerror, told.filename) == (28, "No space left on device", "/lake/a")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log.",
+        "org.apache.spark.SparkException: Python worker failed to connect back.",
+        "OSError: [Errno 28] No space left on device: '/lake/a'",
+    ],
+)
+def test_what_a_record_says_in_an_error_of_others_is_not_believed(words: str) -> None:
+    error = StreamingQueryException(
+        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: org.apache.spark.api.python."
+        f"PythonException: Traceback (most recent call last):\npyarrow.lib.ArrowInvalid: in '{words}'\n{words}"
+    )
+    assert told_by_spark(error, None, "x", ErrorMark()) is error
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Python worker failed to connect back.",
+        "Job aborted: Lost task 0.3: org.apache.spark.SparkException: Python worker failed to connect back.\n\tat x",
+    ],
+)
+def test_a_late_worker_is_told_as_that(text: str) -> None:
+    assert isinstance(told_by_spark(StreamingQueryException(text), None, "x", ErrorMark()), WorkerLate)
+
+
+def test_the_sinks_own_error_comes_before_all_text() -> None:
+    mark, own = ErrorMark(), SourceError("the sink's")
+    with pytest.raises(RuntimeError) as caught, mark.carrying():
+        raise SourceError("a task's")
+    error = StreamingQueryException(f"x\n{caught.value}")
+    assert told_by_spark(error, own, "x", mark) is own
+    assert str(told_by_spark(error, None, "x", mark)) == "a task's"

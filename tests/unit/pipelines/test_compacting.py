@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from penstock.ingest.carried import ErrorMark
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.run import committing, compacting
 from penstock.pipelines.run.care import Care
@@ -139,7 +140,7 @@ def test_a_task_of_the_background_leaves_what_it_has_no_time_for_to_the_next_rou
 
     def made() -> dict[str, list[CommitMessage]]:
         numbers = pa.RecordBatch.from_arrays([pa.array([0])], ["id"])
-        found = list(compact_task(shop.warehouse, groups)(iter([numbers])))
+        found = list(compact_task(shop.warehouse, groups, ErrorMark())(iter([numbers])))
         return Written.of(pa.Table.from_batches(found, SCHEMA)).messages
 
     with monkeypatch.context() as patch:
@@ -216,7 +217,7 @@ def test_a_task_of_the_background_begins_no_bucket_once_it_has_worked_for_10_sec
     monkeypatch.setattr(compacting, "compacted", for_six_seconds)
     monkeypatch.setattr(compacting.time, "monotonic", lambda: seconds[0])
     numbers = pa.RecordBatch.from_arrays([pa.array([0])], ["id"])
-    list(compact_task(shop.warehouse, [dues])(iter([numbers])))
+    list(compact_task(shop.warehouse, [dues], ErrorMark())(iter([numbers])))
     assert (len(dues), begun) == (4, [dues[0].bucket, dues[1].bucket])
 
 

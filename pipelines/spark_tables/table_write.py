@@ -51,7 +51,8 @@ class TableWrite:
         return cls(place, overwrite)
 
     def take(self, batches: Iterable[pa.RecordBatch], job: str) -> TaskRows:
-        """In a task. Dies half way: what it wrote is never seen, and `give_up` or `remove_orphan_files` deletes it."""
+        """In a task, which only prepares: the driver commits. A task that dies half way leaves files that nobody sees,
+        which `give_up` or `remove_orphan_files` deletes."""
         store = self.place.store()
         rows = self._rows(store, batches)
         if not _stands_alone(store):
@@ -59,7 +60,9 @@ class TableWrite:
         with self._writer(store) as writer:
             for batch in rows:
                 writer.write(batch)
-            return TaskRows(tuple(writer.prepare()))
+            messages = writer.prepare()
+            writer.forget()
+            return TaskRows(tuple(messages))
 
     def commit(self, parts: Sequence[TaskRows], job: str, user: str | None, identifier: int | None) -> None:
         """All or nothing. An identifier that the user has committed before changes nothing."""

@@ -24,7 +24,8 @@ class OverwriteWriter(TableWriter):
     """A writer whose commit takes away what was there: in the partitions that `partition` names, even in part, or,
     where `dynamic-partition-overwrite` holds and none are named, in those that rows were written to.
 
-    It is one commit by nature, so leaving the block makes it, if the block has written and not committed.
+    It is one commit by nature, so leaving the block makes it, if the block has written and neither committed nor
+    prepared a commit for others to make.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class OverwriteWriter(TableWriter):
         self._spec = None if partition is None else PartitionSpec.of(self.layout, partition)
         dynamic = Options(schema.options).boolean("dynamic-partition-overwrite", default=True)
         self._dynamic = dynamic and self._spec is None and bool(schema.partition_keys)
+        self._prepared = False
 
     @classmethod
     def open_on(
@@ -54,13 +56,14 @@ class OverwriteWriter(TableWriter):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None and self._buckets:
+        if kind is None and self._buckets and not self._prepared:
             self.commit()
         super().__exit__(kind, error, trace)
 
     def prepare(self, identifier: int | None = None) -> list[CommitMessage]:
         # A compaction that an earlier overwrite lost is not made good here: opening its bucket would overwrite it.
         self._owed = set()
+        self._prepared = True
         return super().prepare(identifier)
 
     def _due_in_full(self, identifier: int | None) -> set[Bucket]:
@@ -70,6 +73,10 @@ class OverwriteWriter(TableWriter):
     def _waits(self, identifier: int | None) -> bool:
         # The next commit may overwrite another partition, so nothing is left for it to compact.
         return True
+
+    def _go_on(self, done: Committed) -> None:
+        super()._go_on(done)
+        self._prepared = False
 
     def _known_state(self) -> TableState:
         # Keys get their buckets as if the table were empty, and the hash index is written anew for all of them.

@@ -1,0 +1,110 @@
+"""What tasks and the driver of a Spark write do to a table, one after another in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock.pipelines.spark_tables.table_write import TableWrite, TaskRows
+from penstock.table.handle import Table
+from penstock.table.write.rows import RowRefused
+
+SCHEMA = pa.schema([("id", pa.int32()), ("dt", pa.string())])
+KINDS_OF_TABLES = {
+    "append": ([], {}),
+    "append with buckets": ([], {"bucket": "2", "bucket-key": "id"}),
+    "keys": (["id", "dt"], {"bucket": "2"}),
+    "dynamic buckets": (["id", "dt"], {"bucket": "-1"}),
+    "keys across partitions": (["id"], {"bucket": "-1"}),
+}
+OVERWRITES = {
+    "append": (False, {}),
+    "overwrite": (True, {}),
+    "of a partition": (True, {"overwrite-partition": "dt=a"}),
+    "dynamic": (True, {"partitionOverwriteMode": "dynamic"}),
+}
+
+
+def batch(*rows: tuple[int | None, str]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{"id": key, "dt": day} for key, day in rows], SCHEMA)
+
+
+def failing(*rows: tuple[int | None, str]) -> Iterator[pa.RecordBatch]:
+    yield batch(*rows)
+    raise OSError(5, "the task's disk")
+
+
+def held(table: Table) -> list[tuple[int, str]]:
+    return sorted((row["id"], row["dt"]) for row in table.refresh().scan().to_arrow().to_pylist())
+
+
+def files(table: Table) -> set[str]:
+    return {str(path) for path in Path(table.path).rglob("*") if path.is_file() and "schema" not in path.parts}
+
+
+@pytest.fixture(params=KINDS_OF_TABLES)
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
+    keys, options = KINDS_OF_TABLES[request.param]
+    catalog = penstock.Catalog(str(tmp_path), {"local.sync": "false"})
+    catalog.create_database("d")
+    made = catalog.create_table("d.t", [("id", "INT NOT NULL"), ("dt", "STRING NOT NULL")], keys, ["dt"], options)
+    with made.writer() as writer:
+        writer.write(pa.Table.from_batches([batch((1, "a"), (2, "b"))]))
+        writer.commit()
+    return made
+
+
+@pytest.fixture(params=OVERWRITES)
+def write(request: pytest.FixtureRequest, table: Table) -> TableWrite:
+    overwrite, options = OVERWRITES[request.param]
+    return TableWrite.of({"path": table.path, **options}, overwrite)
+
+
+def test_nothing_shows_before_the_driver_commits(table: Table, write: TableWrite) -> None:
+    before, snapshots = held(table), len(table.snapshots)
+    done = [write.take(iter([batch((key, "a"))]), "job") for key in (8, 9)]
+    assert (held(table), len(table.refresh().snapshots)) == (before, snapshots)
+    write.commit(done, "job", None, None)
+    assert len(table.refresh().snapshots) == snapshots + 1
+    kept = [(2, "b")] if not write.overwrite or len(write.place.options) > 1 else []
+    first = [(1, "a")] if not write.overwrite else []
+    assert held(table) == [*first, *kept, (8, "a"), (9, "a")]
+
+
+def test_a_task_that_fails_leaves_the_table_as_it_was(table: Table, write: TableWrite) -> None:
+    before = files(table)
+    done: list[TaskRows | None] = [write.take(iter([batch((8, "a"))]), "job"), None]
+    with pytest.raises(OSError, match="the task's disk"):
+        write.take(failing((9, "a")), "job")
+    write.give_up(done, "job")
+    assert files(table) == before
+    assert held(table) == [(1, "a"), (2, "b")]
+
+
+def test_a_refused_row_leaves_the_table_as_it_was(table: Table, write: TableWrite) -> None:
+    before = files(table)
+    done: list[TaskRows | None] = [write.take(iter([batch((8, "a"))]), "job")]
+    with pytest.raises(RowRefused):
+        write.commit([*done, write.take(iter([batch((None, "a"))]), "job")], "job", None, None)
+    write.give_up([*done, None], "job")
+    assert files(table) == before
+    assert held(table) == [(1, "a"), (2, "b")]
+
+
+def test_leaving_the_block_commits_what_was_not_prepared_for_others(table: Table) -> None:
+    with table.overwrite() as writer:
+        writer.write(pa.Table.from_batches([batch((5, "a"))]))
+    assert held(table) == [(2, "b"), (5, "a")]
+    with table.refresh().overwrite() as writer:
+        writer.write(pa.Table.from_batches([batch((6, "a"))]))
+        writer.prepare()
+    assert held(table) == [(2, "b"), (5, "a")]
+    with table.refresh().overwrite() as writer:
+        writer.write(pa.Table.from_batches([batch((6, "a"))]))
+        writer.commit()
+        writer.write(pa.Table.from_batches([batch((7, "a"))]))
+    assert held(table) == [(2, "b"), (7, "a")]

@@ -51,6 +51,7 @@ class TableWriter:
         self.store = store
         self._after_commit = after_commit
         self.layout = Layout.of(schema)
+        self._opened_at = store.schemas.get(schema.id)
         self.user = user
         self._options = Options(schema.options)
         self._rules = RowRules.of(schema)
@@ -178,6 +179,7 @@ class TableWriter:
     ) -> list[Snapshot]:
         """Commit what was prepared, here or by writers in other processes; as `commit` in all else."""
         number = BATCH_IDENTIFIER if identifier is None else identifier
+        self._check_same_table()
         committer = Committer(self.store, self.user)
         already = committer.committed(number)
         try:
@@ -201,6 +203,24 @@ class TableWriter:
         if self._after_commit is not None and done.last is not None:
             self._after_commit(done.last, identifier is None)
         return list(done.snapshots)
+
+    def _check_same_table(self) -> None:
+        """Rows in files of a schema that is another one by now would be read by the wrong columns, and the buckets of
+        a snapshot that is another one by now are not those that the rows were placed in.
+        """
+        base = self._state.snapshot
+        found = self.store.snapshots.find(base.id) if base is not None else None
+        if not self.store.schemas.is_current(self._opened_at):
+            what = f"schema {self._opened_at.id}"
+        elif base is not None and found is not None and found != base:
+            what = f"snapshot {base.id}"
+        else:
+            return
+        raise ConfigError(
+            f"{what} is another one than when the writer read it",
+            table=self.store.name,
+            hint="the table was rolled back, fast-forwarded, or dropped and made again: open the table anew",
+        )
 
     def _committed(
         self,

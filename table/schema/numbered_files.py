@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.table.storage.base import Storage
+from penstock.table.storage.base import Entry, Storage
 
 MAIN_BRANCH = "main"
 
@@ -14,8 +14,13 @@ def branch_folder(table_path: str, branch: str | None) -> str:
 
 def numbers_in(storage: Storage, folder: str, prefix: str) -> list[int]:
     """The numbers in rising order. Temporary files, checksums and whatever else lies there are passed over."""
-    names = (entry.name for entry in storage.list(folder) if not entry.is_dir)
-    return sorted(int(name[len(prefix) :]) for name in names if _is_numbered(name, prefix))
+    return sorted(numbered(storage, folder, prefix))
+
+
+def numbered(storage: Storage, folder: str, prefix: str) -> dict[int, Entry]:
+    """The files by their numbers, as the folder lists them."""
+    found = (entry for entry in storage.list(folder) if not entry.is_dir)
+    return {int(entry.name[len(prefix) :]): entry for entry in found if _is_numbered(entry.name, prefix)}
 
 
 def _is_numbered(name: str, prefix: str) -> bool:

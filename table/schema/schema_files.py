@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from penstock.errors import ConfigError, TableCorrupt
 from penstock.table.schema.json_file import JsonFile, pretty_json
-from penstock.table.schema.numbered_files import branch_folder, numbers_in
+from penstock.table.schema.numbered_files import branch_folder, numbered
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.storage.base import Storage
+from penstock.table.storage.base import Entry, Storage
 from penstock.table.storage.conditional_put import put_if_absent
 from penstock.table.values.types import Field, field_json, parse_field
 
@@ -64,13 +64,18 @@ def _field(node: object, where: str) -> Field:
 
 
 class SchemaFiles:
-    """The versions of one table's schema, or of one branch's. A version never changes, so each is read once."""
+    """The versions of one table's schema, or of one branch's.
+
+    Each is read once, and again when another file has taken its place: a fast-forward puts a branch's versions in
+    place of main's, and a table that is dropped and made again begins at 0. Listings tell by the file's time and size.
+    """
 
     def __init__(self, storage: Storage, table_path: str, branch: str | None = None) -> None:
         self._storage = storage
         self._table = table_path
         self._folder = f"{branch_folder(table_path, branch)}/schema"
-        self._known: dict[int, TableSchema] = {}
+        self._known: dict[int, tuple[Entry | None, TableSchema]] = {}
+        self._listed: dict[int, Entry] = {}
 
     def on_branch(self, branch: str | None) -> SchemaFiles:
         return SchemaFiles(self._storage, self._table, branch)
@@ -79,7 +84,11 @@ class SchemaFiles:
         return f"{self._folder}/schema-{schema_id}"
 
     def ids(self) -> list[int]:
-        return numbers_in(self._storage, self._folder, "schema-")
+        self._listed = entries = numbered(self._storage, self._folder, "schema-")
+        for schema_id, (seen, _) in list(self._known.items()):
+            if seen is None or entries.get(schema_id) != seen:
+                self._known.pop(schema_id, None)
+        return sorted(entries)
 
     def latest(self) -> TableSchema | None:
         """The newest version as of now, None when there is no table."""
@@ -95,18 +104,22 @@ class SchemaFiles:
     def get(self, schema_id: int) -> TableSchema:
         """TableCorrupt when the version is not there: a file or a snapshot named it."""
         known = self._known.get(schema_id)
-        if known is None:
-            path = self.path(schema_id)
-            try:
-                data = self._storage.read(path)
-            except FileNotFoundError as reason:
-                raise TableCorrupt(f"schema {schema_id} is missing", file=path) from reason
-            known = self._known[schema_id] = parse_schema(data, path)
-        return known
+        if known is not None:
+            return known[1]
+        path = self.path(schema_id)
+        try:
+            data = self._storage.read(path)
+        except FileNotFoundError as reason:
+            raise TableCorrupt(f"schema {schema_id} is missing", file=path) from reason
+        schema = parse_schema(data, path)
+        # By the listing before: had the file changed since, the next listing would tell.
+        self._known[schema_id] = self._listed.get(schema_id), schema
+        return schema
 
-    def forget(self) -> None:
-        """Versions have been put in place of others, as by a fast-forward: read them anew."""
-        self._known.clear()
+    def is_current(self, schema: TableSchema) -> bool:
+        """Whether the version of that id is still this one."""
+        ids = self.ids()
+        return (schema.id in ids or self._storage.exists(self.path(schema.id))) and self.get(schema.id) == schema
 
     def create(self, schema: TableSchema) -> bool:
         """Put the version in place; False, and nothing done, when another writer has taken its id."""

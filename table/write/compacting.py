@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import tempfile
 import zlib
@@ -31,6 +33,8 @@ from penstock.table.meta.data_file import DataFile, FileSource
 from penstock.table.meta.entries import DELETION_VECTORS, Bucket, FileKind, IndexEntry, ManifestEntry
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.options import Options
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.types import field_json
 from penstock.table.write.opening import BucketFiles
 from penstock.table.write.row_order import RowOrder, ordered_rows
 from penstock.table.write.state import BucketState
@@ -59,6 +63,14 @@ def bucket_mark(store: TableStore, place: Bucket) -> str:
     return f"{root_mark(store.paths.root)}.{zlib.crc32(partition, bucket):08x}"
 
 
+def columns_mark(schema: TableSchema) -> str:
+    """What tells apart the rows that are made of one file: the columns. The schema's id does not, since each branch
+    counts its own versions, and branches share files.
+    """
+    columns = json.dumps([field_json(column) for column in schema.fields], sort_keys=True)
+    return hashlib.blake2s(columns.encode(), digest_size=8).hexdigest()
+
+
 def root_mark(root: str) -> str:
     return f"{zlib.crc32(root.encode()):08x}"
 
@@ -72,8 +84,8 @@ def drop_lookups(store: TableStore, gone: Iterable[ManifestEntry]) -> None:
     spec = CompactionSpec.of(schema) if schema.primary_keys else None
     if spec is not None and (spec.looks_up or spec.vectors) and (folder := lookup_folder()).exists():
         places = [(entry.file.name, bucket_mark(store, (entry.partition, entry.bucket))) for entry in gone]
-        variants = range(schema.id + 1)
-        LookupStore(folder, 0).drop(f"{name}-{mark}.{number}" for name, mark in places for number in variants)
+        variants = {columns_mark(store.schemas.get(number)) for number in store.schemas.ids()}
+        LookupStore(folder, 0).drop(f"{name}-{mark}.{variant}" for name, mark in places for variant in variants)
 
 
 @dataclass
@@ -156,7 +168,8 @@ class BucketCompactor:
         )
 
     def _lookup(self, reader: FileReader) -> Lookup:
-        return Lookup(self._spec.merge, reader, self._lookup_store, f"{self._mark}.{self.files.layout.schema.id}")
+        variant = f"{self._mark}.{columns_mark(self.files.layout.schema)}"
+        return Lookup(self._spec.merge, reader, self._lookup_store, variant)
 
     @property
     def _looks_up(self) -> bool:

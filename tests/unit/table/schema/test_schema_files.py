@@ -209,3 +209,29 @@ def test_pretty_json_is_json(value: object) -> None:
 
 def test_control_characters_are_escaped_in_upper_case_and_only_they() -> None:
     assert pretty_json("\x1f \\u001f \\\x0b\t é 😀") == '"\\u001F \\\\u001f \\\\\\u000B\\t é 😀"'.encode()
+
+
+def test_a_version_that_another_took_the_place_of_is_read_anew() -> None:
+    store = MemoryStore()
+    reader, other = SchemaFiles(store, "/t"), SchemaFiles(store, "/t")
+    fields = (Field(0, "k", parse_type("INT")),)
+    for number in (0, 1):
+        other.create(TableSchema(number, fields, 0))
+    assert [reader.get(number).comment for number in reader.ids()] == [None, None]
+    old = reader.get(1)
+    store.write("/t/schema/schema-1", schema_json(TableSchema(1, fields, 0, comment="of a branch")))
+    store.write("/t/schema/schema-0", schema_json(TableSchema(0, fields, 0, comment="of a branch")))
+    latest = reader.latest()
+    assert latest is not None
+    assert (latest.comment, reader.get(0).comment) == ("of a branch", "of a branch")
+    assert not reader.is_current(old)
+    assert reader.is_current(latest)
+
+
+def test_a_version_is_read_once_while_its_file_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    files = SchemaFiles(store, "/t")
+    files.create(TableSchema(0, (Field(0, "k", parse_type("INT")),), 0))
+    files.latest()
+    monkeypatch.setattr(store, "read", lambda path: pytest.fail(f"read {path} again"))
+    assert files.latest() is files.get(0)

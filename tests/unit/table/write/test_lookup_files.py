@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import penstock
@@ -66,3 +67,31 @@ def test_a_dropped_table_leaves_no_rows_behind(tmp_path: Path, monkeypatch: pyte
     catalog.drop_table("shop.a")
     assert kept() == both & live(catalog.table("shop.b"))
     assert kept()
+
+
+def test_rows_kept_for_main_are_not_taken_for_a_branch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine(tmp_path, "here", monkeypatch)
+    columns = [("id", "INT NOT NULL"), ("v", "INT"), ("t", "STRING")]
+    catalog = penstock.Catalog(str(tmp_path / "warehouse"))
+    catalog.create_database("d")
+    main = catalog.create_table("d.t", columns, ["id"], options={"bucket": "1", "changelog-producer": "lookup"})
+    ids = pa.array(range(3_000), pa.int32())
+
+    def put(table: Table, **columns: object) -> None:
+        with table.writer() as writer:
+            writer.write(pa.table({"id": ids, **columns}))
+            writer.commit()
+
+    put(main, v=ids, t=pa.array(["old"] * 3_000))
+    main.compact()
+    main.create_tag("x")
+    main.create_branch("b", "x")
+    catalog.alter_table("d.t", [penstock.DropColumn("v"), penstock.AddColumn("a", "INT")])
+    catalog.alter_table("d.t$branch_b", [penstock.RenameColumn("v", "a")])
+    put(catalog.table("d.t"), t=pa.array(["x"] * 3_000), a=ids)  # keeps rows of the file both have, as schema 1
+    branch = catalog.table("d.t$branch_b")
+    put(branch, a=pa.array([7] * 3_000, pa.int32()), t=pa.array(["y"] * 3_000))
+    newest = branch.snapshots[-1].id
+    changes = branch.changes(newest - 1, newest).to_pylist()
+    before = {row["id"]: (row["a"], row["t"]) for row in changes if row["rowkind"] == "-U"}
+    assert before == {number: (number, "old") for number in range(3_000)}

@@ -93,15 +93,19 @@ def copy_table(source: Table, catalog: Catalog, name: str) -> Table:
 
 
 def _paths_of(store: TableStore, snapshot: Snapshot) -> list[str]:
-    """Every file that the snapshot's rows need."""
+    """Every file that the snapshot's rows need, and those of its changelog as far as it has not expired."""
     held, layout = Held(), Layout.of(store.schema())
     held.add_state(store, snapshot)
+    left = Held()
+    changelog = left.add_changelog(store, snapshot)
+    if all(store.storage.exists(store.paths.manifest(name)) for name in left.lists):
+        held.add(left)
     paths = [store.paths.manifest(file) for file in (*held.manifests, *held.lists)]
     paths += [store.paths.statistics(file) for file in held.statistics]
     for index in held.indexes.values():
         folder = layout.partition_dir(index.partition)
         paths.append(index.external_path or store.paths.index_file(index.name, folder, index.bucket))
-    for entry, folder in with_folders(store, live_entries(store, snapshot)):
+    for entry, folder in with_folders(store, [*live_entries(store, snapshot), *changelog]):
         paths.append(entry.file.external_path or f"{folder}/{entry.file.name}")
         paths += [f"{folder}/{extra}" for extra in entry.file.extra_files]
     outside = [path for path in paths if not path.startswith(f"{store.paths.root}/")]

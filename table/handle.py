@@ -24,14 +24,15 @@ from penstock.table.commit.rescaling import rescale
 from penstock.table.commit.selection import Selection
 from penstock.table.commit.table_writer import TableWriter
 from penstock.table.layout import Layout
-from penstock.table.maintain.branches import create_branch, delete_branch, fast_forward
+from penstock.table.maintain.branches import create_branch, delete_branch
 from penstock.table.maintain.consumers import expire_consumers
 from penstock.table.maintain.done_partitions import mark_partitions_done
 from penstock.table.maintain.expire import Expired, expire_changelogs, expire_snapshots
+from penstock.table.maintain.fast_forward import fast_forward
 from penstock.table.maintain.orphans import Orphan, find_orphans
 from penstock.table.maintain.partitions import expire_partitions
 from penstock.table.maintain.retagging import rename_tag, replace_tag, tag_from_timestamp, tag_from_watermark
-from penstock.table.maintain.rollback import rollback_to
+from penstock.table.maintain.rollback import Undone, rollback_to, undone_by_rollback
 from penstock.table.maintain.sweep import delete_all
 from penstock.table.maintain.tags import create_tag, delete_tag, expire_tags
 from penstock.table.maintain.upkeep import Upkeep, after_commit, keep_up
@@ -311,13 +312,22 @@ class Table:
         )
 
     def rollback_to(self, target: int | str | datetime) -> Snapshot:
-        """Back to a snapshot (its id), a tag (its name) or the last snapshot at a time; what came after it is gone."""
-        if isinstance(target, datetime):
-            found = self._store.snapshots.by_time(int(target.timestamp() * 1000))
-            if found is None:
-                raise SnapshotMissing(f"there is no snapshot as old as {target.isoformat()}", table=self.name)
-            target = found.id
-        return rollback_to(self._store, target)
+        """Back to a snapshot (its id), a tag (its name) or the last snapshot at a time; what came after it is gone,
+        tags included, and consumers that had read it are set back. `undone_by_rollback` tells what that is.
+        """
+        return rollback_to(self._store, self._point(target))
+
+    def undone_by_rollback(self, target: int | str | datetime) -> Undone:
+        """Return the snapshots and tags that `rollback_to` would remove, and the consumers it would set back."""
+        return undone_by_rollback(self._store, self._point(target))
+
+    def _point(self, target: int | str | datetime) -> int | str:
+        if not isinstance(target, datetime):
+            return target
+        found = self._store.snapshots.by_time(int(target.timestamp() * 1000))
+        if found is None:
+            raise SnapshotMissing(f"there is no snapshot as old as {target.isoformat()}", table=self.name)
+        return found.id
 
     def create_tag(
         self,
@@ -357,9 +367,9 @@ class Table:
     def delete_branch(self, name: str) -> None:
         delete_branch(self._store, name)
 
-    def fast_forward(self, branch: str) -> None:
-        """Make the main branch what `branch` is."""
-        fast_forward(self._store, branch)
+    def fast_forward(self, branch: str) -> Undone:
+        """Make the main branch what `branch` is; gives what main lost by it."""
+        return fast_forward(self._store, branch)
 
     def reset_consumer(self, consumer_id: str, next_snapshot: int | None = None) -> None:
         """Let a reader go on from `next_snapshot`; without one it is forgotten, and holds no snapshot any more."""

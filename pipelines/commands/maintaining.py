@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given, parse
@@ -27,6 +28,8 @@ from penstock.pipelines.commands.target import (
 )
 from penstock.pipelines.spec.actions import Flag
 from penstock.pipelines.spec.pairs import pairs
+from penstock.table.handle import Table
+from penstock.table.maintain.rollback import Undone
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,24 +148,42 @@ def delete_branch(given: Given) -> int:
 
 def fast_forward(given: Given) -> int:
     table, name = table_of(given), needed(given, "branch-name")
-    table.fast_forward(name)
+    undone = table.fast_forward(name)
     latest = table.latest_snapshot
     snapshot = latest.id if latest else None
-    return answer(given, {"branch": name, "snapshot": snapshot}, f"main is {name} now, at snapshot {snapshot}")
+    line = _with_undone(f"main is {name} now, at snapshot {snapshot}", undone)
+    return answer(given, {"branch": name, "snapshot": snapshot, **_removed(undone)}, line)
 
 
 def rollback_to(given: Given) -> int:
     """A tag of that name comes first; else a number is a snapshot."""
     table, version = table_of(given), needed(given, "version")
-    snapshot = table.rollback_to(version if version in table.tags or not version.isdigit() else int(version))
-    return answer(given, {"snapshot": snapshot.id}, f"snapshot {snapshot.id} is the newest again")
+    return _rolled_back(given, table, version if version in table.tags or not version.isdigit() else int(version))
 
 
 def rollback_to_timestamp(given: Given) -> int:
     at = moment(given, "timestamp")
     assert at is not None
-    snapshot = table_of(given).rollback_to(at)
-    return answer(given, {"snapshot": snapshot.id}, f"snapshot {snapshot.id} is the newest again")
+    return _rolled_back(given, table_of(given), at)
+
+
+def _rolled_back(given: Given, table: Table, target: int | str | datetime) -> int:
+    undone = table.undone_by_rollback(target)
+    snapshot = table.rollback_to(target)
+    line = _with_undone(f"snapshot {snapshot.id} is the newest again", undone)
+    return answer(given, {"snapshot": snapshot.id, **_removed(undone)}, line)
+
+
+def _with_undone(line: str, undone: Undone) -> str:
+    return f"{line}; {undone}" if undone else line
+
+
+def _removed(undone: Undone) -> dict[str, object]:
+    return {
+        "removed_snapshots": list(undone.snapshots),
+        "removed_tags": list(undone.tags),
+        "consumers_set_back": dict(undone.consumers),
+    }
 
 
 def reset_consumer(given: Given) -> int:

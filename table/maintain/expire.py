@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from penstock.errors import TableCorrupt
 from penstock.table.maintain.reachable import (
@@ -102,11 +103,11 @@ def _expire_snapshots(store: TableStore, retention: Retention, now: int, protect
     ids = store.snapshots.ids()
     if not ids:
         return Expired()
-    candidates = _candidates(store, ids[0], ids[-1], retention, now)
-    candidates = _before_last_of_user(store, candidates, now - protect_users)
+    candidates = _candidates(store, ids, retention, now)
+    candidates = _before_last_of_user(store, ids, candidates, now - protect_users)
     if not candidates:
         return Expired(ids[0], ids[0])
-    end = store.snapshots.find(candidates[-1].id + 1)
+    end = _following(store, ids, candidates[-1].id)
     if end is None:
         return Expired(ids[0], ids[0])
     try:
@@ -117,7 +118,7 @@ def _expire_snapshots(store: TableStore, retention: Retention, now: int, protect
         return Expired(ids[0], ids[0])  # another round runs beside us and was faster
     store.snapshots.folder.write_earliest(end.id)
     for snapshot in candidates:
-        if retention.decoupled:
+        if retention.decoupled and _may_be_read(store, snapshot):
             store.snapshots.create_changelog(snapshot)
         store.storage.delete(store.snapshots.folder.path(snapshot.id))
     swept = sweep(
@@ -125,22 +126,45 @@ def _expire_snapshots(store: TableStore, retention: Retention, now: int, protect
         garbage,
         snapshots=[end],
         tags=_tags_around(store, candidates[0].id, end.id),
+        unrelated=_beyond_gaps(store, ids, candidates[0].id, end),
         clean_folders=retention.clean_folders,
     )
     return Expired(candidates[0].id, end.id, 0, swept)
 
 
-def _candidates(store: TableStore, earliest: int, latest: int, retention: Retention, now: int) -> list[Snapshot]:
-    keep = retention.snapshots
-    end = _before_consumers(store, min(latest - keep.least + 1, earliest + retention.at_once))
-    first_by_time = earliest if keep.most is None else max(latest - keep.most + 1, earliest)
+def _candidates(store: TableStore, ids: Sequence[int], retention: Retention, now: int) -> list[Snapshot]:
+    """The snapshots that may go, oldest first. `ids` may have gaps: Java's fast-forward leaves some."""
+    keep, earliest = retention.snapshots, ids[0]
+    newest_kept = ids[-keep.least] if len(ids) >= keep.least else earliest
+    end = _before_consumers(store, min(newest_kept, earliest + retention.at_once))
+    first_by_time = earliest if keep.most is None or len(ids) <= keep.most else ids[-keep.most]
     found: list[Snapshot] = []
     for snapshot_id in range(earliest, end):
         snapshot = store.snapshots.find(snapshot_id)
+        if snapshot is None and snapshot_id not in ids:
+            continue
         if snapshot is None or (snapshot_id >= first_by_time and snapshot.time_millis >= now - keep.millis):
             break
         found.append(snapshot)
     return found
+
+
+def _following(store: TableStore, ids: Sequence[int], snapshot_id: int) -> Snapshot | None:
+    """The snapshot that comes after, across a gap in the ids if there is one."""
+    found = store.snapshots.find(snapshot_id + 1)
+    later = next((number for number in ids if number > snapshot_id), None)
+    return found if found is not None or later is None else store.snapshots.find(later)
+
+
+def _beyond_gaps(store: TableStore, ids: Sequence[int], first: int, end: Snapshot) -> list[Snapshot]:
+    """The states that may hold files which an expired snapshot took away, although they are newer: none where the ids
+    have no gap. Across a gap stands another history, in which the file may be live still.
+    """
+    starts = [number for before, number in pairwise(ids) if number != before + 1 and number > first]
+    if not starts:
+        return []
+    found = (store.snapshots.find(number) for number in starts if number > end.id)
+    return [end, *(snapshot for snapshot in found if snapshot is not None), *tagged(store)]
 
 
 def _before_consumers(store: TableStore, end: int) -> int:
@@ -148,15 +172,17 @@ def _before_consumers(store: TableStore, end: int) -> int:
     return end if wanted is None else min(end, wanted)
 
 
-def _before_last_of_user(store: TableStore, candidates: Sequence[Snapshot], since: int) -> list[Snapshot]:
+def _before_last_of_user(
+    store: TableStore, ids: Sequence[int], candidates: Sequence[Snapshot], since: int
+) -> list[Snapshot]:
     """The candidates up to the first that is the newest of its commit user and made after `since`.
 
     A user of whom no newer snapshot is found within LOOK_AHEAD is taken to have none, so that a round stays bounded.
     """
     last = {snapshot.commit_user: snapshot for snapshot in candidates if snapshot.commit_identifier != BATCH_IDENTIFIER}
     open_users = {user for user, snapshot in last.items() if snapshot.time_millis >= since}
-    beyond = candidates[-1].id + 1 if candidates else 0
-    for snapshot_id in range(beyond, beyond + LOOK_AHEAD):
+    newest = candidates[-1].id if candidates else 0
+    for snapshot_id in [number for number in ids if number > newest][:LOOK_AHEAD]:
         if not open_users:
             break
         snapshot = store.snapshots.find(snapshot_id)
@@ -164,7 +190,7 @@ def _before_last_of_user(store: TableStore, candidates: Sequence[Snapshot], sinc
             break
         if snapshot.commit_identifier != BATCH_IDENTIFIER:
             open_users.discard(snapshot.commit_user)
-    stop = min((last[user].id for user in open_users), default=beyond)
+    stop = min((last[user].id for user in open_users), default=newest + 1)
     return [snapshot for snapshot in candidates if snapshot.id < stop]
 
 
@@ -182,8 +208,7 @@ def _garbage(store: TableStore, expired: Sequence[Snapshot], end: Snapshot, rete
         else:
             garbage.held.add_state(store, snapshot)
         if not retention.decoupled:
-            garbage.held.add_changelog(store, snapshot)
-            garbage.changelog += changelog_entries(store, snapshot)
+            garbage.changelog += garbage.held.add_changelog(store, snapshot)
     if garbage.held.manifests:
         garbage.held = garbage.held.without(held_by_changelogs(store))
     return garbage
@@ -251,6 +276,11 @@ def _changelog_garbage(store: TableStore, snapshots: Sequence[Snapshot]) -> Garb
         if stands_on_delta(store, snapshot) and _is_there(store, snapshot.delta_manifest_list):
             garbage.files += [(snapshot.id, entry) for entry in taken_away(store, snapshot)]
     return garbage
+
+
+def _may_be_read(store: TableStore, snapshot: Snapshot) -> bool:
+    """Whether there is a changelog to keep: one that came back from a tag without its changelog has none."""
+    return snapshot.changelog_manifest_list is None or _is_there(store, snapshot.changelog_manifest_list)
 
 
 def _is_there(store: TableStore, name: str | None) -> bool:

@@ -10,13 +10,13 @@ from penstock.table.meta.branches import branch_names
 from penstock.table.meta.entries import FileKind, IndexEntry, ManifestEntry, ManifestFile
 from penstock.table.meta.live import (
     base_manifests,
-    changelog_entries,
     changelog_manifests,
     delta_entries,
     delta_manifests,
     index_entries,
     live_entries,
     manifest_entries,
+    remaining_changelog,
 )
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
@@ -45,9 +45,12 @@ class Held:
         if snapshot.statistics is not None:
             self.statistics.add(snapshot.statistics)
 
-    def add_changelog(self, store: TableStore, snapshot: Snapshot) -> None:
+    def add_changelog(self, store: TableStore, snapshot: Snapshot) -> list[ManifestEntry]:
+        """Add the snapshot's changelog as far as it has not expired, and return its entries."""
+        manifests, entries = remaining_changelog(store, snapshot)
         if snapshot.changelog_manifest_list is not None:
-            self.add_lists(snapshot.changelog_manifest_list, changelog_manifests(store, snapshot), snapshot)
+            self.add_lists(snapshot.changelog_manifest_list, manifests, snapshot)
+        return entries
 
     def add_long_lived(self, store: TableStore, snapshot: Snapshot) -> None:
         """What readers need of a changelog that outlived its snapshot: its own list, or else the delta.
@@ -153,19 +156,19 @@ def _holdings_of(store: TableStore) -> Holdings:
     for root in (*snapshots[:1], *tags):
         _add_files(holdings, live_entries(store, root))
     for snapshot in snapshots:
-        holdings.held.add_changelog(store, snapshot)
-        _add_files(holdings, (*delta_entries(store, snapshot), *changelog_entries(store, snapshot)))
-    for changelog in changelogs_of(store):
+        changelog = holdings.held.add_changelog(store, snapshot)
+        _add_files(holdings, (*delta_entries(store, snapshot), *changelog))
+    for long_lived in changelogs_of(store):
         left = Held()
-        left.add_long_lived(store, changelog)
+        left.add_long_lived(store, long_lived)
         holdings.held.add(left)
-        _add_files(holdings, _changes_of(store, changelog, left))
+        _add_files(holdings, _changes_of(store, long_lived, left))
     return holdings
 
 
 def _changes_of(store: TableStore, changelog: Snapshot, left: Held) -> list[ManifestEntry]:
     if changelog.changelog_manifest_list is not None:
-        return changelog_entries(store, changelog)
+        return remaining_changelog(store, changelog)[1]
     return delta_entries(store, changelog) if changelog.delta_manifest_list in left.lists else []
 
 

@@ -44,9 +44,13 @@ def sweep(
     *,
     snapshots: Iterable[Snapshot],
     tags: Iterable[Snapshot],
+    unrelated: Collection[Snapshot] = (),
     clean_folders: bool = False,
 ) -> Swept:
     """Delete the garbage, but for what the snapshots, tags and the other branches hold.
+
+    A file that one of the snapshots took away is held by older tags only; `unrelated` are states of which that cannot
+    be said, so that all their files stay.
 
     Called after the expired snapshots' own files are gone, so that no tag can be made of them meanwhile. Dies half
     way: what is left is orphans. TableCorrupt, and nothing deleted, when what is held cannot be read.
@@ -58,6 +62,10 @@ def sweep(
         keep.add_state(store, tag)
         live = live_among(store, tag, [entry for taken_by, entry in files if taken_by > tag.id])
         files = [(taken_by, entry) for taken_by, entry in files if taken_by <= tag.id or entry.file.name not in live]
+    for state in unrelated:
+        keep.add_state(store, state)
+        live = live_among(store, state, [entry for _, entry in files])
+        files = [(taken_by, entry) for taken_by, entry in files if entry.file.name not in live]
     doomed, entries = garbage.held.without(keep), [*(entry for _, entry in files), *garbage.changelog]
     for line in other_lines(store):
         elsewhere = holdings_of(line)

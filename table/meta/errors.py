@@ -5,11 +5,13 @@ ConfigError
   BranchMissing     asked for a branch there is not
 CommitConflict
   HistoryExpired    snapshots that were needed to look for conflicts have expired
+TableCorrupt
+  ManifestMissing   a manifest, or a list of manifests, that the metadata names is not there
 """
 
 from __future__ import annotations
 
-from penstock.errors import CommitConflict, ConfigError
+from penstock.errors import CommitConflict, ConfigError, TableCorrupt
 
 
 class SnapshotMissing(ConfigError):
@@ -25,4 +27,8 @@ class BranchMissing(ConfigError):
 
 
 class HistoryExpired(CommitConflict):
+    pass
+
+
+class ManifestMissing(TableCorrupt):
     pass

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from penstock.errors import TableCorrupt
 from penstock.table.meta.entries import Bucket, FileKind, IndexEntry, ManifestEntry, ManifestFile
-from penstock.table.meta.errors import HistoryExpired
+from penstock.table.meta.errors import HistoryExpired, ManifestMissing
 from penstock.table.meta.manifest import read_index_manifest, read_manifest, read_manifest_list
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
@@ -20,7 +20,7 @@ def _read(store: TableStore, name: str, snapshot: Snapshot, size: int | None = N
     try:
         data = store.storage.read(path)
     except FileNotFoundError as reason:
-        raise TableCorrupt(
+        raise ManifestMissing(
             "a manifest is missing",
             table=store.name,
             file=path,
@@ -113,6 +113,21 @@ def changelog_entries(store: TableStore, snapshot: Snapshot) -> list[ManifestEnt
         for manifest in changelog_manifests(store, snapshot)
         for entry in manifest_entries(store, manifest, snapshot)
     ]
+
+
+def remaining_changelog(store: TableStore, snapshot: Snapshot) -> tuple[list[ManifestFile], list[ManifestEntry]]:
+    """Return the manifests and the entries of the snapshot's changelog, none where the changelog has expired.
+
+    Expiry deletes the changelog together with its snapshot; a tag keeps the rows alone. A snapshot that came back from
+    its tag (by a rollback, as the first of a branch, as a copy) therefore names a changelog that is gone. Such a
+    snapshot has no predecessor; ManifestMissing where there is one, as then the file is really lost.
+    """
+    try:
+        return changelog_manifests(store, snapshot), changelog_entries(store, snapshot)
+    except ManifestMissing:
+        if store.snapshots.exists(snapshot.id - 1):
+            raise
+        return [], []
 
 
 def index_entries(store: TableStore, snapshot: Snapshot) -> list[IndexEntry]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from penstock.errors import ConfigError
 from penstock.table.layout import Layout
 from penstock.table.meta.entries import FileKind, ManifestEntry
+from penstock.table.meta.errors import ManifestMissing, SnapshotMissing
 from penstock.table.meta.live import changelog_entries, delta_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
@@ -95,12 +96,26 @@ def producer(layout: Layout) -> str:
 def change_splits(store: TableStore, snapshot: Snapshot, mode: str) -> list[Split]:
     """The files that tell a snapshot's changes: its data files when it appended, or its changelog files."""
     if mode == "changelog":
-        entries = changelog_entries(store, snapshot) if snapshot.commit_kind is not CommitKind.OVERWRITE else []
+        entries = _changelog(store, snapshot) if snapshot.commit_kind is not CommitKind.OVERWRITE else []
     elif snapshot.commit_kind is CommitKind.APPEND:
         entries = [entry for entry in delta_entries(store, snapshot) if entry.kind is FileKind.ADD]
     else:
         entries = []
     return [_split(bucket, group) for bucket, group in grouped(entries).items()]
+
+
+def _changelog(store: TableStore, snapshot: Snapshot) -> list[ManifestEntry]:
+    try:
+        return changelog_entries(store, snapshot)
+    except ManifestMissing as reason:
+        if store.snapshots.exists(snapshot.id - 1):
+            raise
+        raise SnapshotMissing(
+            f"the changelog of snapshot {snapshot.id} has expired",
+            table=store.name,
+            hint="the snapshot came back from a tag, which keeps rows but no changelog: "
+            f"read changes after it, or scan it with snapshot={snapshot.id}",
+        ) from reason
 
 
 def _split(bucket: tuple[bytes, int], entries: list[ManifestEntry]) -> Split:

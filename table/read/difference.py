@@ -142,9 +142,9 @@ def _bits(column: pa.Array) -> pa.Array:
 
 
 def overwritten(store: TableStore, reader: SplitReader, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
-    """What an overwrite took away as -D, then what it put in its place."""
+    """What an overwrite took away as -D, then what it put in its place; of a table without keys only the latter."""
     entries = delta_entries(store, snapshot)
-    for kind in (FileKind.DELETE, FileKind.ADD):
+    for kind in (FileKind.DELETE, FileKind.ADD) if reader.layout.has_keys else (FileKind.ADD,):
         chosen = [entry for entry in entries if entry.kind is kind]
         for bucket, group in grouped(chosen).items():
             split = Split(*bucket, tuple(entry.file for entry in group), raw=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from penstock.table.read.difference import overwritten
 from penstock.table.read.plan import Split
 from penstock.table.read.rows import SplitReader
 from penstock.table.schema.options import Options
+from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import whole_number
 
 
@@ -38,16 +39,21 @@ def follow(
 ) -> Iterator[SnapshotChanges]:
     """Snapshots without changes of their own are passed over. With a consumer the place is kept: what was handed out
     counts as read once the next one is asked for, and snapshots not read yet do not expire.
+
+    ConfigError when the table is rolled back, or fast-forwarded, behind what was read: the ids are given anew.
     """
     consumers = ConsumerFiles(store.storage, store.paths.root, store.paths.branch)
     next_id = _start(store, consumers, from_snapshot, consumer_id)
     if consumer_id is not None:
         consumers.put(consumer_id, next_id)
+    last: Snapshot | None = None
     while until is None or next_id <= until:
         snapshot = next_snapshot(store, next_id)
         if snapshot is None:
             store.ambient.sleep(poll_seconds)
             continue
+        _check_follows(store, last)
+        last = snapshot
         rows = _changes_of(store, snapshot)
         if rows.num_rows:
             yield SnapshotChanges(snapshot.id, rows)
@@ -83,6 +89,26 @@ def next_snapshot(store: TableStore, snapshot_id: int) -> Snapshot | None:
     return snapshot_or_changelog(store, snapshot_id)
 
 
+def _check_follows(store: TableStore, last: Snapshot | None) -> None:
+    """Whether the snapshot that was read last is still the same one; of one that has expired nothing is known."""
+    found = store.snapshots.find(last.id) if last is not None else None
+    if last is not None and found is not None and found != last:
+        raise ConfigError(
+            f"snapshot {last.id} is another one than when it was read: the table was rolled back",
+            table=store.name,
+            hint="rows of snapshots that are gone were read: reset the consumer, or follow from a snapshot that exists",
+        )
+
+
+def reads_overwrites(schema: TableSchema, options: Mapping[str, str] | None = None) -> bool:
+    """Whether a streaming read shows what OVERWRITE snapshots changed; `options` of the reader come before the table's.
+
+    Of a table with keys, rows taken away come as -D; of one without, new rows alone, as Paimon has it.
+    """
+    name = "streaming-read-overwrite" if schema.primary_keys else "streaming-read-append-overwrite"
+    return Options({**schema.options, **(options or {})}).boolean(name, default=False)
+
+
 def snapshot_splits(store: TableStore, snapshot: Snapshot) -> list[Split]:
     """What a streaming reader reads of one snapshot."""
     layout = Layout.of(store.schema())
@@ -95,7 +121,7 @@ def _changes_of(store: TableStore, snapshot: Snapshot) -> pa.Table:
     layout = Layout.of(schema)
     reader = SplitReader(store, layout, schema.fields, kinds=True)
     if snapshot.commit_kind is CommitKind.OVERWRITE:
-        if not Options(schema.options).boolean("streaming-read-overwrite", default=False):
+        if not reads_overwrites(schema):
             return reader.schema.empty_table()
         return pa.Table.from_batches(overwritten(store, reader, snapshot), reader.schema)
     batches = (batch for split in snapshot_splits(store, snapshot) for batch in reader.read_files(split))

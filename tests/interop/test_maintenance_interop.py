@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from penstock.table.commit.healing import compact_manifests, remove_unexisting_files
-from penstock.table.maintain.branches import create_branch, fast_forward
+from penstock.table.maintain.branches import create_branch
 from penstock.table.maintain.expire import expire_snapshots
+from penstock.table.maintain.fast_forward import fast_forward
 from penstock.table.maintain.orphans import find_orphans
 from penstock.table.maintain.partitions import expire_partitions
 from penstock.table.maintain.rollback import rollback_to

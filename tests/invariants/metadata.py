@@ -10,10 +10,9 @@ from penstock.table.layout import Layout
 from penstock.table.meta.entries import DELETION_VECTORS, HASH_INDEX, ManifestEntry
 from penstock.table.meta.live import (
     all_manifests,
-    changelog_entries,
-    changelog_manifests,
     index_entries,
     live_entries,
+    remaining_changelog,
 )
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
@@ -84,12 +83,13 @@ def state_files(store: TableStore, snapshot: Snapshot) -> Named:
 
 def change_files(store: TableStore, snapshot: Snapshot) -> Named:
     """What a reader of the changelog needs besides; a tag keeps rows, not changes."""
-    if snapshot.changelog_manifest_list:
+    manifests, entries = remaining_changelog(store, snapshot)
+    if snapshot.changelog_manifest_list and manifests:
         yield store.paths.manifest(snapshot.changelog_manifest_list), snapshot.changelog_manifest_list_size
-    for manifest in changelog_manifests(store, snapshot):
+    for manifest in manifests:
         yield store.paths.manifest(manifest.name), manifest.size
     layout = Layout.of(store.schemas.get(snapshot.schema_id))
-    yield from data_files(store, layout, changelog_entries(store, snapshot))
+    yield from data_files(store, layout, entries)
 
 
 def data_files(store: TableStore, layout: Layout, entries: Iterable[ManifestEntry]) -> Named:

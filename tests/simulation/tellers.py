@@ -9,8 +9,9 @@ from typing import Any
 import penstock
 from penstock.table.catalog import create_table_at
 from penstock.table.handle import Table
-from penstock.table.maintain.branches import create_branch, fast_forward
+from penstock.table.maintain.branches import create_branch
 from penstock.table.maintain.expire import expire_snapshots
+from penstock.table.maintain.fast_forward import fast_forward
 from penstock.table.maintain.rollback import rollback_to
 from penstock.table.maintain.tags import create_tag, delete_tag
 from penstock.table.meta.store import TableStore

@@ -105,9 +105,18 @@ def test_tags_are_made_moved_renamed_and_deleted(shop: Shop) -> None:
 def test_a_table_rolls_back_to_a_snapshot_a_tag_or_a_time(shop: Shop) -> None:
     shop.run("create-tag", "--tag-name", "second", "--snapshot", "2")
     at = shop.orders.snapshots[0].time_millis
-    assert shop.json("rollback-to", "--version", "second") == {"snapshot": 2}
+    shop.run("create-tag", "--tag-name", "third", "--snapshot", "3")
+    shop.run("reset-consumer", "--consumer-id", "reader", "--next-snapshot", "4")
+    done = shop.json("rollback-to", "--version", "second")
+    assert done == {
+        "snapshot": 2,
+        "removed_snapshots": [3],
+        "removed_tags": ["third"],
+        "consumers_set_back": {"reader": 3},
+    }
     assert shop.values() == ["a1", "a2", "b1", "b2"]
-    assert shop.json("rollback-to-timestamp", "--timestamp", str(at)) == {"snapshot": 1}
+    said = shop.run("rollback-to-timestamp", "--timestamp", str(at))
+    assert "snapshot 1 is the newest again; removed snapshot 2; removed tags second" in said
     assert "snapshot 9 does not exist" in shop.run("rollback-to", "--version", "9", expect=2)
     check_invariants(shop.orders)
 

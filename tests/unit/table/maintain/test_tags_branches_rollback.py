@@ -7,11 +7,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from _pytest.logging import LogCaptureFixture
 
-from penstock.errors import ConfigError
-from penstock.table.maintain.branches import create_branch, delete_branch, fast_forward
+from penstock.errors import ConfigError, TableCorrupt
+from penstock.table.catalog import Catalog
+from penstock.table.handle import Table
+from penstock.table.maintain.branches import create_branch, delete_branch
 from penstock.table.maintain.expire import expire_snapshots
+from penstock.table.maintain.fast_forward import fast_forward
 from penstock.table.maintain.orphans import remove_orphans
 from penstock.table.maintain.retagging import replace_tag
 from penstock.table.maintain.rollback import rollback_to
@@ -19,6 +24,7 @@ from penstock.table.maintain.tags import create_tag, delete_tag, expire_tags, ta
 from penstock.table.meta.branches import branch_names
 from penstock.table.meta.errors import BranchMissing, SnapshotMissing, TagMissing
 from penstock.table.meta.live import live_entries
+from penstock.table.meta.snapshot_json import snapshot_json
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.changes import AddColumn, SetOption, evolve
 from tests.simulation.store import Died, Disk, Fault, StoreFailure, at
@@ -32,9 +38,21 @@ from tests.unit.table.maintain.tables import (
     orphans,
     put_snapshot,
 )
-from tests.unit.table.tables import new_table, rows
+from tests.unit.table.tables import content, new_table, rows
 
 HOUR = 3_600_000
+
+
+def write(table: Table, *ids: int) -> None:
+    with table.writer() as writer:
+        writer.write(rows(table, *((number, "x", None) for number in ids)))
+        writer.commit()
+
+
+def put(table: Table, **row: int) -> None:
+    with table.writer() as writer:
+        writer.write(pa.table({name: pa.array([value], pa.int32()) for name, value in row.items()}))
+        writer.commit()
 
 
 def names(store: TableStore, snapshot_id: int) -> set[str]:
@@ -307,6 +325,205 @@ def test_fast_forward_makes_main_what_the_branch_is() -> None:
     check_whole(store)
     remove_orphans(store, older_than=LATE)
     check_whole(store)
+
+
+def test_fast_forward_drops_what_the_branch_never_had(tmp_path: Path) -> None:
+    table = new_table(tmp_path, options={"write-only": "true"})
+    write(table, 1)
+    table.create_tag("x")
+    branch = table.create_branch("b", "x")
+    for number in range(3):
+        write(table, 100 + number)
+    table.create_tag("own")
+    table.reset_consumer("reader", 5)
+    for number in range(8):
+        write(branch, 10 + number)
+    branch.expire_snapshots(retain_max=1, older_than=LATE)
+    table.fast_forward("b")
+    assert [snapshot.id for snapshot in table.snapshots] == [9]
+    assert table.tags == {"x": 1}
+    assert table.consumers == {"reader": 2}
+    assert content(table) == content(branch)
+    with pytest.raises(SnapshotMissing, match="4 has expired"):
+        table.scan(snapshot=4).to_arrow()
+    table.reset_consumer("reader")
+    for number in range(3):
+        write(table, 200 + number)
+    table.expire_snapshots(retain_max=1, older_than=LATE)
+    assert [snapshot.id for snapshot in table.snapshots] == [12]
+    table.remove_orphan_files(older_than=LATE)
+    check_whole(table.store)
+
+
+def test_fast_forward_refuses_tags_of_which_it_is_not_known_whether_the_branch_has_them(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    write(table, 1)
+    table.create_tag("x")
+    branch = table.create_branch("b", "x")
+    for number in range(3):
+        write(branch, number)
+    branch.delete_tag("x")
+    branch.expire_snapshots(retain_max=1, older_than=LATE)
+    with pytest.raises(ConfigError, match=r"not known where the branch began[\s\S]*tags: x"):
+        table.fast_forward("b")
+    assert [snapshot.id for snapshot in table.snapshots] == [1]
+    table.delete_tag("x")
+    table.fast_forward("b")
+    assert [snapshot.id for snapshot in table.snapshots] == [4]
+
+
+def test_all_schemas_of_a_branch_come_with_it(tmp_path: Path) -> None:
+    """Live files may be of a version between the branch's beginning and its first snapshot that is left."""
+    catalog = Catalog(tmp_path)
+    catalog.create_database("d")
+    table = catalog.create_table("d.t", [("k", "INT NOT NULL"), ("v", "INT")], ["k"], options={"bucket": "1"})
+    put(table, k=1, v=1)
+    table.create_tag("x")
+    branch = table.create_branch("b", "x")
+    catalog.alter_table("d.t", [AddColumn("main", "INT")])
+    catalog.alter_table("d.t$branch_b", [AddColumn("first", "INT")])
+    put(branch.refresh(), k=2, v=2, first=22)
+    catalog.alter_table("d.t$branch_b", [AddColumn("second", "INT")])
+    put(branch.refresh(), k=3, v=3, first=33, second=333)
+    branch.expire_snapshots(retain_max=1, older_than=LATE)
+    wanted = content(branch.refresh())
+    table.fast_forward("b")
+    assert content(table) == wanted
+    assert content(catalog.table("d.t")) == wanted
+
+
+# changelogs that are gone
+
+
+@pytest.mark.parametrize("options", [{}, {"changelog.num-retained.max": "3", "changelog.num-retained.min": "1"}])
+@pytest.mark.parametrize("came_back", ["rollback", "branch"])
+def test_a_snapshot_that_came_back_without_its_changelog_stops_nothing(
+    tmp_path: Path, came_back: str, options: dict[str, str]
+) -> None:
+    keep_one = {"snapshot.num-retained.max": "1", "snapshot.num-retained.min": "1", "snapshot.time-retained": "1 ms"}
+    options = {"changelog-producer": "input", "write-only": "true", **keep_one, **options}
+    table = new_table(tmp_path, options=options)
+    write(table, 1)
+    table.create_tag("keep", 1)
+    for number in range(6):
+        write(table, number)
+        table.expire_snapshots(older_than=LATE)
+    assert [snapshot.id for snapshot in table.snapshots] == [7]
+    line = table.create_branch("b", "keep") if came_back == "branch" else table
+    if came_back == "rollback":
+        table.rollback_to("keep")
+    with pytest.raises(SnapshotMissing, match=r"changelog of snapshot 1 has expired"):
+        line.changes(0, 1)
+    with pytest.raises(SnapshotMissing, match=r"changelog of snapshot 1 has expired"):
+        next(line.follow(until=1))
+    for number in range(4):
+        write(line, 100 + number)
+        write(table, 200 + number)
+    for one in (line, table):
+        one.expire_snapshots(older_than=LATE)
+        assert len(one.snapshots) == 1
+    table.remove_orphan_files(older_than=LATE)
+    table.delete_tag("keep")
+    check_whole(table.store)
+    assert table.remove_orphan_files(older_than=LATE) == []
+
+
+def test_a_lost_changelog_is_no_expired_one(tmp_path: Path) -> None:
+    table = new_table(tmp_path, options={"changelog-producer": "input"})
+    for number in range(4):
+        write(table, number)
+    lost = table.snapshots[2].changelog_manifest_list
+    assert lost is not None
+    table.store.storage.delete(table.store.paths.manifest(lost))
+    with pytest.raises(TableCorrupt, match="a manifest is missing"):
+        table.remove_orphan_files(older_than=LATE)
+    with pytest.raises(TableCorrupt, match="a manifest is missing"):
+        table.changes(2, 3)
+
+
+def test_expiry_crosses_a_gap_that_a_fast_forward_of_java_left(tmp_path: Path) -> None:
+    """Main's own snapshots 2 to 4 took files away that are live in the branch's 9."""
+    table = new_table(tmp_path, options={"bucket": "1"})
+    write(table, 1)
+    table.create_tag("x")
+    branch = table.create_branch("b", "x")
+    write(table, 2)
+    table.compact()
+    table.create_tag("own")
+    for number in range(8):
+        write(branch, 1000 + number)
+    wanted = content(branch)
+    branch.expire_snapshots(retain_max=1, older_than=LATE)
+    left = branch.snapshots[0]
+    table.store.storage.write(table.store.paths.snapshot(left.id), snapshot_json(left))
+    table.store.snapshots.folder.write_latest(left.id)
+    table.delete_branch("b")
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=LATE)
+    assert [snapshot.id for snapshot in table.snapshots] == [left.id]
+    assert content(table) == wanted
+    check_whole(table.store)
+
+
+# readers and writers that were there before
+
+
+def test_consumers_that_read_what_is_rolled_back_are_set_back(tmp_path: Path, caplog: LogCaptureFixture) -> None:
+    table = new_table(tmp_path)
+    for number in range(5):
+        write(table, number)
+    table.create_tag("late", 4)
+    table.create_tag("early", 1)
+    for name, place in (("ahead", 6), ("behind", 2), ("there", 3)):
+        table.reset_consumer(name, place)
+    table.rollback_to(2)
+    assert table.consumers == {"ahead": 3, "behind": 2, "there": 3}
+    assert table.tags == {"early": 1}
+    assert "removed snapshots 3 to 5; removed tags late; set consumer ahead back to snapshot 3" in caplog.text
+    write(table, 77)
+    assert [change.snapshot for change in table.follow(consumer_id="ahead", until=3)] == [3]
+
+
+def test_who_follows_a_table_learns_that_it_was_rolled_back(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    for number in range(3):
+        write(table, number)
+    following = table.follow(1, until=4)
+    assert [next(following).snapshot for _ in range(3)] == [1, 2, 3]
+    table.rollback_to(1)
+    for number in range(3):
+        write(table, 10 + number)
+    with pytest.raises(ConfigError, match="snapshot 3 is another one"):
+        next(following)
+
+
+@pytest.mark.parametrize("change", ["rollback", "fast-forward", "made anew"])
+def test_an_open_writer_learns_that_the_table_is_another_one(tmp_path: Path, change: str) -> None:
+    catalog = Catalog(tmp_path)
+    catalog.create_database("d")
+    table = catalog.create_table("d.t", [("k", "INT NOT NULL"), ("v", "INT")], ["k"], options={"bucket": "1"})
+    put(table, k=1, v=1)
+    table.create_tag("x")
+    branch = table.create_branch("b", "x")
+    catalog.alter_table("d.t$branch_b", [AddColumn("theirs", "INT")])
+    put(branch.refresh(), k=2, v=2, theirs=2)
+    catalog.alter_table("d.t", [AddColumn("ours", "INT")])
+    table = catalog.table("d.t")
+    put(table, k=3, v=3, ours=3)
+    with table.writer() as writer:
+        writer.write(pa.table({"k": pa.array([4], pa.int32()), "ours": pa.array([4], pa.int32())}))
+        other = catalog.table("d.t")
+        if change == "rollback":
+            other.rollback_to(1)
+            put(other, k=9, v=9)
+        elif change == "fast-forward":
+            other.fast_forward("b")
+        else:
+            catalog.drop_table("d.t")
+            catalog.create_table("d.t", [("k", "INT NOT NULL"), ("ours", "INT")], ["k"], options={"bucket": "1"})
+        with pytest.raises(ConfigError, match="is another one than when the writer read it"):
+            writer.commit()
+    after = content(catalog.table("d.t"))
+    assert 4 not in {row[0] for row in after}
 
 
 # crashes

@@ -112,3 +112,20 @@ def test_a_table_is_copied_file_by_file(tmp_path: Path, vectors: str) -> None:
         copy_table(table, catalog, "new.t")
     empty = new_table(tmp_path / "empty", COLUMNS, keys=("dt", "id"), partitions=("dt",), options={"bucket": "1"})
     assert content(copy_table(empty, catalog, "new.e")) == []
+
+
+def test_a_copied_table_has_its_changelog_and_expires(tmp_path: Path) -> None:
+    table = new_table(tmp_path, options={"changelog-producer": "input"})
+    for number in range(2):
+        with table.writer() as writer:
+            writer.write(rows(table, (number, "x", None)))
+            writer.commit()
+    catalog = penstock.Catalog(tmp_path / "other")
+    copied = copy_table(table, catalog, "new.t")
+    assert copied.changes(1, 2).to_pylist() == table.changes(1, 2).to_pylist()
+    with copied.writer() as writer:
+        writer.write(rows(table, (7, "y", None)))
+        writer.commit()
+    assert copied.expire_snapshots(retain_max=1, older_than=1 << 60).snapshots == 1
+    assert copied.remove_orphan_files(older_than=1 << 60) == []
+    assert len(content(copied)) == 3

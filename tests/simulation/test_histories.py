@@ -1,0 +1,17 @@
+"""Random histories of tags, branches, rollbacks, fast-forwards and expiry; see `histories`."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.histories import History
+
+FEW, MANY = 40, 2_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_every_state_that_a_history_leaves_is_whole(part: int, night: bool) -> None:
+    count = (MANY if night else FEW) // 4
+    for seed in range(part * count, (part + 1) * count):
+        History(seed).run(steps=14)

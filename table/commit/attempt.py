@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from penstock.errors import CommitConflict, PenstockError, StoreError
 from penstock.table.commit.changes import Changes, record_delta
 from penstock.table.commit.lists import Lists
+from penstock.table.commit.row_tracking import with_row_ids
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.options import Options
@@ -195,6 +196,7 @@ def _next_snapshot(
     store: TableStore, identity: Identity, latest: Snapshot | None, changes: Changes, lists: Lists
 ) -> Snapshot:
     schema = store.schema()
+    changes, next_row_id = with_row_ids(changes, latest, schema.options)
     written = lists.write(latest, changes, schema)
     delta = record_delta(changes.entries)
     before = latest.total_record_count if latest else 0
@@ -220,5 +222,5 @@ def _next_snapshot(
         watermark=max(watermarks) if watermarks else None,
         statistics=changes.statistics or inherited,
         properties=dict(identity.properties),
-        next_row_id=latest.next_row_id if latest else 0,
+        next_row_id=next_row_id,
     )

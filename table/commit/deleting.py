@@ -161,6 +161,13 @@ class _Appended:
 
     def _rewrite(self, bucket: BucketFiles, file: DataFile, gone: Positions) -> None:
         """The file anew without those rows; the rows that stay keep their order among all files."""
+        if Options(self.layout.schema.options).boolean("row-tracking.enabled", default=False):
+            raise ConfigError(
+                "rows of a table with row-tracking.enabled cannot be deleted by rewriting files: the others would lose"
+                " their ids",
+                table=self.store.name,
+                hint="set deletion-vectors.enabled = true on the table",
+            )
         writer = bucket.open(first_sequence=file.min_sequence)
         done = False
         try:

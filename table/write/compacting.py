@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.errors import ConfigError
 from penstock.table.files.deletion_vectors import decode_vectors, encode_vectors
 from penstock.table.files.reading import FileReader
 from penstock.table.files.writing import RollingWriter
@@ -118,12 +119,18 @@ class BucketCompactor:
     def is_due(self) -> bool:
         """Whether picking asks for anything in the bucket as it is. Reads no data."""
         files = self.state.files
+        if self._tracks_rows:
+            return False
         if not self.files.layout.has_keys:
             policy = AppendPolicy.of(self.files.layout.schema.options)
             live = sorted(files, key=lambda file: file.min_sequence)
             unaware = self.files.layout.mode is BucketMode.UNAWARE
             return bool(pick_bucket(policy, live, self._vectors()) if unaware else pick_window(policy, live))
         return self._chosen(files, self._vectors(), full=False) is not None
+
+    @property
+    def _tracks_rows(self) -> bool:
+        return Options(self.files.layout.schema.options).boolean("row-tracking.enabled", default=False)
 
     def is_behind(self) -> bool:
         """Whether a writer has to compact before it adds another run (num-sorted-run.stop-trigger)."""
@@ -243,6 +250,8 @@ class BucketCompactor:
 
     def _append(self, live: Sequence[DataFile], *, full: bool) -> Rewritten:
         """Small files put together, in groups; in a bucket rows keep their order and their numbers."""
+        if not full and self._tracks_rows:
+            return self._rewritten([])
         policy = AppendPolicy.of(self.files.layout.schema.options)
         vectors = self._vectors()
         live = sorted(live, key=lambda file: file.min_sequence)
@@ -259,6 +268,12 @@ class BucketCompactor:
 
     def _rewritten(self, groups: Sequence[Sequence[DataFile]], arranged: Arranged | None = None) -> Rewritten:
         """Each group of append files as new files, without the rows that are marked as deleted."""
+        if groups and self._tracks_rows:
+            raise ConfigError(
+                "a table with row-tracking.enabled cannot be compacted here: its rows would lose their ids",
+                table=self.files.store.name,
+                hint="compact it with Flink's or Spark's Paimon",
+            )
         vectors, reader = self._vectors(), self._reader()
         writers: list[RollingWriter] = []
         after: list[DataFile] = []

@@ -13,8 +13,9 @@ import pyarrow as pa
 from penstock.errors import ConfigError
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableMissing, TableStore
-from penstock.table.schema.changes import SchemaChange, evolve
+from penstock.table.schema.changes import SchemaChange, SetOption, evolve
 from penstock.table.schema.new_schema import ColumnLike, create_schema
+from penstock.table.schema.option_checks import report
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.storage.ambient import Ambient
 from penstock.table.storage.base import Storage
@@ -183,7 +184,9 @@ class Catalog:
                 return
             raise
         has_snapshots = store.snapshots.latest_id() is not None
-        evolve(store.schemas, list(changes), has_snapshots, store.ambient.now_millis(), check_usable)
+        evolved = evolve(store.schemas, list(changes), has_snapshots, store.ambient.now_millis(), check_usable)
+        given = {change.key for change in changes if isinstance(change, SetOption)}
+        report(store.name, {key: evolved.options[key] for key in given & evolved.options.keys()})
 
     def drop_table(self, name: str, ignore_if_missing: bool = False) -> None:
         if not self.table_exists(name):
@@ -232,7 +235,10 @@ def create_table_at(
     files = SchemaFiles(storage, path)
     first = create_schema(schema, primary_keys, partition_keys, dict(options or {}), comment, now=ambient.now_millis())
     check_usable(first)
-    return not files.ids() and files.create(first)
+    made = not files.ids() and files.create(first)
+    if made:
+        report(TableStore.open(storage, path).name, first.options)
+    return made
 
 
 def open_table(path: str, options: Mapping[str, str] | None = None, *, branch: str | None = None) -> Table:

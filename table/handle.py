@@ -45,11 +45,11 @@ from penstock.table.meta.tag_files import TagFiles
 from penstock.table.read.changes import read_changes
 from penstock.table.read.follow import SnapshotChanges, follow
 from penstock.table.read.scan import Scan
-from penstock.table.schema.known_options import check_known
+from penstock.table.schema.option_checks import check_given, check_writable, report
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_text import written
 from penstock.table.system.tables import system_table
-from penstock.table.values.arguments import epoch_millis
+from penstock.table.values.arguments import epoch_millis, option_texts
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.html import facts_html, rows_html
 from penstock.table.write.budget import WriteBudget
@@ -157,6 +157,12 @@ class Table:
         files = ConsumerFiles(self._store.storage, self._store.paths.root, self._store.paths.branch)
         return {consumer.id: consumer.next_snapshot for consumer in files.all()}
 
+    def _check_options(self, options: Mapping[str, str] | None) -> None:
+        """Refuse options of one read or write that are unknown, wrong or not supported; log those without effect."""
+        given = option_texts(options)
+        check_given(given)
+        report(self.name, given)
+
     def refresh(self) -> Table:
         return Table(self._store)
 
@@ -180,7 +186,7 @@ class Table:
 
         `where` is an Arrow expression, which also spares the files that cannot hold such rows, or SQL text.
         """
-        check_known(options or {})
+        self._check_options(options)
         store = self._store.on_branch(branch) if branch else self._store
         return Scan.of(
             store,
@@ -222,7 +228,9 @@ class Table:
         """`commit_user` with rising identifiers makes commits idempotent; without one each commit stands alone. One
         `budget` for the writers of several tables bounds what they hold together.
         """
-        check_known(options or {})
+        self._check_options(options)
+        check_writable({**self.options, **(options or {})})
+        report(self.name, self.options)
         return TableWriter.open(self._store, commit_user, options, after_commit(self._store), budget)
 
     def overwrite(
@@ -231,7 +239,9 @@ class Table:
         commit_user: str | None = None,
         options: Mapping[str, str] | None = None,
     ) -> OverwriteWriter:
-        check_known(options or {})
+        self._check_options(options)
+        check_writable({**self.options, **(options or {})})
+        report(self.name, self.options)
         return OverwriteWriter.open_on(self._store, partition, commit_user, options, after_commit(self._store))
 
     def compact(
@@ -245,7 +255,7 @@ class Table:
         """Compact everything, or what is due; `only` chooses more finely than by partitions. Then looks after the table
         as a writer does, also where writers leave it to compaction (`write-only`).
         """
-        check_known(options or {})
+        self._check_options(options)
         made = compact_table(self._store, full=full, partitions=partitions, only=only, options=options)
         return self._looked_after(made)
 
@@ -258,7 +268,7 @@ class Table:
         options: Mapping[str, str] | None = None,
     ) -> list[Snapshot]:
         """Write an append table's rows anew in order: `order`, `zorder` or `hilbert`; see `sort_table`."""
-        check_known(options or {})
+        self._check_options(options)
         return self._looked_after(sort_table(self._store, strategy, columns, only=only, options=options))
 
     def _looked_after(self, made: list[Snapshot]) -> list[Snapshot]:
@@ -301,7 +311,7 @@ class Table:
         options: Mapping[str, str] | None = None,
     ) -> Expired:
         """One bounded round, by the table's options (or those given in their place) where nothing else is said."""
-        check_known(options or {})
+        self._check_options(options)
         return expire_snapshots(
             self._store,
             retain_max=retain_max,
@@ -386,7 +396,7 @@ class Table:
 
     def expire_partitions(self, options: Mapping[str, str] | None = None) -> list[dict[str, object]]:
         """Drop the partitions older than `partition.expiration-time`; gives their values."""
-        check_known(options or {})
+        self._check_options(options)
         return expire_partitions(self._store, options)
 
     def mark_partitions_done(self, partitions: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
@@ -413,7 +423,7 @@ class Table:
         )
 
     def compact_manifests(self, *, dry_run: bool = False, options: Mapping[str, str] | None = None) -> Healed:
-        check_known(options or {})
+        self._check_options(options)
         return compact_manifests(self._store, dry_run=dry_run, options=options)
 
     def remove_unexisting_files(

@@ -9,6 +9,7 @@ from enum import StrEnum
 from penstock.errors import ConfigError
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.paths import POSTPONE_BUCKET, TablePaths
+from penstock.table.schema.option_checks import check_readable
 from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.binary_row import decode_row
@@ -38,6 +39,7 @@ class Layout:
 
     @classmethod
     def of(cls, schema: TableSchema) -> Layout:
+        check_readable(schema.options)
         count = int(schema.options.get("bucket", "1" if schema.version <= 1 else "-1"))
         given = tuple(name.strip() for name in schema.options.get("bucket-key", "").split(",") if name.strip())
         keys = given or schema.trimmed_primary_keys

@@ -7,6 +7,8 @@ from penstock.table.files.encoding import encoding_of
 from penstock.table.files.errors import FormatUnknown
 from penstock.table.layout import BucketMode, Layout
 from penstock.table.lsm.merge.spec import MergeSpec
+from penstock.table.maintain.partition_times import PartitionTimes
+from penstock.table.maintain.tag_periods import TagPeriod
 from penstock.table.read.time_travel import Travel
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.write.postponed import ALONE, postponed_layout
@@ -23,6 +25,8 @@ def check_usable(schema: TableSchema) -> None:
     if schema.primary_keys:
         MergeSpec.of(schema)
     Travel.of(schema.options)
+    PartitionTimes.of(schema.options)
+    TagPeriod.of(schema.options)
 
 
 def _check_postponed_files(layout: Layout) -> None:

@@ -89,17 +89,18 @@ def _checks() -> list[tuple[str, Callable[[PipelineSpec], Iterator[Finding]]]]:
 def _options(spec: PipelineSpec) -> Iterator[Finding]:
     """Everything a job is made of, made: expressions, patterns, names of metadata columns."""
     from penstock.pipelines.run.build import job
-    from penstock.table.schema.known_options import check_known, check_supported
+    from penstock.table.schema.option_checks import check_given, without_effect
 
     options = spec.sink.options
     wrong = 0
     for name, value in options.items():
         try:
-            check_known([name])
-            check_supported([(name, value)])
+            check_given({name: value})
         except ConfigError as error:
             wrong += 1
             yield of_error("options", error)
     job(spec)
     if not wrong:
         yield Finding("options", "ok", f"{len(options)} table options, all known")
+    for name, note in without_effect(options).items():
+        yield Finding("options", "warning", f"{name} has no effect: {note}")

@@ -78,11 +78,15 @@ def _tell(looked: str, tables: list[PlannedTable], *, explain: bool, diff: bool)
 
 
 def _keys(table: PlannedTable) -> None:
+    from penstock.table.schema.option_checks import without_effect
+
     keys = f"primary key {', '.join(table.primary_keys)}" if table.primary_keys else "no primary key: an append table"
     partitions = f"   partitioned by {', '.join(table.partition_keys)}" if table.partition_keys else ""
     print(f"  {keys}{partitions}")
     if table.options:
         print("  " + "  ".join(f"{name}={value}" for name, value in sorted(table.options.items())))
+    for name, note in without_effect(table.options).items():
+        print(f"  {name} has no effect: {note}")
 
 
 def _columns(table: PlannedTable) -> None:

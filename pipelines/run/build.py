@@ -27,7 +27,6 @@ from penstock.pipelines.run.new_tables import KeyRules, NewTables
 from penstock.pipelines.run.rules import TableRules
 from penstock.pipelines.run.table_shape import TableShape
 from penstock.pipelines.run.tables import Warehouse, forget_tables
-from penstock.pipelines.run.watermarks import tell_of_alignment
 from penstock.pipelines.spec import model
 from penstock.pipelines.spec.kafka_conf import specific_offsets
 from penstock.pipelines.spec.model import PipelineSpec
@@ -37,6 +36,7 @@ from penstock.schema_evolution.drift import ColumnRules
 from penstock.schema_evolution.naming import Naming
 from penstock.schema_evolution.policy import SchemaPolicy
 from penstock.schema_evolution.type_mapping import TypeMapping
+from penstock.table.schema.option_checks import report
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ def job(spec: PipelineSpec) -> Job:
     warehouse = Warehouse.of(catalog.warehouse, catalog.options)
     limit = Limit(pipeline.max_batch.rows, pipeline.max_batch.bytes)
     shaping = shape(spec, warehouse)
-    tell_of_alignment(spec.sink.options)
+    report(f"pipeline {spec.pipeline.name}", spec.sink.options)
     return Job(
         name=pipeline.name,
         source=source(spec),

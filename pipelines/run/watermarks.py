@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.pipelines.run.reports import BatchReport
 from penstock.table.schema.options import Options
 
-log = logging.getLogger(__name__)
-
-_ALIGNMENT = "scan.watermark.alignment."
-
 
 def wants_watermark(options: Mapping[str, str]) -> bool:
     return options.get("tag.automatic-creation", "none").strip().lower() == "watermark"
-
-
-def tell_of_alignment(options: Mapping[str, str]) -> None:
-    """Flink holds fast partitions back for slow ones. Here a batch takes from all of them what they have, and the
-    watermark is that of the slowest whatever the others do: there is nothing to hold back."""
-    for name in sorted(options):
-        if name.startswith(_ALIGNMENT):
-            log.warning(
-                "event=option_without_effect option=%s reason=a batch reads all partitions as far as they go,"
-                " and its watermark is that of the slowest",
-                name,
-            )
 
 
 def idle_millis(options: Mapping[str, str]) -> int | None:

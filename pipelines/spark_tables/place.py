@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from penstock.errors import ConfigError
 from penstock.table.catalog import parse_name
 from penstock.table.meta.store import TableStore
-from penstock.table.schema.known_options import KNOWN_OPTIONS, KNOWN_PREFIXES
+from penstock.table.schema.option_catalog import KEYS, find
+from penstock.table.schema.option_checks import check_given, report
 from penstock.table.schema.options import Options
 from penstock.table.storage.open import open_storage
 
 # What speaks to this format; all other options are the table's, for this one read or write.
 OWN = ("path", "rowkind", "read.changelog", "branch", "commit-user", "commit-identifier", "overwrite-partition")
-_NAMES = sorted({*OWN, *KNOWN_OPTIONS})
+_NAMES = sorted({*OWN, *KEYS})
 _OURS = ("scan.", "incremental-", "consumer.", "read.")
 # How other table formats call it.
 _MEANT = {"snapshot": "scan.snapshot-id", "snapshot-id": "scan.snapshot-id", "tag": "scan.tag-name"}
@@ -49,6 +50,7 @@ class TablePlace:
         check_options(given)
         folder, slash, name = given["path"].rstrip("/").rpartition("/")
         base, branch, system = parse_name(name)
+        report("read or write by Spark", {name: value for name, value in given.items() if name not in OWN})
         return cls(f"{folder}{slash}{base}", given.get("branch", branch), system, given)
 
     @property
@@ -73,7 +75,10 @@ def check_options(given: Mapping[str, str]) -> None:
     for name in given:
         if name in _NOT_HERE:
             raise ConfigError(f"{name} is not supported", option=name, hint=_NOT_HERE[name])
-        if name in OWN or name in KNOWN_OPTIONS or name.startswith(KNOWN_PREFIXES):
+        if name in OWN:
+            continue
+        if find(name) is not None:
+            check_given({name: given[name]})
             continue
         near = difflib.get_close_matches(name, _NAMES, 1, cutoff=0.85)
         if near or name in _MEANT or name.startswith(_OURS):

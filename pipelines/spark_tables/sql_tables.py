@@ -13,7 +13,7 @@ from pyspark.sql.types import StructField, StructType
 
 from penstock.errors import ConfigError
 from penstock.pipelines.spark_tables.place import OWN
-from penstock.table.schema.known_options import KNOWN_OPTIONS, KNOWN_PREFIXES
+from penstock.table.schema.option_catalog import find
 
 KEY = "penstock.table"
 
@@ -30,7 +30,7 @@ def remembered(schema: StructType, options: Mapping[str, str]) -> StructType:
 
 def _is_of_reads(name: str) -> bool:
     """Keys of stores are not: they would stand in the catalog for all to read, so only references to them are kept."""
-    return name in OWN or name in KNOWN_OPTIONS or name.startswith(KNOWN_PREFIXES)
+    return name in OWN or find(name) is not None
 
 
 def options_of(options: Mapping[str, str], schema: StructType) -> dict[str, str]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from penstock.errors import ConfigError
 from penstock.table.files.errors import FormatUnknown
-from penstock.table.schema.options import Options, choose
+from penstock.table.schema.option_values import choose
+from penstock.table.schema.options import Options
 
 FORMATS = ("parquet", "orc", "avro")
 _CODECS = {

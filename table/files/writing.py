@@ -20,6 +20,7 @@ from penstock.table.files.relayout import relayout
 from penstock.table.files.statistics import FileStatistics, stats_modes
 from penstock.table.meta.data_file import EMPTY_ROW, DataFile, FileSource
 from penstock.table.meta.wall_clock import wall_millis
+from penstock.table.schema.option_checks import check_writable
 from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.storage.base import Storage
@@ -90,6 +91,7 @@ class RollingWriter:
         target_size: int | None = None,
     ) -> None:
         """`clock` gives epoch milliseconds."""
+        check_writable(schema.options)
         options = Options(schema.options)
         keyed = bool(schema.primary_keys)
         default = options.size("target-file-size", _TARGET_KEYED if keyed else _TARGET_APPEND)

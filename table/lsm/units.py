@@ -61,7 +61,7 @@ class CompactionSpec:
     def lags(self) -> bool:
         """Whether commits go ahead of the compaction that shows their rows: what they add is compacted after them."""
         options = Options(self.options)
-        waits = options.boolean("lookup-wait", default=options.boolean("changelog-producer.lookup-wait", default=True))
+        waits = options.boolean("lookup-wait", default=True)
         return self.shows_by_compaction and not waits and not options.boolean("commit.force-compact", default=False)
 
     @property

@@ -21,10 +21,11 @@ from penstock.table.schema.column_changes import (
     set_default,
     set_nullability,
 )
-from penstock.table.schema.known_options import check_known
 from penstock.table.schema.members import path_of
 from penstock.table.schema.new_schema import TypeLike, with_keys_not_null
-from penstock.table.schema.options import Options, parse_integer
+from penstock.table.schema.option_checks import check_given
+from penstock.table.schema.option_values import parse_integer
+from penstock.table.schema.options import Options
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_text import read_type
@@ -221,7 +222,7 @@ def _apply(schema: TableSchema, change: SchemaChange, has_snapshots: bool) -> Ta
 
 
 def _set_option(schema: TableSchema, key: str, value: str, has_snapshots: bool) -> TableSchema:
-    check_known([key])
+    check_given({key: value})
     if schema.options.get(key) == value:
         return schema
     if has_snapshots:

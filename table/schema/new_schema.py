@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError
 from penstock.table.schema.field_ids import number_columns
-from penstock.table.schema.known_options import check_known
+from penstock.table.schema.option_checks import check_given
 from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_text import read_type
@@ -35,7 +35,7 @@ def create_schema(
 ) -> TableSchema:
     """Version 0, made at `now` (epoch milliseconds). ConfigError with the first rule of Paimon's that it breaks."""
     texts = option_texts(options)
-    check_known(texts)
+    check_given(texts)
     primary = _keys_of(primary_keys, texts, "primary-key")
     partition = _keys_of(partition_keys, texts, "partition")
     columns, highest = number_columns(_columns(schema), -1)

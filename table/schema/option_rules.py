@@ -3,45 +3,17 @@
 from __future__ import annotations
 
 from penstock.errors import ConfigError
-from penstock.table.schema.known_options import check_supported
-from penstock.table.schema.options import LEAST, Options
+from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import AtomicType, type_json
 
 ENGINES = ("deduplicate", "partial-update", "aggregation", "first-row")
 PRODUCERS = ("none", "input", "full-compaction", "lookup")
-# Read when rows are written, or files expire: too late to learn of a slip.
-_SIZES = (
-    "deletion-vector.index-file.target-size",
-    "manifest.full-compaction-threshold-size",
-    "manifest.target-file-size",
-    "source.split.open-file-cost",
-    "source.split.target-size",
-    "target-file-size",
-    "write-buffer-size",
-    "write-buffer-spill.max-disk-size",
-)
-_DURATIONS = (
-    "changelog.time-retained",
-    "commit.timeout",
-    "consumer.expiration-time",
-    "partition.expiration-time",
-    "record-level.expire-time",
-    "snapshot.time-retained",
-    "tag.default-time-retained",
-)
 _TIME_ROOTS = ("INT", "BIGINT", "TIMESTAMP", "TIMESTAMP_LTZ")
 
 
 def check_options(schema: TableSchema) -> None:
-    check_supported(schema.options.items())
     options = Options(schema.options)
-    for key in _SIZES:
-        options.size(key, None)
-    for key in _DURATIONS:
-        options.duration(key, None)
-    for key in LEAST:
-        options.integer(key, None)
     if options.integer("dynamic-bucket.max-buckets", -1) == 0:
         raise ConfigError(
             "dynamic-bucket.max-buckets = 0 leaves no bucket", hint="set a number from 1, or -1 for no limit"

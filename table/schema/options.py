@@ -1,91 +1,25 @@
-"""Options as text, read as what they mean. Each room names the keys it reads; no one knows them all."""
+"""A table's options, read by the type of their value. Each reader names the keys that it acts on."""
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar, overload
 
 from penstock.errors import ConfigError
+from penstock.table.schema.option_catalog import OLD_KEYS, find
+from penstock.table.schema.option_values import choose, parse_boolean, parse_duration, parse_integer, parse_size
 
 T = TypeVar("T")
 D = TypeVar("D")
 
-_SIZE = re.compile(r"(\d+)\s*([a-z]*)")
-_SIZE_UNITS = {
-    1: ("", "b", "bytes"),
-    1 << 10: ("k", "kb", "kib", "kibibytes"),
-    1 << 20: ("m", "mb", "mib", "mebibytes"),
-    1 << 30: ("g", "gb", "gib", "gibibytes"),
-    1 << 40: ("t", "tb", "tib", "tebibytes"),
-}
-_DURATION = re.compile(r"(\d+)\s*([a-zµ]*)")
-_DURATION_UNITS = {
-    86_400_000: ("d", "day", "days"),
-    3_600_000: ("h", "hour", "hours"),
-    60_000: ("min", "m", "minute", "minutes"),
-    1000: ("s", "sec", "secs", "second", "seconds"),
-    1: ("", "ms", "milli", "millis", "millisecond", "milliseconds"),
-}
-# A smaller number lets compaction, the choice of buckets or commits fail, or never happen.
-LEAST = {
-    "commit.max-retries": 0,
-    "full-compaction.delta-commits": 1,
-    "num-levels": 2,
-    "num-sorted-run.compaction-trigger": 1,
-    "postpone.default-bucket-num": 1,
-}
-
-
-def parse_size(text: str) -> int:
-    """Bytes: `128 mb`, `2g`, `500`."""
-    match = _SIZE.fullmatch(text.strip().lower())
-    for factor, names in _SIZE_UNITS.items():
-        if match and match[2] in names:
-            return int(match[1]) * factor
-    raise ConfigError(f"{text!r} is not a size", hint="write it as 128 mb")
-
-
-def parse_duration(text: str) -> int:
-    """Milliseconds: `1 h`, `60min`, `10 s`, `500 ms`, `7d`."""
-    match = _DURATION.fullmatch(text.strip().lower())
-    for factor, names in _DURATION_UNITS.items():
-        if match and match[2] in names:
-            return int(match[1]) * factor
-    raise ConfigError(f"{text!r} is not a duration", hint="write it as 1 h, 10 min or 500 ms")
-
-
-def parse_integer(text: str) -> int:
-    try:
-        return int(text.strip())
-    except ValueError as reason:
-        raise ConfigError(f"{text!r} is not a whole number") from reason
-
-
-def parse_boolean(text: str) -> bool:
-    match text.strip().lower():
-        case "true":
-            return True
-        case "false":
-            return False
-    raise ConfigError(f"{text!r} is neither true nor false")
-
-
-def choose(text: str, choices: Sequence[str]) -> str:
-    """The choice that `text` names, case and hyphens aside."""
-    wanted = text.strip().lower().replace("_", "-")
-    if wanted in choices:
-        return wanted
-    near = difflib.get_close_matches(wanted, choices, 1)
-    meant = f"did you mean {near[0]}? " if near else ""
-    raise ConfigError(f"{text!r} is not a choice", hint=f"{meant}choices are {', '.join(choices)}")
-
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """A view of a table's options; a value that cannot be read raises ConfigError naming the option."""
+    """A view of a table's options; a value that cannot be read raises ConfigError naming the option.
+
+    An option that is not set is read under the names that older releases gave it.
+    """
 
     values: Mapping[str, str]
 
@@ -94,18 +28,15 @@ class Options:
     @overload
     def text(self, key: str, default: None) -> str | None: ...
     def text(self, key: str, default: str | None) -> str | None:
-        return self.values.get(key, default)
+        return self.values.get(self._name(key), default)
 
     @overload
     def integer(self, key: str, default: int) -> int: ...
     @overload
     def integer(self, key: str, default: None) -> int | None: ...
     def integer(self, key: str, default: int | None) -> int | None:
-        """ConfigError also when it is smaller than the option may be."""
-        number = self._parsed(key, parse_integer, default)
-        if number is not None and number < LEAST.get(key, number):
-            raise ConfigError(f"{key} = {number} is too small", option=key, hint=f"set it to {LEAST[key]} or more")
-        return number
+        """ConfigError also when the number is out of the option's range."""
+        return self._parsed(key, lambda text: _in_range(key, parse_integer(text)), default)
 
     @overload
     def size(self, key: str, default: int) -> int: ...
@@ -131,13 +62,26 @@ class Options:
 
     def names(self, key: str) -> tuple[str, ...]:
         """A list of names parted by commas; empty when the option is not set."""
-        return tuple(name.strip() for name in self.values.get(key, "").split(",") if name.strip())
+        return tuple(name.strip() for name in self.values.get(self._name(key), "").split(",") if name.strip())
+
+    def _name(self, key: str) -> str:
+        """The name under which the option is set."""
+        if key in self.values:
+            return key
+        return next((old for old in OLD_KEYS.get(key, ()) if old in self.values), key)
 
     def _parsed(self, key: str, parse: Callable[[str], T], default: D) -> T | D:
-        value = self.values.get(key)
+        value = self.values.get(self._name(key))
         if value is None:
             return default
         try:
             return parse(value)
         except ConfigError as reason:
             raise ConfigError(reason.message, hint=reason.hint, option=key) from reason
+
+
+def _in_range(key: str, number: int) -> int:
+    option = find(key)
+    if option is not None and option.kind.name == "integer":
+        option.kind.check(number)
+    return number

@@ -94,7 +94,7 @@ class _Options:
             groups=groups,
             aggregates=self._aggregates(engine, sequence_fields, groups),
             remove_on_delete=self._removes_on_delete(engine),
-            ignore_delete=self._ignores_deletes(),
+            ignore_delete=self._flag("ignore-delete"),
             ignore_update_before=self._flag("ignore-update-before"),
             rowkind_field=self._rowkind_field(),
             lookup=self._looks_up(engine),
@@ -123,11 +123,6 @@ class _Options:
                     hint=f"did you mean {near[0]}?" if near else _listed(self._schema.names),
                 )
         return names
-
-    def _ignores_deletes(self) -> bool:
-        # The engines' own names for the option are older than the common one and still in use.
-        names = ("ignore-delete", *(f"{engine}.ignore-delete" for engine in Engine))
-        return any(self._flag(name) for name in names)
 
     def _removes_on_delete(self, engine: Engine) -> bool:
         return engine in {Engine.PARTIAL_UPDATE, Engine.AGGREGATION} and self._flag(f"{engine}.remove-record-on-delete")

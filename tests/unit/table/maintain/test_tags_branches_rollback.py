@@ -305,7 +305,8 @@ def test_branches_are_made_once_and_deleted_once() -> None:
 
 def test_the_fallback_branch_stays() -> None:
     store = golden("branches")
-    evolve(store.schemas, [SetOption("scan.fallback-branch", "dev")], True, now=1)
+    newest = store.schema()
+    store.schemas.create(replace(newest, id=newest.id + 1, options={**newest.options, "scan.fallback-branch": "dev"}))
     with pytest.raises(ConfigError, match="fallback branch"):
         delete_branch(store, "dev")
 

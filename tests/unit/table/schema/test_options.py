@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.table.schema.options import Options, parse_duration, parse_size
+from penstock.table.schema.option_values import parse_duration, parse_size
+from penstock.table.schema.options import Options
 
 
 @pytest.mark.parametrize(

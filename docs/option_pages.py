@@ -1,0 +1,57 @@
+"""The tables of docs/table-options.md, from the catalog of table options."""
+
+from __future__ import annotations
+
+from penstock.table.schema.option_catalog import FAMILIES, OPTIONS
+from penstock.table.schema.option_types import Effect, Kind, Scope, Stops, TableOption
+
+_STOPS = {
+    Stops.SETTING: "",
+    Stops.WRITING: " A table that has it already can be read, not written.",
+    Stops.READING: " A table that has it already can be neither read nor written.",
+}
+
+
+def table_options() -> str:
+    counts = {effect: sum(one.effect is effect for one in OPTIONS) for effect in Effect}
+    head = (
+        f"\n{len(OPTIONS)} options: {counts[Effect.ACTS]} act, {counts[Effect.REPORTED]} are reported,"
+        f" {counts[Effect.REFUSED]} are refused.\n"
+    )
+    return head + "".join(_family(title, options) for title, options in FAMILIES.items())
+
+
+def _family(title: str, options: tuple[TableOption, ...]) -> str:
+    rows = "\n".join(_row(option) for option in options)
+    return f"\n## {title}\n\n| option | value | default | meaning | here |\n|---|---|---|---|---|\n{rows}\n"
+
+
+def _row(option: TableOption) -> str:
+    default = "" if option.default is None else f"`{option.default}`"
+    return f"| {_names(option)} | {_kind(option.kind)} | {default} | {_meaning(option)} | {_here(option)} |"
+
+
+def _names(option: TableOption) -> str:
+    old = "".join(f"<br>formerly `{name}`" for name in option.old_keys)
+    return f"`{option.key}`{old}"
+
+
+def _kind(kind: Kind) -> str:
+    if kind.choices:
+        return ", ".join(f"`{choice}`" for choice in kind.choices)
+    name = "none, counts, full or truncate(n)" if kind.name == "statistics" else kind.name
+    return f"{name}, {kind.range}" if kind.range else name
+
+
+def _meaning(option: TableOption) -> str:
+    whose = "" if option.scope in {Scope.TABLE, Scope.READ} else f" ({option.scope.value})"
+    return f"{option.meaning}{whose}{' Later than Paimon 1.3.' if option.later else ''}"
+
+
+def _here(option: TableOption) -> str:
+    if option.effect is Effect.ACTS:
+        return "acts"
+    if option.effect is Effect.REPORTED:
+        return f"no effect: {option.note}"
+    allowed = f" (`{'`, `'.join(option.harmless)}` is taken)" if option.harmless else ""
+    return f"refused{allowed}: {option.note}.{_STOPS[option.stops]}"

@@ -1,0 +1,74 @@
+"""Every table option of Paimon 1.3 and later, each declared once; what this product does about it stands with it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+
+from penstock.errors import ConfigError
+from penstock.table.schema.option_families import (
+    buckets,
+    changelog,
+    commits,
+    compaction,
+    definition,
+    engines,
+    files,
+    indexes,
+    lookup,
+    merging,
+    outside,
+    partitions,
+    reading,
+    writing,
+)
+from penstock.table.schema.option_types import TableOption
+
+FAMILIES: Mapping[str, tuple[TableOption, ...]] = {
+    "The table": definition.OPTIONS,
+    "Buckets": buckets.OPTIONS,
+    "Merging rows of one key": merging.OPTIONS,
+    "Changelogs and deletion vectors": changelog.OPTIONS,
+    "Compaction": compaction.OPTIONS,
+    "Data files and statistics": files.OPTIONS,
+    "Commits, manifests, snapshots": commits.OPTIONS,
+    "Partitions and tags": partitions.OPTIONS,
+    "Reads": reading.OPTIONS,
+    "Writers and row ids": writing.OPTIONS,
+    "Indexes and columns of later releases": indexes.OPTIONS,
+    "Look-ups": lookup.OPTIONS,
+    "Flink and Spark": engines.OPTIONS,
+    "Iceberg and log systems": outside.OPTIONS,
+}
+OPTIONS: tuple[TableOption, ...] = tuple(option for family in FAMILIES.values() for option in family)
+_EXACT: Mapping[str, TableOption] = {
+    key: option for option in OPTIONS if option.pattern is None for key in (option.key, *option.old_keys)
+}
+_LOWER: Mapping[str, TableOption] = {key.lower(): option for key, option in _EXACT.items()}  # as Spark gives them
+_PATTERNS: tuple[tuple[re.Pattern[str], TableOption], ...] = tuple(
+    (option.pattern, option) for option in OPTIONS if option.pattern is not None
+)
+KEYS: tuple[str, ...] = tuple(sorted(_EXACT))
+# The oldest names first: where a table has none under the newer ones, they count.
+OLD_KEYS: Mapping[str, tuple[str, ...]] = {option.key: option.old_keys for option in OPTIONS if option.old_keys}
+
+
+def find(key: str) -> TableOption | None:
+    """The option of that name, None where Paimon has none."""
+    exact = _EXACT.get(key) or _LOWER.get(key)
+    if exact is not None:
+        return exact
+    return next((option for pattern, option in _PATTERNS if pattern.fullmatch(key)), None)
+
+
+def option_named(key: str) -> TableOption:
+    """ConfigError for a name that is no option, with the nearest that is one."""
+    found = find(key)
+    if found is None:
+        near = difflib.get_close_matches(key, KEYS, 1)
+        raise ConfigError(
+            f"{key!r} is no table option",
+            hint=f"did you mean {near[0]}?" if near else "options of your own begin with penstock.",
+        )
+    return found

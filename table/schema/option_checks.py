@@ -1,0 +1,101 @@
+"""Checks of table options: known names, readable values, and nothing asked for that is not done.
+
+Options that are given (CREATE, ALTER, a read, a write) must be known, have values of their type, and not be refused.
+A table that another engine made may have refused options: it can be read and written where its rows come out right.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable, Mapping
+
+from penstock.errors import ConfigError
+from penstock.table.schema.option_catalog import find, option_named
+from penstock.table.schema.option_types import Effect, Stops, TableOption
+
+log = logging.getLogger(__name__)
+
+
+def check_known(names: Iterable[str]) -> None:
+    """ConfigError for the first name that is no option, with the nearest that is one."""
+    for name in names:
+        option_named(name)
+
+
+def check_given(options: Mapping[str, str]) -> None:
+    """ConfigError for the first option that is unknown, has a value of the wrong type, or is refused."""
+    for key, text in options.items():
+        option = option_named(key)
+        if _asks(option, key, text) and option.effect is Effect.REFUSED:
+            raise _refusal(option, key, text)
+
+
+def check_readable(options: Mapping[str, str]) -> None:
+    """ConfigError when rows of a table with these options would be read wrong."""
+    _check(options, Stops.READING, "be read")
+
+
+def check_writable(options: Mapping[str, str]) -> None:
+    """ConfigError when rows of a table with these options would be written wrong."""
+    _check(options, Stops.WRITING, "be written")
+
+
+def without_effect(options: Mapping[str, str]) -> dict[str, str]:
+    """The options that ask for something and change nothing here, each with what happens instead."""
+    found = {}
+    for key in sorted(options):
+        option = find(key)
+        if option is not None and option.effect is not Effect.ACTS and _seems_to_ask(option, key, options[key]):
+            found[key] = option.note
+    return found
+
+
+def report(what: str, options: Mapping[str, str]) -> None:
+    """Log the options that have no effect, once a process for the same options of the same table, read or job."""
+    notes = without_effect(options)
+    if not notes:
+        return
+    known = (what, *sorted((key, options[key]) for key in notes))
+    with _lock:
+        if known in _reported:
+            return
+        _reported.add(known)
+    said = "; ".join(f"{key} ({note})" for key, note in notes.items())
+    log.warning('event=options_without_effect of="%s" options="%s"', what, said)
+
+
+_lock = threading.Lock()
+_reported: set[tuple[object, ...]] = set()
+
+
+def _check(options: Mapping[str, str], stops: Stops, verb: str) -> None:
+    for key in options:
+        option = find(key)
+        if option is None or option.effect is not Effect.REFUSED or option.stops < stops:
+            continue
+        if options[key] not in option.tolerated and _asks(option, key, options[key]):
+            raise ConfigError(
+                f"a table with {key} = {options[key]} cannot {verb} here",
+                option=key,
+                meaning=option.meaning,
+                hint="use the engine that made the table, or reset the option on a copy of it",
+            )
+
+
+def _asks(option: TableOption, key: str, text: str) -> bool:
+    try:
+        return option.asks(text)
+    except ConfigError as reason:
+        raise ConfigError(reason.message, hint=reason.hint, option=key) from reason
+
+
+def _seems_to_ask(option: TableOption, key: str, text: str) -> bool:
+    try:
+        return _asks(option, key, text)
+    except ConfigError:
+        return True  # another engine set a value that means nothing: it is reported as it stands
+
+
+def _refusal(option: TableOption, key: str, text: str) -> ConfigError:
+    return ConfigError(f"{key} = {text} is not supported", option=key, meaning=option.meaning, hint=option.note)

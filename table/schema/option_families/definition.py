@@ -1,0 +1,130 @@
+"""Options that say what a table is: its keys, its kind, its place."""
+
+from __future__ import annotations
+
+from penstock.table.schema.option_types import (
+    FLAG,
+    TEXT,
+    Scope,
+    Stops,
+    acts,
+    one_of,
+    refused,
+    reported,
+)
+
+_MATERIALIZED = "the table is an ordinary one: the job that refreshes it runs elsewhere"
+_UNITS = one_of("SECOND", "MINUTE", "HOUR", "DAY")
+_REFRESH = one_of("CONTINUOUS", "FULL", "AUTOMATIC")
+
+OPTIONS = (
+    acts("primary-key", TEXT, None, "Names the primary key columns, where CREATE TABLE does not."),
+    acts("partition", TEXT, None, "Names the partition columns, where CREATE TABLE does not."),
+    refused(
+        "type",
+        one_of("table", "format-table", "materialized-table", "object-table", "lance-table", "iceberg-table"),
+        "table",
+        "Says what kind of table this is: only ordinary Paimon tables are supported.",
+        "leave type out to make an ordinary table",
+        harmless=("table",),
+        tolerated=("materialized-table",),
+        stops=Stops.READING,
+    ),
+    acts(
+        "path",
+        TEXT,
+        None,
+        "Names the folder of the table; a table of a warehouse folder has its own.",
+    ),
+    acts("branch", TEXT, "main", "Names the branch that is read or written.", scope=Scope.READ),
+    refused(
+        "auto-create",
+        FLAG,
+        "false",
+        "Lets a reader or writer create the table's folder.",
+        "leave it out: create the table once, with create_table or a pipeline",
+    ),
+    reported("owner", TEXT, None, "Names the owner of the table.", "it is kept as a note, nothing checks it"),
+    reported(
+        "comment", TEXT, None, "Describes the table.", "it is kept as a note; set the comment of the table itself"
+    ),
+    acts(
+        "alter-column-null-to-not-null.disabled",
+        FLAG,
+        "true",
+        "Refuses to make a nullable column NOT NULL.",
+    ),
+    acts(
+        "disable-explicit-type-casting",
+        FLAG,
+        "false",
+        "Refuses type changes of a column that can lose values, such as BIGINT to INT.",
+    ),
+    reported(
+        "add-column-before-partition",
+        FLAG,
+        "false",
+        "Puts a new column before the first partition column.",
+        "new columns come last, or where AddColumn says",
+        later=True,
+    ),
+    refused(
+        "primary-key.nullable",
+        FLAG,
+        "false",
+        "Allows null in primary key columns.",
+        "leave it out: key columns are NOT NULL",
+        stops=Stops.READING,
+        later=True,
+    ),
+    refused(
+        "query-auth.enabled",
+        FLAG,
+        "false",
+        "Asks the catalog which rows and columns a query may see.",
+        "no catalog is asked here: let the file system's rights decide who reads the table",
+        stops=Stops.READING,
+    ),
+    reported(
+        "metastore.partitioned-table",
+        FLAG,
+        "false",
+        "Adds the partitions to a Hive metastore.",
+        "no metastore is told of partitions: they are read from the table's metadata",
+    ),
+    reported(
+        "metastore.tag-to-partition",
+        TEXT,
+        None,
+        "Shows each tag as a partition of a table in a Hive metastore.",
+        "no metastore is told of tags: read them by scan.tag-name",
+    ),
+    reported(
+        "metastore.tag-to-partition.preview",
+        one_of("none", "process-time", "watermark", "batch"),
+        "none",
+        "Shows snapshots in a Hive metastore before they get their tag.",
+        "no metastore is told of tags",
+    ),
+    reported("materialized-table.definition-query", TEXT, None, "Is the query of a materialized table.", _MATERIALIZED),
+    reported("materialized-table.interval-freshness", TEXT, None, "Says how old its rows may be.", _MATERIALIZED),
+    reported(
+        "materialized-table.interval-freshness.time-unit", _UNITS, None, "Is the unit of that age.", _MATERIALIZED
+    ),
+    reported(
+        "materialized-table.logical-refresh-mode", _REFRESH, None, "Says how it is to be refreshed.", _MATERIALIZED
+    ),
+    reported("materialized-table.refresh-mode", _REFRESH, None, "Says how it is refreshed.", _MATERIALIZED),
+    reported(
+        "materialized-table.refresh-status",
+        one_of("INITIALIZING", "ACTIVATED", "SUSPENDED"),
+        None,
+        "Says whether it is refreshed.",
+        _MATERIALIZED,
+    ),
+    reported(
+        "materialized-table.refresh-handler-description", TEXT, None, "Describes the refreshing job.", _MATERIALIZED
+    ),
+    reported("materialized-table.refresh-handler-bytes", TEXT, None, "Identifies the refreshing job.", _MATERIALIZED),
+    acts("penstock.<name>", TEXT, None, "Is an option of Penstock's own, or a note of yours."),
+)

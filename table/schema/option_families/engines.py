@@ -1,0 +1,260 @@
+"""Options of Flink's and Spark's own readers and writers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from penstock.table.schema.option_types import (
+    COUNT,
+    DURATION,
+    FLAG,
+    NUMBER,
+    POSITIVE,
+    SIZE,
+    TEXT,
+    WHOLE,
+    Scope,
+    Stops,
+    TableOption,
+    acts,
+    one_of,
+    refused,
+    reported,
+)
+
+_SPARK_READS = "Spark divides a read by source.split.target-size"
+_SOURCE = "Spark reads the table, no Flink source"
+_SINK = "Spark tasks write; --parallelism of a pipeline says how many"
+_COMMITTER = "the driver commits"
+_COORDINATOR = "each task reads the manifests it needs"
+_CHECKPOINTS = "there are no Flink checkpoints"
+_UID = "there are no Flink operators"
+_SAMPLE = "rows are clustered only by  penstock compact --order-strategy"
+_TRIGGER = "read.stream.maxRowsPerTrigger bounds a batch"
+_WIDEN = "alter the table before the write: ALTER TABLE, alter_table, or a pipeline that follows its source"
+
+
+def _all(note: str, *options: TableOption) -> tuple[TableOption, ...]:
+    return tuple(replace(option, note=note) for option in options)
+
+
+_FLINK = (
+    *_all(
+        _SOURCE,
+        reported("scan.parallelism", POSITIVE, None, "Is the number of tasks that read.", ""),
+        reported("scan.infer-parallelism", FLAG, "true", "Chooses that number by the table.", ""),
+        reported("scan.infer-parallelism.max", POSITIVE, "1024", "Bounds that number.", ""),
+        reported("scan.split-enumerator.batch-size", POSITIVE, "10", "Hands out so many pieces at once.", ""),
+        reported("scan.split-enumerator.mode", one_of("fair", "preemptive"), "fair", "Says who gets them.", ""),
+        reported("scan.dedicated-split-generation", FLAG, "false", "Plans a read in a task.", ""),
+        reported("scan.max-splits-per-task", POSITIVE, "10", "Bounds the pieces a task has waiting.", ""),
+        reported("scan.max-snapshot.count", WHOLE, "-1", "Bounds the snapshots of one checkpoint.", ""),
+        reported("scan.push-down", FLAG, "true", "Gives conditions to the reader.", ""),
+        reported("scan.bounded", FLAG, None, "Ends a stream at the newest snapshot.", ""),
+        reported(
+            "scan.remove-normalize",
+            FLAG,
+            "false",
+            "Does not complete updates of a stream.",
+            "",
+            old_keys=("log.scan.remove-normalize",),
+        ),
+        reported(
+            "read.shuffle-bucket-with-partition",
+            FLAG,
+            "true",
+            "Spreads pieces by partition and bucket.",
+            "",
+            harmless=("false",),
+            old_keys=("streaming-read.shuffle-bucket-with-partition",),
+        ),
+        reported("batch-scan-mode", one_of("none", "compact"), "none", "Is how Flink's own jobs plan a read.", ""),
+        reported(
+            "stream-scan-mode",
+            one_of("none", "compact-bucket-table", "file-monitor"),
+            "none",
+            "Is how Flink's own jobs plan a stream.",
+            "",
+        ),
+        reported(
+            "scan.watermark.emit.strategy",
+            one_of("on-event", "on-periodic"),
+            "on-event",
+            "Says when a stream has a new watermark.",
+            "",
+        ),
+    ),
+    acts(
+        "scan.watermark.idle-timeout", DURATION, None, "Lets the watermark go on without a silent place of the source."
+    ),
+    *_all(
+        "a batch reads all partitions as far as they go, and its watermark is that of the slowest",
+        reported("scan.watermark.alignment.group", TEXT, None, "Holds fast sources back.", ""),
+        reported("scan.watermark.alignment.max-drift", DURATION, None, "Says how far they may be ahead.", ""),
+        reported("scan.watermark.alignment.update-interval", DURATION, "1 s", "Is how often that is looked at.", ""),
+    ),
+    *_all(
+        _SINK,
+        reported("sink.parallelism", POSITIVE, None, "Is the number of tasks that write.", ""),
+        reported("unaware-bucket.compaction.parallelism", POSITIVE, None, "Is the number of tasks that compact.", ""),
+        reported(
+            "unaware-bucket.no-shuffle", FLAG, "false", "Writes rows in the tasks that read them.", "", later=True
+        ),
+        reported("sink.use-managed-memory-allocator", FLAG, "false", "Buffers rows in Flink's memory.", ""),
+        reported("sink.managed.writer-buffer-memory", SIZE, "256 mb", "Is the share of the writer.", ""),
+        reported("sink.cross-partition.managed-memory", SIZE, "256 mb", "Is the share of the key index.", ""),
+        reported("sink.writer-cpu", NUMBER, "1.0", "Is the CPU of a writer.", ""),
+        reported("sink.writer-memory", SIZE, None, "Is the memory of a writer.", ""),
+        reported("sink.writer-refresh-detectors", TEXT, None, "Names options that a running writer reads anew.", ""),
+        reported("sink.key-only-deletes.enabled", FLAG, "false", "Takes deletes that have a key only.", "", later=True),
+    ),
+    *_all(
+        _COMMITTER,
+        reported("sink.committer-cpu", NUMBER, "1.0", "Is the CPU of the committer.", ""),
+        reported("sink.committer-memory", SIZE, None, "Is the memory of the committer.", ""),
+        reported(
+            "sink.committer-operator-chaining",
+            FLAG,
+            "true",
+            "Commits in the task that writes.",
+            "",
+            harmless=("false",),
+        ),
+        reported("sink.coordinator-commit.enabled", FLAG, "false", "Commits in Flink's job manager.", "", later=True),
+    ),
+    *_all(
+        _COORDINATOR,
+        reported("sink.writer-coordinator.enabled", FLAG, "false", "Reads manifests in Flink's job manager.", ""),
+        reported("sink.writer-coordinator.cache-memory", SIZE, "2 gb", "Bounds their cache.", ""),
+        reported("sink.writer-coordinator.page-size", SIZE, "32 kb", "Is the size of a request.", ""),
+        reported(
+            "sink.writer-coordinator.cache-expire-after-access", DURATION, None, "Forgets unused ones.", "", later=True
+        ),
+        reported(
+            "sink.writer-coordinator.cache-soft-values",
+            FLAG,
+            "true",
+            "Frees them when memory is short.",
+            "",
+            harmless=("false",),
+            later=True,
+        ),
+        reported("sink.writer-coordinator.prefetch-manifests", FLAG, "false", "Reads them ahead.", "", later=True),
+    ),
+    *_all(
+        _CHECKPOINTS,
+        reported("source.checkpoint-align.enabled", FLAG, "false", "Makes a checkpoint for each snapshot.", ""),
+        reported("source.checkpoint-align.timeout", DURATION, "30 s", "Is how long a checkpoint waits for one.", ""),
+        reported("sink.savepoint.auto-tag", FLAG, "false", "Makes a tag for each savepoint.", ""),
+    ),
+    *_all(
+        _UID,
+        reported("sink.operator-uid.suffix", TEXT, None, "Ends the ids of writing operators.", ""),
+        reported("source.operator-uid.suffix", TEXT, None, "Ends the ids of reading operators.", ""),
+        reported(
+            "filesystem.job-level-settings.enabled",
+            FLAG,
+            "true",
+            "Passes settings of the job to the store.",
+            "",
+            harmless=("false",),
+        ),
+    ),
+    *_all(
+        _SAMPLE,
+        reported("sink.clustering.sample-factor", POSITIVE, "100", "Sizes the sample of clustering.", ""),
+        reported(
+            "sink.clustering.sort-in-cluster",
+            FLAG,
+            "true",
+            "Sorts the rows of each task.",
+            "",
+        ),
+    ),
+    acts("cdc.skip-corrupt-record", FLAG, "false", "Leaves records out that cannot be read, as on-error: skip does."),
+    acts("cdc.log-corrupt-record", FLAG, "true", "Logs those records."),
+    *_all(
+        "a schema change is tried again as a commit is: commit.max-retries, commit.timeout",
+        reported("cdc.schema-change-retry-max-num", COUNT, "100", "Is how often a change is waited for.", ""),
+        reported("cdc.schema-change-retry-interval", DURATION, "500 ms", "Is the wait between two looks.", ""),
+    ),
+)
+
+_SPARK = (
+    acts("read.changelog", FLAG, "false", "Shows row kinds in a column rowkind."),
+    acts("read.stream.maxRowsPerTrigger", POSITIVE, None, "Ends a batch of a stream after so many rows."),
+    *_all(
+        _TRIGGER,
+        reported("read.stream.maxFilesPerTrigger", POSITIVE, None, "Bounds the files of a batch.", ""),
+        reported("read.stream.maxBytesPerTrigger", POSITIVE, None, "Bounds the bytes of a batch.", ""),
+        reported("read.stream.minRowsPerTrigger", POSITIVE, None, "Waits for so many rows.", ""),
+        reported("read.stream.maxTriggerDelayMs", COUNT, None, "Waits so long at most.", ""),
+    ),
+    refused(
+        "read.allow.fullScan",
+        FLAG,
+        "true",
+        "Refuses reads without a condition on the partition.",
+        "leave it out: reads without a condition are allowed",
+        stops=Stops.SETTING,
+        later=True,
+    ),
+    reported(
+        "source.split.target-size-with-column-pruning",
+        FLAG,
+        "false",
+        "Counts only the columns that are read.",
+        _SPARK_READS,
+        later=True,
+    ),
+    reported(
+        "legacy-timestamp-mapping.enabled",
+        FLAG,
+        "false",
+        "Shows TIMESTAMP columns as Spark's TIMESTAMP.",
+        "TIMESTAMP is TIMESTAMP_NTZ",
+        later=True,
+    ),
+    refused(
+        "write.merge-schema", FLAG, "false", "Adds columns of the rows to the table.", f"leave it out, and {_WIDEN}"
+    ),
+    refused(
+        "write.merge-schema.explicit-cast",
+        FLAG,
+        "false",
+        "Casts values that may lose digits.",
+        "leave it out, and cast the columns in the query",
+    ),
+    refused(
+        "write.merge-schema.type-widening",
+        FLAG,
+        "false",
+        "Widens columns by the rows.",
+        f"leave it out, and {_WIDEN}",
+        later=True,
+    ),
+    reported(
+        "write.use-v2-write", FLAG, "false", "Chooses Spark's newer interface.", "rows are written by tasks in any case"
+    ),
+    reported(
+        "write.hive-style-dynamic-partition.enabled",
+        FLAG,
+        "false",
+        "Reads rows in Hive's order of columns.",
+        "rows come in the order of the table's columns",
+        later=True,
+    ),
+    reported(
+        "requiredSparkConfsCheck.enabled",
+        FLAG,
+        "true",
+        "Looks at Spark's settings.",
+        "no such settings are needed",
+        harmless=("false",),
+    ),
+)
+
+OPTIONS = (
+    *(replace(option, scope=Scope.FLINK) for option in _FLINK),
+    *(replace(option, scope=Scope.SPARK) for option in _SPARK),
+)

@@ -1,0 +1,74 @@
+"""Options of systems that Paimon tells of a table: Iceberg's metadata and a log system."""
+
+from __future__ import annotations
+
+from penstock.table.schema.option_types import (
+    DURATION,
+    FLAG,
+    POSITIVE,
+    TEXT,
+    Kind,
+    Scope,
+    Stops,
+    TableOption,
+    one_of,
+    refused,
+    reported,
+)
+
+_NO_ICEBERG = "no Iceberg metadata is written"
+_NO_LOG = "no log system is written or read"
+
+
+def _of_iceberg(name: str, kind: Kind, default: str | None, meaning: str) -> TableOption:
+    return reported(f"metadata.iceberg.{name}", kind, default, meaning, _NO_ICEBERG, scope=Scope.ICEBERG)
+
+
+OPTIONS = (
+    refused(
+        "metadata.iceberg.storage",
+        one_of("disabled", "table-location", "hadoop-catalog", "hive-catalog", "rest-catalog"),
+        "disabled",
+        "Writes Iceberg metadata beside each snapshot.",
+        f"leave it out: {_NO_ICEBERG}; Iceberg's readers would see an old table",
+        scope=Scope.ICEBERG,
+    ),
+    _of_iceberg("storage-location", one_of("table-location", "catalog-location"), None, "Says where it is."),
+    _of_iceberg("format-version", POSITIVE, "2", "Is the version of Iceberg's format."),
+    _of_iceberg("compaction.min.file-num", POSITIVE, "10", "Merges its manifests when there are so many."),
+    _of_iceberg("compaction.max.file-num", POSITIVE, "50", "Merges them at last when there are so many."),
+    _of_iceberg("delete-after-commit.enabled", FLAG, "true", "Deletes old metadata."),
+    _of_iceberg("previous-versions-max", Kind("integer", least=0), "0", "Keeps so many old versions."),
+    _of_iceberg("uri", TEXT, None, "Is where its Hive metastore is."),
+    _of_iceberg("hive-conf-dir", TEXT, None, "Is the configuration of that metastore."),
+    _of_iceberg("hadoop-conf-dir", TEXT, None, "Is Hadoop's configuration."),
+    _of_iceberg("manifest-compression", TEXT, "snappy", "Is the compression of its manifests."),
+    _of_iceberg("manifest-legacy-version", FLAG, "false", "Writes manifests of Iceberg 1.4."),
+    _of_iceberg("hive-client-class", TEXT, None, "Is the class of the metastore's client."),
+    _of_iceberg("database", TEXT, None, "Names the database in the metastore."),
+    _of_iceberg("table", TEXT, None, "Names the table in the metastore."),
+    _of_iceberg("glue.skip-archive", FLAG, "false", "Keeps no old versions in AWS Glue."),
+    _of_iceberg("hive-skip-update-stats", FLAG, "false", "Keeps no statistics in Hive."),
+    _of_iceberg("rest.<name>", TEXT, None, "Is an option of a REST catalog."),
+    refused(
+        "log.system",
+        TEXT,
+        "none",
+        "Writes all changes to Kafka as well.",
+        f"leave it out: {_NO_LOG}; streams read the table's changelog",
+        stops=Stops.WRITING,
+    ),
+    reported("log.system.partitions", POSITIVE, "1", "Is the number of partitions of the topic.", _NO_LOG),
+    reported("log.system.replication", POSITIVE, "1", "Is the replication of the topic.", _NO_LOG),
+    reported("log.system.auto-register", FLAG, "false", "Creates the topic.", _NO_LOG),
+    reported("log.system.auto-register-timeout", DURATION, "1 min", "Is how long that may take.", _NO_LOG),
+    reported(
+        "log.consistency", one_of("transactional", "eventual"), "transactional", "Says when rows are visible.", _NO_LOG
+    ),
+    reported("log.changelog-mode", one_of("auto", "all", "upsert"), "auto", "Says which changes are written.", _NO_LOG),
+    reported("log.key.format", TEXT, "json", "Is the format of keys.", _NO_LOG),
+    reported("log.format", TEXT, "debezium-json", "Is the format of values.", _NO_LOG),
+    reported("log.ignore-delete", FLAG, "false", "Leaves deletes out.", _NO_LOG),
+    reported("kafka.bootstrap.servers", TEXT, None, "Is where Kafka is.", _NO_LOG),
+    reported("kafka.topic", TEXT, None, "Names the topic.", _NO_LOG),
+)

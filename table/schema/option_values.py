@@ -1,0 +1,70 @@
+"""How the texts of option values are read: sizes, durations, numbers, choices."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+
+from penstock.errors import ConfigError
+
+_SIZE = re.compile(r"(\d+)\s*([a-z]*)")
+_SIZE_UNITS = {
+    1: ("", "b", "bytes"),
+    1 << 10: ("k", "kb", "kib", "kibibytes"),
+    1 << 20: ("m", "mb", "mib", "mebibytes"),
+    1 << 30: ("g", "gb", "gib", "gibibytes"),
+    1 << 40: ("t", "tb", "tib", "tebibytes"),
+}
+_DURATION = re.compile(r"(\d+)\s*([a-zµ]*)")
+_DURATION_UNITS = {
+    86_400_000: ("d", "day", "days"),
+    3_600_000: ("h", "hour", "hours"),
+    60_000: ("min", "m", "minute", "minutes"),
+    1000: ("s", "sec", "secs", "second", "seconds"),
+    1: ("", "ms", "milli", "millis", "millisecond", "milliseconds"),
+}
+
+
+def parse_size(text: str) -> int:
+    """Bytes: `128 mb`, `2g`, `500`."""
+    match = _SIZE.fullmatch(text.strip().lower())
+    for factor, names in _SIZE_UNITS.items():
+        if match and match[2] in names:
+            return int(match[1]) * factor
+    raise ConfigError(f"{text!r} is not a size", hint="write it as 128 mb")
+
+
+def parse_duration(text: str) -> int:
+    """Milliseconds: `1 h`, `60min`, `10 s`, `500 ms`, `7d`."""
+    match = _DURATION.fullmatch(text.strip().lower())
+    for factor, names in _DURATION_UNITS.items():
+        if match and match[2] in names:
+            return int(match[1]) * factor
+    raise ConfigError(f"{text!r} is not a duration", hint="write it as 1 h, 10 min or 500 ms")
+
+
+def parse_integer(text: str) -> int:
+    try:
+        return int(text.strip())
+    except ValueError as reason:
+        raise ConfigError(f"{text!r} is not a whole number") from reason
+
+
+def parse_boolean(text: str) -> bool:
+    match text.strip().lower():
+        case "true":
+            return True
+        case "false":
+            return False
+    raise ConfigError(f"{text!r} is neither true nor false")
+
+
+def choose(text: str, choices: Sequence[str]) -> str:
+    """The choice that `text` names, case and hyphens aside."""
+    wanted = text.strip().lower().replace("_", "-")
+    if wanted in choices:
+        return wanted
+    near = difflib.get_close_matches(wanted, choices, 1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    raise ConfigError(f"{text!r} is not a choice", hint=f"{meant}choices are {', '.join(choices)}")

@@ -1,0 +1,235 @@
+"""Every declared table option: its declaration, its code, its checks, and what happens with it on a foreign table."""
+
+from __future__ import annotations
+
+import ast
+import json
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock.errors import ConfigError
+from penstock.table.schema.new_schema import create_schema
+from penstock.table.schema.option_catalog import OPTIONS, find
+from penstock.table.schema.option_checks import check_given, without_effect
+from penstock.table.schema.option_types import Effect, Stops, TableOption
+
+ROOT = Path(__file__).resolve().parents[4]
+PACKAGES = ("table", "pipelines", "ingest", "formats", "schema_evolution")
+# Modules that name options without acting on them: the catalog itself, options that follow a renamed column, options
+# that Spark refuses.
+DECLARING = ("table/schema/option_", "table/schema/renames.py")
+REFUSED = [option for option in OPTIONS if option.effect is Effect.REFUSED]
+
+
+def value_of(option: TableOption) -> str:
+    """A value that asks for something."""
+    given = {"boolean": "false" if option.default == "true" else "true", "integer": "3", "number": "0.35"}
+    given |= {"size": "3 mb", "duration": "3 h", "per level": "0:avro", "text": "something", "statistics": "counts"}
+    if option.kind.choices:
+        return next((one for one in option.kind.choices if one not in {option.default, *option.harmless}), "")
+    return given[option.kind.name]
+
+
+def key_of(option: TableOption) -> str:
+    return re.sub(r"<[^>]*>", "id", option.key)
+
+
+# declarations
+
+
+def test_no_key_is_declared_twice() -> None:
+    keys = Counter(key for option in OPTIONS for key in (option.key, *option.old_keys))
+    assert [key for key, times in keys.items() if times > 1] == []
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.key)
+def test_a_declaration_is_whole(option: TableOption) -> None:
+    for text in filter(None, (option.default, *option.harmless, *option.tolerated)):
+        option.kind.parse(text)
+    assert re.fullmatch(r"[A-Z].*\.", option.meaning)
+    assert bool(option.note) == (option.effect is not Effect.ACTS)
+    assert option.effect is Effect.REFUSED or option.stops is Stops.SETTING
+    assert find(key_of(option)) is option
+    assert option.effect is not Effect.REFUSED or option.asks(value_of(option))
+
+
+# code
+
+
+def _texts(tree: ast.AST) -> Iterator[str]:
+    """Texts that code passes on, compares or names by a constant, as patterns; texts in longer lists do not count."""
+    lists = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Tuple | ast.List | ast.Set) and len(node.elts) > 2
+        for inner in node.elts
+    }
+    for node in ast.walk(tree):
+        if id(node) in lists:
+            continue
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield re.escape(node.value)
+        elif isinstance(node, ast.JoinedStr):
+            parts = [str(one.value) if isinstance(one, ast.Constant) else None for one in node.values]
+            if parts[-1] is not None and sum(len(part) for part in parts if part) >= 6:
+                yield "".join(".+" if part is None else re.escape(part) for part in parts)
+
+
+def _read_by_code() -> list[re.Pattern[str]]:
+    found = set()
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            if not str(path.relative_to(ROOT)).startswith(DECLARING):
+                found.update(_texts(ast.parse(path.read_text(encoding="utf-8"))))
+    return [re.compile(text, re.IGNORECASE) for text in found if "-" in text or r"\." in text or len(text) < 20]
+
+
+def test_every_option_that_acts_is_read_by_code() -> None:
+    patterns = _read_by_code()
+    unread = [
+        option.key
+        for option in OPTIONS
+        if option.effect is Effect.ACTS
+        and option.key != "penstock.<name>"  # of users
+        and not any(pattern.fullmatch(text) for text in (key_of(option), _tail(option)) for pattern in patterns)
+    ]
+    assert unread == []
+
+
+def test_an_option_that_no_code_reads_would_be_found() -> None:
+    patterns = _read_by_code()
+    assert not any(pattern.fullmatch("sort-engine") for pattern in patterns)
+    assert not any(pattern.fullmatch("fields.id.nosuch") for pattern in patterns)
+
+
+def _tail(option: TableOption) -> str:
+    """What code looks for at the end of a key with a variable part."""
+    return option.key.rpartition(">")[2] or option.key
+
+
+# checks
+
+
+@pytest.mark.parametrize("option", [one for one in OPTIONS if one.kind.name != "text"], ids=lambda option: option.key)
+def test_a_value_of_another_type_is_refused_by_name(option: TableOption) -> None:
+    with pytest.raises(ConfigError) as wrong:
+        create_schema([("id", "INT")], options={key_of(option): "?!"}, now=7)
+    assert wrong.value.facts["option"] == key_of(option)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "said"),
+    [
+        ("sort-engine", "bogus", "choices are loser-tree, min-heap"),
+        ("read.batch-size", "x", "not a whole number"),
+        ("lookup.cache-rows", "x", "not a whole number"),
+        ("num-sorted-run.compaction-trigger", "0", "set it to 1 or more"),
+        ("compaction.offpeak.start.hour", "24", "set it to 23 or less"),
+        ("file.format.per.level", "avro", "write it as 0:avro"),
+        ("metadata.stats-mode", "truncate(0)", "truncate"),
+        ("partition.mark-done-action", "success-file,custom", "success-file, http-report"),
+        ("fields.id.agregate-function", "sum", "no table option"),
+    ],
+)
+def test_wrong_values_are_refused(key: str, text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as wrong:
+        check_given({key: text})
+    assert said in str(wrong.value)
+
+
+@pytest.mark.parametrize("option", REFUSED, ids=lambda option: option.key)
+def test_a_refused_option_says_what_to_do(option: TableOption) -> None:
+    with pytest.raises(ConfigError, match="is not supported") as refused:
+        check_given({key_of(option): value_of(option)})
+    assert option.note in str(refused.value)
+    check_given({key_of(option): text for text in (option.default, *option.harmless) if text is not None})
+
+
+def test_options_are_read_under_their_older_names(tmp_path: Path) -> None:
+    for option in OPTIONS:
+        for old in option.old_keys:
+            assert find(old) is option
+    table = penstock.create_table(
+        str(tmp_path / "t"),
+        [("id", "INT")],
+        primary_keys=["id"],
+        options={"write.compaction-skip": "true", "bucket": "1"},
+    )
+    for _ in range(8):
+        with table.writer() as writer:
+            writer.write(pa.table({"id": pa.array([1], pa.int32())}))
+            writer.commit()
+    assert {snapshot.commit_kind for snapshot in table.snapshots} == {"APPEND"}
+
+
+# reports
+
+
+def test_options_without_effect_are_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    options = {"sink.parallelism": "4", "sort-engine": "loser-tree", "file.block-size": "1 mb"}
+    with caplog.at_level(logging.WARNING):
+        table = penstock.create_table(str(tmp_path / "t"), [("id", "INT")], options=options)
+        for _ in range(2):
+            with table.writer() as writer:
+                writer.write(pa.table({"id": pa.array([1], pa.int32())}))
+                writer.commit()
+    told = [record.getMessage() for record in caplog.records if "options_without_effect" in record.getMessage()]
+    assert len(told) == 1
+    assert "sink.parallelism (Spark tasks write" in told[0]
+    assert "file.block-size (" in told[0]
+    assert "sort-engine" not in told[0]
+
+
+def test_what_happens_instead_is_known_for_each_reported_option() -> None:
+    for option in OPTIONS:
+        asked = {key_of(option): value_of(option)}
+        if option.effect is Effect.ACTS or value_of(option) in option.harmless:
+            assert without_effect(asked) == {}
+        elif value_of(option):
+            assert without_effect(asked) == {key_of(option): option.note}
+
+
+# tables of other engines
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> penstock.Table:
+    table = penstock.create_table(str(tmp_path_factory.mktemp("plain") / "t"), [("id", "INT")])
+    with table.writer() as writer:
+        writer.write(pa.table({"id": pa.array([1], pa.int32())}))
+        writer.commit()
+    return table
+
+
+@pytest.mark.parametrize("option", REFUSED, ids=lambda option: option.key)
+def test_a_table_that_has_a_refused_option_is_read_and_written_as_far_as_it_is_right(
+    plain: penstock.Table, option: TableOption
+) -> None:
+    file = Path(plain.path) / "schema" / "schema-0"
+    before = file.read_text()
+    try:
+        node = json.loads(before)
+        node["options"] = {key_of(option): value_of(option)}
+        file.write_text(json.dumps(node))
+        table = penstock.open_table(plain.path)
+        if option.stops is Stops.READING:
+            with pytest.raises(ConfigError, match="cannot be read here"):
+                table.scan().to_arrow()
+        else:
+            assert table.scan().to_arrow()["id"].to_pylist().count(1) >= 1
+        if option.stops is Stops.SETTING:
+            with table.writer() as writer:
+                writer.write(pa.table({"id": pa.array([2], pa.int32())}))
+                writer.commit()
+        else:
+            with pytest.raises(ConfigError, match=r"cannot be (read|written) here"):
+                table.writer()
+    finally:
+        file.write_text(before)

@@ -80,10 +80,14 @@ EFFECTS: dict[str, dict[str, str]] = {
         "rename-column": "`rename` renames the table's column; `add` makes a new one, as Paimon does",
     },
     "source of type mysql: ssl": {
-        "mode": "as MySQL's own clients name it",
+        "mode": "as MySQL's own clients name it: `preferred` and `required` encrypt and check nobody, `preferred` does"
+        " without TLS where the server has none; `verify-ca` and `verify-identity` check the server",
         "ca": "file of the authority",
         "cert": "file of our certificate",
         "key": "file of its key",
+        "public-key": "file of the server's RSA key, with which a password is encrypted where there is no TLS",
+        "allow-public-key-retrieval": "takes the RSA key that the server sends: whoever stands between may send one",
+        "allow-cleartext-password": "gives the password itself (PAM, LDAP) to a server that nobody checked",
     },
     "source of type files": {
         "type": "which source these keys are of",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import ssl
@@ -17,6 +18,7 @@ from pymysql.constants import CR, ER
 
 from penstock.errors import ConfigError, SourceError
 from penstock.ingest.mysql.errors import ConnectionLost, MissingGrant
+from penstock.ingest.mysql.login import GuardedConnection
 from penstock.ingest.mysql.position import LogPosition
 from penstock.references import resolve
 
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     Connection = PyMySqlConnection[pymysql.cursors.Cursor]
 
 Row = tuple[Any, ...]
+
+log = logging.getLogger(__name__)
+_told: set[tuple[str, int, bool]] = set()
 
 _LOST = {CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR, 1053, 1927}
 _PAUSE_S = 0.5
@@ -69,12 +74,20 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How the connection is protected; `preferred` takes what the server offers and checks nothing."""
+    """How the connection is protected.
+
+    `preferred` and `required` encrypt and do not check whose server it is; `preferred` goes on without TLS where the
+    server offers none. `public_key` is the file of the server's RSA key; `public_key_retrieval` takes the key that the
+    server sends; `cleartext_password` gives the password itself to a server that nobody checked.
+    """
 
     mode: Literal["disabled", "preferred", "required", "verify-ca", "verify-identity"] = "preferred"
     ca: str | None = None
     cert: str | None = None
     key: str | None = None
+    public_key: str | None = None
+    public_key_retrieval: bool = False
+    cleartext_password: bool = False
 
     def context(self) -> ssl.SSLContext | None:
         if self.mode == "disabled":
@@ -138,11 +151,8 @@ def connect(server: ServerAddress) -> Connection:
 def _open(server: ServerAddress, context: ssl.SSLContext | None) -> Connection:
     protection: dict[str, Any] = {"ssl_disabled": True} if context is None else {"ssl": context}
     try:
-        return pymysql.connect(
-            host=server.host,
-            port=server.port,
-            user=server.user,
-            password=server.password.reveal(),
+        connection = GuardedConnection(
+            server,
             charset="utf8mb4",
             autocommit=True,
             connect_timeout=int(server.connect_timeout),
@@ -150,11 +160,38 @@ def _open(server: ServerAddress, context: ssl.SSLContext | None) -> Connection:
             init_command=_SESSION,
             **protection,
         )
+        _tell_protection(server, encrypted=connection.is_encrypted)
+        return connection
     except pymysql.OperationalError as error:
         # A server without TLS: error 2026 comes before the password is sent.
         if error.args[0] == CR.CR_SSL_CONNECTION_ERROR and server.tls.mode == "preferred" and context is not None:
             return _open(server, None)
         raise
+
+
+def protection(server: ServerAddress, *, encrypted: bool) -> str | None:
+    """What of the connection is not protected, in words; None where all is."""
+    if not encrypted:
+        return "not encrypted: data can be read and changed on the way; the password is only given hashed"
+    if server.tls.mode in {"verify-ca", "verify-identity"}:
+        return None
+    return f"encrypted, but nobody checks whose server it is (ssl mode {server.tls.mode})"
+
+
+def _tell_protection(server: ServerAddress, *, encrypted: bool) -> None:
+    """Once a process and server: a job connects often."""
+    open_ = protection(server, encrypted=encrypted)
+    place = (server.host, server.port, encrypted)
+    if open_ is None or place in _told:
+        return
+    _told.add(place)
+    log.log(
+        logging.INFO if encrypted or server.tls.mode == "disabled" else logging.WARNING,
+        'event=mysql_connection server=%s:%d tls="%s" hint=ssl: {mode: verify-identity, ca: FILE}  checks it',
+        server.host,
+        server.port,
+        open_,
+    )
 
 
 @contextmanager

@@ -10,6 +10,7 @@ SourceError
   ConnectionLost            the network or the server went away (retryable)
   UnsupportedBinlogEvent, ChecksumMismatch
   LogGap                    the server left events of the log out
+  PasswordExposed           the server wants the password in a way that others could read
   NoUsableKey               a table without key cannot be read in chunks
 PositionLost
   BinlogPurged, BinlogReset, GtidDiverged
@@ -75,6 +76,10 @@ class ChecksumMismatch(SourceError):
 
 
 class LogGap(SourceError):
+    pass
+
+
+class PasswordExposed(SourceError):
     pass
 
 

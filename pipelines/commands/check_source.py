@@ -23,6 +23,13 @@ from penstock.pipelines.spec import model
 from penstock.pipelines.spec.model import PipelineSpec
 from penstock.pipelines.spec.mysql_model import MySqlSource
 
+_PROTECTION = {
+    "disabled": "nothing is encrypted; the password is only given hashed",
+    "preferred": "encrypted where the server offers it, and nobody checks whose server it is (verify-identity does)",
+    "required": "encrypted, and nobody checks whose server it is (verify-identity does)",
+    "verify-ca": "encrypted, the server's certificate is checked, its name is not",
+    "verify-identity": "encrypted, the server's certificate and name are checked",
+}
 _LOOK = Limit(rows=200, bytes=8 << 20)
 
 
@@ -74,6 +81,7 @@ def _server(spec: PipelineSpec, server: MySqlSource) -> Iterator[Finding]:
     tables, found = mysql.check(spec, server, must=filled.is_new)
     shown = ", ".join(table.qualified for table in tables[:5])
     yield Finding("source", "ok", f"{server.hostname}:{server.port}: {len(tables)} tables to take: {shown}")
+    yield Finding("source", "ok", f"ssl mode {server.ssl.mode}: {_PROTECTION[server.ssl.mode]}")
     for one in found:
         code = one.error.exit_code if one.level == "error" else 0
         yield Finding("source", one.level, f"{one.message}: {one.seen}, wanted {one.wanted}", one.fix, code)

@@ -263,7 +263,16 @@ def _pattern(tables: Sequence[str]) -> str | None:
 
 
 def address(mysql: model.MySqlSource) -> ServerAddress:
-    tls = Tls(mysql.ssl.mode, mysql.ssl.ca, mysql.ssl.cert, mysql.ssl.key)
+    given = mysql.ssl
+    tls = Tls(
+        given.mode,
+        given.ca,
+        given.cert,
+        given.key,
+        public_key=given.public_key,
+        public_key_retrieval=given.allow_public_key_retrieval,
+        cleartext_password=given.allow_cleartext_password,
+    )
     return ServerAddress(
         mysql.hostname,
         mysql.port,

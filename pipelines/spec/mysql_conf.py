@@ -59,6 +59,7 @@ _WITHOUT_EFFECT = {
     "use.legacy.json.format",
 }
 _KNOWN = {*_PLAIN, *_STARTUP, *_SNAPSHOT, *_OTHERS}
+_JDBC = {f"jdbc.properties.{name}" for name in ("usessl", "allowpublickeyretrieval", "serverrsapublickeyfile")}
 _REQUIRED = ("hostname", "username", "password", "database-name")
 
 
@@ -88,7 +89,7 @@ def mysql_source(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any
 
 def has_effect(key: str) -> bool | None:
     """False for a key that others know and that has no meaning here, None for one that nobody knows."""
-    if key in _KNOWN or key.startswith("jdbc.properties.ssl") or key.lower() == "jdbc.properties.usessl":
+    if key in _KNOWN or key.startswith("jdbc.properties.ssl") or key.lower() in _JDBC:
         return True
     return False if key in _WITHOUT_EFFECT or key.startswith(("jdbc.properties.", "debezium.")) else None
 
@@ -104,17 +105,22 @@ def _check_known(key: str) -> None:
     raise ConfigError(f"mysql_conf has no option {key}", hint=f"did you mean {near[0]}?" if near else None)
 
 
-def _ssl(conf: Mapping[str, str]) -> dict[str, str]:
-    """What the JDBC properties say of TLS."""
+def _ssl(conf: Mapping[str, str]) -> dict[str, Any]:
+    """What the JDBC properties say of TLS and of the password."""
     given = {key.removeprefix("jdbc.properties.").lower(): value for key, value in conf.items() if "jdbc." in key}
+    found: dict[str, Any] = {}
     if "sslmode" in given:
         mode = _SSL_MODES.get(given["sslmode"].upper())
         if mode is None:
             raise ConfigError(f"jdbc.properties.sslMode cannot be {given['sslmode']!r}", hint=", ".join(_SSL_MODES))
-        return {"mode": mode}
-    if "usessl" in given:
-        return {"mode": "preferred" if given["usessl"].lower() == "true" else "disabled"}
-    return {}
+        found["mode"] = mode
+    elif "usessl" in given:
+        found["mode"] = "preferred" if given["usessl"].lower() == "true" else "disabled"
+    if given.get("allowpublickeyretrieval", "").lower() == "true":
+        found["allow-public-key-retrieval"] = True
+    if "serverrsapublickeyfile" in given:
+        found["public-key"] = given["serverrsapublickeyfile"]
+    return found
 
 
 def ends_by_itself(conf: Mapping[str, str]) -> bool:

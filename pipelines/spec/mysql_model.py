@@ -73,6 +73,13 @@ class Ssl(Strict):
     ca: str | None = None
     cert: str | None = None
     key: str | None = None
+    public_key: str | None = Field(default=None, description="file of the server's RSA key, for logins without TLS")
+    allow_public_key_retrieval: bool = Field(
+        default=False, description="take the RSA key that the server sends, without TLS: anybody may send one"
+    )
+    allow_cleartext_password: bool = Field(
+        default=False, description="give the password itself (PAM, LDAP) to a server that nobody checked"
+    )
 
 
 class MySqlSource(Strict):

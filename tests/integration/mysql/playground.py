@@ -39,7 +39,9 @@ class Playground:
     def __init__(self, flavour: str, port: int) -> None:
         self.flavour = flavour
         self.port = port
-        self.address = ServerAddress("127.0.0.1", port, "cdc", Secret("cdc"), Tls("disabled"))
+        self.address = ServerAddress(
+            "127.0.0.1", port, "cdc", Secret("cdc"), Tls("disabled", public_key_retrieval=True)
+        )
         self._root = self.connect()
 
     @property

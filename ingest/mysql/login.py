@@ -1,0 +1,124 @@
+"""Logging in without giving the password away.
+
+A server chooses how its client proves the password, and whoever stands between can choose in its place. Without TLS,
+or with a server whose certificate nobody checked, these ways hand the password over:
+
+    mysql_clear_password, dialog         the password itself
+    caching_sha2_password, full; sha256_password
+                                         over TLS the password itself; without TLS the password under a key that the
+                                         server sends, which anybody can
+    mysql_old_password                   a hash from which it can be reckoned
+
+What of them is taken follows from `Tls`: none without TLS unless the user allowed it, and the first row only with a
+server whose certificate was checked.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pymysql
+import pymysql.connections
+import pymysql.cursors
+
+from penstock.ingest.mysql.errors import PasswordExposed
+
+if TYPE_CHECKING:
+    from penstock.ingest.mysql.connection import ServerAddress, Tls
+
+    PyMySqlConnection = pymysql.connections.Connection[pymysql.cursors.Cursor]
+else:  # generic to the checker alone
+    PyMySqlConnection = pymysql.connections.Connection
+
+
+class GuardedConnection(PyMySqlConnection):
+    """A connection that refuses to show its password to a server that nobody vouches for."""
+
+    def __init__(self, server: ServerAddress, **settings: Any) -> None:
+        self.address = server
+        self._key: bytes | None = None
+        self._trusted = _trusted_key(server.tls)
+        handlers: dict[str, Any] = {
+            "mysql_clear_password": _ClearPassword,
+            "dialog": _ClearPassword,
+            "mysql_old_password": _OldPassword,
+        }
+        super().__init__(
+            host=server.host,
+            port=server.port,
+            user=server.user,
+            password=server.password.reveal(),
+            server_public_key=self._trusted,
+            auth_plugin_map=handlers,
+            **settings,
+        )
+
+    @property
+    def is_encrypted(self) -> bool:
+        return bool(getattr(self, "_secure", False))
+
+    @property
+    def server_public_key(self) -> bytes | None:
+        """PyMySQL asks for it just before it would request the server's key, over a connection without TLS."""
+        if self._key is None and not self.address.tls.public_key_retrieval:
+            raise exposed(
+                self.address,
+                "the server wants the whole password, and the connection has no TLS to protect it",
+                "let the server offer TLS, or give its key with  ssl: {public-key: FILE} , or trust the network with"
+                "  ssl: {allow-public-key-retrieval: true}  (jdbc.properties.allowPublicKeyRetrieval=true)",
+            )
+        return self._key
+
+    @server_public_key.setter
+    def server_public_key(self, key: bytes | None) -> None:
+        if key is not None and key != self._trusted and not self.address.tls.public_key_retrieval:
+            raise exposed(
+                self.address,
+                "the server sent a key to encrypt the password with, and nobody vouches for it",
+                "give the right key with  ssl: {public-key: FILE}",
+            )
+        self._key = key
+
+
+class _ClearPassword:
+    """PAM and LDAP: the server gets the password itself."""
+
+    def __init__(self, connection: GuardedConnection) -> None:
+        self._connection = connection
+
+    def authenticate(self, packet: object) -> object:
+        connection = self._connection
+        tls = connection.address.tls
+        verified = connection.is_encrypted and tls.mode in {"verify-ca", "verify-identity"}
+        if not verified and not tls.cleartext_password:
+            raise exposed(
+                connection.address,
+                "the server wants the password in clear, and nobody checked whose server it is",
+                "ssl: {mode: verify-identity, ca: FILE}  checks the server;  ssl: {allow-cleartext-password: true}"
+                "  gives it to whoever asks",
+            )
+        connection.write_packet(connection.password + b"\0")
+        answer: Any = connection._read_packet()  # type: ignore[no-untyped-call]
+        answer.check_error()
+        return answer
+
+
+class _OldPassword:
+    def __init__(self, connection: GuardedConnection) -> None:
+        self._connection = connection
+
+    def authenticate(self, packet: object) -> object:
+        raise exposed(
+            self._connection.address,
+            "the server wants the password hashed as before MySQL 4.1, which protects nothing",
+            "give the user another plugin: ALTER USER ... IDENTIFIED WITH caching_sha2_password BY '...'",
+        )
+
+
+def exposed(server: ServerAddress, message: str, hint: str) -> PasswordExposed:
+    return PasswordExposed(message, server=f"{server.host}:{server.port}", ssl_mode=server.tls.mode, hint=hint)
+
+
+def _trusted_key(tls: Tls) -> bytes | None:
+    return Path(tls.public_key).read_bytes() if tls.public_key else None

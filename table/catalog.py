@@ -23,6 +23,7 @@ from penstock.table.storage.open import open_storage, probe
 from penstock.table.system.handle import SystemTable
 from penstock.table.usable import check_name, check_usable
 from penstock.table.values.html import rows_html
+from penstock.table.values.names import path_step
 from penstock.table.write.leftovers import forget_table
 
 _SUFFIX = ".db"
@@ -210,10 +211,10 @@ class Catalog:
 
     def table_path(self, name: str) -> str:
         database, table = split_name(name)
-        return f"{self._database_path(database)}/{table}"
+        return f"{self._database_path(database)}/{path_step(table, 'table')}"
 
     def _database_path(self, database: str) -> str:
-        return f"{self._root}/{database}{_SUFFIX}"
+        return f"{self._root}/{path_step(database, 'database')}{_SUFFIX}"
 
     def _probe(self) -> None:
         if not self._probed:

@@ -11,9 +11,8 @@ from penstock.table.maintain.partition_times import PartitionTimes
 from penstock.table.maintain.tag_periods import TagPeriod
 from penstock.table.read.time_travel import Travel
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.names import path_step, relative_folder
 from penstock.table.write.postponed import ALONE, postponed_layout
-
-_LONGEST_NAME = 250  # bytes; a folder has 255, with .db
 
 
 def check_usable(schema: TableSchema) -> None:
@@ -27,6 +26,7 @@ def check_usable(schema: TableSchema) -> None:
     Travel.of(schema.options)
     PartitionTimes.of(schema.options)
     TagPeriod.of(schema.options)
+    relative_folder(schema.options.get("data-file.path-directory", ""), "data-file.path-directory")
 
 
 def _check_postponed_files(layout: Layout) -> None:
@@ -43,8 +43,9 @@ def check_name(name: str, what: str, *, more: str = "") -> None:
     """A name is that of a folder, and what follows a `$` in it would name a system table."""
     if not name.strip(".") or any(sign in name for sign in "$/\\\0") or name != name.strip():
         hint = "leave out $, slashes and outer blanks"
-    elif len(name.encode()) > _LONGEST_NAME:
-        hint = f"a name has {_LONGEST_NAME} bytes at most"
-    else:
-        return
-    raise ConfigError(f"{name[:80]!r} cannot be the name of a {what}", hint=hint + more)
+        raise ConfigError(f"{name[:80]!r} cannot be the name of a {what}", hint=hint + more)
+    try:
+        path_step(name, what)
+    except ConfigError as error:
+        error.hint = (error.hint or "") + more
+        raise

@@ -10,6 +10,7 @@ from penstock.table.meta.snapshot_json import snapshot_json
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_files import tag_json
 from penstock.table.schema.numbered_files import MAIN_BRANCH, branch_folder
+from penstock.table.values.names import LONGEST_NEW, path_step
 
 
 def create_branch(store: TableStore, name: str, tag: str | None = None) -> None:
@@ -36,7 +37,8 @@ def create_branch(store: TableStore, name: str, tag: str | None = None) -> None:
 
 
 def _check_name(store: TableStore, name: str) -> None:
-    if name == MAIN_BRANCH or not name.strip() or name.isdigit() or "/" in name:
+    path_step(name, "branch", longest=LONGEST_NEW, table=store.name)
+    if name == MAIN_BRANCH or name.isdigit():
         raise ConfigError(
             f"{name!r} cannot name a branch", table=store.name, hint="main, plain numbers and slashes are not for names"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
@@ -10,6 +11,8 @@ from penstock.table.maintain.reachable import Held, holdings_of, live_among, oth
 from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
+
+log = logging.getLogger(__name__)
 
 NEVER = 1 << 62  # taken away by no snapshot
 
@@ -88,7 +91,7 @@ def _delete_files(store: TableStore, entries: Iterable[ManifestEntry], clean_fol
 
 
 def with_folders(store: TableStore, entries: Iterable[ManifestEntry]) -> Iterable[tuple[ManifestEntry, str]]:
-    """Each entry with the folder its files lie in."""
+    """Return each entry with the folder that its files lie in."""
     layout = Layout.of(store.schema())
     known: dict[tuple[bytes, int], str] = {}
     for entry in entries:
@@ -121,6 +124,11 @@ def _delete_held(store: TableStore, held: Held) -> Swept:
 def delete_all(store: TableStore, paths: Collection[str]) -> Swept:
     failed = 0
     for path in paths:
+        if ".." in path.split("/"):
+            # Whoever wrote such a name, nothing outside of the table's folders is deleted for it.
+            log.error("event=delete_refused table=%s path=%s reason=the path leads out of its folder", store.name, path)
+            failed += 1
+            continue
         try:
             store.storage.delete(path)
         except OSError:

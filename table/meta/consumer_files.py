@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from penstock.errors import ConfigError
 from penstock.table.schema.json_file import JsonFile, pretty_json
 from penstock.table.schema.numbered_files import branch_folder
 from penstock.table.storage.base import Storage
+from penstock.table.values.names import LONGEST_NEW, path_step
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class ConsumerFiles:
         self._folder = f"{branch_folder(table_path, branch)}/consumer"
 
     def path(self, consumer_id: str) -> str:
-        return f"{self._folder}/consumer-{consumer_id}"
+        return f"{self._folder}/consumer-{path_step(consumer_id, 'consumer', table=self._table)}"
 
     def all(self) -> list[Consumer]:
         found = []
@@ -50,8 +50,7 @@ class ConsumerFiles:
         return min((consumer.next_snapshot for consumer in self.all()), default=None)
 
     def put(self, consumer_id: str, next_snapshot: int) -> None:
-        if not consumer_id.strip() or "/" in consumer_id:
-            raise ConfigError(f"{consumer_id!r} cannot name a consumer", table=self._table)
+        path_step(consumer_id, "consumer", longest=LONGEST_NEW, table=self._table)
         self._storage.write(self.path(consumer_id), pretty_json({"nextSnapshot": next_snapshot}))
 
     def delete(self, consumer_id: str) -> None:

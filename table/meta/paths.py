@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from penstock.errors import TableCorrupt
 from penstock.table.schema.numbered_files import branch_folder
+from penstock.table.values.names import path_step, relative_folder
 
 POSTPONE_BUCKET = -2
+_FOLDER = "data-file.path-directory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +28,9 @@ class TablePaths:
 
     @classmethod
     def of(cls, root: str, options: Mapping[str, str], branch: str | None = None) -> TablePaths:
-        folder = options.get("data-file.path-directory", "").strip("/")
+        folder = relative_folder(options.get(_FOLDER, ""), _FOLDER)
         beside = options.get("index-file-in-data-file-dir", "false").strip().lower() == "true"
-        return cls(root.rstrip("/"), branch, folder or None, beside)
+        return cls(root.rstrip("/"), branch, folder, beside)
 
     @property
     def branch_root(self) -> str:
@@ -83,17 +86,17 @@ class TablePaths:
         return f"{self.changelog_folder}/changelog-{snapshot_id}"
 
     def tag(self, name: str) -> str:
-        return f"{self.tag_folder}/tag-{name}"
+        return f"{self.tag_folder}/tag-{path_step(name, 'tag', table=self.root)}"
 
     def consumer(self, consumer_id: str) -> str:
-        return f"{self.consumer_folder}/consumer-{consumer_id}"
+        return f"{self.consumer_folder}/consumer-{path_step(consumer_id, 'consumer', table=self.root)}"
 
     def manifest(self, name: str) -> str:
         """Of manifests, manifest lists and index manifests alike."""
-        return f"{self.manifest_folder}/{name}"
+        return f"{self.manifest_folder}/{_file(name)}"
 
     def statistics(self, name: str) -> str:
-        return f"{self.statistics_folder}/{name}"
+        return f"{self.statistics_folder}/{_file(name)}"
 
     def bucket_dir(self, partition_path: str, bucket: int) -> str:
         """`partition_path` as `a=1/b=2`, empty for a table without partitions."""
@@ -102,4 +105,11 @@ class TablePaths:
 
     def index_file(self, name: str, partition_path: str, bucket: int) -> str:
         folder = self.bucket_dir(partition_path, bucket) if self.indexes_beside_data else self.index_folder
-        return f"{folder}/{name}"
+        return f"{folder}/{_file(name)}"
+
+
+def _file(name: str) -> str:
+    """A file's name as other files of the table give it: it stays in its folder."""
+    if "/" in name or "\0" in name or name in {"", ".", ".."}:
+        raise TableCorrupt("a file of the table names another that lies outside of its folder", name=repr(name[:200]))
+    return name

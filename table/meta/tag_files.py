@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from penstock.errors import ConfigError, TableCorrupt
+from penstock.errors import TableCorrupt
 from penstock.table.meta.errors import TagMissing
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.snapshot_json import snapshot_node, snapshot_of
@@ -15,6 +15,7 @@ from penstock.table.schema.json_file import JsonFile, pretty_json
 from penstock.table.schema.numbered_files import branch_folder
 from penstock.table.storage.base import Storage
 from penstock.table.storage.conditional_put import put_if_absent
+from penstock.table.values.names import LONGEST_NEW, path_step
 
 NANOS = 1_000_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -85,7 +86,7 @@ class TagFiles:
         self._folder = f"{branch_folder(table_path, branch)}/tag"
 
     def path(self, name: str) -> str:
-        return f"{self._folder}/tag-{name}"
+        return f"{self._folder}/tag-{path_step(name, 'tag', table=self._table)}"
 
     def names(self) -> list[str]:
         names = (entry.name for entry in self._storage.list(self._folder) if not entry.is_dir)
@@ -118,9 +119,7 @@ class TagFiles:
 
     def create(self, tag: Tag) -> bool:
         """Put the tag in place; False, and nothing done, when the name is taken."""
-        if not tag.name.strip() or "/" in tag.name:
-            raise ConfigError(f"{tag.name!r} cannot name a tag", table=self._table)
-        path = self.path(tag.name)
+        path = self.path(path_step(tag.name, "tag", longest=LONGEST_NEW, table=self._table))
         return not self._storage.exists(path) and put_if_absent(self._storage, path, tag_json(tag))
 
     def delete(self, name: str) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from penstock.table.storage.base import Entry, Storage
+from penstock.table.values.names import path_step
 
 MAIN_BRANCH = "main"
 
 
 def branch_folder(table_path: str, branch: str | None) -> str:
     """The folder that holds a branch's schema/, snapshot/ and tag/; the table itself for the main branch."""
-    return table_path if branch in {None, MAIN_BRANCH} else f"{table_path}/branch/branch-{branch}"
+    if branch is None or branch == MAIN_BRANCH:
+        return table_path
+    return f"{table_path}/branch/branch-{path_step(branch, 'branch', table=table_path)}"
 
 
 def numbers_in(storage: Storage, folder: str, prefix: str) -> list[int]:

@@ -89,9 +89,9 @@ def test_a_missing_tag_names_the_nearest() -> None:
 
 @pytest.mark.parametrize("name", ["", " ", "a/b"])
 def test_a_name_that_is_no_file_name_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match="cannot name"):
+    with pytest.raises(ConfigError, match="cannot be the name"):
         TagFiles(MemoryStore(), "/t").create(Tag(name, snapshot(1)))
-    with pytest.raises(ConfigError, match="cannot name"):
+    with pytest.raises(ConfigError, match="cannot be the name"):
         ConsumerFiles(MemoryStore(), "/t").put(name, 1)
 
 

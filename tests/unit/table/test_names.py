@@ -1,0 +1,127 @@
+"""Names that would lead out of the warehouse or a table's folder, at every door that takes one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from penstock.errors import ConfigError, PenstockError, TableCorrupt
+from penstock.table.catalog import Catalog
+from penstock.table.handle import Table
+from penstock.table.maintain.sweep import delete_all
+from penstock.table.meta.paths import TablePaths
+from penstock.table.schema.changes import SetOption
+
+AWAY = ["../elsewhere", "..", ".", "a/../../elsewhere", "/etc", "a\0b", "", " ", "x" * 300, "é" * 200, "\ud800"]
+ROWS = pa.table({"a": pa.array([1], pa.int32())})
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Catalog:
+    """A warehouse around the other one."""
+    around = Catalog(str(tmp_path), {"local.sync": "false"})
+    around.create_database("elsewhere")
+    around.create_table("elsewhere.precious", [("a", "INT")])
+    return around
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, outside: Catalog) -> Catalog:
+    made = Catalog(str(tmp_path / "warehouse"), {"local.sync": "false"})
+    made.create_database("d")
+    made.create_table("d.t", [("a", "INT")])
+    return made
+
+
+def written(catalog: Catalog) -> Table:
+    with catalog.table("d.t").writer() as writer:
+        writer.write(ROWS)
+        writer.commit()
+    return catalog.table("d.t")
+
+
+DOORS: dict[str, Callable[[Catalog, str], object]] = {
+    "tables": lambda c, name: c.tables(name),
+    "create_database": lambda c, name: c.create_database(name),
+    "drop_database": lambda c, name: c.drop_database(name, cascade=True),
+    "drop_database if missing": lambda c, name: c.drop_database(name, ignore_if_missing=True, cascade=True),
+    "table": lambda c, name: c.table(f"d.{name}"),
+    "table of a database": lambda c, name: c.table(f"{name}.t"),
+    "table_exists": lambda c, name: c.table_exists(f"d.{name}"),
+    "create_table": lambda c, name: c.create_table(f"d.{name}", [("a", "INT")]),
+    "create_table in a database": lambda c, name: c.create_table(f"{name}.t", [("a", "INT")]),
+    "drop_table": lambda c, name: c.drop_table(f"d.{name}"),
+    "drop_table if missing": lambda c, name: c.drop_table(f"d.{name}", ignore_if_missing=True),
+    "drop_table of a database": lambda c, name: c.drop_table(f"{name}.precious"),
+    "rename from": lambda c, name: c.rename_table(f"d.{name}", "d.new"),
+    "rename to": lambda c, name: c.rename_table("d.t", f"d.{name}"),
+    "rename to a database": lambda c, name: c.rename_table("d.t", f"{name}.new"),
+    "alter_table": lambda c, name: c.alter_table(f"d.{name}", [SetOption("bucket", "2")]),
+    "branch in a name": lambda c, name: c.table(f"d.t$branch_{name}"),
+    "create_tag": lambda c, name: written(c).create_tag(name),
+    "delete_tag": lambda c, name: written(c).delete_tag(name),
+    "scan a tag": lambda c, name: written(c).scan(tag=name).to_arrow(),
+    "create_branch": lambda c, name: written(c).create_branch(name),
+    "delete_branch": lambda c, name: written(c).delete_branch(name),
+    "fast_forward": lambda c, name: written(c).fast_forward(name),
+    "scan a branch": lambda c, name: written(c).scan(branch=name).to_arrow(),
+    "reset_consumer": lambda c, name: written(c).reset_consumer(name, 1),
+    "rollback_to": lambda c, name: written(c).rollback_to(name),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("name", AWAY, ids=repr)
+def test_no_name_leads_out(catalog: Catalog, outside: Catalog, tmp_path: Path, door: str, name: str) -> None:
+    if (door, name) == ("scan a branch", ""):
+        pytest.skip("no branch is the main branch")
+    before = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if "warehouse" not in path.parts)
+    with pytest.raises(PenstockError) as refused:
+        DOORS[door](catalog, name)
+    assert "\0" not in str(refused.value)
+    after = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if "warehouse" not in path.parts)
+    assert after == before
+    assert outside.tables("elsewhere") == ["precious"]
+
+
+@pytest.mark.parametrize("name", ["a b", "Ä", "a..b", "...a", "%2e%2e", "2024-05-06 10:00", "x" * 200])
+def test_odd_names_that_stay_are_taken(catalog: Catalog, name: str) -> None:
+    table = written(catalog)
+    table.create_tag(name)
+    table.create_branch(name)
+    table.reset_consumer(name, 1)
+    assert (table.scan(tag=name).to_arrow().num_rows, name in table.tags, name in table.branches) == (1, True, True)
+
+
+@pytest.mark.parametrize("folder", ["..", "../t", "a/../../t", "a/./b", "a//b", "a\0b", "../../.."])
+def test_data_lie_below_their_table(catalog: Catalog, folder: str) -> None:
+    with pytest.raises(ConfigError, match="leads out of the table's folder"):
+        catalog.create_table("d.evil", [("a", "INT")], options={"data-file.path-directory": folder})
+    with pytest.raises(ConfigError, match="leads out"):
+        TablePaths.of("/w/d.db/evil", {"data-file.path-directory": folder})
+    assert catalog.tables("d") == ["t"]
+
+
+def test_a_folder_below_the_table_is_taken(catalog: Catalog) -> None:
+    catalog.create_table("d.u", [("a", "INT")], options={"data-file.path-directory": "/files/data/"})
+    with catalog.table("d.u").writer() as writer:
+        writer.write(ROWS)
+        writer.commit()
+    assert list(Path(catalog.table("d.u").path, "files", "data").rglob("data-*"))
+
+
+def test_what_a_table_names_outside_is_neither_read_nor_deleted(catalog: Catalog, tmp_path: Path) -> None:
+    store = written(catalog).store
+    file = tmp_path / "precious"
+    file.write_text("x")
+    away = f"{store.paths.root}/bucket-0/../../../../precious"
+    assert Path(away).resolve() == file
+    swept = delete_all(store, [away])
+    assert (swept.deleted, swept.failed, file.exists()) == (0, 1, True)
+    for name in ("../snapshot/snapshot-1", "/etc/passwd", "..", ""):
+        for path in (store.paths.manifest, store.paths.statistics, lambda one: store.paths.index_file(one, "", 0)):
+            with pytest.raises(TableCorrupt, match="outside of its folder"):
+                path(name)

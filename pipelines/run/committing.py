@@ -14,7 +14,7 @@ from penstock.pipelines.run.parking import is_of_its_table
 from penstock.pipelines.run.tables import Warehouse
 from penstock.table.commit.committer import Committed, Committer
 from penstock.table.commit.conflicts import ForeignWriter
-from penstock.table.commit.table_writer import only_compaction
+from penstock.table.commit.prepared_files import only_compaction
 from penstock.table.layout import Layout
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.errors import HistoryExpired

@@ -74,8 +74,8 @@ class OverwriteWriter(TableWriter):
         # The next commit may overwrite another partition, so nothing is left for it to compact.
         return True
 
-    def _go_on(self, done: Committed) -> None:
-        super()._go_on(done)
+    def _go_on(self, newest: Snapshot | None) -> None:
+        super()._go_on(newest)
         self._prepared = False
 
     def _known_state(self) -> TableState:

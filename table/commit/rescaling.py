@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from penstock.errors import CommitConflict, ConfigError
 from penstock.table.commit.committer import Committer, contents
+from penstock.table.commit.completion import Completion
 from penstock.table.commit.overwriting import OverwriteWriter, PartitionSpec
-from penstock.table.commit.table_writer import only_compaction
+from penstock.table.commit.prepared_files import compacted_buckets, discard, only_compaction
 from penstock.table.layout import BucketMode, Layout
-from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.read.plan import invisible_level_0, plan_state
 from penstock.table.read.rows import SplitReader
-from penstock.table.write.opening import BucketFiles
 
 log = logging.getLogger(__name__)
 
@@ -54,21 +53,18 @@ def rescale(
                     writer.write(batch)
         messages = writer.prepare()
         writer.forget()
+        committer = Committer(store, user)
         try:
-            done = Committer(store, user).overwrite(messages, spec.covers, seen=seen)
+            done = committer.overwrite(messages, spec.covers, seen=seen)
         except CommitConflict:
-            _discard(store, layout, messages)
+            discard(store, layout, messages)
             raise
-        if done.lost_compaction is not None:
-            # Another job has compacted the new files in the meantime; those files are in the table and stay.
-            log.warning("compaction lost table=%s reason=%s", store.name, done.lost_compaction.message)
-            _discard(store, layout, [only_compaction(message) for message in messages])
-        return list(done.snapshots)
-
-
-def _discard(store: TableStore, layout: Layout, messages: Sequence[CommitMessage]) -> None:
-    for message in messages:
-        BucketFiles(store, layout, message.partition, message.bucket).delete(message)
+        if done.lost_compaction is None or done.last is None:
+            return list(done.snapshots)
+        log.warning("compaction lost table=%s reason=%s", store.name, done.lost_compaction.message)
+        discard(store, layout, [only_compaction(message) for message in messages])
+        completion = Completion(committer, writer.layout, writer.open_bucket)
+        return [*done.snapshots, *completion.compact(compacted_buckets(messages), done.last).snapshots]
 
 
 def _check_visible(store: TableStore, layout: Layout, base: Snapshot, spec: PartitionSpec) -> None:

@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from penstock.errors import CommitConflict, ConfigError
 from penstock.table.commit.committer import Committed, Committer
+from penstock.table.commit.completion import Completed, Completion
+from penstock.table.commit.prepared_files import compacted_buckets, discard, fate_of, only_compaction
 from penstock.table.layout import BucketMode, Layout
 from penstock.table.meta.entries import Bucket, CommitMessage
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
@@ -25,7 +27,6 @@ from penstock.table.write.bucket_writer import BucketWriter
 from penstock.table.write.budget import WriteBudget
 from penstock.table.write.cross_partition import KeyPlacer
 from penstock.table.write.full_compaction import FullCompaction
-from penstock.table.write.opening import BucketFiles
 from penstock.table.write.postponed import Writer
 from penstock.table.write.rows import Kinds, RowRules, refuse_folders
 from penstock.table.write.state import BucketState, TableState
@@ -58,6 +59,7 @@ class TableWriter:
         self._budget = budget or WriteBudget.of(self._options)
         self._state = TableState(store, store.snapshots.latest())
         self._buckets: dict[Bucket, BucketWriter] = {}
+        self._uncertain = False  # whether a commit failed that may have taken effect
         self._owed: set[Bucket] = set()  # whose compaction was lost: the next commit makes it good
         self._assigner, self._placer = self._opened_routes()
         self._full_compaction = FullCompaction.of(store, self.layout)
@@ -117,10 +119,11 @@ class TableWriter:
     def _bucket(self, place: Bucket) -> BucketWriter:
         writer = self._buckets.get(place)
         if writer is None:
-            state = self._bucket_state(*place)
-            writer = BucketWriter.opened(self.store, self.layout, *place, state, self._budget, Writer(self.user))
-            self._buckets[place] = writer
+            writer = self._buckets[place] = self.open_bucket(place, self._bucket_state(*place))
         return writer
+
+    def open_bucket(self, place: Bucket, state: BucketState) -> BucketWriter:
+        return BucketWriter.opened(self.store, self.layout, *place, state, self._budget, Writer(self.user))
 
     def _bucket_state(self, partition: bytes, bucket: int) -> BucketState:
         return self._state.bucket(partition, bucket)
@@ -162,8 +165,11 @@ class TableWriter:
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> list[Snapshot]:
-        """Make what was written visible. Called with an identifier this user has committed before: nothing changes and
-        what was written is dropped. Without an identifier every commit counts.
+        """Make what was written visible, and return the snapshots that were made.
+
+        With an identifier that this user has committed before, what was written is dropped. All that may still be done
+        is the compaction of that commit, where its rows show only then and its process died before. Without an
+        identifier every commit counts.
         """
         if identifier is not None and whole_number(identifier, "identifier") < 0:
             raise ConfigError(f"{identifier} cannot identify a commit", hint="identifiers rise from 0")
@@ -177,32 +183,61 @@ class TableWriter:
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> list[Snapshot]:
-        """Commit what was prepared, here or by writers in other processes; as `commit` in all else."""
+        """Commit what was prepared, here or by writers in other processes; as `commit` in all else.
+
+        After an OSError it is not known whether the messages were committed. Call it again with the same messages: it
+        finds out, keeps the files that are in the table, and does what is left.
+        """
         number = BATCH_IDENTIFIER if identifier is None else identifier
         self._check_same_table()
         committer = Committer(self.store, self.user)
-        already = committer.committed(number)
+        completion = Completion(committer, self.layout, self.open_bucket)
+        already = committer.committed(number) or self._committed_unawares(messages)
+        if already is not None:
+            return self._complete([], completion.finish(messages, already), identifier)
         try:
-            done = (
-                Committed(already=already)
-                if already is not None
-                else self._committed(committer, messages, number, watermark, properties)
-            )
+            done = self._committed(committer, messages, number, watermark, properties)
         except (CommitConflict, ConfigError):
-            # Refused, so nothing landed. After a storage error that is not sure, and the files stay.
-            self._discard(messages)
+            # Refused, so this call has committed nothing. What an earlier one did may still show.
+            if not self._uncertain:
+                self._discard(messages)
+            raise
+        except OSError:
+            self._uncertain = True
             raise
         if done.already is not None:
-            self._discard(messages)
-            return []
+            return self._complete([], completion.finish(messages, done.already), identifier)
+        rest = Completed()
         if done.lost_compaction is not None:
             log.warning("compaction lost table=%s reason=%s", self.store.name, done.lost_compaction.message)
             self._discard([only_compaction(message) for message in messages])
-            self._owed |= {(one.partition, one.bucket) for one in messages if one.compact_before or one.compact_after}
-        self._go_on(done)
-        if self._after_commit is not None and done.last is not None:
-            self._after_commit(done.last, identifier is None)
-        return list(done.snapshots)
+            if done.last is not None:
+                rest = completion.compact(compacted_buckets(messages), done.last)
+        return self._complete(done.snapshots, rest, identifier)
+
+    def _complete(self, made: Sequence[Snapshot], rest: Completed, identifier: int | None) -> list[Snapshot]:
+        """Go on from a commit that is done, and say which snapshots it made."""
+        snapshots = [*made, *rest.snapshots]
+        self._uncertain = False
+        self._owed |= rest.owed
+        self.abort()
+        self._go_on(snapshots[-1] if snapshots else None)
+        if self._after_commit is not None and snapshots:
+            self._after_commit(snapshots[-1], identifier is None)
+        return snapshots
+
+    def _committed_unawares(self, messages: Sequence[CommitMessage]) -> Snapshot | None:
+        """The snapshot that holds these messages after all, when the store failed while they were committed."""
+        if not self._uncertain:
+            return None
+        fate = fate_of(self.store, self.user, messages)
+        if not fate.is_known:
+            raise CommitConflict(
+                "the store failed during a commit, and the snapshots that tell whether it took effect have expired",
+                table=self.store.name,
+                hint="look at the table before you write the rows again",
+            )
+        return fate.newest
 
     def _check_same_table(self) -> None:
         """Rows in files of a schema that is another one by now would be read by the wrong columns, and the buckets of
@@ -232,10 +267,10 @@ class TableWriter:
     ) -> Committed:
         return committer.commit(messages, number, watermark=watermark, properties=properties)
 
-    def _go_on(self, done: Committed) -> None:
+    def _go_on(self, newest: Snapshot | None) -> None:
         """Later writes stand on the table as it is after the commit."""
         self._buckets.clear()
-        self._state = TableState(self.store, done.last or self.store.snapshots.latest())
+        self._state = TableState(self.store, newest or self.store.snapshots.latest())
         self._assigner, self._placer = self._opened_routes()
 
     def _opened_routes(self) -> tuple[Assigner | None, KeyPlacer | None]:
@@ -258,12 +293,6 @@ class TableWriter:
         self._buckets.clear()
 
     def _discard(self, messages: Sequence[CommitMessage]) -> None:
-        """Delete the files that messages speak of, none of which was committed."""
-        for message in messages:
-            BucketFiles(self.store, self.layout, message.partition, message.bucket).delete(message)
+        """Delete the files that messages name, none of which was committed."""
+        discard(self.store, self.layout, messages)
         self.abort()
-
-
-def only_compaction(message: CommitMessage) -> CommitMessage:
-    """The half that may be lost."""
-    return replace(message, new_files=(), deleted_files=(), changelog_files=(), index_changes=())

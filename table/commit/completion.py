@@ -1,0 +1,93 @@
+"""The rest of a commit that ended half way: by a crash between its snapshots, a lost reply, or a lost compaction."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from penstock.table.commit.committer import Committer
+from penstock.table.commit.prepared_files import compacted_buckets, discard, fate_of, only_compaction
+from penstock.table.layout import Layout
+from penstock.table.lsm.units import CompactionSpec
+from penstock.table.meta.entries import Bucket, CommitMessage
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.write.bucket_writer import BucketWriter
+from penstock.table.write.state import BucketState, TableState
+
+log = logging.getLogger(__name__)
+
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The snapshots that were made, and the buckets whose compaction is left to the next commit."""
+
+    snapshots: tuple[Snapshot, ...] = ()
+    owed: frozenset[Bucket] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """`open_bucket` gives a writer for a bucket of which this is the state."""
+
+    committer: Committer
+    layout: Layout
+    open_bucket: Callable[[Bucket, BucketState], BucketWriter]
+
+    def finish(self, messages: Sequence[CommitMessage], already: Snapshot) -> Completed:
+        """Complete a commit whose identifier has been committed before, `already` being its user's newest snapshot.
+
+        Either a process that died did that, and the files of `messages` are a second copy and are deleted; or this
+        commit did, without being told, and its files stay. In both cases the compaction is made good where rows show
+        only by it.
+        """
+        store = self.committer.store
+        fate = fate_of(store, self.committer.user, messages)
+        if fate.compaction is not None:
+            return Completed()
+        if fate.rows is not None:
+            done = self.committer.compact(messages, already)
+            if done.lost_compaction is None:
+                return Completed(done.snapshots)
+            # Lost perhaps against itself: a put that had timed out may have arrived just now.
+            if fate_of(store, self.committer.user, messages).compaction is None:
+                discard(store, self.layout, [only_compaction(message) for message in messages])
+        elif fate.is_uncommitted:
+            discard(store, self.layout, messages)
+        else:
+            log.warning("files left to the removal of orphans table=%s: snapshots have expired", store.name)
+        shown = self._is_shown_by_compaction
+        places = {(one.partition, one.bucket) for one in messages} if shown else compacted_buckets(messages)
+        return self.compact(places, already)
+
+    def compact(self, places: set[Bucket], after: Snapshot) -> Completed:
+        """Compact these buckets as the second half of the commit `after`, where rows show only once they left level 0.
+
+        Elsewhere, and after three compactions that were lost to other jobs, the next commit owes it.
+        """
+        store = self.committer.store
+        if not self._is_shown_by_compaction:
+            return Completed(owed=frozenset(places))
+        for _ in range(_TRIES):
+            state = TableState(store, store.snapshots.latest())
+            hidden = [place for place in sorted(places) if _has_level_0(state.bucket(*place))]
+            messages = [self.open_bucket(place, state.bucket(*place)).prepare() for place in hidden]
+            done = self.committer.compact(messages, after)
+            if done.lost_compaction is None:
+                return Completed(done.snapshots)
+            discard(store, self.layout, messages)
+        log.warning("compaction lost %d times table=%s", _TRIES, store.name)
+        return Completed(owed=frozenset(places))
+
+    @property
+    def _is_shown_by_compaction(self) -> bool:
+        if not self.layout.has_keys:
+            return False
+        spec = CompactionSpec.of(self.layout.schema)
+        return spec.shows_by_compaction and not spec.lags
+
+
+def _has_level_0(bucket: BucketState) -> bool:
+    return any(file.level == 0 for file in bucket.files)

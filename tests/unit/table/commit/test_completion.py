@@ -1,0 +1,179 @@
+"""Commits that ended half way are completed: no row twice, none hidden, and no file of a snapshot deleted."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import CommitConflict
+from penstock.table.commit import committer as commits
+from penstock.table.commit.table_writer import TableWriter
+from penstock.table.handle import Table
+from penstock.table.meta.snapshot import CommitKind
+from penstock.table.meta.store import TableStore
+from penstock.table.storage.ambient import seeded
+from penstock.table.storage.base import Storage
+from tests.invariants import check_invariants
+from tests.unit.table.tables import content, new_table, rows
+
+SHOWN_BY_COMPACTION: dict[str, Mapping[str, str]] = {
+    "vectors": {"deletion-vectors.enabled": "true"},
+    "lookup": {"changelog-producer": "lookup"},
+    "first-row": {"merge-engine": "first-row", "changelog-producer": "lookup"},
+}
+TABLES: dict[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
+    "append": ((), {"bucket": "-1"}),
+    "keyed": (("id",), {"bucket": "1"}),
+    **{name: (("id",), {"bucket": "1", **options}) for name, options in SHOWN_BY_COMPACTION.items()},
+}
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class Away:
+    """A store that loses the reply to the put of one snapshot, numbered from 1, and is away for some time after it."""
+
+    def __init__(self, inner: Storage, put: int) -> None:
+        self._inner, self._puts_left = inner, put
+        self.is_away = False
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if not callable(found):
+            return found
+
+        def call(*arguments: Any) -> Any:
+            if self.is_away:
+                raise ConnectionError("the store is away")
+            done = found(*arguments)
+            if name == "create" and "/snapshot-" in arguments[0]:
+                self._puts_left -= 1
+                if self._puts_left == 0:
+                    self.is_away = True
+                    raise ConnectionError("the reply was lost")
+            return done
+
+        return call
+
+
+def die_between_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def land(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise Killed
+        return plain(*arguments)
+
+    plain = commits.land
+    monkeypatch.setattr(commits, "land", land)
+
+
+def writer_of(table: Table, way: str) -> TableWriter:
+    return table.writer(commit_user="job") if way == "write" else table.overwrite(commit_user="job")
+
+
+@pytest.mark.parametrize("way", ["write", "overwrite"])
+@pytest.mark.parametrize("name", SHOWN_BY_COMPACTION)
+def test_a_replay_does_the_compaction_that_a_dead_process_left(
+    tmp_path: Path, name: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(tmp_path, options={"bucket": "1", **SHOWN_BY_COMPACTION[name]})
+    with table.writer(commit_user="job") as writer:
+        writer.write(rows(table, (1, "a", None), (2, "b", None)))
+        writer.commit(0)
+
+    def job() -> None:
+        with writer_of(table.refresh(), way) as writer:
+            writer.write(rows(table, (2, "c", None), (3, "d", None)))
+            writer.commit(1)
+
+    die_between_snapshots(monkeypatch)
+    with pytest.raises(Killed):
+        job()
+    job()
+    job()  # nothing is left to do
+    second = "b" if name == "first-row" and way == "write" else "c"
+    first = [(1, "a", None)] if way == "write" else []
+    assert content(table.refresh()) == [*first, (2, second, None), (3, "d", None)]
+    kinds = [one.commit_kind for one in table.refresh().snapshots]
+    assert kinds[-2:] == [CommitKind.APPEND if way == "write" else CommitKind.OVERWRITE, CommitKind.COMPACT]
+    check_invariants(table.refresh())
+
+
+@pytest.mark.parametrize("identifier", [None, 7])
+@pytest.mark.parametrize("put", [1, 2])
+@pytest.mark.parametrize("way", ["write", "overwrite"])
+@pytest.mark.parametrize("name", TABLES)
+def test_messages_are_landed_again_after_the_store_was_away(
+    tmp_path: Path, name: str, way: str, put: int, identifier: int | None
+) -> None:
+    keys, options = TABLES[name]
+    table = new_table(tmp_path, keys=keys, options=options)
+    writer = writer_of(table, way)
+    writer.write(rows(table, (1, "a", None), (2, "b", None)))
+    messages = writer.prepare(identifier)
+    away = Away(table.store.storage, put)
+    writer.store = TableStore.open(away, table.store.paths.root, ambient=seeded(5))  # type: ignore[arg-type]
+    with contextlib.suppress(ConnectionError):  # where there is no second snapshot, nothing fails
+        writer.land(messages, identifier)
+    failed, away.is_away = away.is_away, False
+    if failed or identifier is not None:
+        writer.land(messages, identifier)
+    assert content(table.refresh()) == [(1, "a", None), (2, "b", None)]
+    check_invariants(table.refresh())
+
+
+@pytest.mark.parametrize("name", ["vectors", "lookup"])
+@pytest.mark.parametrize("way", ["overwrite", "rescale"])
+def test_an_overwrite_keeps_its_files_when_its_compaction_is_lost(
+    tmp_path: Path, name: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(tmp_path, options={"bucket": "1", **SHOWN_BY_COMPACTION[name]})
+    with table.writer() as writer:
+        writer.write(rows(table, *((key, "a", None) for key in range(50))))
+        writer.commit()
+    plain, calls = commits.land, []
+
+    def land(*arguments: Any) -> Any:
+        calls.append(arguments)
+        if len(calls) == 2:
+            monkeypatch.setattr(commits, "land", plain)
+            assert table.refresh().compact()
+        return plain(*arguments)
+
+    monkeypatch.setattr(commits, "land", land)
+    if way == "overwrite":
+        with table.overwrite() as writer:
+            writer.write(rows(table, *((key, "b", None) for key in range(20))))
+    else:
+        table.rescale(2)
+    assert len(calls) == 2
+    assert len(content(table.refresh())) == (20 if way == "overwrite" else 50)
+    check_invariants(table.refresh())
+
+
+def test_a_conflict_after_an_unknown_result_deletes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = new_table(tmp_path)
+    writer = table.writer(commit_user="job")
+    writer.write(rows(table, (1, "a", None)))
+    messages = writer.prepare(7)
+    outcomes: list[Exception] = [TimeoutError("no answer"), CommitConflict("a rule")]
+
+    def land(*arguments: Any) -> Any:
+        raise outcomes.pop(0)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(commits, "land", land)
+        for error in (TimeoutError, CommitConflict):
+            with pytest.raises(error):
+                writer.land(messages, 7)
+    assert list(tmp_path.rglob("data-*"))
+    writer.land(messages, 7)
+    assert content(table.refresh()) == [(1, "a", None)]

@@ -11,6 +11,7 @@ from penstock.table.maintain.partition_times import PartitionTimes
 from penstock.table.maintain.tag_periods import TagPeriod
 from penstock.table.read.time_travel import Travel
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.schema.validation import UnusableName
 from penstock.table.values.names import path_step, relative_folder
 from penstock.table.write.postponed import ALONE, postponed_layout
 
@@ -43,9 +44,8 @@ def check_name(name: str, what: str, *, more: str = "") -> None:
     """A name is that of a folder, and what follows a `$` in it would name a system table."""
     if not name.strip(".") or any(sign in name for sign in "$/\\\0") or name != name.strip():
         hint = "leave out $, slashes and outer blanks"
-        raise ConfigError(f"{name[:80]!r} cannot be the name of a {what}", hint=hint + more)
+        raise UnusableName(f"{name[:80]!r} cannot be the name of a {what}", hint=hint + more)
     try:
         path_step(name, what)
     except ConfigError as error:
-        error.hint = (error.hint or "") + more
-        raise
+        raise UnusableName(error.message, hint=(error.hint or "") + more, **error.facts) from error

@@ -16,7 +16,7 @@ from penstock.pipelines.observe.checkpoint import CheckpointFolder
 from penstock.pipelines.run import build, mysql
 from penstock.pipelines.run.filled_tables import SourceName
 from penstock.pipelines.run.holes import COPIES, READS_ON, Lacking, lacking_messages, refusal
-from penstock.pipelines.run.planning import planned
+from penstock.pipelines.run.planning import PlannedTable, planned
 from penstock.pipelines.run.sampling import sample
 from penstock.pipelines.run.unmet_rules import NoSuchTable, unmet_rules
 from penstock.pipelines.spec import model
@@ -85,13 +85,16 @@ def _server(spec: PipelineSpec, server: MySqlSource) -> Iterator[Finding]:
     for one in found:
         code = one.error.exit_code if one.level == "error" else 0
         yield Finding("source", one.level, f"{one.message}: {one.seen}, wanted {one.wanted}", one.fix, code)
+    schemas = [schema_of(one) for one in tables]
     if tables:
-        yield from _tables_planned(spec, [schema_of(one) for one in tables], filled.sources)
+        yield from _tables_planned(spec, schemas, filled.sources)
     reached = CheckpointFolder(spec.checkpoint, spec.sink.catalog.options).progress().offsets
     if reached is not None:
         yield from _goes_on(spec, server, reached)
     if not spec.pipeline.accept_gap:
-        yield from lacking_tables(mysql.check_lacking(spec, server, tables, shape, filled), COPIES)
+        left_out = {one.table for one in _plans(spec, schemas) if one.action == "leave out"}
+        lacking = mysql.check_lacking(spec, server, tables, shape, filled)
+        yield from lacking_tables(lacking, COPIES, left_out)
 
 
 def _tables_planned(
@@ -105,13 +108,22 @@ def _tables_planned(
         found = of_error("tables", error)
         passes = sampled and isinstance(error, NoSuchTable)
         yield replace(found, level="warning", code=0) if passes else found
-    try:
-        shaped = [shape.shaped(one) for one in schemas]
-    except PenstockError:  # told of its rule
-        return
-    for table in planned(shape, shaped, now=warehouse.now_millis()):
+    for table in _plans(spec, schemas):
+        if table.action == "leave out":
+            yield Finding("tables", "warning", f"{table.table} is left out", table.problem or "")
         if table.action == "refuse":
             yield Finding("tables", "error", f"{table.table}: {table.problem}", "penstock plan FILE  shows it", 5)
+
+
+def _plans(spec: PipelineSpec, schemas: Sequence[SourceSchema]) -> list[PlannedTable]:
+    """None where a rule cannot be applied, of which it was told."""
+    warehouse = build.job_warehouse(spec)
+    shape = build.shape(spec, warehouse)
+    try:
+        shaped = [shape.shaped(one) for one in schemas]
+    except PenstockError:
+        return []
+    return planned(shape, shaped, now=warehouse.now_millis())
 
 
 def _goes_on(spec: PipelineSpec, server: MySqlSource, reached: Offsets) -> Iterator[Finding]:
@@ -124,9 +136,9 @@ def _goes_on(spec: PipelineSpec, server: MySqlSource, reached: Offsets) -> Itera
         yield Finding("source", "ok", f"its log still has what comes next: {position}")
 
 
-def lacking_tables(lacking: Lacking, hint: str) -> Iterator[Finding]:
-    """Tables that lack rows which the checkpoint counts as read."""
-    for one in lacking.again:
+def lacking_tables(lacking: Lacking, hint: str, left_out: Collection[str] = ()) -> Iterator[Finding]:
+    """Tables that lack rows which the checkpoint counts as read; of those that cannot be made it was told."""
+    for one in (one for one in lacking.again if one.table not in left_out):
         fix = "the next run empties the table and copies its source tables again"
         yield Finding("tables", "warning", f"{one.table}: {one.reason}", fix)
     for one in lacking.passed:

@@ -30,6 +30,7 @@ def as_facts(state: PipelineState, position: Mapping[str, Any] | None = None) ->
         "dead_letters": sum(state.letters.values()),
         "bad_records": driver.get("bad", 0),
         "parked": {table: dict(one) for table, one in state.parked.items()},
+        "left_out": driver.get("left_out", {}),
         "passed_over": driver.get("passed_over", {}),
         "tables": [_table(state, one, driver) for one in state.tables],
         "warnings": list(state.warnings),
@@ -106,6 +107,7 @@ def as_lines(
         foot.append(f"dead letters {facts['dead_letters']} ({parts})  ->  {command('dlq', 'show')}")
     if state.parked:
         foot.append(f"parked {', '.join(sorted(state.parked))}  ->  {command('run', '--retry')}")
+    foot += [f"left out  {table}: {reason}" for table, reason in facts["left_out"].items()]
     passed = ", ".join(f"{what} {count:,}" for what, count in facts["passed_over"].items())
     foot += [f"passed over  {passed}"] if passed else []
     return head, _COLUMNS, rows, [*foot, *(f"warning  {warning}" for warning in state.warnings)]

@@ -215,6 +215,7 @@ class Watch:
             one["rows_per_second"] = round(rows / facts.seconds, 1)
             if table in facts.newest:
                 one["newest_millis"] = facts.newest[table]
+        self._facts["left_out"] = dict(sorted(facts.told.left_out.items()))
         for table, reason in facts.told.parked.items():
             self._remember("parked", f"{table}: {reason}")
         for change in facts.schemas:

@@ -122,6 +122,7 @@ class Batches:
         if self.started_millis and identity.planned_at:
             report.told.seconds["plan"] = max(0, self.started_millis - identity.planned_at) / 1000
         report.told.parked = {table: self.parking.tables[table].reason for table in sorted(taking.parked)}
+        report.told.left_out = dict(self.targets.reasons)
         self._tell_of_deletes(report)
         self._tell_of_partial_images(report)
         return identity, report

@@ -73,6 +73,7 @@ def job(spec: PipelineSpec) -> Job:
         retries=pipeline.on_error.retries,
         backoff_seconds=(pipeline.on_error.backoff, pipeline.on_error.longest_backoff),
         isolate=spec.errors.isolate and spec.sink.table is None,  # with one table nothing would go on
+        leaves_out=spec.sink.table is None,
         retry_parked=pipeline.retry_parked,
         forget_parked=pipeline.resnapshot,
         reset=pipeline.reset,
@@ -148,7 +149,7 @@ def ready(spec: PipelineSpec) -> Job:
     shaping, filled = shape(spec, made.warehouse), filled_tables(spec, made.warehouse)
     if isinstance(spec.source, MySqlSource):
         found = mysql.prepared(spec, spec.source, shaping, made.warehouse, filled)
-        made = replace(made, source=found.source, reset=found.reset, goes_to=found.goes_to)
+        made = replace(made, source=found.source, reset=found.reset, goes_to=found.goes_to, left_out=found.left_out)
         made = replace(made, tables=known_tables(spec, made.warehouse))
     else:
         lacking_messages(shaping, filled).check(filled, READS_ON, accept=spec.pipeline.accept_gap)

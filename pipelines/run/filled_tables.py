@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 from penstock.pipelines.run.tables import THREADS, Warehouse
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableMissing, TableStore
+from penstock.table.schema.validation import UnusableName
 
 FILE = "penstock-tables.json"
 VERSION = 1
@@ -225,7 +226,7 @@ def _store(warehouse: Warehouse, table: str) -> TableStore | None:
     """Opened anew: what a process keeps of a table may be of one that was dropped since."""
     try:
         return warehouse.opened(table)
-    except TableMissing:
+    except (TableMissing, UnusableName):
         return None
 
 

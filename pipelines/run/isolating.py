@@ -12,6 +12,7 @@ from penstock.pipelines.run.reading import Reading
 from penstock.pipelines.run.replay import Replay
 from penstock.pipelines.run.tables import Targets
 from penstock.pipelines.run.writing import Written
+from penstock.table.schema.validation import UnusableName
 
 log = logging.getLogger(__name__)
 
@@ -31,9 +32,10 @@ class Isolating:
 
     def parks(self, table: str, error: PenstockError, batch: int | None = None) -> bool:
         """Whether the batch may go on without the table. It is parked then, from this batch on unless another is
-        named."""
+        named. Anybody at the source can give a column a name that no table can have: that stops no other table."""
         kept = table not in self.reading.on_bad.letters  # bad records of all tables need theirs
-        if not (self.parking.isolates and kept and is_of_its_table(error)):
+        isolates = self.parking.isolates or (isinstance(error, UnusableName) and self.reading.leaves_out)
+        if not (isolates and kept and is_of_its_table(error)):
             return False
         log.error("event=table_parked table=%s batch=%d reason=%s", table, self.number, error.message)
         self.parking.park(table, self.number if batch is None else batch, error)

@@ -78,6 +78,8 @@ class Job:
     retry_parked: bool = False
     forget_parked: bool = False  # all tables are read anew
     reset: tuple[str, ...] = ()  # these are
+    leaves_out: bool = False  # new tables that cannot be made
+    left_out: Mapping[str, str] = field(default_factory=dict)  # those known at the start, and why
     filled: FilledTables | None = None  # what is kept beside the checkpoint of the tables it filled
     goes_to: Mapping[SourceName, str | None] = field(default_factory=dict)  # the source tables known at the start
 
@@ -100,6 +102,7 @@ class Job:
         if anew:
             parking.release(*anew)
         targets.leave_out(parking.tables)
+        targets.reasons |= self.left_out
         follows, resumes = self._lineage(targets)
         reading = Reading(
             self.source,
@@ -114,6 +117,7 @@ class Job:
             ignore_incompatible=self.ignore_incompatible,
             compacts_in_background=self.compaction == "background",
             isolates=self.isolate,
+            leaves_out=self.leaves_out,
         )
         if self.first_look is not None and resumes is None and self._own_checkpoint.is_new:
             self.first_look.make_tables(reading, targets, stopped)

@@ -32,6 +32,8 @@ from penstock.ingest.ranges import Offsets
 from penstock.pipelines.run.checkpoint import Checkpoint
 from penstock.pipelines.run.filled_tables import FilledTables
 from penstock.pipelines.run.holes import COPIES, Lacking, lacking_rows, tell_of_adoption
+from penstock.pipelines.run.replay import LEFT_OUT_HINT
+from penstock.pipelines.run.rules import NO_RULES
 from penstock.pipelines.run.table_shape import TableShape
 from penstock.pipelines.run.tables import Warehouse
 from penstock.pipelines.run.unmet_rules import check_rules
@@ -44,6 +46,7 @@ from penstock.schema_evolution.type_mapping import TypeMapping
 from penstock.table.meta.store import TableMissing
 from penstock.table.schema.changes import SetOption, evolve
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.schema.validation import UnusableName
 from penstock.table.usable import check_usable
 from penstock.table.values.types import type_json
 
@@ -54,6 +57,7 @@ log = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 60.0  # that a running pipeline waits for a server that is away
 _READERS = 256  # identities, where none are named
+_LEFT_OUT = "event=table_left_out table=%s source=%s reason=%s hint=%s"
 _NEVER_SET = {"bucket", "bucket-key", "merge-engine", "primary-key", "partition", "rowkind.field", "sequence.field"}
 
 
@@ -65,11 +69,13 @@ def source(spec: PipelineSpec, mysql: model.MySqlSource) -> MySqlSource:
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A source that can be followed. `reset` are the tables of the warehouse that are emptied and copied again,
-    `goes_to` the table of each source table that is taken, None for those that are no longer."""
+    `goes_to` the table of each source table that is taken, None for those that are no longer, `left_out` the tables
+    that cannot be made, and why."""
 
     source: MySqlSource
     reset: tuple[str, ...]
     goes_to: Mapping[TableName, str | None]
+    left_out: Mapping[str, str]
 
 
 def prepared(
@@ -86,18 +92,19 @@ def prepared(
         lacking.check(filled, COPIES, accept=spec.pipeline.accept_gap)
         tell_of_adoption(filled)
         checks = not _has_renames_ahead(spec, mysql, warehouse)
-        targets, left_out = _make_tables(found, spec.sink, shape, warehouse, checks=checks, isolate=spec.errors.isolate)
+        made = _make_tables(found, spec.sink, shape, warehouse, checks=checks, isolate=spec.errors.isolate)
+    left_out = made.left_out
     reset = tuple(dict.fromkeys([*spec.pipeline.reset, *lacking.tables_to_copy(left_out)]))
     settings = replace(
         settings,
-        snapshot=_snapshot_mode(mysql, targets),
+        snapshot=_snapshot_mode(mysql, made.tables),
         tables=replace(settings.tables, left_out=left_out),
         reset=_sources_of(reset, found, shape),
         resnapshot=settings.resnapshot or (secrets.token_hex(4) if reset else ""),
     )
     goes_to: dict[TableName, str | None] = {one.name: shape.target(*one.name) for one in found}
-    goes_to |= {name: None for name in filled.sources if not settings.tables.takes(*name)}
-    return Prepared(MySqlSource(settings), reset, goes_to)
+    goes_to |= {name: None for name in (*filled.sources, *left_out) if not settings.tables.takes(*name)}
+    return Prepared(MySqlSource(settings), reset, goes_to, made.reasons)
 
 
 def _sources_of(wanted: Sequence[str], found: Sequence[TableDefinition], shape: TableShape) -> tuple[TableName, ...]:
@@ -369,6 +376,15 @@ def _check_letters(connection: Connection, tables: CapturedTables) -> None:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The tables that are there now, the sources to leave out, and why a table cannot be made."""
+
+    tables: list[TableSchema]
+    left_out: frozenset[TableName]
+    reasons: Mapping[str, str]
+
+
 def _make_tables(
     found: Sequence[TableDefinition],
     sink: Sink,
@@ -377,9 +393,8 @@ def _make_tables(
     *,
     checks: bool,
     isolate: bool,
-) -> tuple[list[TableSchema], frozenset[TableName]]:
-    """Make the tables that are missing, hold those that exist against their sources (`checks`); the tables, and the
-    sources to leave out."""
+) -> Made:
+    """Make the tables that are missing, hold those that exist against their sources (`checks`)."""
     sources: dict[str, list[TableDefinition]] = {}
     for definition in found:
         target = shape.target(definition.database, definition.table)
@@ -387,17 +402,26 @@ def _make_tables(
             sources.setdefault(target, []).append(definition)
     left_out: set[TableName] = set()
     targets: list[TableSchema] = []
+    reasons: dict[str, str] = {}
     for target, merged in sources.items():
+        names = [definition.name for definition in merged]
         try:
             targets.append(_made_table(target, merged, sink, shape, warehouse, checks=checks))
+        except UnusableName as error:
+            if sink.table is not None or len(names) == len(found):
+                raise
+            told = ", ".join(map(".".join, names))
+            log.warning(_LEFT_OUT, target, told, error.message, LEFT_OUT_HINT)
+            reasons[target] = f"{error.message} (source {told})"
+            left_out.update(names)
         except SchemaConflict as error:
             if isolate:  # its first batch fails as this does, and parks it
                 continue
             if not sink.ignore_incompatible:
                 raise
             log.warning("event=table_incompatible table=%s reason=%s", target, error.message)
-            left_out.update(definition.name for definition in merged)
-    return targets, frozenset(left_out)
+            left_out.update(names)
+    return Made(targets, frozenset(left_out), reasons)
 
 
 def _made_table(
@@ -417,7 +441,7 @@ def _made_table(
             schema = shape.planned(target, _with_common_key(schemas), warehouse.now_millis())
         except ConfigError as error:
             error.facts = {"table": target, "source": ", ".join(one.qualified for one in merged), **error.facts}
-            error.hint = error.hint or "leave the table out with --excluding-tables"
+            error.hint = error.hint or _cure(target, schemas, shape, warehouse)
             raise
         if not schema.primary_keys and not _may_be_keyless(sink, merged):
             raise ConfigError(
@@ -430,6 +454,16 @@ def _made_table(
     for one in schemas if checks else ():
         _check_compatible(target, one, current, shape)
     return _with_options(target, current, sink.options | sink.per_table.get(target, {}), warehouse)
+
+
+def _cure(target: str, schemas: Sequence[SourceSchema], shape: TableShape, warehouse: Warehouse) -> str:
+    """Whether the options are at fault or the table itself shows by making it without them."""
+    bare = replace(shape, new_tables=replace(shape.new_tables, options=()), table_rules=NO_RULES)
+    try:
+        check_usable(bare.planned(target, _with_common_key(schemas), warehouse.now_millis()))
+    except ConfigError:
+        return "leave the table out with --excluding-tables, in a file  tables-exclude"
+    return "put the table option right: --table-conf, in a file  sink: {table-options: ...}"
 
 
 def _with_common_key(schemas: Sequence[SourceSchema]) -> list[SourceSchema]:

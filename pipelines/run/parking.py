@@ -105,7 +105,9 @@ class Parking:
         return TablesParked(
             f"{count} table{'s' if count > 1 else ''} failed and {'are' if count > 1 else 'is'} parked; the others went"
             " on",
-            hint="put right what is named, then  penstock run FILE --retry  reads what they missed",
+            hint="put right what is named, then  penstock run FILE --retry  reads what they missed. What is in those"
+            " batches stays what it was: where it can never fit,  --reset TABLE  empties a table of a MySQL source and"
+            " copies it as it is now",
             **some,
         )
 

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from penstock.errors import PenstockError
 from penstock.formats.change import SourceField, SourceSchema
+from penstock.pipelines.run.replay import LEFT_OUT_HINT
 from penstock.pipelines.run.table_shape import TableShape
 from penstock.schema_evolution.drift import Drift, drift_of
 from penstock.schema_evolution.source_types import TYPED
 from penstock.table.meta.store import TableMissing
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_text import written
+from penstock.table.schema.validation import UnusableName
 from penstock.table.usable import check_name, check_usable
 from penstock.table.values.types import Field
 
@@ -30,7 +32,7 @@ class PlannedColumn:
 
 @dataclass(frozen=True, slots=True)
 class PlannedTable:
-    """`action` is create, alter, keep or refuse; with refuse, `problem` says why."""
+    """`action` is create, alter, keep, leave out or refuse; with the last two, `problem` says why."""
 
     table: str
     action: str
@@ -67,6 +69,10 @@ def _table(shape: TableShape, target: str, sources: list[SourceSchema], now: int
         drifts = [drift_of(source, target, current, shape.rules) for source in sources]
         changes = _changes(drifts)
         return _described(shape, target, "alter" if changes else "keep", names, current, sources, changes)
+    except UnusableName as error:
+        leaves_out = shape.table is None  # with one table nothing would be left
+        problem = f"{error.message}; {LEFT_OUT_HINT if leaves_out else error.hint}"
+        return PlannedTable(target, "leave out" if leaves_out else "refuse", names, problem=problem)
     except PenstockError as error:
         problem = "; ".join(filter(None, (error.message, error.hint)))
         return PlannedTable(target, "refuse", names, problem=problem)

@@ -65,6 +65,7 @@ class Reading:
     compacts_in_background: bool = False
     isolates: bool = False  # a table that fails is told, and the others are read on
     mark: ErrorMark = field(default_factory=ErrorMark)  # of errors that come back from tasks
+    leaves_out: bool = False  # a new table that cannot be made is left out, and the others are read on
 
     def initial_offsets(self) -> Offsets:
         return self.resumes.start if self.resumes else self.source.initial_offsets()
@@ -279,6 +280,7 @@ class RangeReader:
             place = (self._range.number, first)
             self._report.drifts.append(Seen(table, change.schema, place, self._range.place, by_message))
         self._drifted.add(table)
+        self._report.unfitted[table] += len(change)
         self._window.forget(table)
 
     def _takes(self, table: str) -> bool:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.errors import PenstockError, SchemaConflict
+from penstock.errors import ConfigError, PenstockError, SchemaConflict
 from penstock.ingest.ranges import grouped
 from penstock.pipelines.run.committing import discard
 from penstock.pipelines.run.identity import NOW
@@ -18,8 +18,14 @@ from penstock.pipelines.run.reports import BatchReport, RangeReport
 from penstock.pipelines.run.shaping import Seen
 from penstock.pipelines.run.tables import Targets, versions_now
 from penstock.pipelines.run.writing import Written
+from penstock.table.schema.validation import UnusableName
 
 log = logging.getLogger(__name__)
+
+LEFT_OUT_HINT = (
+    "its rows are in no table. Exclude it (--excluding-tables, tables-exclude), or name it by --table-mapping and its"
+    " columns by a projection: MySQL's rows are then copied at the next start"
+)
 
 # One is the rule. A second comes when a foreign job alters the table in between.
 MOST_REPLAYS = 5
@@ -71,26 +77,43 @@ class Replay:
             current = self.reading.warehouse.store(table).schema() if table in self.targets.schemas else None
             try:
                 schema = self.reading.shaping.evolved(table, current, found)
-            except SchemaConflict as conflict:
-                if self.parks(table, conflict):
+            except (SchemaConflict, ConfigError) as error:
+                if current is None and self._leaves_out(error):
+                    self._leave_out(table, found, error)
+                    continue
+                if self.parks(table, error):
                     continue
                 # What was taken in this run is not left in the middle.
-                if not self.reading.ignore_incompatible or table in self.targets.taken:
+                ignored = self.reading.ignore_incompatible and isinstance(error, SchemaConflict)
+                if not ignored or table in self.targets.taken:
                     raise
-                log.warning("event=table_left_out table=%s reason=%s", table, conflict.message)
-                self.targets.leave_out([table])
+                self._leave_out(table, found, error)
                 continue
             log.info("event=schema_evolved table=%s from=%s to=%d", table, current and current.id, schema.id)
             schemas[table] = schema.id
         self.targets.put(schemas)
 
+    def _leaves_out(self, error: PenstockError) -> bool:
+        """Whether a table that cannot be made stops the others: where they are there, its own columns or its name are
+        the reason, else it may be what the settings ask for."""
+        others = self.targets.schemas.keys() - self.reading.on_bad.letters
+        return self.reading.leaves_out and (isinstance(error, UnusableName) or bool(others))
+
+    def _leave_out(self, table: str, found: Sequence[Seen], error: PenstockError) -> None:
+        sources = ", ".join(sorted({f"{one.schema.database}.{one.schema.table}" for one in found}))
+        log.warning(
+            "event=table_left_out table=%s source=%s reason=%s hint=%s", table, sources, error.message, LEFT_OUT_HINT
+        )
+        self.targets.leave_out([table], f"{error.message} (source {sources})")
+
     def _without_left_out(self, written: Written, drifts: Mapping[str, list[Seen]]) -> dict[str, list[Seen]]:
         """The drifts of the other tables; nothing of these is kept."""
         left_out = self.targets.left_out
-        for table in left_out & drifts.keys():
-            discard(self.reading.warehouse.store(table), written.messages.pop(table, []))
+        for table in left_out & written.messages.keys():  # one that cannot be made has none
+            discard(self.reading.warehouse.store(table), written.messages.pop(table))
         for report in written.reports:
             report.drifts = [drift for drift in report.drifts if drift.table not in left_out]
+            report.filtered += sum(report.unfitted.pop(table, 0) for table in left_out)
         return {table: found for table, found in drifts.items() if table not in left_out}
 
 

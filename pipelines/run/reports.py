@@ -60,6 +60,7 @@ class Told:
     replays: int = 0
     memory: int = 0  # the most that a task's process has had
     parked: dict[str, str] = field(default_factory=dict)  # tables that failed, and why
+    left_out: dict[str, str] = field(default_factory=dict)  # tables that cannot be made, and why
 
     def add(self, other: Told) -> None:
         self.spend(other.seconds)
@@ -121,6 +122,7 @@ class RangeReport:
     bad: BadRecords = field(default_factory=BadRecords)  # messages that cannot be read
     unfit: dict[str, BadRecords] = field(default_factory=dict)  # messages with values that do not fit, by table
     drifts: list[Seen] = field(default_factory=list)
+    unfitted: Counter[str] = field(default_factory=Counter)  # rows of the tables that drifted
     truncations: list[Truncation] = field(default_factory=list)
     newest: dict[str, int] = field(default_factory=dict)  # newest event time by table, milliseconds
     barriers: list[Barrier] = field(default_factory=list)

@@ -133,6 +133,7 @@ class Targets:
     schemas: Schemas = field(default_factory=dict)
     left_out: set[str] = field(default_factory=set)  # in this run, because they cannot hold what comes
     taken: set[str] = field(default_factory=set)  # that got rows in this run
+    reasons: dict[str, str] = field(default_factory=dict)  # of those that cannot be made
 
     def load(self, names: Iterable[str]) -> None:
         """Look up those of the tables that exist."""
@@ -152,8 +153,11 @@ class Targets:
             self.schemas.update(schemas)
             self._save()
 
-    def leave_out(self, tables: Iterable[str]) -> None:
-        self.left_out.update(tables)
+    def leave_out(self, tables: Iterable[str], reason: str = "") -> None:
+        names = set(tables)
+        self.left_out |= names
+        if reason:
+            self.reasons |= dict.fromkeys(names, reason)
         self._save()
 
     @contextmanager

@@ -16,6 +16,7 @@ from penstock.pipelines.spec.model import PipelineSpec
 from penstock.schema_evolution.patterns import TablePattern
 from penstock.schema_evolution.transforms import Transform
 from penstock.table.meta.store import TableMissing
+from penstock.table.schema.validation import UnusableName
 
 
 class NoSuchTable(ConfigError):
@@ -88,7 +89,7 @@ def _columns_there(shape: TableShape, matched: Sequence[SourceSchema]) -> set[st
     for target in {shape.target(one.database, one.table) for one in matched} - {None}:
         try:
             found.update(shape.warehouse.opened(str(target)).schema().names)
-        except TableMissing:
+        except (TableMissing, UnusableName):
             continue
     return found
 

@@ -25,6 +25,11 @@ from penstock.table.values.types import (
     type_json,
 )
 
+
+class UnusableName(ConfigError):
+    """A table or a column has a name that no table of Paimon's can have."""
+
+
 RESERVED = ("_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID")
 KEY_PREFIX = "_KEY_"
 
@@ -36,8 +41,8 @@ def check_schema(schema: TableSchema) -> None:
     check_members(schema.fields)
     for name in schema.names:
         if name in RESERVED or name.startswith(KEY_PREFIX):
-            raise ConfigError(
-                f"the name {name!r} is reserved", hint=f"so are {', '.join(RESERVED)} and {KEY_PREFIX}..."
+            raise UnusableName(
+                f"the name {name!r} of a column is reserved", hint=f"so are {', '.join(RESERVED)} and {KEY_PREFIX}..."
             )
     _check_keys(schema, schema.partition_keys, "partition key")
     _check_keys(schema, schema.primary_keys, "primary key")

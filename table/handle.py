@@ -45,6 +45,7 @@ from penstock.table.meta.tag_files import TagFiles
 from penstock.table.read.changes import read_changes
 from penstock.table.read.follow import SnapshotChanges, follow
 from penstock.table.read.scan import Scan
+from penstock.table.schema.numbered_files import MAIN_BRANCH
 from penstock.table.schema.option_checks import check_given, check_writable, report
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_text import written
@@ -169,6 +170,20 @@ class Table:
     def branch(self, name: str) -> Table:
         return Table(self._store.on_branch(name))
 
+    def _on_branch(
+        self, options: Mapping[str, str] | None, branch: str | None = None
+    ) -> tuple[TableStore, dict[str, str]]:
+        """The branch that the argument or the option `branch` names, this one without, and the other options."""
+        self._check_options(options)
+        others = dict(options or {})
+        named = others.pop("branch", None)
+        if branch is not None and named is not None and named != branch:
+            raise ConfigError(f"both branch {branch!r} and branch {named!r} are named", table=self.name)
+        name = branch if named is None else named
+        if name is None:
+            return self._store, others
+        return self._store.on_branch(None if name == MAIN_BRANCH else name), others
+
     # reading
 
     def scan(
@@ -186,8 +201,7 @@ class Table:
 
         `where` is an Arrow expression, which also spares the files that cannot hold such rows, or SQL text.
         """
-        self._check_options(options)
-        store = self._store.on_branch(branch) if branch else self._store
+        store, options = self._on_branch(options, branch)
         return Scan.of(
             store,
             columns=columns,
@@ -228,10 +242,10 @@ class Table:
         """`commit_user` with rising identifiers makes commits idempotent; without one each commit stands alone. One
         `budget` for the writers of several tables bounds what they hold together.
         """
-        self._check_options(options)
-        check_writable({**self.options, **(options or {})})
+        store, options = self._on_branch(options)
+        check_writable({**store.schema().options, **options})
         report(self.name, self.options)
-        return TableWriter.open(self._store, commit_user, options, after_commit(self._store), budget)
+        return TableWriter.open(store, commit_user, options, after_commit(store), budget)
 
     def overwrite(
         self,
@@ -239,10 +253,10 @@ class Table:
         commit_user: str | None = None,
         options: Mapping[str, str] | None = None,
     ) -> OverwriteWriter:
-        self._check_options(options)
-        check_writable({**self.options, **(options or {})})
+        store, options = self._on_branch(options)
+        check_writable({**store.schema().options, **options})
         report(self.name, self.options)
-        return OverwriteWriter.open_on(self._store, partition, commit_user, options, after_commit(self._store))
+        return OverwriteWriter.open_on(store, partition, commit_user, options, after_commit(store))
 
     def compact(
         self,
@@ -255,9 +269,9 @@ class Table:
         """Compact everything, or what is due; `only` chooses more finely than by partitions. Then looks after the table
         as a writer does, also where writers leave it to compaction (`write-only`).
         """
-        self._check_options(options)
-        made = compact_table(self._store, full=full, partitions=partitions, only=only, options=options)
-        return self._looked_after(made)
+        store, options = self._on_branch(options)
+        made = compact_table(store, full=full, partitions=partitions, only=only, options=options)
+        return _looked_after(store, made)
 
     def sort(
         self,
@@ -268,13 +282,8 @@ class Table:
         options: Mapping[str, str] | None = None,
     ) -> list[Snapshot]:
         """Write an append table's rows anew in order: `order`, `zorder` or `hilbert`; see `sort_table`."""
-        self._check_options(options)
-        return self._looked_after(sort_table(self._store, strategy, columns, only=only, options=options))
-
-    def _looked_after(self, made: list[Snapshot]) -> list[Snapshot]:
-        if made:
-            keep_up(self._store, Upkeep(partitions_checked=self._store.ambient.now_millis()), write_only=False)
-        return made
+        store, options = self._on_branch(options)
+        return _looked_after(store, sort_table(store, strategy, columns, only=only, options=options))
 
     def truncate(self) -> None:
         with self.overwrite(partition={}) as writer:
@@ -311,9 +320,9 @@ class Table:
         options: Mapping[str, str] | None = None,
     ) -> Expired:
         """One bounded round, by the table's options (or those given in their place) where nothing else is said."""
-        self._check_options(options)
+        store, options = self._on_branch(options)
         return expire_snapshots(
-            self._store,
+            store,
             retain_max=retain_max,
             retain_min=retain_min,
             older_than=_millis(older_than, "older_than"),
@@ -396,8 +405,8 @@ class Table:
 
     def expire_partitions(self, options: Mapping[str, str] | None = None) -> list[dict[str, object]]:
         """Drop the partitions older than `partition.expiration-time`; gives their values."""
-        self._check_options(options)
-        return expire_partitions(self._store, options)
+        store, options = self._on_branch(options)
+        return expire_partitions(store, options)
 
     def mark_partitions_done(self, partitions: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
         """Run `partition.mark-done-action` for the partitions, each named by all or some of its columns."""
@@ -423,8 +432,8 @@ class Table:
         )
 
     def compact_manifests(self, *, dry_run: bool = False, options: Mapping[str, str] | None = None) -> Healed:
-        self._check_options(options)
-        return compact_manifests(self._store, dry_run=dry_run, options=options)
+        store, options = self._on_branch(options)
+        return compact_manifests(store, dry_run=dry_run, options=options)
 
     def remove_unexisting_files(
         self, partitions: Sequence[Mapping[str, object]] | None = None, *, dry_run: bool = False
@@ -453,6 +462,12 @@ class Table:
     def statistics(self) -> pa.Table:
         """What the newest ANALYZE found, as Paimon's system table shows it."""
         return self.system("statistics")
+
+
+def _looked_after(store: TableStore, made: list[Snapshot]) -> list[Snapshot]:
+    if made:
+        keep_up(store, Upkeep(partitions_checked=store.ambient.now_millis()), write_only=False)
+    return made
 
 
 def _millis(moment: int | datetime | None, what: str) -> int | None:

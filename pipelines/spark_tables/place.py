@@ -24,7 +24,6 @@ _MEANT |= {"versionasof": "scan.version", "timestampasof": "scan.timestamp", "as
 # Paimon's, which would change the rows that are read.
 _NOT_HERE = {
     "incremental-to-auto-tag": "incremental-between=EARLIER,TAG  names both tags",
-    "scan.fallback-branch": "read the branch itself:  branch=NAME",
     "scan.creation-time-millis": "scan.timestamp-millis, or scan.file-creation-time-millis",
     "scan.bounded.watermark": "trigger(availableNow=True)  ends a stream where the table is",
     "scan.partitions": ".where(...) on the partition columns reads those alone",

@@ -101,7 +101,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(piece) for piece in pieces]
 
     def _state(self, snapshot_id: int) -> list[Piece]:
-        plan = Scan.of(self.store, snapshot=snapshot_id).plan()
+        plan = Scan.of(self.store, snapshot=snapshot_id, falls_back=False).plan()
         # By the columns of the query, which are the table's now, whatever the snapshot's were.
         schema = self.store.schema()
         return [Piece(Way.STATE, schema.id, split) for split in plan.splits]

@@ -41,7 +41,7 @@ def analyze(store: TableStore, columns: Sequence[str] | None = None) -> Snapshot
     if latest is None:
         return None
     schema = store.schemas.get(latest.schema_id)
-    scan = Scan.of(store, columns=columns, snapshot=latest.id)
+    scan = Scan.of(store, columns=columns, snapshot=latest.id, falls_back=False)
     unknown = [name for name in columns or () if name not in schema.names]
     if unknown:
         raise no_column(unknown, schema.names, table=store.name)

@@ -64,7 +64,7 @@ def _delete_by_keys(store: TableStore, condition: Condition, user: str) -> list[
     # The writer looks at the table before the scan does: what another job writes after that is met by the commit.
     with TableWriter.open(store, user) as writer:
         found = False
-        for batch in Scan.of(store, where=condition.given).to_batches():
+        for batch in Scan.of(store, where=condition.given, falls_back=False).to_batches():
             writer.write(batch, np.full(batch.num_rows, DELETE, np.int8))
             found = True
         return writer.commit() if found else []

@@ -38,13 +38,17 @@ class VectorPlace:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Files of one bucket. `raw`: each file stands for itself; otherwise their rows are merged by key."""
+    """Files of one bucket. `raw`: each file stands for itself; otherwise their rows are merged by key. `branch` and
+    `schema_id` name the fallback branch that the files are of, and its schema.
+    """
 
     partition: bytes
     bucket: int
     files: tuple[DataFile, ...]
     raw: bool
     vectors: dict[str, VectorPlace] = field(default_factory=dict)
+    branch: str | None = None
+    schema_id: int = 0
 
     @property
     def rows(self) -> int:

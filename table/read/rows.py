@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.store import TableStore
 from penstock.table.read.condition import Condition
 from penstock.table.read.plan import Split, VectorPlace
+from penstock.table.schema.numbered_files import MAIN_BRANCH
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.buffers import rows_at, set_places
 from penstock.table.values.row_kinds import ROWKIND, kind_texts
@@ -46,12 +47,26 @@ class SplitReader:
         return schema.insert(0, pa.field(ROWKIND, pa.string(), nullable=False)) if self.kinds else schema
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        if split.branch is not None and split.branch != (self.store.paths.branch or MAIN_BRANCH):
+            yield from (self._as_own(batch) for batch in self._on_branch(split).read(split))
+            return
         batches = self._raw(split) if split.raw or not self.layout.has_keys else self._merged(split)
         schema = self.schema
         for batch in batches:
             out = self._finished(batch, schema)
             if out.num_rows:
                 yield out
+
+    def _on_branch(self, split: Split) -> SplitReader:
+        """The reader of a fallback branch's split: its columns have the same names, its files another layout."""
+        store = self.store.on_branch(None if split.branch == MAIN_BRANCH else split.branch)
+        schema = store.schemas.get(split.schema_id)
+        wanted = schema.select(tuple(field.name for field in self.wanted))
+        return replace(self, store=store, layout=Layout.of(schema), wanted=wanted)
+
+    def _as_own(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The same columns; only the word on nulls may differ between the branches."""
+        return pa.RecordBatch.from_arrays(batch.columns, schema=self.schema) if batch.num_columns else batch
 
     def read_files(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Every row of the files as it stands there, with its kind: what a change read shows."""

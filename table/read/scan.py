@@ -11,13 +11,16 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.table.layout import Layout
+from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.read.changes import Between, read_between
 from penstock.table.read.condition import Condition
+from penstock.table.read.fallback import Fallback
 from penstock.table.read.outputs import Outputs
 from penstock.table.read.plan import KeepLevel, Plan, Split, plan_state
 from penstock.table.read.rows import SplitReader
 from penstock.table.read.time_travel import Travel, resolve
+from penstock.table.schema.numbered_files import MAIN_BRANCH
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import option_texts
 from penstock.table.values.arrow_types import arrow_schema
@@ -36,6 +39,7 @@ class Scan(Outputs):
     options: Mapping[str, str]
     between: Between | None = None
     keep_level: KeepLevel | None = None
+    falls_back: bool = True
 
     @classmethod
     def of(
@@ -49,10 +53,16 @@ class Scan(Outputs):
         timestamp: int | datetime | None = None,
         mode: str | None = None,
         options: Mapping[str, object] | None = None,
+        falls_back: bool = True,
     ) -> Scan:
+        """`falls_back`: partitions that are not there are read from the fallback branch, if the table has one."""
         if isinstance(columns, str):
             raise ConfigError("columns are a list of names, not a text", hint=f"write columns=[{columns!r}]")
         given = option_texts(options)
+        if "branch" in given:
+            raise ConfigError(
+                "a scan stands on one branch", table=store.name, hint="open the branch: table.branch(...)"
+            )
         merged = {**store.schema().options, **given}
         travel = Travel.of(merged, snapshot=snapshot, tag=tag, timestamp=timestamp, mode=mode)
         return cls(
@@ -62,6 +72,7 @@ class Scan(Outputs):
             travel,
             given,
             Between.of(merged),
+            falls_back=falls_back,
         )
 
     def __repr__(self) -> str:
@@ -77,15 +88,33 @@ class Scan(Outputs):
         snapshot = resolve(self.store, self.travel)
         schema = self.table_schema()
         where = self._condition(schema)
+        pruning = where.expression if where else None
+        layout = Layout.of(replace(schema, options={**schema.options, **self.options}))
+        plan = self._planned(self.store, layout, snapshot, pruning)
+        fallback = self._fallback(schema, snapshot)
+        if fallback is None:
+            return plan
+        beside = self._planned(fallback.store, fallback.layout(self.options), fallback.snapshot, pruning)
+        branch = fallback.store.paths.branch or MAIN_BRANCH
+        splits = [
+            replace(split, branch=branch, schema_id=fallback.schema.id)
+            for split in beside.splits
+            if split.partition not in fallback.hidden
+        ]
+        return replace(plan, splits=(*plan.splits, *splits))
+
+    def _planned(
+        self, store: TableStore, layout: Layout, snapshot: Snapshot | None, where: pc.Expression | None
+    ) -> Plan:
         after = self.travel.created_after
-        return plan_state(
-            self.store,
-            Layout.of(replace(schema, options={**schema.options, **self.options})),
-            snapshot,
-            where.expression if where else None,
-            keep_level=self.keep_level,
-            keep_file=None if after is None else lambda file: (file.creation_millis or 0) > after,
-        )
+        keep_file = None if after is None else lambda file: (file.creation_millis or 0) > after
+        return plan_state(store, layout, snapshot, where, keep_level=self.keep_level, keep_file=keep_file)
+
+    def _fallback(self, schema: TableSchema, snapshot: Snapshot | None) -> Fallback | None:
+        if not self.falls_back:
+            return None
+        options = {**self.store.schema().options, **self.options}
+        return Fallback.of(self.store, options, snapshot, travels=self.travel.travels)
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """The rows of one split of the plan."""
@@ -102,11 +131,17 @@ class Scan(Outputs):
 
     def table_schema(self) -> TableSchema:
         """Of the snapshot when the scan travels to one, else the table's newest."""
-        travel = self.travel
-        if travel.snapshot is None and travel.tag is None and travel.millis is None and travel.watermark is None:
+        if not self.travel.travels:
             return self.store.schema()
-        snapshot = resolve(self.store, travel)
+        snapshot = self._schema_snapshot()
         return self.store.schema() if snapshot is None else self.store.schemas.get(snapshot.schema_id)
+
+    def _schema_snapshot(self) -> Snapshot | None:
+        """The snapshot whose columns are read: a stream from a time before the first snapshot begins with the first."""
+        millis = self.travel.millis
+        if millis is None or self.store.snapshots.by_time(millis) is not None:
+            return resolve(self.store, self.travel)
+        return self.store.snapshots.find(self.store.snapshots.earliest_id() or 0)
 
     def _reader(self, schema: TableSchema, *, kinds: bool = False) -> SplitReader:
         show_kinds = kinds or self.between is not None

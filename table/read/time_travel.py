@@ -39,6 +39,11 @@ class Travel:
     watermark: int | None = None
     created_after: int | None = None
 
+    @property
+    def travels(self) -> bool:
+        """Whether it names a snapshot, rather than take the newest."""
+        return any(point is not None for point in (self.snapshot, self.tag, self.millis, self.watermark))
+
     @classmethod
     def of(
         cls,

@@ -6,8 +6,10 @@ import json
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import penstock
 from penstock.table.commit.healing import compact_manifests, remove_unexisting_files
 from penstock.table.maintain.branches import create_branch
 from penstock.table.maintain.expire import expire_snapshots
@@ -208,3 +210,55 @@ def test_tags_tell_success_where_java_tells_it(oracle: Oracle, tmp_path: Path) -
     delete_tag(opened(path), "javas")
     oracle.delete_tag(path, "ours")
     assert [file.name for file in (path / "tag/tag-success-file").iterdir() if file.suffix != ".crc"] == []
+
+
+def test_java_reads_the_same_partitions_from_the_fallback_branch(oracle: Oracle, tmp_path: Path) -> None:
+    path = oracle.create(
+        tmp_path,
+        "shop.f",
+        [("dt", "STRING NOT NULL"), ("id", "INT NOT NULL"), ("v", "STRING")],
+        primary_keys=["dt", "id"],
+        partition_keys=["dt"],
+        options={"bucket": "1"},
+    )
+    catalog = penstock.Catalog(str(tmp_path))
+    catalog.table("shop.f").create_branch("stream")
+    catalog.alter_table("shop.f", [penstock.SetOption("scan.fallback-branch", "stream")])
+    oracle.write(path, [("+I", "a", 1, "main")])
+    oracle.write(path, [("+I", "a", 2, "hidden"), ("+I", "b", 2, "stream")], branch="stream")
+    table = catalog.table("shop.f")
+    with table.writer(options={"branch": "stream"}) as writer:
+        writer.write(pa.table({"dt": ["c"], "id": [3], "v": ["ours"]}, table.schema))
+        writer.commit()
+    rows = table.scan().to_arrow()
+    assert difference(oracle.read(path), rows) is None
+    assert sorted(rows["v"].to_pylist()) == ["main", "ours", "stream"]
+    assert difference(oracle.read(path, branch="stream"), table.scan(options={"branch": "stream"}).to_arrow()) is None
+
+
+def test_java_goes_on_after_a_fast_forward_over_a_gap(oracle: Oracle, tmp_path: Path) -> None:
+    """The branch's first snapshots have expired, and a snapshot came back without its changelog."""
+    options = {"bucket": "1", "changelog-producer": "input", "write-only": "true"}
+    path = oracle.create(
+        tmp_path, "shop.g", [("id", "INT NOT NULL"), ("v", "STRING")], primary_keys=["id"], options=options
+    )
+    table = penstock.Catalog(str(tmp_path)).table("shop.g")
+    oracle.write(path, [("+I", 1, "shared")])
+    table.create_tag("x")
+    for number in range(3):
+        oracle.write(path, [("+I", 10 + number, "main")])
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=1 << 60)
+    branch = table.create_branch("b", "x")
+    for number in range(4):
+        oracle.write(path, [("+I", 2 + number, "branch")], branch="b")
+    assert branch.expire_snapshots(retain_max=2, retain_min=1, older_than=1 << 60).snapshots
+    table.fast_forward("b")
+    oracle.write(path, [("+I", 9, "java")])
+    assert difference(oracle.read(path), table.scan().to_arrow()) is None
+    assert table.scan().to_arrow().num_rows == 6
+    table.rollback_to("x")
+    oracle.write(path, [("+I", 3, "again")])
+    assert difference(oracle.read(path), table.scan().to_arrow()) is None
+    oracle.expire(path, retain=1)
+    assert [snapshot.id for snapshot in table.snapshots] == [2]
+    assert difference(oracle.read(path), table.scan().to_arrow()) is None

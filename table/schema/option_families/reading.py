@@ -67,14 +67,7 @@ _OPTIONS = (
         stops=Stops.READING,
         old_keys=("lookup.dynamic-partition",),
     ),
-    refused(
-        "scan.fallback-branch",
-        TEXT,
-        None,
-        "Reads partitions that the table does not have from a branch.",
-        _BRANCHES,
-        stops=Stops.READING,
-    ),
+    acts("scan.fallback-branch", TEXT, None, "Reads partitions that the table does not have from a branch."),
     refused(
         "scan.bounded.watermark",
         WHOLE,
@@ -146,12 +139,11 @@ _OPTIONS = (
         harmless=("at-least-once",),
     ),
     acts("streaming-read-overwrite", FLAG, "false", "Shows a stream the changes that an overwrite makes."),
-    reported(
+    acts(
         "streaming-read-append-overwrite",
         FLAG,
         "false",
         "Shows a stream the rows that an overwrite of an append table adds.",
-        "a stream leaves overwrites of append tables out",
     ),
     refused(
         "streaming-read-mode",

@@ -179,7 +179,6 @@ def test_reads_stand_on_what_each_option_names(registered: SparkSession, catalog
         ("scan.snapshott-id", "did you mean scan.snapshot-id?"),
         ("versionAsOf", "did you mean scan.version?"),
         ("incremental-to-auto-tag", "incremental-between="),
-        ("scan.fallback-branch", "branch=NAME"),
     ],
 )
 def test_an_option_that_would_be_passed_over_is_refused(

@@ -1,0 +1,82 @@
+"""Partitions that the main branch does not have, read from the branch that `scan.fallback-branch` names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.table.layout import Layout
+from penstock.table.meta.live import live_entries
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.arrow_types import to_arrow
+
+OPTION = "scan.fallback-branch"
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """The branch, the snapshot of it that belongs to a read of main, and the partitions of main, which come first."""
+
+    store: TableStore
+    schema: TableSchema
+    snapshot: Snapshot | None
+    hidden: frozenset[bytes]
+
+    @classmethod
+    def of(
+        cls, main: TableStore, options: Mapping[str, str], snapshot: Snapshot | None, *, travels: bool
+    ) -> Fallback | None:
+        """None where no fallback branch is named. `options` are the table's with those of the read. Where the read
+        `travels`, ids and tags mean main's, so the branch is read as it was at the time of main's snapshot.
+        """
+        name = options.get(OPTION, "").strip()
+        if not name or name == (main.paths.branch or "main"):
+            return None
+        store = main.on_branch(None if name == "main" else name)
+        found = store.snapshots.latest()
+        if travels and snapshot is not None:
+            found = store.snapshots.by_time(snapshot.time_millis)
+        schema = store.schema() if found is None or not travels else store.schemas.get(found.schema_id)
+        _check_alike(main, store)
+        return cls(store, schema, found, _partitions(main, snapshot))
+
+    def layout(self, options: Mapping[str, str]) -> Layout:
+        """Under the options of the read; the branch has its own number of buckets."""
+        own = {key: value for key, value in options.items() if key not in {"bucket", OPTION}}
+        return Layout.of(replace(self.schema, options={**self.schema.options, **own}))
+
+
+def _partitions(store: TableStore, snapshot: Snapshot | None) -> frozenset[bytes]:
+    if snapshot is None:
+        return frozenset()
+    return frozenset(entry.partition for entry in live_entries(store, snapshot))
+
+
+def _check_alike(main: TableStore, branch: TableStore) -> None:
+    """As Paimon: the same columns, and the same key where both have one."""
+    ours, theirs = main.schema(), branch.schema()
+    if _columns(ours) != _columns(theirs):
+        raise ConfigError(
+            f"main and its fallback branch {branch.paths.branch} have different columns",
+            table=main.name,
+            main=", ".join(ours.names),
+            branch=", ".join(theirs.names),
+            hint=f"make the schemas equal, or reset the option {OPTION}",
+        )
+    if ours.partition_keys != theirs.partition_keys or (ours.primary_keys and ours.primary_keys != theirs.primary_keys):
+        raise ConfigError(
+            f"main and its fallback branch {branch.paths.branch} have different keys",
+            table=main.name,
+            main=", ".join(ours.primary_keys) or "none",
+            branch=", ".join(theirs.primary_keys) or "none",
+            hint=f"make the schemas equal, or reset the option {OPTION}",
+        )
+
+
+def _columns(schema: TableSchema) -> list[tuple[str, pa.DataType]]:
+    return [(field.name, to_arrow(field.type)) for field in schema.fields]

@@ -1,0 +1,158 @@
+"""Which branch is read and written, and partitions that come from the fallback branch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import penstock
+from penstock.errors import ConfigError
+from penstock.table.handle import Table
+from penstock.table.sql.session import Session
+
+FALLBACK = "scan.fallback-branch"
+COLUMNS = [("dt", "STRING NOT NULL"), ("id", "INT NOT NULL"), ("v", "STRING")]
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> penstock.Catalog:
+    made = penstock.Catalog(tmp_path)
+    made.create_database("d")
+    return made
+
+
+@pytest.fixture
+def table(catalog: penstock.Catalog) -> Table:
+    """Main has 1, the branch b also 2."""
+    made = catalog.create_table("d.t", [("id", "INT NOT NULL"), ("v", "INT")], ["id"], options={"bucket": "1"})
+    write(made, id=1, v=1)
+    made.create_tag("x")
+    write(made.create_branch("b", "x"), id=2, v=2)
+    return made
+
+
+def write(table: Table, **row: object) -> None:
+    with table.writer() as writer:
+        writer.write(pa.Table.from_pylist([row], table.schema))
+        writer.commit()
+
+
+def ids(table: Table, **asked: object) -> list[int]:
+    return sorted(table.scan(**asked).to_arrow()["id"].to_pylist())  # type: ignore[arg-type]
+
+
+ON_BRANCH = {"branch": "b"}
+ROW = {"id": [9], "v": [9]}
+
+
+def written(table: Table) -> None:
+    with table.writer(options=ON_BRANCH) as writer:
+        writer.write(pa.table(ROW, table.schema))
+        writer.commit()
+
+
+def overwritten(table: Table) -> None:
+    with table.overwrite(options=ON_BRANCH) as writer:
+        writer.write(pa.table(ROW, table.schema))
+
+
+WRITES: dict[str, tuple[Callable[[Table], object], list[int]]] = {
+    "writer": (written, [1, 2, 9]),
+    "overwrite": (overwritten, [9]),
+    "compact": (lambda table: table.compact(options=ON_BRANCH), [1, 2]),
+    "expire": (lambda table: table.expire_snapshots(retain_max=1, older_than=1 << 60, options=ON_BRANCH), [1, 2]),
+    "compact manifests": (lambda table: table.compact_manifests(options=ON_BRANCH), [1, 2]),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_the_option_branch_names_what_is_written(table: Table, name: str) -> None:
+    verb, expected = WRITES[name]
+    before = table.snapshots
+    verb(table)
+    assert table.snapshots == before
+    assert ids(table) == [1]
+    assert ids(table.branch("b")) == expected
+
+
+def test_the_option_branch_names_what_is_read(table: Table, catalog: penstock.Catalog) -> None:
+    assert ids(table, options=ON_BRANCH) == ids(table, branch="b") == [1, 2]
+    assert ids(table.branch("b"), options={"branch": "main"}) == ids(table.branch("b"), branch="main") == [1]
+    with pytest.raises(ConfigError, match="both branch 'b' and branch 'main'"):
+        ids(table, branch="b", options={"branch": "main"})
+    with pytest.raises(ConfigError, match="no branch 'nosuch'"):
+        ids(table, options={"branch": "nosuch"})
+    with Session(catalog) as session:
+        rows = session.query("SELECT id FROM d.t /*+ OPTIONS('branch'='b') */ ORDER BY id")
+    assert rows["id"].to_pylist() == [1, 2]
+
+
+def fallen_back(catalog: penstock.Catalog, keys: list[str], branch_keys: list[str]) -> Table:
+    """Main has partition a, the branch partitions a and b in other buckets, and a schema of its own count."""
+    catalog.create_table("d.f", COLUMNS, keys, ["dt"], {"bucket": "1" if keys else "-1"})
+    table = catalog.table("d.f")
+    table.create_branch("stream")
+    changes = [penstock.SetOption("bucket", "3" if branch_keys else "-1")]
+    if keys != branch_keys:
+        schema = table.branch("stream").definition
+        store = table.store.on_branch("stream")
+        from dataclasses import replace
+
+        changed = replace(schema, id=1, primary_keys=tuple(branch_keys), options={"bucket": "3"})
+        assert store.schemas.create(changed)
+    else:
+        catalog.alter_table("d.f$branch_stream", changes)
+    catalog.alter_table("d.f", [penstock.SetOption(FALLBACK, "stream")])
+    table = catalog.table("d.f")
+    write(table, dt="a", id=1, v="main")
+    for number in range(4):
+        write(table.branch("stream"), dt="a", id=number, v="hidden")
+        write(table.branch("stream"), dt="b", id=number, v="stream")
+    return table
+
+
+@pytest.mark.parametrize(
+    ("keys", "branch_keys"), [(["dt", "id"], ["dt", "id"]), ([], ["dt", "id"]), ([], [])], ids=["keys", "mixed", "none"]
+)
+def test_partitions_that_main_lacks_come_from_the_fallback_branch(
+    catalog: penstock.Catalog, keys: list[str], branch_keys: list[str]
+) -> None:
+    table = fallen_back(catalog, keys, branch_keys)
+    rows = table.scan().to_arrow()
+    assert rows.schema == table.schema
+    found = sorted((row["dt"], row["id"], row["v"]) for row in rows.to_pylist())
+    assert found == [("a", 1, "main"), *(("b", number, "stream") for number in range(4))]
+    assert ids(table, columns=["id"], where=pc.field("dt") == "b") == [0, 1, 2, 3]
+    assert ids(table, where="dt = 'a'") == [1]
+    assert ids(table, where="dt = 'a' AND id = 2") == []  # the partition is main's, the row is not
+    assert ids(table, options={FALLBACK: ""}) == [1]
+    assert len(ids(table.branch("stream"))) == 8
+    write(table, dt="b", id=7, v="main")
+    assert ids(table) == [1, 7]
+
+
+def test_a_read_of_the_past_takes_the_branch_as_it_was_then(catalog: penstock.Catalog) -> None:
+    table = fallen_back(catalog, ["dt", "id"], ["dt", "id"])
+    write(table, dt="c", id=1, v="main")
+    write(table.branch("stream"), dt="d", id=9, v="later")
+    newest = table.snapshots[-1].id
+    assert ids(table) == [0, 1, 1, 1, 2, 3, 9]
+    assert ids(table, snapshot=newest) == [0, 1, 1, 1, 2, 3]
+    assert ids(table, snapshot=1) == [1]
+
+
+def test_a_fallback_branch_of_another_shape_is_refused(catalog: penstock.Catalog) -> None:
+    table = fallen_back(catalog, ["dt", "id"], ["dt", "id"])
+    catalog.alter_table("d.f", [penstock.AddColumn("new", "INT")])
+    with pytest.raises(ConfigError, match="different columns"):
+        table.scan().to_arrow()
+
+
+def test_rows_of_the_fallback_branch_are_not_deleted_through_main(catalog: penstock.Catalog) -> None:
+    table = fallen_back(catalog, ["dt", "id"], ["dt", "id"])
+    table.delete("id >= 1")
+    assert ids(table) == [0, 1, 2, 3]

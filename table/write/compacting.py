@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,6 +33,7 @@ from penstock.table.meta.entries import DELETION_VECTORS, Bucket, FileKind, Inde
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.storage.private_folder import private_folder
 from penstock.table.values.types import field_json
 from penstock.table.write.opening import BucketFiles
 from penstock.table.write.row_order import RowOrder, ordered_rows
@@ -55,7 +54,7 @@ class Rewritten:
 
 
 def lookup_folder() -> Path:
-    return Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}" / "lookup"
+    return private_folder("lookup")
 
 
 def bucket_mark(store: TableStore, place: Bucket) -> str:

@@ -27,6 +27,7 @@ from penstock.table.meta.live import delta_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.options import Options
+from penstock.table.storage.private_folder import private_folder
 from penstock.table.values.fingerprints import Fingerprints
 from penstock.table.write.keys.reading import TableKeys, touched
 from penstock.table.write.keys.runs import (
@@ -119,7 +120,7 @@ def find_places(runs: Sequence[KeyRun], keys: Fingerprints, oldest: int = 0) -> 
 
 
 def default_folder() -> Path:
-    return Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}" / "keys"
+    return private_folder("keys")
 
 
 @dataclass(slots=True)

@@ -1,0 +1,66 @@
+"""Folders of this machine that only their user can read: rows of a private warehouse are kept there for a while."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import shutil
+import stat
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+_OTHERS, _OTHERS_WRITE = 0o077, 0o022
+
+
+def private_folder(name: str = "") -> Path:
+    """Return a folder in the temporary one that processes of this user share, made where it is not there.
+
+    Its name can be guessed. Where somebody else made it first, or it is a link, this process gets one of its own, which
+    goes when it ends.
+    """
+    home = Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
+    if not _is_ours(home):
+        home = _own(str(home))
+    if not name:
+        return home
+    return home / name if _is_ours(home / name) else _own(str(home / name))
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether the folder is there, ours, and shut to all others; it is made and shut here."""
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        pass
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        return False
+    if status.st_mode & _OTHERS_WRITE:
+        _empty(folder)  # others may have put something there
+    if status.st_mode & _OTHERS:
+        folder.chmod(0o700)
+    return True
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+@lru_cache
+def _own(instead_of: str) -> Path:
+    log.warning(
+        "event=folder_of_another_user path=%s hint=remove it, or set TMPDIR to a folder of your own; until then nothing"
+        " kept on disk is shared between processes",
+        instead_of,
+    )
+    made = Path(tempfile.mkdtemp(prefix="penstock-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made

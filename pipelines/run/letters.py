@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -180,22 +180,46 @@ def replay(spec: PipelineSpec, letters: Sequence[Letter], snapshot: Snapshot) ->
 
 
 def settle(table: Table, letters: Sequence[Letter], bad: dict[str, tuple[str, str]], pipeline: str) -> None:
-    """Take the letters out of the table; those that are bad still come back with one attempt more."""
-    positions = [one.position for one in letters]
-    where = (pc.field("pipeline") == pipeline) & pc.field("source_position").isin(positions)
-    rows = table.scan(where=where).to_arrow()
-    table.delete(where)
-    kept = rows.filter(pc.is_in(rows["source_position"], pa.array(list(bad), pa.string())))
-    if not kept.num_rows:
+    """Take the good letters out of the table, and give those that are bad still one attempt more.
+
+    Dies between its commits: the good ones, which the tables have, are gone; the bad ones are there once, or twice with
+    another attempt, and are read as one.
+    """
+    ours = pc.field("pipeline") == pipeline
+    good = [one.position for one in letters if one.position not in bad]
+    if good:
+        table.delete(ours & pc.field("source_position").isin(good))
+    still = {one.position: one.attempt for one in letters if one.position in bad}
+    if not still:
         return
-    attempts = pc.add(pc.fill_null(kept["attempt"], 0), 1).cast(pa.int32())
-    why = [bad[position] for position in kept["source_position"].to_pylist()]
+    table = table.refresh()
+    rows = _newest(table.scan(where=ours & pc.field("source_position").isin(list(still))).to_arrow(), still)
+    with table.writer() as writer:
+        writer.write(_tried_again(rows, bad))
+        writer.commit()
+    for attempt in sorted(set(still.values())):
+        positions = [position for position, before in still.items() if before == attempt]
+        old = (pc.field("attempt") <= attempt) | pc.field("attempt").is_null()
+        table.refresh().delete(ours & pc.field("source_position").isin(positions) & old)
+
+
+def _newest(rows: pa.Table, attempts: Mapping[str, int]) -> pa.Table:
+    """One row of each position: a settling that died may have left two."""
+    positions, tried = rows["source_position"].to_pylist(), rows["attempt"].to_pylist()
+    found: dict[str, int] = {}
+    for place, (position, attempt) in enumerate(zip(positions, tried, strict=True)):
+        if (attempt or 0) == attempts[position]:
+            found[position] = place
+    return rows.take(pa.array(sorted(found.values()), pa.int64()))
+
+
+def _tried_again(rows: pa.Table, bad: Mapping[str, tuple[str, str]]) -> pa.Table:
+    attempts = pc.add(pc.fill_null(rows["attempt"], 0), 1).cast(pa.int32())
+    why = [bad[position] for position in rows["source_position"].to_pylist()]
     for name, values in (
         ("attempt", attempts),
         ("error_class", pa.array([kind for kind, _ in why])),
         ("error", pa.array([text for _, text in why])),
     ):
-        kept = kept.set_column(kept.schema.get_field_index(name), kept.schema.field(name), values)
-    with table.refresh().writer() as writer:
-        writer.write(kept)
-        writer.commit()
+        rows = rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), values)
+    return rows

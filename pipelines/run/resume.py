@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from penstock.errors import ConfigError
 from penstock.ingest.ranges import Offsets
-from penstock.pipelines.run.identity import another_checkpoint, last_of_pipeline, range_of
+from penstock.pipelines.run.identity import PIPELINE, another_checkpoint, last_of_pipeline, range_of
 from penstock.pipelines.run.tables import THREADS, Warehouse
 from penstock.table.meta.snapshot import Snapshot
 
@@ -28,12 +28,14 @@ class Lineage:
 
     pipeline: str
     newest: Mapping[str, Snapshot]
+    warehouse: Warehouse | None = None
 
     @classmethod
     def of(cls, warehouse: Warehouse, tables: Iterable[str], pipeline: str, most: int | None = None) -> Lineage:
         with ThreadPoolExecutor(THREADS) as pool:
             found = pool.map(lambda table: (table, last_of_pipeline(warehouse.store(table), pipeline, most)), tables)
-            return cls(pipeline, {table: snapshot for table, snapshot in found if snapshot is not None})
+            newest = {table: snapshot for table, snapshot in found if snapshot is not None}
+            return cls(pipeline, newest, warehouse)
 
     @property
     def users(self) -> frozenset[str]:
@@ -45,11 +47,29 @@ class Lineage:
             raise another_checkpoint(table, snapshot)
 
     def last(self) -> Reached:
+        """By the numbers of batches, which only rise within a checkpoint: clocks may go back."""
         if not self.newest:
             raise ConfigError(
                 "there is nothing to resume from: no table has a batch of this pipeline",
                 pipeline=self.pipeline,
                 hint="start without --resume-from-tables; or give the --name the tables were written with",
             )
-        newest = max(self.newest.values(), key=lambda snapshot: snapshot.time_millis)
-        return Reached(*range_of(newest))
+        user = self._last_user()
+        of_user = (snapshot for snapshot in self.newest.values() if snapshot.commit_user == user)
+        return Reached(*range_of(max(of_user, key=lambda snapshot: snapshot.commit_identifier)))
+
+    def _last_user(self) -> str:
+        """Of the checkpoints that wrote these tables the one that no other came after in any of them."""
+        users = self.users
+        if len(users) > 1 and self.warehouse is not None:
+            for table, newest in self.newest.items():
+                users -= self._before(table, newest)
+        last = [snapshot for snapshot in self.newest.values() if snapshot.commit_user in (users or self.users)]
+        return max(last, key=lambda snapshot: snapshot.time_millis).commit_user
+
+    def _before(self, table: str, newest: Snapshot) -> set[str]:
+        """The other checkpoints of the pipeline whose snapshots lie before the newest of a table."""
+        assert self.warehouse is not None
+        older = (one for one in self.warehouse.store(table).snapshots.newest_first() if one.id < newest.id)
+        ours = {one.commit_user for one in older if one.properties.get(PIPELINE) == self.pipeline}
+        return ours - {newest.commit_user}

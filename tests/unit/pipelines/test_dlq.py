@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.pipelines.commands.main import main
+from penstock.pipelines.run.identity import PIPELINE
 from penstock.pipelines.run.letters import letters_of, replay
 from penstock.pipelines.spec import yaml_file
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot_files import SnapshotFiles
 from penstock.table.schema.changes import UpdateColumnType, evolve
 from penstock.table.values.types import parse_type
 from tests.here import run
@@ -130,3 +134,30 @@ def test_status_counts_the_letters_that_are_there_by_table(shop: Shop, capsys: p
     assert "dead letters 1 (not understood 1)  ->  penstock dlq shop.yaml show" in capsys.readouterr().out
     answered(capsys, "shop.yaml", "drop")
     assert counted() == (0, {"ods.orders": 0} | letters)
+
+
+@pytest.mark.parametrize("commits", range(4))
+def test_letters_that_are_bad_still_survive_a_death_at_any_moment(
+    shop: Shop, commits: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Good ones go first, so that none is written to its table twice."""
+    widened(shop)
+    before = sum(1 for _ in shop.table(LETTERS).store.snapshots.newest_first())
+    made = SnapshotFiles.create
+
+    def create(files: SnapshotFiles, snapshot: Snapshot) -> bool:
+        if snapshot.properties.get(PIPELINE) is None and snapshot.id > before + commits:
+            raise KeyboardInterrupt
+        return made(files, snapshot)
+
+    with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
+        patched.setattr(SnapshotFiles, "create", create)
+        main(["dlq", "shop.yaml", "replay"])
+    kept = {one.position for one in letters_of(shop.table(LETTERS).scan().to_arrow())}
+    assert any(one.startswith("1.json") for one in kept)
+    facts = answered(capsys, "shop.yaml", "replay", code=8)
+    assert facts["still_bad"] == 1
+    (left,) = answered(capsys, "shop.yaml", "show")["letters"]
+    assert left["raw_value"] == "{nonsense"
+    assert left["attempt"] >= 1
+    assert [row["q1"] for row in shop.rows("orders")] == [5, 9_000_000_000]

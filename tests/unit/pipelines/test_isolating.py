@@ -198,3 +198,28 @@ def test_a_table_whose_commit_failed_is_parked_and_has_the_batch_once_in_the_end
     run(retry(shop))
     assert shop.ids("orders") == [1, 2]
     assert shop.snapshots("orders") == 2
+
+
+def test_a_retry_keeps_letters_though_the_snapshots_of_their_table_have_expired(shop: Shop) -> None:
+    letters = ISOLATE | {"bad-record": "dead-letter"}
+    shop.put("1.json", insert("orders", {"id": 1, "q1": 1}), insert("users", {"id": 1}))
+    run(shop.spec(errors=letters))
+    shop.put(
+        "2.json",
+        insert("users", {"id": 2}),
+        insert("orders", {"id": 2, "q1": "bad"}),
+        insert("orders", {"id": 3, "q1": 3}),
+    )
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(writing, "TableWriting", torn_for("ods.orders"))
+        run(shop.spec(errors=letters))
+    for number in range(4, 8):  # others' letters
+        shop.put(f"{number}.json", insert("users", {"id": number}), "{nonsense")
+        run(shop.spec(errors=letters | {"dead-letter": {"max-share": "1.0"}}))
+    kept = shop.table("__penstock_dead_letters")
+    kept.expire_snapshots(retain_max=1, retain_min=1)
+    run(retry(shop, errors=letters | {"dead-letter": {"max-share": "1.0"}}))
+    assert parking(shop).tables == {}
+    assert shop.ids("orders") == [1, 3]
+    targets = kept.refresh().scan().to_arrow()["target_table"].to_pylist()
+    assert targets.count("ods.orders") == 1

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, StoreError
 from penstock.ingest.decoding import ChangeSource
 from penstock.ingest.ranges import NO_LIMIT, Limit
 from penstock.ingest.spark import changes_source
@@ -35,6 +35,7 @@ from penstock.pipelines.run.shaping import Shaping
 from penstock.pipelines.run.sink import Sink, compacted_by_spark
 from penstock.pipelines.run.spark_errors import jvm_ended, told_by_spark
 from penstock.pipelines.run.tables import Targets, Warehouse
+from penstock.table.storage.failures import store_error
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -181,18 +182,28 @@ class Running:
                     return None
             except PenstockError as error:
                 failures += 1
-                retries = max(self.job.retries, LATE_STARTS) if isinstance(error, WorkerLate) else self.job.retries
-                if not error.retryable or failures > retries or self._stopped:
+                if not self._may_retry(error, failures):
                     raise
-                first, longest = self.job.backoff_seconds
-                pause = min(longest, first * 2 ** (failures - 1))
-                log.warning("event=retry attempt=%d after=%gs reason=%s", failures, pause, error.message)
-                self.sleep(pause)
+                self._pause(failures, error.message)
             except (PySparkException, Py4JError, OSError, EOFError) as error:
                 ended = jvm_ended(error)
-                if ended is None:
+                if ended is not None:
+                    return self._over(ended, error)
+                failures += 1
+                passing = store_error(error, "the store failed") if isinstance(error, OSError) else None
+                if not isinstance(passing, StoreError) or not self._may_retry(passing, failures):
                     raise
-                return self._over(ended, error)
+                self._pause(failures, str(error))
+
+    def _may_retry(self, error: PenstockError, failures: int) -> bool:
+        retries = max(self.job.retries, LATE_STARTS) if isinstance(error, WorkerLate) else self.job.retries
+        return error.retryable and failures <= retries and not self._stopped
+
+    def _pause(self, failures: int, reason: str) -> None:
+        first, longest = self.job.backoff_seconds
+        pause = min(longest, first * 2 ** (failures - 1))
+        log.warning("event=retry attempt=%d after=%gs reason=%s", failures, pause, reason)
+        self.sleep(pause)
 
     def _over(self, ended: SparkEnded, error: BaseException) -> None:
         """Who stops all processes of a group stops Spark's with this one, in the middle of a batch."""

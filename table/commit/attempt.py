@@ -13,6 +13,7 @@ from penstock.table.commit.row_tracking import with_row_ids
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.options import Options
+from penstock.table.storage.failures import store_error
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +69,10 @@ def land(
     may delete what it wrote. After an OSError, of which StoreError is one, a snapshot may be there or come later, so
     nothing is deleted. Call it again with the same identifier to find out.
     """
-    return _Commit(store, identity, retries, check, only_once).run()
+    try:
+        return _Commit(store, identity, retries, check, only_once).run()
+    except OSError as failure:
+        raise store_error(failure, "the store failed during a commit", table=store.name) from failure
 
 
 @dataclass(slots=True)

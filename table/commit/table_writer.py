@@ -20,6 +20,7 @@ from penstock.table.meta.store import TableStore
 from penstock.table.route import Slice, partitions_of, route, slices
 from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
+from penstock.table.storage.failures import store_error
 from penstock.table.values.arguments import option_texts, whole_number
 from penstock.table.values.buffers import rows_at
 from penstock.table.write.assigner import Assigner
@@ -188,8 +189,20 @@ class TableWriter:
         After an OSError it is not known whether the messages were committed. Call it again with the same messages: it
         finds out, keeps the files that are in the table, and does what is left.
         """
+        try:
+            return self._land(messages, identifier, watermark, properties)
+        except OSError as failure:
+            self._uncertain = True
+            raise store_error(failure, "the store failed during a commit", table=self.store.name) from failure
+
+    def _land(
+        self,
+        messages: Sequence[CommitMessage],
+        identifier: int | None,
+        watermark: int | None,
+        properties: Mapping[str, str] | None,
+    ) -> list[Snapshot]:
         number = BATCH_IDENTIFIER if identifier is None else identifier
-        self._check_same_table()
         committer = Committer(self.store, self.user)
         completion = Completion(committer, self.layout, self.open_bucket)
         already = committer.committed(number) or self._committed_unawares(messages)
@@ -201,9 +214,6 @@ class TableWriter:
             # Refused, so this call has committed nothing. What an earlier one did may still show.
             if not self._uncertain:
                 self._discard(messages)
-            raise
-        except OSError:
-            self._uncertain = True
             raise
         if done.already is not None:
             return self._complete([], completion.finish(messages, done.already), identifier)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import PenstockError, TableCorrupt
+from penstock.errors import PenstockError, StoreError, TableCorrupt
 from penstock.table.files import avro, orc, parquet
 from penstock.table.files.columns import SEQUENCE_NUMBER, VALUE_KIND, has_nanoseconds
 from penstock.table.files.conditions import Condition
@@ -18,6 +18,7 @@ from penstock.table.files.errors import FormatUnknown
 from penstock.table.meta.data_file import DataFile
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.storage.base import Storage
+from penstock.table.storage.failures import store_error
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.casts import cast_array
 from penstock.table.values.types import AtomicType, DataType, Field, with_nullability
@@ -91,7 +92,8 @@ class FileReader:
 
         `conditions` name wanted columns and only spare work: rows that fail them may still come. `vector` holds the
         sorted numbers of rows that are deleted. `positions` adds `_POSITION`, the number of each row in the file.
-        TableCorrupt when the file is missing, truncated or no data file of its schema. Holds one batch in memory.
+        TableCorrupt when the file is missing, truncated or no data file of its schema; StoreError when the store fails.
+        Holds one batch in memory.
         """
         path = self.path_of(file)
         try:
@@ -103,8 +105,8 @@ class FileReader:
             error.facts = {**self.facts, **error.facts, "file": path}
             raise
         except (pa.ArrowException, OSError) as reason:
-            if isinstance(reason, OSError) and type(reason) is not OSError:
-                raise  # the store speaks, not the file
+            if _is_of_the_store(reason):
+                raise self._store_error(reason, path) from reason
             raise self._corrupt(f"a data file cannot be read: {reason}", file, path) from reason
 
     def _read(
@@ -124,7 +126,7 @@ class FileReader:
         plan = self._plan(file.schema_id)
         schema = self.schema
         pushed = tuple(_in_file(plan, conditions, self.wanted))
-        with closing(self.storage.open_input(path)) as source:
+        with closing(self._opened(path)) as source:
             if file.size != source.size():
                 raise TableCorrupt(f"a data file has {source.size()} bytes, its manifest says {file.size}")
             for first_row, batch in read(source, plan.stored, batch_rows=batch_rows, conditions=pushed):
@@ -134,6 +136,21 @@ class FileReader:
                 kept = rows if vector is None else _without(rows, first_row, vector)
                 if kept.num_rows:
                     yield kept
+
+    def _opened(self, path: str) -> Any:
+        try:
+            return self.storage.open_input(path)
+        except FileNotFoundError:
+            raise
+        except OSError as reason:
+            raise self._store_error(reason, path) from reason
+
+    def _store_error(self, reason: Exception, path: str) -> OSError:
+        failure = reason if isinstance(reason, OSError) else OSError(str(reason).partition("\n")[0])
+        error = store_error(failure, "the store failed while a data file was read", file=path)
+        if isinstance(error, StoreError):
+            error.facts = {**self.facts, **error.facts}
+        return error
 
     def _plan(self, schema_id: int) -> _Plan:
         if schema_id not in self._plans:
@@ -157,6 +174,15 @@ class FileReader:
 
     def _corrupt(self, message: str, file: DataFile, path: str, hint: str | None = None) -> TableCorrupt:
         return TableCorrupt(message, hint=hint, **{**self.facts, "file": path, "schema": file.schema_id})
+
+
+def _is_of_the_store(reason: Exception) -> bool:
+    """Arrow's own OSErrors, for what a file holds, have neither a kind nor a number. What Python files raise under the
+    ORC reader comes back as the text of another error.
+    """
+    if isinstance(reason, OSError) and (type(reason) is not OSError or reason.errno is not None):
+        return True
+    return "Detail: Python exception:" in str(reason)
 
 
 def _plan_for(schema: TableSchema, wanted: tuple[Field, ...], system: tuple[Field, ...]) -> _Plan:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, StoreError
 from penstock.references import masked, resolve
 from penstock.table.storage.base import Entry
 from penstock.table.storage.output import Output
@@ -88,7 +88,12 @@ class HdfsStorage:
 
     def write(self, path: str, data: bytes) -> None:
         with self._aside(path, data) as temporary:
-            _client(self).rename(temporary, path, overwrite=True)
+            try:
+                _client(self).rename(temporary, path, overwrite=True)
+            except FileNotFoundError:
+                # The client asks again after a failover: the second rename finds that the first one moved the file.
+                if self.read(path) != data:
+                    raise
 
     @contextlib.contextmanager
     def _aside(self, path: str, data: bytes) -> Iterator[str]:
@@ -155,7 +160,7 @@ def _told(path: str) -> Iterator[None]:
     except FileExistsError as error:
         raise FileExistsError(_first_line(error)) from error
     except (RuntimeError, OSError) as error:
-        raise OSError(f"HDFS failed at {path}: {_first_line(error)}") from error
+        raise StoreError(f"HDFS failed at {path}: {_first_line(error)}") from error
 
 
 def _first_line(error: Exception) -> str:

@@ -17,7 +17,7 @@ import obstore
 import pyarrow as pa
 from obstore import exceptions, store
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, StoreError
 from penstock.references import masked, resolve
 from penstock.table.storage.base import Entry
 from penstock.table.storage.output import Output
@@ -149,7 +149,7 @@ def _told(path: str) -> Iterator[None]:
     except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
         raise PermissionError(f"the store refuses {path}: {error}") from error
     except exceptions.BaseError as error:
-        raise OSError(f"the store failed at {path}: {error}") from error
+        raise StoreError(f"the store failed at {path}: {error}") from error
 
 
 @functools.lru_cache(maxsize=64)

@@ -14,6 +14,7 @@ from penstock.table.meta.errors import SnapshotMissing
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.snapshot_files import SnapshotFiles
 from penstock.table.meta.snapshot_json import parse_snapshot, snapshot_json
+from penstock.table.storage.base import Entry
 from tests.unit.table.memory_store import MemoryStore
 
 # As Java Paimon 1.3.1 wrote them: all that may be there, and as little as may be.
@@ -226,3 +227,21 @@ snapshots = st.builds(
 @given(snapshots)
 def test_snapshots_survive_their_file(one: Snapshot) -> None:
     assert parse_snapshot(snapshot_json(one), "snapshot-1") == one
+
+
+@pytest.mark.parametrize("behind", [0, 1, 2, 3])
+@pytest.mark.parametrize("hint", [None, b"1", b"3", b"9", b"nonsense"])
+def test_the_latest_snapshot_is_found_past_a_listing_that_is_behind(behind: int, hint: bytes | None) -> None:
+    class Behind(MemoryStore):
+        """Lists what there was some writes ago."""
+
+        def list(self, path: str) -> list[Entry]:
+            found = sorted(super().list(path), key=lambda entry: entry.name)
+            return [entry for entry in found if entry.name in {f"snapshot-{i}" for i in range(1, 5 - behind)}]
+
+    full = table_with(1, 2, 3, 4)[0]
+    store = Behind(full.files)
+    store.delete("/t/snapshot/LATEST")
+    if hint is not None:
+        store.write("/t/snapshot/LATEST", hint)
+    assert SnapshotFiles(store, "/t").latest_id() == 4

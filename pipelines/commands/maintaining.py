@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given, parse
@@ -28,8 +29,10 @@ from penstock.pipelines.commands.target import (
 )
 from penstock.pipelines.spec.actions import Flag
 from penstock.pipelines.spec.pairs import pairs
-from penstock.table.handle import Table
-from penstock.table.maintain.rollback import Undone
+
+if TYPE_CHECKING:
+    from penstock.table.handle import Table
+    from penstock.table.maintain.rollback import Undone
 
 
 @dataclass(frozen=True, slots=True)

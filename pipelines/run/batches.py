@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.errors import DecodeError, PenstockError
@@ -30,6 +30,7 @@ from penstock.pipelines.run.watermarks import Watermarks, idle_millis, wants_wat
 from penstock.pipelines.run.writing import Written
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.snapshot import Snapshot
+from penstock.table.schema.options import Options
 
 log = logging.getLogger(__name__)
 
@@ -169,6 +170,13 @@ class Batches:
                 found[table] = watermark
         return found
 
+    def _always_committed(self) -> Iterator[str]:
+        """The tables that get a snapshot of each batch, with or without rows."""
+        for table, schema in self.targets.schemas.items():
+            options = Options(self.reading.warehouse.layout(table, schema).schema.options)
+            if table not in self.targets.left_out and options.boolean("commit.force-create-snapshot", default=False):
+                yield table
+
     def _commit(
         self,
         identity: BatchIdentity,
@@ -183,6 +191,8 @@ class Batches:
         if self.eager is not None and taking.late is None:  # a late batch is of its one table
             self.eager.update(messages)
             messages = {table: messages.get(table, []) for table in self.eager - self.targets.left_out}
+        if taking.late is None:
+            messages = {**{table: [] for table in self._always_committed()}, **messages}
         uncompacted: set[str] = set()
         made: dict[str, Snapshot] = {}
         for attempt in range(1, MOST_FOREIGN + 2):

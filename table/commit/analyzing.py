@@ -63,7 +63,7 @@ def analyze(store: TableStore, columns: Sequence[str] | None = None) -> Snapshot
     text = json.dumps(found, indent=2, separators=(",", " : "), ensure_ascii=False)
     store.storage.write(store.paths.statistics(name), text.encode())
     changes = Changes(CommitKind.ANALYZE, statistics=name)
-    identity = Identity(store.ambient.new_uuid(), BATCH_IDENTIFIER)
+    identity = Identity(store.new_commit_user(), BATCH_IDENTIFIER)
     return land(store, identity, Retries.of(store.schema().options), lambda newest, first: changes)
 
 

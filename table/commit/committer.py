@@ -21,6 +21,7 @@ from penstock.table.meta.entries import DELETION_VECTORS, CommitMessage, FileKin
 from penstock.table.meta.live import index_entries, live_entries
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
+from penstock.table.schema.options import Options
 from penstock.table.values.binary_row import decode_row
 from penstock.table.values.ordering import order_values
 from penstock.table.write.compacting import drop_lookups
@@ -112,7 +113,8 @@ class Committer:
 
             return ask
 
-        if not append.is_empty or force_empty:
+        empty = append.is_empty and compact.is_empty
+        if not append.is_empty or force_empty or (empty and self._keeps_empty(identifier)):
             try:
                 check = counted(self._append_check(append, messages))
                 snapshots.append(self._land_once(identity, check, newest=newest))
@@ -126,6 +128,13 @@ class Committer:
         except (CommitConflict, ConfigError) as lost:  # the rows are committed, whatever becomes of this half
             return Committed(tuple(snapshots), lost, retries)
         return Committed(tuple(snapshots), retries=retries)
+
+    def _keeps_empty(self, identifier: int) -> bool:
+        """Whether a commit without rows makes a snapshot: one of a series, or one that stands for itself."""
+        options = Options(self.store.schema().options)
+        if identifier != BATCH_IDENTIFIER and options.boolean("commit.force-create-snapshot", default=False):
+            return True
+        return not options.boolean("snapshot.ignore-empty-commit", default=True)
 
     def compact(self, messages: Sequence[CommitMessage], after: Snapshot) -> Committed:
         """Commit only what compaction did, as the second half of the commit whose newest snapshot is `after`.

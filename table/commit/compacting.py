@@ -74,7 +74,7 @@ def sort_table(
 def _committed(
     store: TableStore, only: Selection, options: Mapping[str, str], user: str | None, compaction: Compaction
 ) -> list[Snapshot]:
-    committer = Committer(store, user or store.ambient.new_uuid())
+    committer = Committer(store, user or store.new_commit_user())
     made = []
     if Layout.of(store.schema()).mode is BucketMode.POSTPONE:
         made += _landed(committer, lambda: _distributed(store, only, options, committer.user))

@@ -44,7 +44,7 @@ def delete_rows(store: TableStore, where: pc.Expression | str, user: str | None 
     marked; done again up to three times when another job rewrote one of them. Holds a batch of rows in memory.
     """
     condition = Condition.of(where, arrow_schema(store.schema().fields), store.name)
-    user = user or store.ambient.new_uuid()
+    user = user or store.new_commit_user()
     if store.schema().primary_keys:
         return _delete_by_keys(store, condition, user)
     lost: CommitConflict | None = None

@@ -74,7 +74,7 @@ def remove_unexisting_files(
         ManifestEntry(FileKind.DELETE, entry.partition, entry.bucket, entry.total_buckets, entry.file)
         for entry, _ in lost
     ]
-    committer = Committer(store, store.ambient.new_uuid())
+    committer = Committer(store, store.new_commit_user())
     return Healed(paths, committer.rewrite(Changes(CommitKind.OVERWRITE, gone)).last)
 
 
@@ -87,7 +87,7 @@ def _rebased(
         base = entries(store, latest) if latest is not None else []
         return Changes(CommitKind.COMPACT, base=base, options=options or {})
 
-    identity = Identity(store.ambient.new_uuid(), BATCH_IDENTIFIER)
+    identity = Identity(store.new_commit_user(), BATCH_IDENTIFIER)
     return land(store, identity, Retries.of(store.schema().options), check)
 
 

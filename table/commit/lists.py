@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from penstock.table.commit.changes import Changes
 from penstock.table.layout import Layout
 from penstock.table.meta.avro_container import manifest_codec
+from penstock.table.meta.data_file import EMPTY_STATS
 from penstock.table.meta.entries import FileKind, IndexEntry, ManifestEntry, ManifestFile
 from penstock.table.meta.live import base_manifests, delta_manifests, index_entries, manifest_entries
 from penstock.table.meta.manifest import write_index_manifest, write_manifest, write_manifest_list
@@ -112,6 +113,8 @@ class Lists:
         return [self._manifest(part, schema, made) for part in parts]
 
     def _manifest(self, entries: Sequence[ManifestEntry], schema: TableSchema, made: list[str]) -> ManifestFile:
+        if Options(schema.options).boolean("manifest.delete-file-drop-stats", default=False):
+            entries = [_without_stats(entry) if entry.kind is FileKind.DELETE else entry for entry in entries]
         written = self._put("manifest", write_manifest(entries, manifest_codec(schema.options)), made)
         self._store.cache.put(written.name, list(entries))
         added = sum(entry.kind is FileKind.ADD for entry in entries)
@@ -147,6 +150,10 @@ class Lists:
         made.append(path)
         self._store.storage.write(path, data)
         return Written(name, len(data))
+
+
+def _without_stats(entry: ManifestEntry) -> ManifestEntry:
+    return replace(entry, file=replace(entry.file, value_stats=EMPTY_STATS, value_stats_cols=()))
 
 
 def with_changes(entries: Sequence[IndexEntry], changes: Sequence[IndexEntry]) -> list[IndexEntry]:

@@ -51,7 +51,7 @@ class OverwriteWriter(TableWriter):
         options: Mapping[str, str] | None = None,
         after_commit: AfterCommit | None = None,
     ) -> OverwriteWriter:
-        return cls(store, cls.schema_with(store, options), user or store.ambient.new_uuid(), partition, after_commit)
+        return cls(store, cls.schema_with(store, options), user or store.new_commit_user(), partition, after_commit)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -155,5 +155,5 @@ def drop_partitions(store: TableStore, partitions: Sequence[Mapping[str, object]
     if not partitions or not all(mappings(partitions, "partitions")):
         raise RowRefused("name at least one partition, by at least one column", table=store.name)
     specs = [PartitionSpec.of(Layout.of(store.schema()), partition) for partition in partitions]
-    committer = Committer(store, store.ambient.new_uuid())
+    committer = Committer(store, store.new_commit_user())
     return list(committer.overwrite((), lambda found: any(spec.covers(found) for spec in specs)).snapshots)

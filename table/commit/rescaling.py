@@ -40,7 +40,7 @@ def rescale(
     base = store.snapshots.latest()
     if base is None:
         return []
-    user = user or store.ambient.new_uuid()
+    user = user or store.new_commit_user()
     spec = PartitionSpec.of(layout, partition or {})
     _check_visible(store, layout, base, spec)
     seen = contents(store, base, spec.covers)

@@ -75,7 +75,7 @@ class TableWriter:
         budget: WriteBudget | None = None,
     ) -> TableWriter:
         """`after_commit` is told each commit that made a snapshot, and whether it stood for itself (no identifier)."""
-        return cls(store, cls.schema_with(store, options), user or store.ambient.new_uuid(), after_commit, budget)
+        return cls(store, cls.schema_with(store, options), user or store.new_commit_user(), after_commit, budget)
 
     @staticmethod
     def schema_with(store: TableStore, options: Mapping[str, str] | None) -> TableSchema:

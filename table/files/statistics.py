@@ -53,12 +53,28 @@ def parse_mode(text: str, option: str) -> StatsMode:
     return StatsMode(counts=True, bounds=True, length=int(match[1]))
 
 
-def stats_modes(options: Mapping[str, str], fields: Sequence[Field], level: int) -> list[StatsMode]:
+def stats_modes(
+    options: Mapping[str, str], fields: Sequence[Field], level: int, *, changelog: bool = False
+) -> list[StatsMode]:
+    """Which statistics are kept of each column of a data file, or of a changelog file."""
+    general = _general_mode(options, level, changelog=changelog)
+    first = Options(options).integer("metadata.stats-keep-first-n-columns", -1)
+    modes = []
+    for place, field in enumerate(fields):
+        own = f"fields.{field.name}.stats-mode"
+        if own in options:
+            modes.append(parse_mode(options[own], own))
+        else:
+            modes.append(general if first < 0 or place < first else NONE)
+    return modes
+
+
+def _general_mode(options: Mapping[str, str], level: int, *, changelog: bool) -> StatsMode:
     key = "metadata.stats-mode"
     text = per_level(Options(options), f"{key}.per.level", level) or options.get(key, "truncate(16)")
-    general = parse_mode(text, key)
-    own = {field.name: f"fields.{field.name}.stats-mode" for field in fields}
-    return [parse_mode(options[own[f.name]], own[f.name]) if own[f.name] in options else general for f in fields]
+    if changelog and "changelog-file.stats-mode" in options:
+        key, text = "changelog-file.stats-mode", options["changelog-file.stats-mode"]
+    return parse_mode(text, key)
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from penstock.table.files.encoding import Encoding, encoding_of
 from penstock.table.files.orc import OrcWriter
 from penstock.table.files.parquet import ParquetWriter
 from penstock.table.files.relayout import relayout
-from penstock.table.files.statistics import FileStatistics, stats_modes
+from penstock.table.files.statistics import FileStatistics, StatsMode, stats_modes
 from penstock.table.meta.data_file import EMPTY_ROW, DataFile, FileSource
 from penstock.table.meta.wall_clock import wall_millis
 from penstock.table.schema.option_checks import check_writable
@@ -98,6 +98,7 @@ class RollingWriter:
         self._storage, self._folder, self._schema, self._names = storage, folder, schema, names
         self._clock, self._level, self._source = clock, level, source
         self._encoding = encoding_of(schema.options, level, changelog=changelog)
+        self._changelog = changelog
         kind = "changelog" if changelog else "data"
         self._prefix = options.text(f"{kind}-file.prefix", f"{kind}-")
         self._target = default if target_size is None else target_size
@@ -164,7 +165,8 @@ class RollingWriter:
         name = self._names.next(self._prefix, self._encoding.extension)
         path = f"{self._folder}/{name}"
         self._made.append(path)
-        return _OpenFile(self._storage.open_output(path), name, self._schema, self._encoding, sample)
+        modes = stats_modes(self._schema.options, self._schema.fields, self._level, changelog=self._changelog)
+        return _OpenFile(self._storage.open_output(path), name, self._schema, self._encoding, sample, modes)
 
     def _close(self) -> None:
         if self._open is None:
@@ -178,8 +180,17 @@ class RollingWriter:
 class _OpenFile:
     """A file that is being written, and what will be said of it."""
 
-    def __init__(self, stream: Any, name: str, schema: TableSchema, encoding: Encoding, sample: pa.Table) -> None:
+    def __init__(
+        self,
+        stream: Any,
+        name: str,
+        schema: TableSchema,
+        encoding: Encoding,
+        sample: pa.Table,
+        modes: Sequence[StatsMode],
+    ) -> None:
         self.stream = stream
+        self._modes = modes
         self._name, self._schema = name, schema
         self._writer = _WRITERS[encoding.format](stream, file_fields(schema), encoding, sample)
         self._statistics = FileStatistics(schema.fields, encoding.format)
@@ -219,7 +230,7 @@ class _OpenFile:
             self._statistics.pass_footer(footer)
         options = self._schema.options
         dense = Options(options).boolean("metadata.stats-dense-store", default=True)
-        stats, columns = self._statistics.value_stats(stats_modes(options, self._schema.fields, level), dense=dense)
+        stats, columns = self._statistics.value_stats(self._modes, dense=dense)
         low, high = self._sequences or (first_sequence, first_sequence + self._rows - 1)
         return DataFile(
             name=self._name,

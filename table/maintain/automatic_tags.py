@@ -151,7 +151,7 @@ def create_batch_tag(store: TableStore) -> str | None:
 
 def create_idle_snapshot(store: TableStore) -> Snapshot | None:
     """An empty commit, for a table that rests to have a snapshot that today's tag can stand on."""
-    committer = Committer(store, store.ambient.new_uuid())
+    committer = Committer(store, store.new_commit_user())
     return committer.commit((), force_empty=True).last
 
 

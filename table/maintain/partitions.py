@@ -63,7 +63,7 @@ def expire_partitions(store: TableStore, options: Mapping[str, str] | None = Non
     times = {one: expiry.times.of_partition(layout, one) if expiry.by_values else at for one, at in updated.items()}
     limit = store.ambient.local_millis() - expiry.millis
     old = sorted((at, partition) for partition, at in times.items() if at is not None and at < limit)[: expiry.most]
-    committer = Committer(store, store.ambient.new_uuid())
+    committer = Committer(store, store.new_commit_user())
     for start in range(0, len(old), expiry.at_once or MOST_AT_ONCE):
         doomed = {partition for _, partition in old[start : start + (expiry.at_once or MOST_AT_ONCE)]}
         seen = None if expiry.by_values else contents(store, base, doomed.__contains__)

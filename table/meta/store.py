@@ -9,6 +9,7 @@ from penstock.errors import ConfigError
 from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.paths import TablePaths
 from penstock.table.meta.snapshot_files import SnapshotFiles
+from penstock.table.schema.options import Options
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.storage.ambient import Ambient
@@ -63,6 +64,11 @@ class TableStore:
             raise TableMissing(what, path=root)
         paths = TablePaths.of(root, schema.options, branch)
         return cls(storage, paths, schemas, SnapshotFiles(storage, root, branch), ambient or Ambient())
+
+    def new_commit_user(self) -> str:
+        """A commit user that nobody else has; `commit.user-prefix` begins its name."""
+        prefix = Options(self.schema().options).text("commit.user-prefix", "")
+        return f"{prefix}_{self.ambient.new_uuid()}" if prefix else self.ambient.new_uuid()
 
     def on_branch(self, branch: str | None) -> TableStore:
         return TableStore.open(self.storage, self.paths.root, branch, self.ambient)

@@ -21,6 +21,7 @@ from penstock.table.meta.store import TableStore
 from penstock.table.read.condition import Condition
 from penstock.table.read.plan import Split, VectorPlace
 from penstock.table.schema.numbered_files import MAIN_BRANCH
+from penstock.table.schema.options import Options
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.buffers import rows_at, set_places
 from penstock.table.values.row_kinds import ROWKIND, kind_texts
@@ -39,7 +40,10 @@ class SplitReader:
     wanted: tuple[Field, ...]
     where: Condition | None = None
     kinds: bool = False
-    batch_rows: int = 65536
+
+    @property
+    def batch_rows(self) -> int:
+        return Options(self.layout.schema.options).integer("read.batch-size", _MANY_ROWS)
 
     @property
     def schema(self) -> pa.Schema:
@@ -124,7 +128,7 @@ class SplitReader:
                 yield from self._masked(spec, split, section)
                 continue
             plain = self._reader(split, read, with_kind=self.kinds, with_sequence=not section.in_order)
-            runs = _sorted_runs(section, reader, plain)
+            runs = _sorted_runs(section, reader, plain, self.batch_rows)
             for table in merge_runs(spec, runs, drop_deletes=True, ordered=section.in_order):
                 yield from table.to_batches()
 
@@ -135,7 +139,9 @@ class SplitReader:
         reader = self._reader(split, fields, with_kind=True, with_sequence=not section.in_order)
         plain = self._reader(split, fields, with_sequence=not section.in_order)
         wanted = self._reader(split, self._columns() or fields, with_kind=self.kinds)
-        for run, shown in zip(section.runs, shown_rows(spec, _sorted_runs(section, reader, plain)), strict=True):
+        for run, shown in zip(
+            section.runs, shown_rows(spec, _sorted_runs(section, reader, plain, self.batch_rows)), strict=True
+        ):
             start = 0
             for batch in _in_turn(wanted, wanted, run, self.batch_rows):
                 mask = shown.slice(start, batch.num_rows)
@@ -170,8 +176,8 @@ class SplitReader:
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _sorted_runs(section: Section, with_kind: FileReader, plain: FileReader) -> list[SortedRun]:
-    size = _MANY_ROWS if len(section.runs) <= _FEW_RUNS else BATCH_ROWS
+def _sorted_runs(section: Section, with_kind: FileReader, plain: FileReader, batch_rows: int) -> list[SortedRun]:
+    size = min(batch_rows, _MANY_ROWS if len(section.runs) <= _FEW_RUNS else BATCH_ROWS)
     return [SortedRun(run.level, _in_turn(with_kind, plain, run, size)) for run in section.runs]
 
 

@@ -145,7 +145,8 @@ class Scan(Outputs):
 
     def _reader(self, schema: TableSchema, *, kinds: bool = False) -> SplitReader:
         show_kinds = kinds or self.between is not None
-        return SplitReader(self.store, Layout.of(schema), self._wanted(schema), self._condition(schema), show_kinds)
+        layout = Layout.of(replace(schema, options={**schema.options, **self.options}))
+        return SplitReader(self.store, layout, self._wanted(schema), self._condition(schema), show_kinds)
 
     def _condition(self, schema: TableSchema) -> Condition | None:
         return None if self.where is None else Condition.of(self.where, arrow_schema(schema.fields), self.store.name)

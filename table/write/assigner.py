@@ -15,6 +15,7 @@ from penstock.table.meta.data_file import EMPTY_ROW
 from penstock.table.meta.entries import HASH_INDEX, CommitMessage, FileKind, IndexEntry
 from penstock.table.meta.store import TableStore
 from penstock.table.route import key_hashes
+from penstock.table.schema.options import Options
 from penstock.table.write.room import Room
 from penstock.table.write.state import TableState
 
@@ -49,12 +50,24 @@ class PartitionIndex:
             self.grown.add(int(bucket))
 
 
+def _rooms(layout: Layout, writer: int, writers: int) -> list[Room]:
+    """Where new keys go. A writer that is alone spreads them over `dynamic-bucket.initial-buckets` from the start; of
+    several writers each has buckets of its own.
+    """
+    options = Options(layout.schema.options)
+    first = options.integer("dynamic-bucket.initial-buckets", 1) if writers == 1 else 1
+    if first == 1:
+        return [Room.of(layout.schema, writer, writers)]
+    first = min(first, Room.of(layout.schema).most)
+    return [Room.of(layout.schema, number, first) for number in range(first)]
+
+
 class Assigner:
     """Gives every row of a table with dynamic buckets its bucket, as one of `writers` side by side."""
 
     def __init__(self, store: TableStore, layout: Layout, state: TableState, writer: int = 0, writers: int = 1) -> None:
         self._store, self._layout, self._state = store, layout, state
-        self._room = Room.of(layout.schema, writer, writers)
+        self._rooms = _rooms(layout, writer, writers)
         self._partitions: dict[bytes, PartitionIndex] = {}
 
     def assign(
@@ -77,9 +90,19 @@ class Assigner:
         buckets = index.lookup(distinct)
         unknown = np.flatnonzero(buckets < 0)
         if len(unknown):
-            buckets[unknown] = self._room.buckets(index.counts, len(unknown))
+            buckets[unknown] = self._new_buckets(index, distinct[unknown])
             index.add(distinct[unknown], buckets[unknown])
         return buckets[inverse]
+
+    def _new_buckets(self, index: PartitionIndex, hashes: Hashes) -> Buckets:
+        if len(self._rooms) == 1:
+            return self._rooms[0].buckets(index.counts, len(hashes))
+        buckets = np.empty(len(hashes), np.int32)
+        owners = np.mod(hashes.astype(np.int64), len(self._rooms))
+        for number, room in enumerate(self._rooms):
+            own = owners == number
+            buckets[own] = room.buckets(index.counts, int(own.sum()))
+        return buckets
 
     def _index(self, partition: bytes) -> PartitionIndex:
         index = self._partitions.get(partition)

@@ -7,6 +7,7 @@ from penstock.table.schema.option_types import (
     FLAG,
     POSITIVE,
     SIZE,
+    STATISTICS,
     TEXT,
     Scope,
     Stops,
@@ -54,13 +55,7 @@ OPTIONS = (
     acts("changelog-file.format", one_of("parquet", "orc", "avro"), None, "Is the format of changelog files."),
     acts("changelog-file.compression", TEXT, None, "Is the compression of changelog files."),
     acts("changelog-file.prefix", TEXT, "changelog-", "Begins the names of changelog files."),
-    reported(
-        "changelog-file.stats-mode",
-        TEXT,
-        None,
-        "Says which statistics are kept of changelog files.",
-        "metadata.stats-mode decides",
-    ),
+    acts("changelog-file.stats-mode", STATISTICS, None, "Is metadata.stats-mode of changelog files."),
     reported(
         "precommit-compact",
         FLAG,

@@ -28,27 +28,18 @@ OPTIONS = (
     acts("commit.max-retries", COUNT, "10", "Is how often a commit tries again."),
     acts("commit.min-retry-wait", DURATION, "10 ms", "Is the first wait between two tries."),
     acts("commit.max-retry-wait", DURATION, "10 s", "Is the longest wait between two tries."),
-    reported(
-        "commit.user-prefix",
-        TEXT,
-        None,
-        "Begins the names of commit users.",
-        "a commit user is named by its job, or by chance",
-    ),
-    reported(
+    acts("commit.user-prefix", TEXT, None, "Begins the names of commit users that are not given."),
+    acts(
         "commit.force-create-snapshot",
         FLAG,
         "false",
-        "Makes a snapshot also of a commit without rows.",
-        "a commit without rows makes a snapshot only where a job's progress needs one",
+        "Makes a snapshot of every commit of a series and every batch of a pipeline, with or without rows.",
     ),
-    reported(
+    acts(
         "snapshot.ignore-empty-commit",
         FLAG,
         None,
-        "Makes no snapshot of a commit without rows.",
-        "a commit without rows makes a snapshot only where a job's progress needs one",
-        harmless=("true",),
+        "With false, a commit without rows makes a snapshot too.",
     ),
     refused(
         "commit.strict-mode.last-safe-snapshot",
@@ -101,12 +92,11 @@ OPTIONS = (
         "16 mb",
         "Rewrites all manifests when those that changed are larger than this.",
     ),
-    reported(
+    acts(
         "manifest.delete-file-drop-stats",
         FLAG,
         "false",
         "Leaves statistics out of manifest entries that delete a file.",
-        "their statistics are kept",
     ),
     reported(
         "manifest.merge-optimize.enabled",

@@ -82,12 +82,11 @@ OPTIONS = (
     acts("metadata.stats-mode.per.level", LEVELS, None, "Is metadata.stats-mode by level: 0:none,5:full."),
     acts("fields.<column>.stats-mode", STATISTICS, None, "Is metadata.stats-mode of one column."),
     acts("metadata.stats-dense-store", FLAG, "true", "Stores statistics of those columns only that have any."),
-    reported(
+    acts(
         "metadata.stats-keep-first-n-columns",
         WHOLE.within(least=-1),
         "-1",
-        "Keeps statistics of the first n columns only.",
-        "statistics are kept of all columns",
+        "Keeps statistics of the first n columns, and of those with a mode of their own.",
     ),
     reported(
         "write.batch-size",

@@ -184,13 +184,7 @@ _OPTIONS = (
         "Is the number of threads that read manifests.",
         "manifests are read by a few threads",
     ),
-    reported(
-        "read.batch-size",
-        POSITIVE,
-        "1024",
-        "Is the number of rows read at a time.",
-        "the size of a batch follows from the file",
-    ),
+    acts("read.batch-size", POSITIVE, "1024", "Is the most rows that are read at a time; 65,536 where it is not set."),
     reported(
         "file-reader-async-threshold",
         SIZE,

@@ -46,13 +46,19 @@ class SourceField:
 
 @dataclass(frozen=True, slots=True)
 class SourceSchema:
-    """`dialect` says how to read the type texts: mysql, debezium, avro, aliyun, or text where there are none."""
+    """`dialect` says how to read the type texts: mysql, debezium, avro, aliyun, or text where there are none.
+
+    `comment` is the table's, None where the source tells none. Without `comments_follow` comments are for what is new:
+    those of tables and columns that are there already stay as they are.
+    """
 
     dialect: str
     database: str | None
     table: str | None
     fields: tuple[SourceField, ...]
     primary_keys: tuple[str, ...] = ()
+    comment: str | None = None
+    comments_follow: bool = True
 
     def __hash__(self) -> int:
         # Every batch of rows is looked up by its schema; hashes of all the fields would cost more than what is found.

@@ -6,7 +6,7 @@ join (add and widen only), so the order of the reports does not matter for the r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.errors import SchemaConflict
@@ -21,6 +21,7 @@ from penstock.table.schema.changes import (
     UpdateColumnComment,
     UpdateColumnNullability,
     UpdateColumnType,
+    UpdateComment,
 )
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import ArrayType, DataType, MapType, RowType, type_json, with_nullability
@@ -47,7 +48,8 @@ class Drift:
 
     @property
     def is_none(self) -> bool:
-        return not (self.added or self.widened or self.comments or self.relaxed)
+        """Whether the table holds the source's rows as it is: another comment keeps no row out."""
+        return not (self.added or self.widened or self.relaxed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class ColumnRules:
 
 def drift_of(source: SourceSchema, table: str, schema: TableSchema, rules: ColumnRules) -> Drift:
     """SchemaConflict where no type holds both. Formats without types drift only by new names."""
-    typed = source.dialect != "text"
+    typed, comments_follow = source.dialect != "text", source.comments_follow
     known = {column.name: column for column in schema.fields}
     added, widened, comments = [], [], []
     for wanted in rules.wanted(source):
@@ -94,7 +96,7 @@ def drift_of(source: SourceSchema, table: str, schema: TableSchema, rules: Colum
             continue
         if typed and _widens(table, schema, wanted, rules):
             widened.append(wanted)
-        if wanted.comment is not None and wanted.comment != column.description:
+        if comments_follow and wanted.comment is not None and wanted.comment != (column.description or ""):
             comments.append(wanted)
     drift = Drift(table, tuple(added), tuple(widened), tuple(comments), _relaxed(source, schema, rules))
     return rules.policy.kept(drift)
@@ -156,7 +158,6 @@ def _refused(table: str, wanted: Wanted, old: DataType) -> SchemaConflict:
 def fold(drifts: Iterable[Drift], schema: TableSchema, mapping: TypeMapping) -> list[SchemaChange]:
     """The changes, as one version, after which every one of the drifting source schemas fits."""
     types: dict[str, DataType] = {column.name: column.type for column in schema.fields}
-    comments: dict[str, str | None] = {column.name: column.description for column in schema.fields}
     added: dict[str, Wanted] = {}
     relaxed: dict[str, None] = {}
     for drift in drifts:
@@ -171,17 +172,36 @@ def fold(drifts: Iterable[Drift], schema: TableSchema, mapping: TypeMapping) -> 
             if change.verdict is Verdict.REFUSE:
                 raise _refused(drift.table, wanted, old)
             types[wanted.name] = change.type
-        for wanted in (*drift.added, *drift.comments):
-            comments[wanted.name] = wanted.comment
     changes: list[SchemaChange] = []
     for column in schema.fields:
         changes += _retyped((column.name,), column.type, types[column.name])
         if column.name in relaxed:
             changes.append(UpdateColumnNullability(column.name, nullable=True))
-        if comments[column.name] != column.description:
-            changes.append(UpdateColumnComment(column.name, comments[column.name]))
     # As a path of one part: a dot in a source's name is no way into another column.
-    changes += [AddColumn((name,), types[name], comments[name]) for name in added]
+    changes += [AddColumn((name,), types[name], wanted.comment or None) for name, wanted in added.items()]
+    return changes
+
+
+def comment_changes(sources: Sequence[SourceSchema], schema: TableSchema, rules: ColumnRules) -> list[SchemaChange]:
+    """The changes that give table and columns the comments of these sources: of each source table its newest schema.
+
+    Where several source tables say different things, a comment that one of them says stays.
+    """
+    wanted: dict[str, str] = {}
+    said: set[str] = set()
+    table = [source.comment for source in sources if source.comment is not None and source.comments_follow]
+    for source in sources:
+        differing = {one.name for one in drift_of(source, "", schema, rules).comments}
+        for one in rules.wanted(source):
+            if one.name in differing:
+                wanted[one.name] = one.comment or ""
+            elif one.comment is not None:
+                said.add(one.name)
+    changes: list[SchemaChange] = [
+        UpdateColumnComment(name, text or None) for name, text in wanted.items() if name not in said
+    ]
+    if table and (schema.comment or "") not in table and not rules.policy.ignores:
+        changes.append(UpdateComment(table[-1] or None))
     return changes
 
 

@@ -27,13 +27,17 @@ class SchemaPolicy:
     def is_lenient(self) -> bool:
         return self.behavior in {"try_evolve", "lenient", "ignore"}
 
+    @property
+    def ignores(self) -> bool:
+        return self.behavior == "ignore"
+
     def follows(self, event: str) -> bool:
         return event not in self.exclude and (not self.include or event in self.include)
 
     def kept(self, drift: Drift) -> Drift:
         """What of a drift is followed. Columns that are not added are left out of the rows; a column that is not
         widened takes what fits, the rest are bad records."""
-        if self.behavior == "ignore":
+        if self.ignores:
             return replace(drift, added=(), widened=(), comments=(), relaxed=())
         return replace(
             drift,

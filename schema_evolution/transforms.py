@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
-from penstock.formats.change import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangeBatch, SourceField, SourceSchema
+from penstock.formats.change import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangeBatch, SourceField
 from penstock.schema_evolution.expressions.evaluation import evaluated
 from penstock.schema_evolution.expressions.functions import Moment
 from penstock.schema_evolution.expressions.nodes import Column, Item, Node, columns_of
@@ -250,9 +250,7 @@ def _taken(
     fields = tuple(field for field, _ in columns)
     names = [field.name for field in fields]
     own = change.schema.primary_keys if set(change.schema.primary_keys) <= set(names) else ()
-    schema = SourceSchema(
-        change.schema.dialect, change.schema.database, change.schema.table, fields, primary_keys or own
-    )
+    schema = replace(change.schema, fields=fields, primary_keys=primary_keys or own)
     batch = pa.RecordBatch.from_arrays([column for _, column in columns], names=names)
     pos, sub, times = change.pos, change.sub, change.event_time
     if not kept.all():

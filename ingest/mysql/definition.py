@@ -50,4 +50,6 @@ def schema_of(definition: TableDefinition) -> SourceSchema:
     fields = tuple(
         SourceField(column.name, str(column.type), column.comment, column.nullable) for column in definition.columns
     )
-    return SourceSchema("mysql", definition.database, definition.table, fields, definition.primary_key)
+    return SourceSchema(
+        "mysql", definition.database, definition.table, fields, definition.primary_key, definition.comment
+    )

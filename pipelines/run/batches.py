@@ -118,6 +118,7 @@ class Batches:
             self._keep_late_letters(identity, written, taking.late)
         with report.told.stage("commit"):
             uncompacted = self._commit(identity, written, replay, taking, self._watermarks(identity, report))
+        self._follow_comments(report, taking)
         with report.told.stage("compact"):
             self._compact_what_is_owed(identity, written, uncompacted, taking)
         if self.started_millis and identity.planned_at:
@@ -127,6 +128,17 @@ class Batches:
         self._tell_of_deletes(report)
         self._tell_of_partial_images(report)
         return identity, report
+
+    def _follow_comments(self, report: BatchReport, taking: Isolating) -> None:
+        if taking.late is not None:  # later batches have told newer ones
+            return
+        for table, seen in report.commented.items():
+            if table in taking.parked or table in self.targets.left_out:
+                continue
+            schema = self.reading.shaping.commented(table, seen)
+            if schema is not None:
+                log.info("event=comments_changed table=%s to=%d", table, schema.id)
+                self.targets.put({table: schema.id})
 
     def _keep_late_letters(self, identity: BatchIdentity, written: Written, table: str) -> None:
         """Their table has the batch by its own name already, with the letters of the others. Committed by a name that

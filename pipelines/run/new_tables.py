@@ -42,7 +42,7 @@ class NewTables:
         """Version 0, holding all the sources. With `insists` keys that were given must exist; without, a table that
         lacks them goes without."""
         first = sources[0]
-        columns = [Field(NO_ID, one.name, one.type, one.comment) for one in self.rules.wanted(first)]
+        columns = [Field(NO_ID, one.name, one.type, one.comment or None) for one in self.rules.wanted(first)]
         types: dict[str, DataType] = {column.name: column.type for column in columns}
         for one in self.computed:
             types[one.name] = one.type(types, lenient=not insists)

@@ -30,6 +30,7 @@ from penstock.pipelines.run.shaping import Seen, Shaping
 from penstock.pipelines.run.tables import Schemas, Version, Versions, Warehouse, known_tables, versions_now
 from penstock.table.layout import Layout
 
+_END_OF_BATCH = 1 << 62  # behind all ranges
 BLOBS_A_BATCH = 64  # rows of the fixed schema handed to Spark at a time
 
 
@@ -232,8 +233,22 @@ class RangeReader:
         self._report.kinds[table] = [old + new for old, new in zip(before, counts, strict=True)]
         if len(change.event_time) and (newest := int(change.event_time.max())) >= 0:  # rows of a first copy have none
             self._report.newest[table] = max(newest, self._report.newest.get(table, newest))
+        self._note_comments(table, change)
         if table not in self._drifted:
             self._window.add(table, fitted.batch, fitted.kinds, fitted.pos, fitted.sub)
+
+    def _note_comments(self, table: str, change: ChangeBatch) -> None:
+        """Comments follow the last rows of the batch, once they are written: no row is read again for them."""
+        schema = change.schema
+        comments = (schema.comment, *(one.comment for one in schema.fields))
+        if not schema.comments_follow or all(comment is None for comment in comments):
+            return
+        source = (schema.database or "", schema.table or "")
+        # Without rows it is a definition, and the last one is what holds at the end of the batch.
+        place = (self._range.number, int(change.pos.max())) if len(change) else (_END_OF_BATCH, 0)
+        newest = self._report.commented.setdefault(table, {})
+        if source not in newest or newest[source].first <= place:
+            newest[source] = Seen(table, schema, place, self._range.place)
 
     def _look_at_images(self, table: str, change: ChangeBatch, layout: Layout | None, fetched: Fetched | None) -> None:
         """One update of a schema is looked at, and stands for all of the range."""

@@ -132,6 +132,9 @@ def merged(first: Written, again: Written, replayed: frozenset[str]) -> Written:
             if table in other.left_out:
                 report.left_out[table] = other.left_out[table]
             report.unfit.pop(table, None)
+            report.commented.pop(table, None)
+            if table in other.commented:
+                report.commented[table] = other.commented[table]
             if table in other.unfit:
                 report.unfit[table] = other.unfit[table]
             if table in other.newest:

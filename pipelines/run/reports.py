@@ -125,6 +125,8 @@ class RangeReport:
     unfitted: Counter[str] = field(default_factory=Counter)  # rows of the tables that drifted
     truncations: list[Truncation] = field(default_factory=list)
     newest: dict[str, int] = field(default_factory=dict)  # newest event time by table, milliseconds
+    # By table, the newest schema of each of its source tables whose columns have comments.
+    commented: dict[str, dict[tuple[str, str], Seen]] = field(default_factory=dict)
     barriers: list[Barrier] = field(default_factory=list)
     failed: dict[str, PenstockError] = field(default_factory=dict)  # tables that cannot take what is here, and why
 
@@ -139,6 +141,7 @@ class RangeReport:
             self.newest,
             self.partial,
             self.left_out,
+            self.commented,
         )
         for counts in by_table:
             counts.pop(table, None)
@@ -165,6 +168,17 @@ class BatchReport:
         for drift in sorted((drift for one in self.ranges for drift in one.drifts), key=lambda drift: drift.first):
             found.setdefault(drift.table, []).append(drift)
         return found
+
+    @property
+    def commented(self) -> dict[str, list[Seen]]:
+        """By table, the newest schema of each source table whose columns have comments, in the source's order."""
+        newest: dict[str, dict[tuple[str, str], Seen]] = {}
+        for one in self.ranges:
+            for table, sources in one.commented.items():
+                found = newest.setdefault(table, {})
+                for source, seen in sources.items():
+                    found[source] = max(seen, found.get(source, seen), key=lambda seen: seen.first)
+        return {table: sorted(found.values(), key=lambda seen: seen.first) for table, found in newest.items()}
 
     @property
     def messages(self) -> int:

@@ -74,6 +74,10 @@ class Shaping(Protocol):
         them. Called again, it changes nothing."""
         ...
 
+    def commented(self, table: str, seen: Sequence[Seen]) -> TableSchema | None:
+        """The table with the comments of these schemas, the newest of each source table; None where it has them."""
+        ...
+
     def nonsense(self, source: SourceSchema, table: TableSchema | None) -> str | None:
         """Why messages that declare this schema are bad records and no drift; None where they are not."""
         ...

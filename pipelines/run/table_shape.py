@@ -22,7 +22,7 @@ from penstock.pipelines.run.new_tables import NewTables
 from penstock.pipelines.run.rules import NO_RULES, TableRules
 from penstock.pipelines.run.shaping import Fitted, Seen
 from penstock.pipelines.run.tables import Warehouse
-from penstock.schema_evolution.drift import ColumnRules, drift_of, fold, nonsense
+from penstock.schema_evolution.drift import ColumnRules, comment_changes, drift_of, fold, nonsense
 from penstock.schema_evolution.fit import Fit, FittedRows
 from penstock.schema_evolution.functions import wall_clock
 from penstock.schema_evolution.naming import Naming
@@ -115,7 +115,10 @@ class TableShape:
         seen = self._believed(table, current, seen)
         sources = [one.schema for one in seen]
         if current is None:
-            return self.warehouse.created(table, self.planned(table, sources, self.warehouse.now_millis()))
+            planned = self.planned(table, sources, self.warehouse.now_millis())
+            return self.warehouse.created(
+                table, replace(planned, comment=planned.comment or sources[0].comment or None)
+            )
         store = self.warehouse.store(table)
         drifts = []
         for one in seen:
@@ -125,6 +128,14 @@ class TableShape:
                 drifts.append(drift_of(one.schema, table, current, self.rules))
                 self.rules.policy.check(drifts[-1])
         changes = fold(drifts, current, self.rules.mapping)
+        has_snapshots = store.snapshots.latest_id() is not None
+        return evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis(), check_usable)
+
+    def commented(self, table: str, seen: Sequence[Seen]) -> TableSchema | None:
+        store = self.warehouse.store(table)
+        changes = comment_changes([one.schema for one in seen], store.schema(), self.rules)
+        if not changes:
+            return None
         has_snapshots = store.snapshots.latest_id() is not None
         return evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis(), check_usable)
 

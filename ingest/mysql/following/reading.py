@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.formats.change import ChangeBatch, Decoded, ImageRule, Int64s
+from penstock.formats.change import ChangeBatch, Decoded, ImageRule, Int64s, SourceSchema
 from penstock.formats.change import DecodeOptions as Wanted
 from penstock.ingest.decoding import Chunk
 from penstock.ingest.mysql.ddl.history import HistoryPart, Version
@@ -89,12 +89,20 @@ class RangeReading:
         """As the tables take it: without keyless tables, comments and instants where they are not wanted."""
         if not (batch.schema.primary_keys or self.settings.keyless):
             return None
-        if not self.settings.comments and DEFINED not in self.start:
-            fields = tuple(replace(one, comment=None) for one in batch.schema.fields)
-            batch = replace(batch, schema=replace(batch.schema, fields=fields))
+        batch = replace(batch, schema=self._with_comments(batch.schema))
         if LOG in self.start:
             batch = replace(batch, pos=_row_places(batch))
         return in_zone(batch, self.settings.zone)
+
+    def _with_comments(self, schema: SourceSchema) -> SourceSchema:
+        """With those that are wanted: of new tables and columns always, of others where they follow ALTER TABLE."""
+        if self.settings.comments:
+            # Where there is none now, there may have been one before.
+            fields = tuple(replace(one, comment=one.comment or "") for one in schema.fields)
+            return replace(schema, fields=fields, comment=schema.comment or "")
+        if DEFINED in self.start:
+            return replace(schema, comments_follow=False)
+        return replace(schema, fields=tuple(replace(one, comment=None) for one in schema.fields), comment=None)
 
 
 def _row_places(batch: ChangeBatch) -> Int64s:

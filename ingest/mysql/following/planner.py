@@ -18,7 +18,14 @@ from penstock.ingest.mysql.connection import ask, connected, server_facts, varia
 from penstock.ingest.mysql.ddl import statements as ddl
 from penstock.ingest.mysql.ddl.history import SchemaHistory, Version
 from penstock.ingest.mysql.errors import BinlogPurged
-from penstock.ingest.mysql.following.effects import barriers_of, given_up, is_a_tools_swap, renames_column
+from penstock.ingest.mysql.following.effects import (
+    barriers_of,
+    given_up,
+    is_a_tools_swap,
+    not_followed,
+    renames_column,
+    tell_of_ignored,
+)
 from penstock.ingest.mysql.following.progress import Batch, Progress
 from penstock.ingest.mysql.following.settings import FollowSettings
 from penstock.ingest.mysql.following.state import State
@@ -332,8 +339,10 @@ class Planner:
                 log.warning("event=rows_moved_unlogged table=%s how=%s", ".".join(seen.change.name), seen.change.detail)
             elif seen.change.kind == "left-out" and self._takes(seen.change.name):
                 self._leave_out(seen)
+        ignored = list(not_followed(plan.ddl, self._takes))
+        tell_of_ignored(ignored)
         barriers = tuple(barriers_of(plan.barrier, self._takes, drops=self.settings.barriers.drop))
-        batch = Batch((), plan.ranges, tuple(defined), barriers)
+        batch = Batch((), plan.ranges, tuple(defined), barriers, ignored=tuple(one.kind for one in ignored))
         by_gtid = progress.by_gtid and not plan.caught_up
         progress = replace(progress, log=plan.end, by_gtid=by_gtid, batch=batch)
         return progress.reading(moved) if moved and self.settings.startup.reads_tables else progress

@@ -27,10 +27,11 @@ class Batch:
     defined: tuple[Version, ...] = ()  # tables whose definition is new
     barriers: tuple[Barrier, ...] = ()
     as_of: LogPosition | None = None  # where the log stands for exact chunks
+    ignored: tuple[str, ...] = ()  # changes of whole tables that are not followed, by what they are
 
     @property
     def is_empty(self) -> bool:
-        return not (self.chunks or self.log or self.defined or self.barriers)
+        return not (self.chunks or self.log or self.defined or self.barriers or self.ignored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,7 @@ def _batch_json(batch: Batch) -> dict[str, Any]:
         "defined": [version.to_json() for version in batch.defined],
         "barriers": [barrier_json(barrier) for barrier in batch.barriers],
         "as_of": None if batch.as_of is None else batch.as_of.to_json(),
+        "ignored": list(batch.ignored),
     }
     return {name: part for name, part in made.items() if part}
 
@@ -129,6 +131,7 @@ def _batch_from(value: Mapping[str, Any]) -> Batch:
         tuple(Version.from_json(one) for one in value.get("defined", ())),
         tuple(barrier_from(one) for one in value.get("barriers", ())),
         None if as_of is None else LogPosition.from_json(as_of),
+        tuple(value.get("ignored", ())),
     )
 
 

@@ -25,7 +25,7 @@ from penstock.ingest.mysql.snapshot.as_of import read_as_of
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, read_chunk
 
 _ROW_BITS = 24  # rows of one event; a log file has less than 2^39 bytes
-CHUNK, LOG, DEFINED, BARRIERS = "chunk", "log", "defined", "barriers"
+CHUNK, LOG, DEFINED, BARRIERS, IGNORED = "chunk", "log", "defined", "barriers", "ignored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,9 @@ class RangeReading:
         oddities: Counter[str] = Counter()
         if BARRIERS in self.start:
             yield Chunk(Decoded(), 0, 0, barriers=tuple(barrier_from(one) for one in self.start[BARRIERS]))
+            return
+        if IGNORED in self.start:
+            yield Chunk(Decoded(skipped=Counter(self.start[IGNORED])), 0, 0)
             return
         for batch in self._batches(oddities):
             change = self._finished(batch)

@@ -19,7 +19,7 @@ from penstock.ingest.mysql.ddl.history import SchemaHistory, Version
 from penstock.ingest.mysql.errors import BinlogPurged
 from penstock.ingest.mysql.following.planner import Planner
 from penstock.ingest.mysql.following.progress import Batch, Progress, barrier_json, chunk_json, range_json
-from penstock.ingest.mysql.following.reading import BARRIERS, CHUNK, DEFINED, LOG, RangeReading
+from penstock.ingest.mysql.following.reading import BARRIERS, CHUNK, DEFINED, IGNORED, LOG, RangeReading
 from penstock.ingest.mysql.following.settings import FollowSettings
 from penstock.ingest.mysql.position import LogPosition, file_number
 from penstock.ingest.mysql.types import NETWORK_BYTES
@@ -158,6 +158,8 @@ def _chunks(batch: Batch) -> Iterator[Part]:
 def _definitions(batch: Batch) -> Iterator[Part]:
     if batch.defined:
         yield "definitions", {DEFINED: [version.to_json() for version in batch.defined]}, 1
+    if batch.ignored:
+        yield "definitions", {IGNORED: list(batch.ignored)}, 1
     if batch.barriers:
         yield "barriers", {BARRIERS: [barrier_json(one) for one in batch.barriers]}, 1
 

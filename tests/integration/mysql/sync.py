@@ -41,6 +41,7 @@ class Sync:
             "username=cdc",
             "password=cdc",
             "jdbc.properties.useSSL=false",
+            "jdbc.properties.allowPublicKeyRetrieval=true",
             *([] if any(one.startswith("database-name=") for one in self.conf) else [f"database-name={DATABASE}"]),
             *self.conf,
         ]

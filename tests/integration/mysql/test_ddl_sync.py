@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -374,3 +376,40 @@ def test_a_table_that_cannot_follow_is_parked_and_takes_later_what_it_missed(
     server.run("INSERT INTO t VALUES (3, 'z')")
     sync.run()
     assert [row["id"] for row in sync.rows("t")] == [1, 2, 3]
+
+
+def test_what_is_not_followed_is_told_and_counted(
+    server: Playground, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("emptied", "dropped", "moved", "named"):
+        server.run(f"CREATE TABLE {name} (id INT PRIMARY KEY, a INT)", f"INSERT INTO {name} VALUES (1, 1)")
+    sync = Sync(server, tmp_path)
+    sync.run()
+    server.run(
+        "TRUNCATE emptied",
+        "DROP TABLE dropped",
+        "RENAME TABLE moved TO elsewhere",
+        "ALTER TABLE named RENAME COLUMN a TO b",
+    )
+    counted: Counter[str] = Counter()
+    with caplog.at_level(logging.WARNING):
+        sync.run(on_batch=lambda identity, report: counted.update(report.passed_over))
+    assert {name: sync.ids(name) for name in ("emptied", "dropped", "moved")} == {
+        "emptied": [1],
+        "dropped": [1],
+        "moved": [1],
+    }
+    assert (counted["messages.truncate"], counted["messages.drop"], counted["messages.rename-column"]) == (1, 2, 1)
+    for line in (
+        f"event=truncate_not_followed table={DATABASE}.emptied",
+        f"event=drop_not_followed table={DATABASE}.dropped",
+        f"event=drop_not_followed table={DATABASE}.moved",
+        f"event=rename_not_followed table={DATABASE}.named columns=a->b",
+    ):
+        assert line in caplog.text
+    sync.flags = ["--on-truncate", "delete-all", "--on-drop", "delete-all", "--on-rename-column", "rename"]
+    caplog.clear()
+    server.run("TRUNCATE emptied")
+    sync.run()
+    assert sync.ids("emptied") == []
+    assert "not_followed" not in caplog.text

@@ -16,6 +16,7 @@ from penstock.pipelines.run.java import java_home, java_version
 from penstock.pipelines.run.tables import Warehouse
 from penstock.pipelines.spec.model import PipelineSpec
 from penstock.table.catalog import Catalog
+from penstock.table.schema.option_checks import check_writable, without_effect
 from penstock.table.storage.open import probe
 
 _MANY_FILES, _SMALL_FILE = 500, 8 << 20
@@ -65,8 +66,22 @@ def check_tables(spec: PipelineSpec) -> Iterator[Finding]:
     elif state.tables:
         yield Finding("tables", "ok", f"{len(state.tables)} tables of this pipeline, batch {state.progress.done}")
         yield from small_files(warehouse, [table.table for table in state.tables])
+        yield from table_options(spec, warehouse, [table.table for table in state.tables if not table.error])
     else:
         yield Finding("tables", "ok", "none yet: they are made as they are met")
+
+
+def table_options(spec: PipelineSpec, warehouse: Warehouse, tables: list[str]) -> Iterator[Finding]:
+    """Options of the tables themselves: those that forbid to write, and those without effect."""
+    for table in tables:
+        options = warehouse.store(table).schema().options
+        try:
+            check_writable(options)
+        except ConfigError as error:
+            yield Finding("tables", "error", f"{table}: {error.message}", error.hint or "", error.exit_code)
+        own = {key: value for key, value in options.items() if spec.sink.options.get(key) != value}
+        for key, note in without_effect(own).items():
+            yield Finding("tables", "warning", f"{table}: {key} has no effect: {note}")
 
 
 def small_files(warehouse: Warehouse, tables: list[str]) -> Iterator[Finding]:

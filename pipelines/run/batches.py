@@ -200,6 +200,7 @@ class Batches:
         """Tables that another job wrote to in the meantime are written again on what stands there now. Gives those that
         may lack the compaction of the batch."""
         messages = dict(written.messages)
+        self.targets.report_options(messages)
         if self.eager is not None and taking.late is None:  # a late batch is of its one table
             self.eager.update(messages)
             messages = {table: messages.get(table, []) for table in self.eager - self.targets.left_out}

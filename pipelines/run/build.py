@@ -58,6 +58,7 @@ def job(spec: PipelineSpec) -> Job:
         checkpoint=spec.checkpoint,
         tables=known_tables(spec, warehouse),
         trigger_seconds=pipeline.trigger,
+        table_options=spec.sink.options,
         until_caught_up=pipeline.until == "caught-up",
         limit=limit,
         on_bad=_on_bad(spec),

@@ -79,6 +79,7 @@ class Job:
     retry_parked: bool = False
     forget_parked: bool = False  # all tables are read anew
     reset: tuple[str, ...] = ()  # these are
+    table_options: Mapping[str, str] = field(default_factory=dict)  # of new tables
     leaves_out: bool = False  # new tables that cannot be made
     left_out: Mapping[str, str] = field(default_factory=dict)  # those known at the start, and why
     filled: FilledTables | None = None  # what is kept beside the checkpoint of the tables it filled
@@ -93,7 +94,7 @@ class Job:
         stopped: Callable[[], bool] = lambda: False,
     ) -> Batches:
         """The driver's part of a run, with its list of tables in `folder`. Makes what must stand before a batch."""
-        targets = Targets(self.warehouse, folder)
+        targets = Targets(self.warehouse, folder, options=self.table_options)
         self.shaping.adopt(self.tables)
         if self.on_bad.table is not None:
             dead_letters.ensure(self.warehouse, self.on_bad.table)

@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeAlias
 from penstock.references import resolve
 from penstock.table.layout import BucketMode, Layout
 from penstock.table.meta.store import TableMissing, TableStore
+from penstock.table.schema.option_checks import report
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.storage.ambient import Ambient
@@ -134,6 +135,17 @@ class Targets:
     left_out: set[str] = field(default_factory=set)  # in this run, because they cannot hold what comes
     taken: set[str] = field(default_factory=set)  # that got rows in this run
     reasons: dict[str, str] = field(default_factory=dict)  # of those that cannot be made
+    options: Mapping[str, str] = field(default_factory=dict)  # that the pipeline gives to tables it makes
+    reported: set[str] = field(default_factory=set)  # whose options without effect were logged
+
+    def report_options(self, tables: Iterable[str]) -> None:
+        """Log the options without effect of tables that get rows for the first time in this run, but for those that the
+        pipeline gives to all its tables."""
+        for table in set(tables) - self.reported:
+            self.reported.add(table)
+            if table in self.schemas:
+                options = self.warehouse.layout(table, self.schemas[table]).schema.options
+                report(table, {key: value for key, value in options.items() if self.options.get(key) != value})
 
     def load(self, names: Iterable[str]) -> None:
         """Look up those of the tables that exist."""

@@ -50,6 +50,16 @@ _PATTERNS: tuple[tuple[re.Pattern[str], TableOption], ...] = tuple(
     (option.pattern, option) for option in OPTIONS if option.pattern is not None
 )
 KEYS: tuple[str, ...] = tuple(sorted(_EXACT))
+# Options of releases before 1.3, which guides still name.
+_GONE = {
+    "connector": "it tells Flink whose table this is; here every table is Paimon's",
+    "metadata.iceberg-compatible": "no Iceberg metadata is written",
+    "record-level.time-field-type": "the type of the column says it",
+    "sequence.auto-padding": "name columns in sequence.field that tell all rows apart",
+    "streaming-compact": "penstock compact compacts a table beside its writers",
+    "write-manifest-cache": "Paimon has no such cache any more",
+    "write-mode": "a table without a primary key is an append table",
+}
 # The oldest names first: where a table has none under the newer ones, they count.
 OLD_KEYS: Mapping[str, tuple[str, ...]] = {option.key: option.old_keys for option in OPTIONS if option.old_keys}
 
@@ -63,12 +73,15 @@ def find(key: str) -> TableOption | None:
 
 
 def option_named(key: str) -> TableOption:
-    """ConfigError for a name that is no option, with the nearest that is one."""
+    """ConfigError for a name that is no option, with what stands for it now or the nearest that is one."""
     found = find(key)
     if found is None:
-        near = difflib.get_close_matches(key, KEYS, 1)
-        raise ConfigError(
-            f"{key!r} is no table option",
-            hint=f"did you mean {near[0]}?" if near else "options of your own begin with penstock.",
-        )
+        raise ConfigError(f"{key!r} is no table option", hint=_hint(key))
     return found
+
+
+def _hint(key: str) -> str:
+    if key in _GONE:
+        return f"leave it out: {_GONE[key]}"
+    near = difflib.get_close_matches(key, KEYS, 1)
+    return f"did you mean {near[0]}?" if near else "options of your own begin with penstock."

@@ -13,6 +13,7 @@ import pytest
 from penstock.errors import ConfigError, DecodeError, SchemaConflict
 from penstock.pipelines.run.reports import BatchReport
 from penstock.table.catalog import Catalog
+from penstock.table.schema import option_checks
 from tests.here import run
 from tests.shop import Shop, change, insert
 
@@ -294,3 +295,22 @@ def test_options_that_mean_nothing_here_are_named(shop: Shop, caplog: pytest.Log
     told = [one.getMessage() for one in caplog.records if "options_without_effect" in one.getMessage()]
     assert len(told) == 1
     assert {part.split(" (")[0] for part in told[0].split('options="')[1].split("; ")} == set(alignment)
+
+
+def test_options_without_effect_of_a_table_that_is_there_are_named_once_a_run(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    catalog = Catalog(f"{shop.folder}/warehouse")
+    catalog.create_database("ods")
+    options = {"bucket": "1", "file.block-size": "1 mb"}
+    catalog.create_table("ods.o", [("id", "INT")], primary_keys=["id"], options=options)
+    catalog.create_table("ods.of_others", [("id", "INT")], options={"file.block-size": "2 mb"})
+    shop.put("1.json", insert("o", {"id": 1}))
+    shop.put("2.json", insert("o", {"id": 2}))
+    caplog.clear()
+    option_checks._reported.clear()  # as in a process of its own
+    with caplog.at_level(logging.WARNING):
+        run(shop.spec())
+    told = [one.getMessage() for one in caplog.records if "options_without_effect" in one.getMessage()]
+    assert len(told) == 1
+    assert 'of="ods.o" options="file.block-size (' in told[0]

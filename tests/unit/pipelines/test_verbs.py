@@ -94,6 +94,36 @@ def test_check_tells_a_wrong_option_and_a_missing_folder_at_once(
     assert errors["source"]["code"] == 3
 
 
+def test_check_and_plan_say_what_happens_instead_of_options_without_effect(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(shop, **{'bucket: "1"': 'bucket: "1", sink.parallelism: "4", sort-engine: loser-tree'})
+    note = "sink.parallelism has no effect: Spark tasks write"
+    out = said(capsys, "check", "shop.yaml")
+    assert note in out
+    assert "sort-engine" not in out
+    assert note in said(capsys, "plan", "shop.yaml")
+
+
+def test_check_refuses_a_value_that_is_no_value_of_its_option(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    write(shop, **{'bucket: "1"': 'bucket: "1", read.batch-size: x'})
+    facts = answered(capsys, "check", "shop.yaml", code=2)
+    errors = [one["message"] for one in facts["findings"] if one["level"] == "error"]
+    assert any("'x' is not a whole number" in message and "read.batch-size" in message for message in errors)
+
+
+def test_check_tells_of_options_of_the_tables_themselves(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    run(yaml_file.load(Path("shop.yaml")))
+    write(shop, **{"until: caught-up": "until: caught-up, accept-replay: true"})
+    schema = Path("warehouse/ods.db/orders/schema/schema-0")
+    node = json.loads(schema.read_text())
+    node["options"] |= {"upsert-key": "id", "file.block-size": "1 mb"}
+    schema.write_text(json.dumps(node))
+    out = said(capsys, "check", "shop.yaml", code=2)
+    assert "ods.orders: a table with upsert-key = id cannot be written here" in out
+    assert "ods.orders: file.block-size has no effect" in out
+
+
 def test_check_says_a_source_error_alone_with_code_3(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     write(shop, **{"path: in": "path: gone"})
     said(capsys, "check", "shop.yaml", code=3)

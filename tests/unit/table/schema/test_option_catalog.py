@@ -15,10 +15,12 @@ import pytest
 
 import penstock
 from penstock.errors import ConfigError
+from penstock.pipelines.spark_tables.place import TablePlace
 from penstock.table.schema.new_schema import create_schema
 from penstock.table.schema.option_catalog import OPTIONS, find
 from penstock.table.schema.option_checks import check_given, without_effect
 from penstock.table.schema.option_types import Effect, Stops, TableOption
+from penstock.table.sql.session import Session
 
 ROOT = Path(__file__).resolve().parents[4]
 PACKAGES = ("table", "pipelines", "ingest", "formats", "schema_evolution")
@@ -142,6 +144,51 @@ def test_wrong_values_are_refused(key: str, text: str, said: str) -> None:
     with pytest.raises(ConfigError) as wrong:
         check_given({key: text})
     assert said in str(wrong.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("write-mode", "a table without a primary key is an append table"),
+        ("connector", "every table is Paimon's"),
+        ("write-manifest-cache", "no such cache any more"),
+        ("bukcet", "did you mean bucket?"),
+    ],
+)
+def test_an_unknown_option_says_what_stands_for_it(key: str, said: str) -> None:
+    with pytest.raises(ConfigError) as unknown:
+        check_given({key: "append-only"})
+    assert said in str(unknown.value)
+
+
+@pytest.mark.parametrize("door", ["scan", "writer", "overwrite", "compact", "alter", "create", "sql", "spark"])
+def test_every_door_checks_the_options_it_is_given(tmp_path: Path, door: str) -> None:
+    catalog = penstock.Catalog(str(tmp_path))
+    catalog.create_database("db")
+    table = catalog.create_table("db.t", [("id", "INT")])
+
+    def through(options: dict[str, str]) -> object:
+        match door:
+            case "alter":
+                return catalog.alter_table("db.t", [penstock.SetOption(*pair) for pair in options.items()])
+            case "create":
+                return catalog.create_table("db.new", [("id", "INT")], options=options)
+            case "sql":
+                hints = ", ".join(f"'{key}'='{value}'" for key, value in options.items())
+                return Session(catalog).query(f"SELECT * FROM db.t /*+ OPTIONS({hints}) */")
+            case "spark":
+                return TablePlace.of({"path": table.path, **options})
+        return getattr(table, door)(options=options)
+
+    for options, said in (
+        ({"read.batch-size": "x"}, "not a whole number"),
+        ({"sort-engine": "bogus"}, "choices are"),
+        ({"query-auth.enabled": "true"}, "is not supported"),
+        ({"scan.nosuch": "1"}, "option"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            through(options)
+    assert not catalog.table_exists("db.new")
 
 
 @pytest.mark.parametrize("option", REFUSED, ids=lambda option: option.key)

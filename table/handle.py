@@ -199,7 +199,7 @@ class Table:
     ) -> Scan:
         """Nothing is read before the scan is asked for rows; see Scan for what it can give.
 
-        `where` is an Arrow expression, which also spares the files that cannot hold such rows, or SQL text.
+        `where` is an Arrow expression or SQL text; files that cannot hold such rows are not read.
         """
         store, options = self._on_branch(options, branch)
         return Scan.of(

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
+from penstock.table.read.sql_pruning import pushed_down
 from penstock.table.values.nearest import no_column
 from penstock.table.values.optional import duckdb_module
 
@@ -28,6 +29,7 @@ class Condition:
     given: pc.Expression | str
     table: str | None = None
     _connection: Any = field(init=False, repr=False, compare=False, default=None)
+    _pruning: pc.Expression | None = field(init=False, repr=False, compare=False, default=None)
 
     @classmethod
     def of(cls, given: object, schema: pa.Schema, table: str) -> Condition:
@@ -41,6 +43,10 @@ class Condition:
         condition = cls(given, table)
         condition._refuse_places()
         condition.kept(pa.RecordBatch.from_pylist([], schema))
+        pruning = given
+        if isinstance(given, str):
+            pruning = pushed_down(given.replace("`", '"'), schema)
+        object.__setattr__(condition, "_pruning", pruning)
         return condition
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -48,8 +54,8 @@ class Condition:
 
     @property
     def expression(self) -> pc.Expression | None:
-        """What a scan can prune by; None for text."""
-        return None if isinstance(self.given, str) else self.given
+        """What a scan can prune by: it holds for every row that the condition holds for. None when nothing does."""
+        return self._pruning
 
     def columns(self, names: Iterable[str]) -> set[str]:
         """The names that may be in it."""

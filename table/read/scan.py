@@ -30,7 +30,7 @@ from penstock.table.values.types import Field
 
 @dataclass(frozen=True, slots=True)
 class Scan(Outputs):
-    """Each call plans anew on the newest snapshot, unless the scan names one."""
+    """Each call plans anew on the newest snapshot, unless the scan names one, or `at_one_snapshot` set it on one."""
 
     store: TableStore
     columns: tuple[str, ...] | None
@@ -40,6 +40,7 @@ class Scan(Outputs):
     between: Between | None = None
     keep_level: KeepLevel | None = None
     falls_back: bool = True
+    snapshot: Snapshot | None = None
 
     @classmethod
     def of(
@@ -85,7 +86,7 @@ class Scan(Outputs):
         return self._reader(self.table_schema()).schema
 
     def plan(self) -> Plan:
-        snapshot = resolve(self.store, self.travel)
+        snapshot = self.snapshot or resolve(self.store, self.travel)
         schema = self.table_schema()
         where = self._condition(schema)
         pruning = where.expression if where else None
@@ -115,6 +116,10 @@ class Scan(Outputs):
             return None
         options = {**self.store.schema().options, **self.options}
         return Fallback.of(self.store, options, snapshot, travels=self.travel.travels)
+
+    def at_one_snapshot(self) -> Scan:
+        """The same scan, set on the snapshot that it would read now."""
+        return self if self.between is not None else replace(self, snapshot=resolve(self.store, self.travel))
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """The rows of one split of the plan."""

@@ -1,20 +1,28 @@
-"""SQL over the tables of a warehouse, by DuckDB: a local look, not an engine. Rows stand in memory."""
+"""SQL over the tables of a warehouse, by DuckDB: a local look, not an engine.
+
+DuckDB hands conditions and columns down, so that a scan reads the partitions, files and columns that a query needs.
+"""
 
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, PenstockError
 from penstock.table.catalog import Catalog, parse_name
 from penstock.table.meta.store import TableMissing
+from penstock.table.read.condition import Condition
+from penstock.table.read.lazy_dataset import LazyDataset
 from penstock.table.sql.text import Mention, duck_text, has_alias, mentions, quoted, tokens_of
 from penstock.table.values.optional import duckdb_module
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow.compute as pc
 
     from penstock.table.sql.text import Token
 
@@ -31,6 +39,7 @@ class Session:
         self._known: set[tuple[str, str]] = set()
         self._tables: dict[str, frozenset[str]] = {}
         self._travels = 0
+        self._failure: PenstockError | None = None
         if database is not None:
             self._connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(database)}; USE {quoted(database)}")
 
@@ -56,12 +65,12 @@ class Session:
         except self._duckdb.Error as reason:
             raise self._refused(sql, reason) from reason
 
-    def batches(self, sql: str) -> Any:
-        """The rows of a statement as a RecordBatchReader."""
+    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+        """The rows of a statement, batch by batch."""
         prepared = self.prepared(sql)
         try:
-            return self._connection.sql(prepared).to_arrow_reader(65536)
-        except self._duckdb.Error as reason:
+            yield from self._connection.sql(prepared).to_arrow_reader(65536)
+        except (self._duckdb.Error, pa.ArrowException, OSError) as reason:
             raise self._refused(sql, reason) from reason
 
     def register(self, name: str, rows: pa.Table) -> None:
@@ -115,12 +124,35 @@ class Session:
         )
         self._known.add(place)
 
-    def _rows(self, place: tuple[str, str], options: Mapping[str, str]) -> pa.Table:
+    def _rows(self, place: tuple[str, str], options: Mapping[str, str]) -> pa.Table | LazyDataset:
+        """What DuckDB reads in the place of a table: only the columns and files that a query needs, when it runs."""
         table = self._catalog.table(".".join(place))
-        return table.scan(options=dict(options) or None).to_arrow()
+        if parse_name(place[1])[2] is not None:  # a system table
+            return table.scan(options=dict(options) or None).to_arrow()
+        scan = table.scan(options=dict(options) or None).at_one_snapshot()
 
-    def _refused(self, sql: str, reason: Exception) -> ConfigError:
+        def rows(columns: Sequence[str] | None, where: pc.Expression | None) -> Iterator[pa.RecordBatch]:
+            if where is not None:
+                Condition.of(where, scan.schema, table.name)
+            chosen = None if columns is None else tuple(columns)
+            if scan.between is not None:
+                return self._watched(scan.to_batches())
+            return self._watched(replace(scan, columns=chosen, where=where).to_batches())
+
+        return LazyDataset(scan.schema, rows)
+
+    def _watched(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """DuckDB makes texts of errors that come up while it reads: they are kept."""
+        try:
+            yield from batches
+        except PenstockError as failure:
+            self._failure = failure
+            raise
+
+    def _refused(self, sql: str, reason: Exception) -> PenstockError:
         """In DuckDB's words, but for a table that is not there: of the warehouse's tables it knows nothing."""
+        if self._failure is not None:
+            return self._failure
         written = " ".join(sql.split())
         if isinstance(reason, self._duckdb.CatalogException):
             for mention in mentions(tokens_of(sql)):

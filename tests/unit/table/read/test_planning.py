@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import penstock
+from penstock.errors import TableCorrupt
 from penstock.table.handle import Table
+from penstock.table.read.condition import Condition
+from penstock.table.sql.session import Session
+from penstock.table.storage.local import LocalStorage
 from tests.unit.table.tables import new_table, rows
 
 F = pc.field
@@ -104,3 +110,97 @@ def test_only_wanted_columns_are_given_in_the_wanted_order(table: Table) -> None
     found = table.scan(columns=["note", "id"], where=F("city") == "a").to_arrow()
     assert found.column_names == ["note", "id"]
     assert table.scan(columns=[]).to_arrow().num_rows == 1200
+
+
+@pytest.fixture
+def partitioned(tmp_path: Path) -> Table:
+    """Three partitions of one file each, with ids 10 to 13, 20 to 23 and 30 to 33."""
+    columns = [("dt", "STRING"), ("id", "INT"), ("price", "DECIMAL(10, 2)"), ("x", "DOUBLE")]
+    table = new_table(tmp_path, columns, keys=[], partitions=["dt"], options={"bucket": "-1"})
+    for day in (1, 2, 3):
+        with table.writer() as writer:
+            ids = range(10 * day, 10 * day + 4)
+            data = {"dt": [str(day)] * 4, "id": list(ids), "price": [Decimal(day)] * 4, "x": [float("nan"), 1, 2, 3]}
+            writer.write(pa.table(data, table.schema))
+            writer.commit()
+    return table
+
+
+TEXTS = {
+    "dt = '1'": 1,
+    "DT = '1' AND upper(dt) = '1'": 1,
+    "`dt` IN ('1', '3')": 2,
+    "dt IN ('2')": 1,
+    "NOT dt = '2' AND id < 25": 2,  # as of Arrow's expressions
+    "dt = '1' OR id > 25": 2,
+    "id BETWEEN 21 AND 22": 1,
+    "id = 12": 1,
+    "id + 1 = 13": 1,
+    "price >= 2.5": 1,
+    "dt IS NULL": 0,
+    "x > 100": 3,  # NaN is greater than all to SQL, and in no file's statistics
+    "id IN (SELECT 12)": 3,
+    "id IN (SELECT id FROM rows)": 3,
+    "length(dt) = 1": 3,
+}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_condition_in_sql_spares_files_too(partitioned: Table, text: str) -> None:
+    scan = partitioned.scan(where=text)
+    assert scan.plan().files == TEXTS[text]
+    (rows,) = partitioned.scan().to_arrow().combine_chunks().to_batches()
+    everything = Condition.of(text, partitioned.schema, "t").kept(rows)
+    assert sorted(scan.to_arrow()["id"].to_pylist()) == sorted(everything["id"].to_pylist())
+
+
+def test_a_delete_by_sql_leaves_other_partitions_alone(partitioned: Table, opened: list[str]) -> None:
+    partitioned.delete("dt = '2' AND id = 21")
+    assert {path.split("/dt=")[1][0] for path in opened} == {"2"}
+    assert partitioned.scan().to_arrow().num_rows == 11
+
+
+@pytest.mark.parametrize(
+    ("query", "partitions"),
+    [
+        ("SELECT count(*) FROM shop.orders WHERE dt = '3'", {"3"}),
+        ("SELECT * FROM shop.orders AS o WHERE o.id > 22 AND o.id < 30", {"2"}),
+        ("SELECT * FROM shop.orders /*+ OPTIONS('scan.snapshot-id'='3') */ AS o WHERE id = 11", {"1"}),
+    ],
+)
+def test_a_query_reads_what_its_condition_leaves(
+    partitioned: Table, opened: list[str], query: str, partitions: set[str]
+) -> None:
+    with Session(penstock.Catalog(partitioned.path.partition("/shop.db")[0])) as session:
+        assert session.query(query).num_rows
+    assert {path.split("/dt=")[1][0] for path in opened} == partitions
+
+
+def test_a_statement_sees_one_snapshot_and_the_newest_columns(partitioned: Table) -> None:
+    catalog = penstock.Catalog(partitioned.path.partition("/shop.db")[0])
+    with Session(catalog) as session:
+        catalog.alter_table("shop.orders", [penstock.AddColumn("new", "INT")])
+        assert session.query("SELECT count(*) AS n FROM shop.orders WHERE new IS NULL")["n"].to_pylist() == [12]
+        partitioned.delete("dt = '1'")
+        assert session.query("SELECT count(*) AS n FROM shop.orders")["n"].to_pylist() == [12]
+
+
+def test_a_damaged_file_keeps_its_error_in_sql(partitioned: Table) -> None:
+    for path in Path(partitioned.path).rglob("*.parquet"):
+        path.write_bytes(b"PAR1")
+    with Session(penstock.Catalog(partitioned.path.partition("/shop.db")[0])) as session, pytest.raises(TableCorrupt):
+        session.query("SELECT sum(id) FROM shop.orders")
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The data files that are opened."""
+    paths: list[str] = []
+    open_input = LocalStorage.open_input
+
+    def noted(self: LocalStorage, path: str) -> object:
+        paths.append(path)
+        return open_input(self, path)
+
+    monkeypatch.setattr(LocalStorage, "open_input", noted)
+    return paths

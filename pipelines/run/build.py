@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -37,6 +38,7 @@ from penstock.schema_evolution.naming import Naming
 from penstock.schema_evolution.policy import SchemaPolicy
 from penstock.schema_evolution.type_mapping import TypeMapping
 from penstock.table.schema.option_checks import report
+from penstock.table.schema.options import Options
 
 log = logging.getLogger(__name__)
 
@@ -264,8 +266,16 @@ def _new_tables(spec: PipelineSpec) -> NewTables:
         ),
         computed=tuple(in_order([ComputedColumn.of(text, sensitive) for text in sink.computed_columns])),
         metadata=tuple(zip(names if sensitive else map(str.lower, names), sink.metadata_columns, strict=True)),
-        options=tuple(sink.options.items()),
+        options=tuple(_with_delta_commits(sink.options, spec.pipeline.trigger).items()),
     )
+
+
+def _with_delta_commits(options: Mapping[str, str], trigger_seconds: float) -> Mapping[str, str]:
+    """A time between full compactions as a number of batches, as Flink counts it in checkpoints."""
+    interval = Options(options).duration("changelog-producer.compaction-interval", None)
+    if interval is None or not trigger_seconds or "full-compaction.delta-commits" in options:
+        return options
+    return {**options, "full-compaction.delta-commits": str(max(1, interval // max(1, round(trigger_seconds * 1000))))}
 
 
 def _lower(named: dict[str, str]) -> dict[str, str]:

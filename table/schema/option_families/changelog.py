@@ -43,7 +43,7 @@ OPTIONS = (
         DURATION,
         "0 ms",
         "Compacts fully after this time, for changelog-producer = full-compaction.",
-        "every commit compacts fully; full-compaction.delta-commits makes it fewer",
+        "a pipeline gives the tables it makes full-compaction.delta-commits, by its trigger; set that option elsewhere",
         scope=Scope.FLINK,
     ),
     acts(

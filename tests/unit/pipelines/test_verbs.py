@@ -105,6 +105,16 @@ def test_check_and_plan_say_what_happens_instead_of_options_without_effect(
     assert note in said(capsys, "plan", "shop.yaml")
 
 
+def test_a_time_between_full_compactions_becomes_a_number_of_batches(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = 'bucket: "1", changelog-producer: full-compaction, changelog-producer.compaction-interval: 5 min'
+    write(shop, **{'bucket: "1"': options, "until: caught-up": "trigger: 30s"})
+    assert "full-compaction.delta-commits=10" in said(capsys, "plan", "shop.yaml")
+    write(shop, **{'bucket: "1"': f'{options}, full-compaction.delta-commits: "3"', "until: caught-up": "trigger: 30s"})
+    assert "full-compaction.delta-commits=3" in said(capsys, "plan", "shop.yaml")
+
+
 def test_check_refuses_a_value_that_is_no_value_of_its_option(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     write(shop, **{'bucket: "1"': 'bucket: "1", read.batch-size: x'})
     facts = answered(capsys, "check", "shop.yaml", code=2)

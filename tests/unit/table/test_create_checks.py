@@ -16,6 +16,16 @@ REFUSED = {
         KEYED,
         {"merge-engine": "partial-update", "fields.default-aggregate-function": "nosuch"},
     ),
+    "aggregate function without a sequence group": (
+        KEYED,
+        {"merge-engine": "partial-update", "fields.default-aggregate-function": "sum"},
+    ),
+    "clustering of a keyed table": (KEYED, {"clustering.incremental": "true", "clustering.columns": "v"}),
+    "creating when read": (KEYED, {"auto-create": "true"}),
+    "another kind of table": (KEYED, {"type": "format-table"}),
+    "no kind of table": (KEYED, {"type": "anything"}),
+    "period of tags": (KEYED, {"tag.automatic-creation": "process-time", "tag.creation-delay": "2 d"}),
+    "pattern of partition times": (KEYED, {"partition.timestamp-formatter": "yyyy-QQ"}),
     "unknown scan mode": (KEYED, {"scan.mode": "nosuch"}),
     "scan mode without its point": (KEYED, {"scan.mode": "from-snapshot"}),
 }

@@ -48,7 +48,9 @@ def command(name: str, words: list[str]) -> int:
     else:
         for verdict in verdicts:
             print("\n".join(_lines(verdict)))
-    return 0 if equal else DIFFERENT
+    if not equal:
+        return DIFFERENT
+    return SourceError.exit_code if any(verdict.is_early for verdict in verdicts) else 0
 
 
 def _described(name: str, words: list[str]) -> tuple[PipelineSpec, Given]:
@@ -75,8 +77,11 @@ def _patiently(spec: PipelineSpec, source: MySqlSource, given: Given) -> list[Ta
     until = time.monotonic() + (number(given, "wait") or 60)
     catalog = spec.sink.catalog
     shape = build.shape(spec, Warehouse.of(catalog.warehouse, catalog.options))
+    done: dict[str, TableVerdict] = {}
+    wanted = words_of(given.get("tables", ()))
     while True:
-        reached = CheckpointFolder(spec.checkpoint, catalog.options).progress().offsets
+        checkpoint = CheckpointFolder(spec.checkpoint, catalog.options)
+        reached = checkpoint.progress().offsets
         verification = Verification(
             spec.pipeline.name,
             mysql.source(spec, source),
@@ -84,12 +89,19 @@ def _patiently(spec: PipelineSpec, source: MySqlSource, given: Given) -> list[Ta
             reached,
             number(given, "limit") or 20,
             frozenset(words_of(given.get("ignore-columns", ()))),
+            {table: str(one["reason"]) for table, one in checkpoint.parked().items()},
         )
         try:
-            return list(verification.verdicts(words_of(given.get("tables", ()))))
+            done |= {verdict.table: verdict for verdict in verification.verdicts(wanted)}
+            early = tuple(table for table, verdict in done.items() if verdict.is_early)
+            if not early or time.monotonic() >= until:
+                return list(done.values())
+            wanted = early
         except SourceError as error:
-            if not error.retryable or time.monotonic() >= until:
+            if not error.retryable or (time.monotonic() >= until and not done):
                 raise
+            if time.monotonic() >= until:
+                return list(done.values())
         time.sleep(1)
 
 
@@ -99,6 +111,9 @@ def _lines(verdict: TableVerdict) -> list[str]:
     at = f"at {verdict.position}"
     if verdict.unfit:
         at = f"{at}; {verdict.unfit:,} more are bad records, which no table takes"
+    if verdict.lossy:
+        lost = ", ".join(f"{count:,} {how}" for how, count in verdict.lossy.items())
+        at = f"{at}; not as the source has them, by the rules of types: {lost}"
     if verdict.is_equal:
         return [f"equal    {verdict.table}: {verdict.source_rows:,} rows {at}"]
     counts = ", ".join(f"{count:,} {how}" for how, count in verdict.counts.items())

@@ -28,11 +28,14 @@ from penstock.ingest.mysql.following.source import MySqlSource
 from penstock.ingest.mysql.snapshot.chunks import next_chunks, start_chunks
 from penstock.ingest.ranges import Offsets
 from penstock.pipelines.run.identity import PIPELINE, range_of
+from penstock.pipelines.run.lossy_values import NULLS, lossy_values
 from penstock.pipelines.run.table_shape import TableShape
 from penstock.table.handle import Table
 from penstock.table.layout import Layout
 from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableMissing
 from penstock.table.route import key_hashes
+from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.types import AtomicType
 
 RANGES = 1024  # sums a table, where keys are no numbers
@@ -46,6 +49,10 @@ Rows = tuple[pa.RecordBatch, Int64s, Int64s]  # keys, hashes of rows, numbers of
 
 class NotComparable(ConfigError):
     """Of a table whose rows, as it was set up, are not those of its source."""
+
+
+class SourceAltered(SourceError):
+    """The source was altered, and its rows do not fit the table before its next batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,8 @@ class TableVerdict:
     counts: Mapping[str, int] = field(default_factory=dict)
     not_compared: str | None = None
     unfit: int = 0
+    lossy: Mapping[str, int] = field(default_factory=dict)  # values that both sides have otherwise than the source
+    is_early: bool = False  # it can be compared after the next batches
 
     @property
     def is_equal(self) -> bool:
@@ -94,6 +103,7 @@ class Verification:
     reached: Offsets | None = None
     most_keys: int = 20
     ignored: frozenset[str] = frozenset()
+    parked: Mapping[str, str] = field(default_factory=dict)  # tables that lack batches, and why
 
     def verdicts(self, wanted: Collection[str] = ()) -> Iterator[TableVerdict]:
         """For each table that has sources, or for those wanted, by their names as `database.table` or `table`."""
@@ -110,33 +120,37 @@ class Verification:
 
     def _verdict_or_why_not(self, target: str, sources: Sequence[TableDefinition], must: bool) -> TableVerdict:
         """A table that cannot be compared does not keep the others from it, unless it was asked for."""
+        if target in self.parked:
+            return TableVerdict(target, "", None, 0, 0, not_compared=f"it is parked: {self.parked[target]}")
         try:
             return self._verdict(target, sources)
-        except NotComparable as why:
+        except (NotComparable, SourceAltered, TableMissing) as why:
             if must:
                 raise
-            return TableVerdict(target, "", None, 0, 0, not_compared=str(why))
+            early = isinstance(why, SourceAltered)
+            return TableVerdict(target, "", None, 0, 0, not_compared=why.message, is_early=early)
 
     def _verdict(self, target: str, sources: Sequence[TableDefinition]) -> TableVerdict:
         table = Table(self.shape.warehouse.store(target))
         snapshot, progress = self._common(table)
         compared = Compared.of(table, sources, self.shape, self.ignored)
-        before, unfit = _Side(compared), 0
-        for rows, bad in self._source_rows(compared, sources, progress):
+        before, unfit, lossy = _Side(compared), 0, Counter[str]()
+        for rows, bad, lost in self._source_rows(compared, sources, progress):
             before.add(rows)
             unfit += bad
+            lossy += lost
         after = _Side(compared)
         for rows in _table_rows(compared, table, snapshot):
             after.add(rows)
         differing = before.differs_from(after)
         at, number = str(progress.log), None if snapshot is None else snapshot.id
         if not len(differing):
-            return TableVerdict(target, at, number, before.rows, after.rows, unfit=unfit)
-        before.look_into(differing, (rows for rows, _ in self._source_rows(compared, sources, progress)))
+            return TableVerdict(target, at, number, before.rows, after.rows, unfit=unfit, lossy=lossy)
+        before.look_into(differing, (rows for rows, _, _ in self._source_rows(compared, sources, progress)))
         after.look_into(differing, _table_rows(compared, table, snapshot))
         keys, counts = _differing_keys(compared.keys, before, after, self.most_keys)
         ranges = tuple(compared.range_text(one) for one in differing[: self.most_keys].tolist())
-        return TableVerdict(target, at, number, before.rows, after.rows, ranges, keys, counts, unfit=unfit)
+        return TableVerdict(target, at, number, before.rows, after.rows, ranges, keys, counts, unfit=unfit, lossy=lossy)
 
     def _common(self, table: Table) -> tuple[Snapshot | None, Progress]:
         """The table's newest snapshot and the place of the log it stands for: the end of its own batch, or of a later
@@ -164,13 +178,18 @@ class Verification:
 
     def _source_rows(
         self, compared: Compared, sources: Sequence[TableDefinition], progress: Progress
-    ) -> Iterator[tuple[Rows, int]]:
-        """Rows, and how many beside them are bad records."""
+    ) -> Iterator[tuple[Rows, int, Counter[str]]]:
+        """Rows, how many beside them are bad records, and the values that no type of the table holds."""
         for definition in sources:
-            for change in self._changes(definition, progress):
-                yield compared.rows_of(change, self.shape)
+            for change, oddities in self._changes(definition, progress):
+                rows, bad, lost = compared.rows_of(change, self.shape)
+                lost[NULLS] += sum(oddities.values())
+                yield rows, bad, +lost
 
-    def _changes(self, definition: TableDefinition, progress: Progress) -> Iterator[ChangeBatch]:
+    def _changes(
+        self, definition: TableDefinition, progress: Progress
+    ) -> Iterator[tuple[ChangeBatch, Mapping[str, int]]]:
+        """Batches of the source, and the values that were made null as they were read."""
         settings = self.source.settings
         known = self.source.definitions_for(progress)
         planner = Planner(settings)
@@ -181,8 +200,16 @@ class Verification:
                 chunks, cursor = next_chunks(connection, cursor, _CHUNKS_AT_ONCE)
                 for chunk in chunks:
                     start: dict[str, Any] = {CHUNK: chunk_json(chunk), "as_of": progress.log.to_json(), **known}
+                    oddities: Counter[str] = Counter()
+                    last: ChangeBatch | None = None
                     for part in RangeReading(settings, start, DecodeOptions()).chunks():
-                        yield from part.decoded.batches
+                        oddities.update(part.decoded.skipped)
+                        for batch in part.decoded.batches:
+                            if last is not None:
+                                yield last, {}
+                            last = batch
+                    if last is not None:  # what was made null is told behind the rows
+                        yield last, oddities
 
 
 def _targets(shape: TableShape, definitions: Sequence[TableDefinition]) -> dict[str, list[TableDefinition]]:
@@ -226,16 +253,18 @@ class Compared:
         whole = len(keys) == 1 and _is_whole(layout, keys[0])
         return cls(layout, columns, keys, 4096 if whole else None)
 
-    def rows_of(self, change: ChangeBatch, shape: TableShape) -> tuple[Rows, int]:
+    def rows_of(self, change: ChangeBatch, shape: TableShape) -> tuple[Rows, int, Counter[str]]:
         fitted = shape.fit(_known_part(change, self.layout, shape), self.layout.schema, None, 0)
         if fitted is None:
-            raise SourceError(
+            raise SourceAltered(
                 "the source was altered, and its rows do not fit the table yet",
                 table=f"{change.schema.database}.{change.schema.table}",
                 hint="verify again after the next batch",
                 retryable=True,
             )
-        return self.hashed(fitted.batch), len(fitted.bad)
+        lost = lossy_values(change, self.layout.schema, shape)
+        lost[NULLS] += fitted.nulled
+        return self.hashed(fitted.batch), len(fitted.bad), lost
 
     def hashed(self, rows: pa.RecordBatch) -> Rows:
         keys = rows.select(list(self.keys))
@@ -269,12 +298,21 @@ def _known_part(change: ChangeBatch, layout: Layout, shape: TableShape) -> Chang
 
 
 def _table_rows(compared: Compared, table: Table, snapshot: Snapshot | None) -> Iterator[Rows]:
+    """In the columns that the table has now: those that were renamed since the snapshot have other names in it."""
     if snapshot is None:
         return
+    now, then = compared.layout.schema, table.store.schemas.get(snapshot.schema_id)
+    before = {one.id: one.name for one in then.fields}
     columns = list(dict.fromkeys([*compared.columns, *compared.keys]))
-    for batch in table.scan(columns=columns, snapshot=snapshot.id).to_batches():
+    names = {name: before.get(now.field(name).id) for name in columns}
+    schema = arrow_schema([now.field(name) for name in columns])
+    for batch in table.scan(columns=list(filter(None, names.values())), snapshot=snapshot.id).to_batches():
         if len(batch):
-            yield compared.hashed(batch)
+            arrays = [
+                pa.nulls(len(batch), field.type) if old is None else batch.column(old).cast(field.type)
+                for field, old in zip(schema, names.values(), strict=True)
+            ]
+            yield compared.hashed(pa.RecordBatch.from_arrays(arrays, names=columns))
 
 
 class _Side:

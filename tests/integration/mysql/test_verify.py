@@ -11,6 +11,7 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.main import main
+from penstock.pipelines.run.lossy_values import BOOLEANS, NULLS, TIMES
 from penstock.table.catalog import Catalog
 from tests.integration.mysql.playground import Playground
 from tests.integration.mysql.sync import Sync
@@ -163,3 +164,53 @@ def test_tables_are_equal_after_random_changes_between_restarts(server: Playgrou
     for _turn in range(3):
         sync.run(change)
     assert [verdict for verdict in sync.verified() if not verdict.is_equal] == []
+
+
+def test_values_that_no_type_of_the_table_holds_are_counted_beside_equal(
+    server: Playground, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.run(
+        "CREATE TABLE odd (id INT PRIMARY KEY, at TIME(6), flag TINYINT(1), day DATE)",
+        "INSERT INTO odd VALUES (1, '12:34:56.123456', 1, '2020-01-01'), (2, '-01:00:00', 2, '0000-00-00'),"
+        " (3, '12:34:56.123000', -1, NULL), (4, NULL, 0, NULL), (5, NULL, NULL, NULL)",
+    )
+    sync = Sync(server, tmp_path)
+    sync.run()
+    (verdict,) = sync.verified()
+    assert verdict.is_equal
+    assert dict(verdict.lossy) == {BOOLEANS: 2, TIMES: 1, NULLS: 2}
+    assert main(["verify", "mysql-sync-database", *sync.words]) == 0
+    assert "2 TINYINT(1) other than 0 and 1 as true" in capsys.readouterr().out
+
+
+def test_a_renamed_column_and_a_parked_table_hide_no_other(
+    server: Playground, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.run("CREATE TABLE a (id INT PRIMARY KEY, v INT)", "CREATE TABLE b (id INT PRIMARY KEY, v INT)")
+    server.run("INSERT INTO a VALUES (1, 1)", "INSERT INTO b VALUES (1, 1)")
+    sync = Sync(server, tmp_path, flags=("--on-rename-column", "rename", "--isolate", "true"))
+    sync.run()
+    server.run("ALTER TABLE a RENAME COLUMN v TO w")
+    sync.run()
+    assert [verdict.is_equal for verdict in sync.verified()] == [True, True]
+    server.run("ALTER TABLE b MODIFY v VARBINARY(20)", "INSERT INTO b VALUES (2, 'x')", "INSERT INTO a VALUES (2, 2)")
+    sync.run()
+    capsys.readouterr()
+    assert main(["verify", "mysql-sync-database", *sync.words, "--wait", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "equal    ods.a: 2 rows" in said
+    assert "skipped  ods.b: it is parked" in said
+
+
+def test_a_table_whose_source_was_just_altered_hides_no_other(
+    server: Playground, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.run("CREATE TABLE a (id INT PRIMARY KEY, v INT)", "CREATE TABLE b (id INT PRIMARY KEY, v INT)")
+    server.run("INSERT INTO b VALUES (1, 1)")
+    sync = Sync(server, tmp_path)
+    sync.run()
+    server.run("ALTER TABLE b MODIFY v VARBINARY(20)", "INSERT INTO b VALUES (2, 'x')")
+    assert main(["verify", "mysql-sync-database", *sync.words, "--wait", "1"]) == 3
+    said = capsys.readouterr().out
+    assert "equal    ods.a: 0 rows" in said
+    assert "skipped  ods.b: the source was altered" in said

@@ -12,7 +12,7 @@ from typing import Literal, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from docs.effects import EFFECTS
-from docs.option_pages import table_options
+from docs.option_pages import catalog_options, table_options
 from penstock.pipelines.spec import model, mysql_model, observing, rules, sink, units
 from penstock.pipelines.spec.strict import Strict
 from penstock.schema_evolution.expressions.functions import FUNCTIONS
@@ -115,7 +115,7 @@ SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
 
 PARTS = {
     "options.md": {"options": options},
-    "table-options.md": {"options": table_options},
+    "table-options.md": {"options": table_options, "catalog": catalog_options},
     "transforms.md": {"functions": functions, "masks": masks},
 }
 

@@ -1,9 +1,10 @@
-"""The tables of docs/table-options.md, from the catalog of table options."""
+"""The tables of docs/table-options.md, from the declarations of table and catalog options."""
 
 from __future__ import annotations
 
 from penstock.table.schema.option_catalog import FAMILIES, OPTIONS
 from penstock.table.schema.option_types import Effect, Kind, Scope, Stops, TableOption
+from penstock.table.storage.catalog_options import WITHOUT_EFFECT
 
 _STOPS = {
     Stops.SETTING: "",
@@ -19,6 +20,16 @@ def table_options() -> str:
         f" {counts[Effect.REFUSED]} are refused.\n"
     )
     return head + "".join(_family(title, options) for title, options in FAMILIES.items())
+
+
+def catalog_options() -> str:
+    refused = [
+        ("metastore", "a warehouse is a folder: `filesystem` is taken, anything else refused"),
+        ("table.type", "dropping a table deletes its folder: `managed` is taken, `external` refused"),
+    ]
+    rows = [*refused, *((name, f"no effect: {note}") for name, note in WITHOUT_EFFECT.items())]
+    lines = "\n".join(f"| `{name}` | {said} |" for name, said in rows)
+    return f"\n| option | here |\n|---|---|\n{lines}\n"
 
 
 def _family(title: str, options: tuple[TableOption, ...]) -> str:

@@ -19,6 +19,7 @@ from penstock.table.schema.option_checks import report
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.storage.ambient import Ambient
 from penstock.table.storage.base import Storage
+from penstock.table.storage.catalog_options import check_names
 from penstock.table.storage.open import open_storage, probe
 from penstock.table.system.handle import SystemTable
 from penstock.table.usable import check_name, check_usable
@@ -45,6 +46,7 @@ class Catalog:
         if not isinstance(warehouse, str | PathLike):
             raise ConfigError(f"a warehouse is a path or a URL, not {warehouse!r}")
         self.warehouse = str(warehouse)
+        check_names(options or {})
         self._storage, self._root = open_storage(self.warehouse, options or {})
         self._root = self._root.rstrip("/")
         self._ambient = ambient or Ambient()

@@ -5,9 +5,10 @@ Commands pass them on beside the options of the store, so they are checked where
 
 from __future__ import annotations
 
+import difflib
 import functools
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from penstock.errors import ConfigError
 
@@ -18,7 +19,7 @@ _NO_CACHE = "metadata is not cached between reads"
 _NO_LOCK = "no lock is taken: a commit creates its snapshot file only where there is none"
 _NO_FORMAT_TABLES = "a warehouse folder lists Paimon tables only"
 # What is accepted so that one configuration serves Flink, Spark and this product, and what happens instead.
-_WITHOUT_EFFECT = {
+WITHOUT_EFFECT = {
     "alter-table-cascade": _NO_METASTORE,
     "cache-enabled": _NO_CACHE,
     "cache.deletion-vectors.max-num": _NO_CACHE,
@@ -54,9 +55,22 @@ _WITHOUT_EFFECT = {
     "metastore.client.class": _NO_METASTORE,
     "resolving-file-io.enabled": "each location is opened by the client of its own scheme",
     "sync-all-properties": _NO_METASTORE,
-    "table.type": "dropping a table deletes its folder",
     "uri": _NO_METASTORE,
 }
+
+
+# What a pipeline or a command reads itself.
+ACTING = ("warehouse", "metastore", "table.type")
+_NEAR = 0.85
+
+
+def check_names(names: Iterable[str]) -> None:
+    """ConfigError for a name that is nearly one of a catalog's; all others are for the store to judge."""
+    known = [*ACTING, *WITHOUT_EFFECT]
+    for name in names:
+        near = difflib.get_close_matches(name, known, 1, _NEAR)
+        if near and name not in known:
+            raise ConfigError(f"{name!r} is no option of a catalog", option=name, hint=f"did you mean {near[0]}?")
 
 
 def check_catalog(options: Mapping[str, str]) -> None:
@@ -75,11 +89,11 @@ def check_catalog(options: Mapping[str, str]) -> None:
             option="table.type",
             hint="make tables outside of the warehouse with penstock.create_table(path, ...)",
         )
-    for name in options.keys() & _WITHOUT_EFFECT.keys():
+    for name in options.keys() & WITHOUT_EFFECT.keys():
         _warn(name)
 
 
 @functools.lru_cache(maxsize=256)
 def _warn(name: str) -> None:
     """Once a process."""
-    log.warning('catalog option has no effect option=%s instead="%s"', name, _WITHOUT_EFFECT[name])
+    log.warning('catalog option has no effect option=%s instead="%s"', name, WITHOUT_EFFECT[name])

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.table.schema.option_catalog import find
 from penstock.table.schema.option_types import TableOption
+from penstock.table.storage.catalog_options import ACTING, WITHOUT_EFFECT
 from tests.interop.oracle.client import Oracle
 
 CLASSES = [
@@ -46,6 +47,13 @@ def ours(one: dict[str, Any]) -> TableOption:
     found = find(one["key"])
     assert found is not None, one
     return found
+
+
+def test_every_option_of_a_catalog_is_known(oracle: Oracle) -> None:
+    names = ("options.CatalogOptions", "jdbc.JdbcCatalogOptions", "hive.HiveCatalogOptions")
+    declared = oracle.ask("options", classes=[f"org.apache.paimon.{name}" for name in names])["options"]
+    assert len(declared) > 20
+    assert {one["key"] for one in declared} <= {*ACTING, *WITHOUT_EFFECT}
 
 
 def test_every_option_of_java_is_declared_under_the_same_key(declared: list[dict[str, Any]]) -> None:

@@ -69,6 +69,13 @@ def test_every_door_of_the_python_api_refuses_a_metastore(tmp_path: Path) -> Non
             opened()
 
 
+def test_a_misspelt_option_of_a_catalog_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(penstock.ConfigError, match="did you mean metastore"):
+        penstock.Catalog(str(tmp_path), {"metstore": "hive"})
+    assert main(["tables", str(tmp_path), "--catalog-conf", "lock-enabled=true"]) == 2
+    assert "did you mean lock.enabled?" in capsys.readouterr().err
+
+
 def test_options_of_a_catalog_without_effect_are_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     from penstock.table.storage import catalog_options
 

@@ -66,13 +66,15 @@ def test_a_declaration_is_whole(option: TableOption) -> None:
 
 
 def _texts(tree: ast.AST) -> Iterator[str]:
-    """Texts that code passes on, compares or names by a constant, as patterns; texts in longer lists do not count."""
+    """Texts that code passes on, compares or names by a constant, as patterns; those in longer lists and the keys of
+    tables do not count."""
     lists = {
         id(inner)
         for node in ast.walk(tree)
         if isinstance(node, ast.Tuple | ast.List | ast.Set) and len(node.elts) > 2
         for inner in node.elts
     }
+    lists |= {id(key) for node in ast.walk(tree) if isinstance(node, ast.Dict) for key in node.keys}
     for node in ast.walk(tree):
         if id(node) in lists:
             continue
@@ -103,6 +105,18 @@ def test_every_option_that_acts_is_read_by_code() -> None:
         and not any(pattern.fullmatch(text) for text in (key_of(option), _tail(option)) for pattern in patterns)
     ]
     assert unread == []
+
+
+def test_code_reads_no_option_that_is_declared_to_have_no_effect() -> None:
+    elsewhere = {"type", "comment"}  # words of other meanings too
+    elsewhere |= {"changelog-producer.compaction-interval"}  # pipelines make another option of it
+    texts = {pattern.pattern for pattern in _read_by_code()}
+    read = [
+        option.key
+        for option in OPTIONS
+        if option.effect is not Effect.ACTS and option.key not in elsewhere and re.escape(option.key) in texts
+    ]
+    assert read == []
 
 
 def test_an_option_that_no_code_reads_would_be_found() -> None:

@@ -11,11 +11,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 from pyspark.sql.types import StructType
 
-from penstock.pipelines.spark_tables.columns import arrow_target, shaped
+from penstock.pipelines.spark_tables.columns import arrow_target, shaped, told_rows
 from penstock.pipelines.spark_tables.errors import plain_errors
 from penstock.pipelines.spark_tables.filters import expression
 from penstock.pipelines.spark_tables.place import TablePlace
-from penstock.pipelines.spark_tables.table_read import Piece, TableRead
+from penstock.pipelines.spark_tables.table_read import Piece, TableRead, Way
 
 
 class TableReader(DataSourceReader):
@@ -23,7 +23,9 @@ class TableReader(DataSourceReader):
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         with plain_errors():
-            self.table = TableRead.of(TablePlace.of(options), tuple(schema.names))
+            place = TablePlace.of(options)
+            place.check_shows_now()
+            self.table = TableRead.of(place, tuple(schema.names))
         self.target = arrow_target(schema)
 
     def partitions(self) -> list[InputPartition]:
@@ -35,7 +37,9 @@ class TableReader(DataSourceReader):
         if isinstance(partition.value, Piece):
             with plain_errors():
                 for batch in self.table.batches(partition.value):
-                    yield shaped(batch, self.target)
+                    # A system table's column of kinds is data like its others.
+                    rows = batch if partition.value.way is Way.SYSTEM else told_rows(batch, self.target)
+                    yield shaped(rows, self.target)
 
 
 class FilteringReader(TableReader):

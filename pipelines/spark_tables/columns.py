@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
+
+from penstock.table.values.row_kinds import ROWKIND
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
@@ -21,5 +24,12 @@ def arrow_target(schema: StructType) -> pa.Schema:
 
 
 def shaped(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    """Only times change their values: Spark knows no nanoseconds."""
+    """The columns of `target`. Only times change their values: Spark knows no nanoseconds."""
     return batch.select(target.names).cast(target, safe=False)
+
+
+def told_rows(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
+    """Where `target` leaves out the kinds of rows, only the rows that came: nothing would tell the others from them."""
+    if ROWKIND not in batch.schema.names or ROWKIND in target.names:
+        return batch
+    return batch.filter(pc.is_in(batch.column(ROWKIND), pa.array(["+I", "+U"])))

@@ -52,33 +52,40 @@ class PenstockDataSource(DataSource):
         with plain_errors():
             return remembered(spark_schema(TableRead.of(TablePlace.of(self.options)).schema), self.options)
 
-    def _options(self, schema: StructType) -> dict[str, str]:
+    def _read_options(self, schema: StructType) -> dict[str, str]:
         from penstock.pipelines.spark_tables.errors import plain_errors
-        from penstock.pipelines.spark_tables.sql_tables import options_of
+        from penstock.pipelines.spark_tables.sql_tables import read_options
 
         with plain_errors():
-            return options_of(self.options, schema)
+            return read_options(self.options, schema)
+
+    def _write_options(self, schema: StructType) -> dict[str, str]:
+        from penstock.pipelines.spark_tables.errors import plain_errors
+        from penstock.pipelines.spark_tables.sql_tables import write_options
+
+        with plain_errors():
+            return write_options(self.options, schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from penstock.pipelines.spark_tables.batch_reading import FilteringReader, TableReader
 
         # Spark refuses a reader that takes filters where handing them down is switched off, which is its default.
-        return (FilteringReader if _takes_filters() else TableReader)(self._options(schema), schema)
+        return (FilteringReader if _takes_filters() else TableReader)(self._read_options(schema), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         from penstock.pipelines.spark_tables.stream_reading import ChangesReader
 
-        return ChangesReader(self._options(schema), schema)
+        return ChangesReader(self._read_options(schema), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         from penstock.pipelines.spark_tables.writing import BatchWriter
 
-        return BatchWriter(self._options(schema), overwrite)
+        return BatchWriter(self._write_options(schema), overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         from penstock.pipelines.spark_tables.writing import StreamWriter
 
-        return StreamWriter(self._options(schema), overwrite)
+        return StreamWriter(self._write_options(schema), overwrite)
 
 
 def _takes_filters() -> bool:

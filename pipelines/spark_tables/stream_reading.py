@@ -10,45 +10,46 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from penstock.errors import ConfigError
-from penstock.pipelines.spark_tables.columns import arrow_target, shaped
+from penstock.pipelines.spark_tables.columns import arrow_target, shaped, told_rows
 from penstock.pipelines.spark_tables.errors import plain_errors
-from penstock.pipelines.spark_tables.place import TablePlace
+from penstock.pipelines.spark_tables.options import MAX_ROWS
+from penstock.pipelines.spark_tables.place import AUDIT_LOG, BETWEEN, TablePlace
 from penstock.pipelines.spark_tables.starting import consumer_files, starting
 from penstock.pipelines.spark_tables.table_read import Piece, TableRead, Way
 from penstock.table.meta.snapshot import CommitKind
 from penstock.table.meta.store import TableStore
-from penstock.table.read.follow import next_snapshot, snapshot_splits
+from penstock.table.read.follow import next_snapshot, reads_overwrites, snapshot_splits
 from penstock.table.read.scan import Scan
 from penstock.table.schema.options import Options
-from penstock.table.values.row_kinds import ROWKIND
 
 Offset = dict[str, int]
-MAX_ROWS = "read.stream.maxrowspertrigger"
 
 
 class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Snapshots are never divided. A consumer-id moves on once Spark has begun the batch after: rows may come again to
-    a query without its checkpoint, none are left out.
+    """Snapshots are never divided. A consumer-id moves on when Spark asks for more, which it does once a batch is done
+    and noted in its checkpoint: a query without that checkpoint goes on behind it.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         with plain_errors():
             self.place = TablePlace.of(options)
+            if self.place.system == AUDIT_LOG:
+                self.place = self.place.as_changes()
             if self.place.system is not None:
                 raise ConfigError("a system table cannot be streamed", table=self.place.path)
-            if self.place.options.keys() & {"incremental-between", "incremental-between-timestamp"}:
+            if self.place.options.keys() & BETWEEN:
                 hint = "read it by spark.read, or begin a stream by scan.snapshot-id"
                 raise ConfigError("changes between two ends are no stream", table=self.place.path, hint=hint)
             self.table = TableRead.of(self.place, tuple(schema.names))
             self.most_rows = Options(self.place.options).integer(MAX_ROWS, None)
         self.target = arrow_target(schema)
         self.until: int | None = None
+        self._kept: int | None = None
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name != "store"}
@@ -74,6 +75,8 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         with plain_errors():
+            if not start.get("begins"):
+                self._keep_place(start["next"])
             end = self._end(start["next"], None if isinstance(limit, ReadAllAvailable) else self.most_rows)
         if end == start["next"] and not (start.get("begins") and start["state"]):
             return start
@@ -112,7 +115,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if snapshot is None:
             return []
         if snapshot.commit_kind is CommitKind.OVERWRITE:
-            told = Options({**schema.options, **self.place.options}).boolean("streaming-read-overwrite", default=False)
+            told = reads_overwrites(schema, self.place.options)
             return [Piece(Way.OVERWRITTEN, schema.id, snapshot=snapshot_id)] if told else []
         return [Piece(Way.FILES, schema.id, split) for split in snapshot_splits(self.store, snapshot)]
 
@@ -122,8 +125,9 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _keep_place(self, next_id: int) -> None:
         consumer = self.place.options.get("consumer-id")
-        if consumer:
+        if consumer and self._kept != next_id:
             consumer_files(self.store).put(consumer, next_id)
+            self._kept = next_id
 
     # in tasks
 
@@ -131,11 +135,4 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(partition.value, Piece):
             with plain_errors():
                 for batch in self.table.batches(partition.value):
-                    yield shaped(batch if self.place.has_kinds else _new_rows(batch), self.target)
-
-
-def _new_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Without the column of kinds a row that went away cannot be told from one that came: only those that came."""
-    if ROWKIND not in batch.schema.names:
-        return batch
-    return batch.filter(pc.is_in(batch.column(ROWKIND), pa.array(["+I", "+U"])))
+                    yield shaped(told_rows(batch, self.target), self.target)

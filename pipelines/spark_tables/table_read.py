@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError
 from penstock.pipelines.spark_tables.place import TablePlace
 from penstock.table.layout import Layout
+from penstock.table.meta.errors import SnapshotMissing
 from penstock.table.meta.store import TableStore
 from penstock.table.read.changes import Between, between_splits, read_between, snapshot_or_changelog
 from penstock.table.read.condition import Condition
@@ -65,7 +66,7 @@ class TableRead:
         if self.place.system is not None:
             return SystemTable(store, self.place.system).schema
         scan = self._scan(store)
-        return self.reader(store, scan.table_schema(), kinds=self._shows_kinds(scan)).schema
+        return self.reader(store, _schema_of(store, scan), kinds=self._shows_kinds(scan)).schema
 
     @property
     def filtered(self) -> pa.Schema:
@@ -116,6 +117,17 @@ class TableRead:
 
     def _shows_kinds(self, scan: Scan) -> bool:
         return self.place.has_kinds or scan.between is not None
+
+
+def _schema_of(store: TableStore, scan: Scan) -> TableSchema:
+    """A stream may begin at a time before the first snapshot: it gives all of them, by the table's present columns. A
+    batch read says when it is planned that nothing is that old."""
+    try:
+        return scan.table_schema()
+    except SnapshotMissing:
+        if scan.travel.millis is None:
+            raise
+        return store.schema()
 
 
 def read_piece(store: TableStore, reader: SplitReader, piece: Piece, scan: Scan) -> Iterator[pa.RecordBatch]:

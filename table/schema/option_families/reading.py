@@ -135,8 +135,8 @@ _OPTIONS = (
         one_of("exactly-once", "at-least-once"),
         "exactly-once",
         "Says when a reader's progress is stored.",
-        "it is stored when the next batch begins",
-        harmless=("at-least-once",),
+        "it is stored when a batch is done",
+        harmless=("exactly-once",),
     ),
     acts("streaming-read-overwrite", FLAG, "false", "Shows a stream the changes that an overwrite makes."),
     acts(

@@ -179,6 +179,13 @@ def test_reads_stand_on_what_each_option_names(registered: SparkSession, catalog
         ("scan.snapshott-id", "did you mean scan.snapshot-id?"),
         ("versionAsOf", "did you mean scan.version?"),
         ("incremental-to-auto-tag", "incremental-between="),
+        ("continuous.discovery-interval", "processingTime"),
+        ("scan.bounded", "availableNow"),
+        ("streaming.read.snapshot.delay", "processingTime"),
+        ("consumer.mode", "exactly-once"),
+        ("read.stream.maxFilesPerTrigger", "maxRowsPerTrigger"),
+        ("batch-scan-mode", "leave it out"),
+        ("query-auth.enabled", "rights"),
     ],
 )
 def test_an_option_that_would_be_passed_over_is_refused(
@@ -224,3 +231,27 @@ def test_empty_table_has_its_columns_and_no_rows(registered: SparkSession, catal
     frame = load(registered, orders(catalog))
     assert frame.columns == [name for name, _ in ORDERS]
     assert rows(frame) == []
+
+
+def test_changes_read_by_a_schema_without_kinds_are_the_rows_that_came(
+    registered: SparkSession, catalog: Catalog
+) -> None:
+    table = orders(catalog, {"bucket": "1", "changelog-producer": "input"})
+    add(table, (1, "a", 1), (2, "b", 2))
+    add(table, (1, "c", 1), (2, "b", 2), kinds=["+U", "-D"])
+    for options in ({"incremental-between": "1,2"}, {"incremental-between": "1,2", "rowkind": "true"}):
+        read = registered.read.format("penstock").options(**options)
+        assert rows(read.schema("id int, name string").load(table.path)) == [(1, "c")]
+
+
+def test_options_on_system_tables_are_refused_or_acted_on(registered: SparkSession, catalog: Catalog) -> None:
+    table = orders(catalog, {"bucket": "1", "changelog-producer": "input"})
+    add(table, (1, "a", 1))
+    add(table, (1, "b", 1), kinds=["+U"])
+    read = registered.read.format("penstock")
+    for system in ("files", "audit_log"):
+        with pytest.raises(PySparkException) as caught:
+            read.option("scan.snapshot-id", "1").load(f"{table.path}${system}").collect()
+        assert "a system table shows the table as it is now" in said(caught.value, ConfigError)
+    between = registered.read.format("penstock").option("incremental-between", "1,2").load(f"{table.path}$audit_log")
+    assert rows(between) == [("+U", 1, "b", 1)]

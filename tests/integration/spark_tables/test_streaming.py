@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.table.catalog import Catalog
@@ -27,9 +29,19 @@ def follow(spark: SparkSession, table: Table, checkpoint: Path, fails: bool = Fa
         batches.append(sorted(tuple(row) for row in batch.collect()))
 
     stream = spark.readStream.format("penstock").options(**options).load(table.path)
+    run(stream, checkpoint, take)
+    return [batch for batch in batches if batch]
+
+
+def collected(stream: DataFrame, checkpoint: Path) -> list[tuple[object, ...]]:
+    found: list[tuple[object, ...]] = []
+    run(stream, checkpoint, lambda batch, _: found.extend(tuple(row) for row in batch.collect()))
+    return sorted(found, key=str)
+
+
+def run(stream: DataFrame, checkpoint: Path, take: Callable[[DataFrame, int], None]) -> None:
     query = stream.writeStream.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
     query.foreachBatch(take).start().awaitTermination()
-    return [batch for batch in batches if batch]
 
 
 def test_a_stream_gives_the_table_then_its_changes_and_goes_on_from_its_checkpoint(
@@ -103,8 +115,7 @@ def test_a_stream_without_checkpoint_goes_on_by_its_consumer(
     add(table, (1, "a", 1))
     options = {"consumer-id": "reader"}
     assert follow(registered, table, tmp_path / "one", **options) == [[(1, "a", 1)]]
-    assert table.consumers == {"reader": 1}
-    table.reset_consumer("reader", 2)
+    assert table.consumers == {"reader": 2}
     add(table, (2, "b", 1))
     assert follow(registered, table, tmp_path / "two", **options) == [[(2, "b", 1)]]
 
@@ -121,3 +132,40 @@ def test_a_stream_stops_when_a_snapshot_has_expired_before_it_was_read(
     with pytest.raises(StreamingQueryException) as caught:
         follow(registered, table, tmp_path)
     assert said(caught.value, SnapshotMissing)
+
+
+def test_a_time_before_the_first_snapshot_begins_a_stream_at_the_first(
+    registered: SparkSession, catalog: Catalog, tmp_path: Path
+) -> None:
+    table = orders(catalog)
+    add(table, (1, "a", 1))
+    stream = registered.readStream.format("penstock").option("scan.timestamp-millis", "1000").load(table.path)
+    assert collected(stream, tmp_path) == [(1, "a", 1)]
+    with pytest.raises(PySparkException) as caught:
+        registered.read.format("penstock").option("scan.timestamp-millis", "1000").load(table.path).collect()
+    assert said(caught.value, SnapshotMissing)
+
+
+def test_a_consumer_goes_on_behind_the_last_batch_without_its_checkpoint(
+    registered: SparkSession, catalog: Catalog, tmp_path: Path
+) -> None:
+    table = catalog.create_table("shop.log", [("id", "INT"), ("name", "STRING"), ("q", "INT")])
+    for number in (1, 2):
+        add(table, (number, "a", number))
+        options = {"consumer-id": "reader", "scan.mode": "from-snapshot", "scan.snapshot-id": "1"}
+        stream = registered.readStream.format("penstock").options(**options).load(table.path)
+        assert collected(stream, tmp_path / str(number)) == [(number, "a", number)]
+        assert table.refresh().consumers == {"reader": number + 1}
+
+
+def test_the_audit_log_streams_and_overwrites_of_append_tables_are_told_on_demand(
+    registered: SparkSession, catalog: Catalog, tmp_path: Path
+) -> None:
+    table = catalog.create_table("shop.log", [("id", "INT"), ("name", "STRING"), ("q", "INT")])
+    add(table, (1, "a", 1))
+    with table.refresh().overwrite() as writer:
+        writer.write(pa.Table.from_pylist([{"id": 2, "name": "b", "q": 2}], schema=table.schema))
+    read = registered.readStream.format("penstock").option("scan.snapshot-id", "1")
+    assert collected(read.load(f"{table.path}$audit_log"), tmp_path / "a") == [("+I", 1, "a", 1)]
+    told = read.option("streaming-read-append-overwrite", "true")
+    assert collected(told.load(table.path), tmp_path / "b") == [(1, "a", 1), (2, "b", 2)]

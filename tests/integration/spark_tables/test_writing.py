@@ -8,6 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock.errors import ConfigError
 from penstock.table.catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.write.rows import RowRefused
@@ -142,7 +143,6 @@ def test_sql_reads_and_writes_a_table_by_a_name(registered: SparkSession, catalo
         registered.sql("INSERT INTO by_name (q, id) VALUES (3, 3)")
         rows = registered.sql("SELECT q, id FROM by_name WHERE id > 1 ORDER BY id").collect()
         assert rows == [(2, 2), (3, 3)]
-        registered.table("by_name").where("id = 3").write.insertInto("by_name")
         assert [row.col_name for row in registered.sql("DESCRIBE by_name").collect()][:3] == ["id", "name", "q"]
         registered.sql("INSERT OVERWRITE by_name SELECT 9, 'z', 9")
         assert held(table) == [(9, "z", 9)]
@@ -151,6 +151,45 @@ def test_sql_reads_and_writes_a_table_by_a_name(registered: SparkSession, catalo
     finally:
         registered.sql("DROP TABLE by_name")
     assert held(table) == [(9, "z", 9)]
+
+
+def test_sql_never_writes_into_a_table_that_a_statement_reads(registered: SparkSession, catalog: Catalog) -> None:
+    columns = [("id", "INT NOT NULL"), ("name", "STRING"), ("q", "INT")]
+    source, target = orders(catalog), catalog.create_table("shop.target", columns, ["id"])
+    add(source, (1, "a", 1))
+    for name, table in (("source", source), ("target", target)):
+        registered.sql(f"CREATE TABLE {name} USING penstock LOCATION '{table.path}'")
+    registered.sql(f"CREATE TEMPORARY VIEW into_target USING penstock OPTIONS (path '{target.path}')")
+    registered.sql("CREATE VIEW of_source AS SELECT * FROM source")
+    try:
+        for statement in (
+            "INSERT INTO target SELECT * FROM source",
+            "INSERT INTO target SELECT * FROM of_source",
+            "INSERT INTO source SELECT * FROM source",
+            "INSERT OVERWRITE target SELECT * FROM source WHERE id > 1",
+            "INSERT INTO target (id, name, q) VALUES (1, 'a', 1)",
+            f"CREATE TABLE copied USING penstock LOCATION '{target.path}2' AS SELECT * FROM source",
+        ):
+            with pytest.raises(PySparkException) as caught:
+                registered.sql(statement)
+            assert "CREATE TEMPORARY VIEW" in said(caught.value, ConfigError), statement
+        assert (held(source), held(target)) == ([(1, "a", 1)], [])
+        registered.sql("INSERT INTO target SELECT id AS i, name, q FROM source")
+        registered.sql("INSERT INTO target SELECT max(id) id, 'a' name, 1 q FROM source GROUP BY name")
+        assert held(target) == [(1, "a", 1)]
+        registered.sql("INSERT INTO into_target (id, name, q) VALUES (2, 'b', 2)")
+        registered.sql("INSERT INTO into_target SELECT id + 2 AS id, name, q FROM source")
+        assert held(target) == [(1, "a", 1), (2, "b", 2), (3, "a", 1)]
+        assert held(source) == [(1, "a", 1)]
+        registered.sql("ALTER TABLE source ADD COLUMN n INT")
+        with pytest.raises(PySparkException) as altered:
+            registered.sql("SELECT * FROM source").collect()
+        assert "Spark's ALTER TABLE has changed the columns of the name" in said(altered.value, ConfigError)
+    finally:
+        registered.sql("DROP VIEW of_source")
+        registered.catalog.dropTempView("into_target")
+        for name in ("source", "target"):
+            registered.sql(f"DROP TABLE {name}")
 
 
 @pytest.mark.parametrize("streamed", ["append", "keyed"])

@@ -1,0 +1,80 @@
+"""Which options a read or a write takes: each is acted on, refused by its name with the way out, or told once."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+from penstock.errors import ConfigError
+from penstock.table.schema.option_catalog import KEYS, find
+from penstock.table.schema.option_checks import check_given, report
+
+# What speaks to this format; all other options are the table's, for this one read or write.
+OWN = ("path", "rowkind", "read.changelog", "branch", "commit-user", "commit-identifier", "overwrite-partition")
+MAX_ROWS = "read.stream.maxrowspertrigger"
+_NAMES = sorted({*OWN, *KEYS})
+_OURS = ("scan.", "incremental-", "consumer.", "read.")
+# How other table formats call it.
+_MEANT = {"snapshot": "scan.snapshot-id", "snapshot-id": "scan.snapshot-id", "tag": "scan.tag-name"}
+_MEANT |= {"versionasof": "scan.version", "timestampasof": "scan.timestamp", "as-of-timestamp": "scan.timestamp-millis"}
+_ENDS = "trigger(availableNow=True)  ends a stream where the table is"
+_WAITS = ".trigger(processingTime='10 seconds') on the query says how often the table is looked at"
+_BOUNDED = "read.stream.maxRowsPerTrigger bounds a batch"
+_ALTER = "alter the table first: Catalog.alter_table, or a pipeline's schema evolution"
+# Of a table these may be passed over; somebody who sets them for one query expects something of it.
+_INSTEAD = {
+    "incremental-to-auto-tag": "incremental-between=EARLIER,TAG  names both tags",
+    "scan.creation-time-millis": "scan.timestamp-millis, or scan.file-creation-time-millis",
+    "scan.bounded": _ENDS,
+    "scan.bounded.watermark": _ENDS,
+    "scan.partitions": ".where(...) on the partition columns reads those alone",
+    "scan.max-snapshot.count": _BOUNDED,
+    "consumer.mode": "leave it out: a consumer moves on when its batch is done, which is exactly-once",
+    "consumer.changelog-only": "leave it out: what a consumer has not read does not expire",
+    "continuous.discovery-interval": _WAITS,
+    "streaming.read.snapshot.delay": _WAITS,
+    "read.stream.maxfilespertrigger": _BOUNDED,
+    "read.stream.maxbytespertrigger": _BOUNDED,
+    "read.stream.minrowspertrigger": _WAITS,
+    "read.stream.maxtriggerdelayms": _WAITS,
+    "batch-scan-mode": "leave it out: tasks read the files of one snapshot",
+    "stream-scan-mode": "leave it out: a stream reads snapshot by snapshot",
+    "query-auth.enabled": "leave it out: rights are those of the files",
+    "write.merge-schema": _ALTER,
+    "write.merge-schema.explicit-cast": _ALTER,
+}
+_TRAVELS = ("scan.", "incremental-", "consumer")
+
+
+def check_options(given: Mapping[str, str]) -> None:
+    """ConfigError for what is not known, with the nearest that is, and for what would be passed over in silence.
+
+    Options of stores (keys, endpoints) stand among them, so only what looks like one of a table's is judged.
+    """
+    for name, text in given.items():
+        if name in _INSTEAD:
+            raise ConfigError(f"{name} is not supported", option=name, hint=_INSTEAD[name])
+        if name in OWN:
+            continue
+        if find(name) is not None:
+            check_given({name: text})
+            continue
+        near = difflib.get_close_matches(name, _NAMES, 1, cutoff=0.85)
+        if near or name in _MEANT or name.startswith(_OURS):
+            meant = near[0] if near else _MEANT.get(name)
+            hint = f"did you mean {meant}?" if meant else "docs/tables.md  lists the options of reads and writes"
+            raise ConfigError(f"{name!r} is no option of a read or a write", option=name, hint=hint)
+    report("read or write by Spark", {name: text for name, text in given.items() if name not in OWN})
+
+
+def check_system_options(system: str, given: Mapping[str, str], table: str) -> None:
+    """ConfigError for options that choose rows: a system table shows all of its own."""
+    for name in given:
+        if name.startswith(_TRAVELS) or name in {"rowkind", "read.changelog"}:
+            raise ConfigError(
+                "a system table shows the table as it is now",
+                table=f"{table}${system}",
+                option=name,
+                hint=f"leave {name} out and choose rows by .where(...); changes are read from the table itself, with"
+                " incremental-between or as a stream with rowkind=true",
+            )

@@ -1,0 +1,80 @@
+"""What the columns of a statement tell of the table that SQL knows by a name."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType, TimestampType
+
+from penstock.errors import ConfigError
+from penstock.pipelines.spark_tables.sql_tables import read_options, remembered, write_options
+
+COLUMNS = StructType([StructField("at", TimestampType()), StructField("id", IntegerType(), False)])
+PATH = "file:/w/d.db/t"
+MADE_BY = {"provider": "penstock", "location": PATH, "path": PATH, "s3.secret-key": "hush", "owner": "me"}
+NAMED = remembered(COLUMNS, MADE_BY)
+
+
+def fitted(schema: StructType) -> StructType:
+    """As Spark fits the columns of a query to the target: by its metadata, without the declared type."""
+    return StructType(
+        [
+            StructField(
+                one.name,
+                one.dataType,
+                one.nullable,
+                {key: one.metadata[key] for key in one.metadata if "CHAR" not in key},
+            )
+            for one in schema.fields
+        ]
+    )
+
+
+def test_reads_and_fitted_writes_know_their_table() -> None:
+    assert read_options({}, NAMED)["path"] == PATH
+    assert write_options({}, fitted(NAMED))["path"] == PATH
+    assert "hush" not in NAMED.json()
+
+
+def test_columns_that_only_pass_through_name_no_target() -> None:
+    for schema in (NAMED, COLUMNS):
+        with pytest.raises(ConfigError, match="nothing was written"):
+            write_options({}, schema)
+        assert write_options({"path": "/other"}, schema) == {"path": "/other"}
+
+
+def test_a_name_of_an_older_version_is_read_and_not_written() -> None:
+    told = {"penstock.table": json.dumps({"path": PATH})}
+    schema = StructType([StructField("id", IntegerType(), True, told), StructField("n", StringType())])
+    assert read_options({}, schema) == {"path": PATH}
+    with pytest.raises(ConfigError, match="nothing was written"):
+        write_options({}, schema)
+
+
+def test_a_name_without_a_column_that_can_be_marked_is_read_and_not_written() -> None:
+    schema = remembered(StructType([StructField("at", TimestampType())]), MADE_BY)
+    assert read_options({}, schema)["path"] == PATH
+    with pytest.raises(ConfigError, match="nothing was written"):
+        write_options({}, fitted(schema))
+
+
+@pytest.mark.parametrize(
+    "altered",
+    [
+        StructType([*NAMED.fields, StructField("n", IntegerType())]),
+        StructType(NAMED.fields[1:]),
+        StructType([StructField("since", TimestampType()), *NAMED.fields[1:]]),
+        StructType([StructField("at", StringType()), *NAMED.fields[1:]]),
+    ],
+)
+def test_a_name_whose_columns_spark_has_altered_is_refused(altered: StructType) -> None:
+    with pytest.raises(ConfigError, match="ALTER TABLE"):
+        read_options({}, altered)
+    with pytest.raises(ConfigError, match="ALTER TABLE"):
+        write_options({}, fitted(altered))
+
+
+def test_columns_that_no_statement_named_a_table_for_are_refused() -> None:
+    with pytest.raises(ConfigError, match="no table is named"):
+        read_options({}, COLUMNS)

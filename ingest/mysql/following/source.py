@@ -64,7 +64,13 @@ class MySqlSource:
                 again = error.retryable or (isinstance(error, BinlogPurged) and attempt == 0)
                 if not again or attempt == _TRIES - 1:
                     raise
-                log.warning("event=plan_again reason=%s", error.message)
+                log.warning(
+                    "event=plan_again try=%d of=%d waits=%gs reason=%s",
+                    attempt + 2,
+                    _TRIES,
+                    self.settings.server.patience,
+                    error.message,
+                )
         raise AssertionError
 
     def _latest(self, start: Offsets, limit: Limit, until: Offsets | None) -> Offsets:

@@ -265,6 +265,26 @@ def test_log_lines_can_be_json(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (line["event"], line["number"], line["tables"], line["level"]) == ("batch", "7", "a b", "INFO")
 
 
+@pytest.mark.parametrize("form", ["logfmt", "json"])
+def test_an_error_of_a_batch_is_told_by_the_command_and_not_by_py4j(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setattr(logging.root, "handlers", [])
+    log_to_stderr(form=form)
+    try:
+        raise ValueError("in a batch")
+    except ValueError:
+        logging.getLogger("py4j.clientserver").exception(
+            "There was an exception while executing the Python Proxy on the Python Side."
+        )
+    assert stream.getvalue() == ""
+    logging.getLogger("py4j.clientserver").error("something else")
+    shown = stream.getvalue()
+    assert "something else" in shown
+    assert "py4j" in shown
+    assert form == "logfmt" or json.loads(shown)["message"] == "something else"
+
+
 def test_the_first_copy_is_told_by_shares_and_time_left() -> None:
     copying = Copying({"ods.events": 1000, "ods.users": 10}, {"shop.events": "ods.events", "shop.users": "ods.users"})
     end = {"phase": "snapshot", "cursors": [{"database": "shop", "table": "events"}]}

@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from threading import current_thread, main_thread
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -35,10 +35,11 @@ def run_command(
 ) -> int:
     """The process that runs a pipeline and nothing else: its log goes to stderr, what was done to stdout."""
     from penstock.pipelines.observe.logs import log_to_stderr
+    from penstock.pipelines.observe.stray_output import stray_output_logged
 
-    log_to_stderr(spec.observe.log.level, spec.observe.log.format)
     tell: Callable[[dict[str, object]], None] = (lambda done: print(json.dumps(done))) if as_json else lambda done: None
-    run_here(spec, master=master, settings=settings, tell=tell)
+    log_to_stderr(spec.observe.log.level, spec.observe.log.format)
+    run_here(spec, master=master, settings=settings, tell=tell, output=stray_output_logged)
     return 0
 
 
@@ -49,9 +50,11 @@ def run_here(
     master: str | None = None,
     settings: Mapping[str, str] | None = None,
     tell: Callable[[dict[str, object]], None] = lambda done: None,
+    output: Callable[[], AbstractContextManager[int | None]] = nullcontext,
 ) -> dict[str, object]:
     """Runs until it has caught up, is asked to stop (SIGTERM, SIGINT, a signal: returns after the batch) or fails
-    (raises). `tell` hears what was done also where tables are parked, which raises. Ends the session it made."""
+    (raises). `tell` hears what was done also where tables are parked, which raises. Ends the session it made, whose
+    stderr is the file that `output` gives."""
     from py4j.protocol import Py4JError
 
     from penstock.pipelines.observe.checkpoint import CheckpointFolder
@@ -66,9 +69,10 @@ def run_here(
     check_writable(folder)
     refuse_second_driver(folder)
     found = session or active_session()
-    opened = found or open_session(
-        spec.pipeline.name, master=master, cores=spec.pipeline.parallelism, settings=settings
-    )
+    with output() as stderr:
+        opened = found or open_session(
+            spec.pipeline.name, master=master, cores=spec.pipeline.parallelism, settings=settings, stderr=stderr
+        )
     running = Running(job, opened)
 
     def stop(number: int, frame: FrameType | None) -> None:

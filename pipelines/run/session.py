@@ -68,12 +68,18 @@ def active_session() -> SparkSession | None:
 
 
 def open_session(
-    name: str, *, master: str | None = None, cores: int | None = None, settings: Mapping[str, str] | None = None
+    name: str,
+    *,
+    master: str | None = None,
+    cores: int | None = None,
+    settings: Mapping[str, str] | None = None,
+    stderr: int | None = None,
 ) -> SparkSession:
     """The running session when there is one (spark-submit, a notebook), else a new one.
 
     `master` defaults to this machine with `cores` tasks at a time (all cores), each tried four times. `settings` win
     over ours. A master that is no local one gets the code as a zip; what the code imports must be installed there.
+    `stderr` is the file that Spark's processes write theirs to, where they are started here.
     """
     from pyspark.sql import SparkSession
 
@@ -86,14 +92,27 @@ def open_session(
     master = master or f"local[{cores or os.cpu_count() or 1},{TASK_ATTEMPTS}]"
     if is_local(master):
         use_lean_home()
+    wanted = session_settings(master, settings or {})
+    if stderr is not None:
+        _launch({"spark.app.name": name, "spark.master": master, **wanted}, stderr)
     builder = SparkSession.builder.appName(name).master(master)
-    for key, value in session_settings(master, settings or {}).items():
+    for key, value in wanted.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     _quiet(session)
     if not is_local(master):
         session.sparkContext.addPyFile(str(zip_code(Path(tempfile.mkdtemp(prefix="penstock-")))))
     return session
+
+
+def _launch(settings: Mapping[str, str], stderr: int) -> None:
+    """Start the JVM as Spark would, with a stderr of its own. Does nothing where this process has one."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is None:
+        conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+        SparkContext._ensure_initialized(gateway=launch_gateway(conf, {"stderr": stderr}))
 
 
 def _quiet(session: SparkSession) -> None:

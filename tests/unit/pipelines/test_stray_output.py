@@ -1,0 +1,66 @@
+"""Lines of Spark and its processes among our own."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+
+import pytest
+
+from penstock.pipelines.observe.stray_output import log_line
+
+RUN = """
+import logging, subprocess, sys, threading
+from penstock.pipelines.observe.logs import log_to_stderr
+from penstock.pipelines.observe.stray_output import stray_output_logged
+log_to_stderr(form=sys.argv[1])
+logging.getLogger("penstock.run").info("event=started")
+with stray_output_logged() as into:
+    other = subprocess.Popen(["sh", "-c", "cat >&2"], stdin=subprocess.PIPE, stderr=into, text=True)
+other.communicate(sys.argv[2])
+for thread in threading.enumerate():
+    if thread.name == "penstock-stray-output":
+        thread.join(10)
+print("the end", file=sys.stderr)
+"""
+LINES = """WARNING: Using incubator modules: jdk.incubator.vector
+2026-11-22 07:00:44 WARN BlockManager: odd\tthing
+event=plan_again try=2 of=3 reason=the MySQL server cannot be reached
+2026-11-22 07:00:45 ERROR Task: failed
+\tat org.apache.spark.X
+"""
+
+
+def run(form: str) -> list[str]:
+    done = subprocess.run([sys.executable, "-c", RUN, form, LINES], capture_output=True, text=True, check=True)
+    return done.stderr.splitlines()
+
+
+def test_lines_of_other_processes_are_json_among_json() -> None:
+    *lines, end = run("json")
+    assert end == "the end"
+    told = [json.loads(line) for line in lines]
+    assert [one.get("event", one.get("message")) for one in told] == [
+        "started",
+        "BlockManager: odd\tthing",
+        "plan_again",
+        "Task: failed",
+        "\tat org.apache.spark.X",
+    ]
+    assert [one["level"] for one in told] == ["INFO", "WARNING", "WARNING", "ERROR", "ERROR"]
+    assert told[2]["reason"] == "the MySQL server cannot be reached"
+    assert told[2]["at"]
+
+
+def test_lines_of_other_processes_have_their_time_and_level() -> None:
+    lines = run("logfmt")
+    assert "WARNING spark: BlockManager: odd" in lines[1]
+    assert lines[2].endswith("WARNING event=plan_again try=2 of=3 reason=the MySQL server cannot be reached")
+
+
+def test_a_line_that_says_nothing_of_itself_has_the_level_of_the_one_before(caplog: pytest.LogCaptureFixture) -> None:
+    assert log_line("2026-11-22 07:00:45 ERROR Task: failed") == logging.ERROR
+    assert log_line("\tat X", logging.ERROR) == logging.ERROR
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]

@@ -6,7 +6,8 @@
 
 I1 snapshot ids have no gap, hints do not point beyond. I2 every file a live snapshot, tag or branch names exists with
 its size. I3 the rows of a snapshot are the model's. I4 the changelog folded is the table. I5 a commit identifier
-counts once. I7 a key lives in one bucket. I8 runs above level 0 do not overlap inside. I9 no two files share a
+counts once. I7 a key lives in one bucket, and dynamic
+buckets have it in their index. I8 runs above level 0 do not overlap inside. I9 no two files share a
 sequence number for a key. I10 counts, keys and statistics in the metadata are those of the files. I11 schemas exist.
 I12 index entries point to live files. I14 Java reads the same rows. (I6, checkpoints behind tables, and I15, memory,
 are held by the tests of whole jobs; I13, nothing reachable is expired, is I2 after an expiry.)

@@ -11,10 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.table.files.hash_index import decode_hashes
 from penstock.table.files.reading import FileReader
-from penstock.table.layout import POSTPONE_BUCKET
+from penstock.table.layout import POSTPONE_BUCKET, BucketMode
 from penstock.table.meta.data_file import ColumnStats, DataFile
-from penstock.table.meta.entries import Bucket, ManifestEntry
+from penstock.table.meta.entries import HASH_INDEX, Bucket, ManifestEntry
+from penstock.table.meta.live import index_entries
+from penstock.table.route import key_hashes
 from penstock.table.values.binary_row import decode_row
 from penstock.table.values.internal import internal_values
 from penstock.table.values.types import AtomicType, Field
@@ -173,4 +176,28 @@ def keys_live_in_one_place(view: View) -> Iterator[str]:
             yield f"I7 key {key} lives in buckets {sorted(buckets)}"
 
 
-RULES: tuple[Rule, ...] = (metadata_is_that_of_the_files, runs_do_not_overlap, keys_live_in_one_place)
+def indexes_know_the_bucket_of_each_key(view: View) -> Iterator[str]:
+    """I7, of dynamic buckets: a key that the index lacks, or has twice, gets a second bucket at its next write."""
+    if view.layout.mode is not BucketMode.DYNAMIC or view.latest is None:
+        return
+    known: dict[bytes, dict[int, int]] = defaultdict(dict)
+    for index in index_entries(view.store, view.latest):
+        if index.index_type == HASH_INDEX:
+            path = view.store.paths.index_file(index.name, view.layout.partition_dir(index.partition), index.bucket)
+            for number in decode_hashes(view.store.storage.read(path), index.row_count, path).tolist():
+                if known[index.partition].setdefault(number, index.bucket) != index.bucket:
+                    yield f"I7 hash {number} is in the index of bucket {index.bucket} and of another one"
+    for entry in view.live:
+        for batch in rows_of(view, entry).to_batches():
+            hashes = key_hashes(view.layout, batch, view.layout.schema.trimmed_primary_keys)
+            lost = [number for number in hashes.tolist() if known[entry.partition].get(number) != entry.bucket]
+            if lost:
+                yield f"I7 the index of bucket {entry.bucket} lacks {len(lost)} keys of {entry.file.name}"
+
+
+RULES: tuple[Rule, ...] = (
+    metadata_is_that_of_the_files,
+    runs_do_not_overlap,
+    keys_live_in_one_place,
+    indexes_know_the_bucket_of_each_key,
+)

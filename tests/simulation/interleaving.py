@@ -10,13 +10,21 @@ changed is.
 
 from __future__ import annotations
 
+import random
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from tests.simulation.store import Disk, Operation, SimStore
 
 Actor = Callable[[SimStore], None]
+
+
+class Choice(Protocol):
+    """Who goes on, each time that all actors stand at an operation."""
+
+    def choose(self, running: str | None, waiting: list[str]) -> str: ...
 
 
 @dataclass(slots=True)
@@ -44,6 +52,23 @@ class Order:
         return waiting[choice]
 
 
+@dataclass(slots=True)
+class RandomOrder:
+    """An order drawn from a seed: whoever runs is interrupted at each operation with probability `rate`."""
+
+    seed: int
+    rate: float = 0.1
+    _draw: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._draw = random.Random(self.seed)
+
+    def choose(self, running: str | None, waiting: list[str]) -> str:
+        if running in waiting and self._draw.random() >= self.rate:
+            return str(running)
+        return self._draw.choice(waiting)
+
+
 def orders(bound: int, most: int | None = None) -> Iterator[Order]:
     """Every order with at most `bound` interruptions; each must be run before the next is asked for."""
     taken: list[int] = []
@@ -63,7 +88,7 @@ def orders(bound: int, most: int | None = None) -> Iterator[Order]:
 class _Stage:
     """One actor acts at a time; the others stand at their next operation."""
 
-    def __init__(self, names: list[str], order: Order) -> None:
+    def __init__(self, names: list[str], order: Choice) -> None:
         self._order, self._turn = order, threading.Condition()
         self._waiting: set[str] = set()
         self._left = set(names)
@@ -89,18 +114,40 @@ class _Stage:
             self._turn.notify_all()
 
 
-def run(order: Order, actors: Mapping[str, Actor], disk: Disk) -> None:
-    """Play the actors to their ends; what one of them raises is raised here."""
+def is_seen(operation: Operation) -> bool:
+    """Whether another actor may notice when this operation takes place. Files have names of their own, so writing one
+    is seen only through the snapshot that names it.
+    """
+    return "/snapshot/" in operation.path or operation.name in {"create", "delete", "delete_tree", "list"}
+
+
+def run(
+    order: Choice,
+    actors: Mapping[str, Actor],
+    disk: Disk,
+    *,
+    store: Callable[..., SimStore] = SimStore,
+    whole: Collection[str] = (),
+    interrupts: Callable[[Operation], bool] = is_seen,
+) -> None:
+    """Play the actors to their ends; what one of them raises is raised here.
+
+    An actor may be interrupted before each operation that `interrupts` names, but those in `whole` act in one go.
+    """
     stage = _Stage(list(actors), order)
     raised: list[BaseException] = []
 
     def act(name: str, actor: Actor) -> None:
+        begun = False
+
         def turn(operation: Operation) -> None:
-            if operation.name not in {"read", "read_range", "size"} or "/snapshot/" in operation.path:
+            nonlocal begun
+            if not begun or (name not in whole and interrupts(operation)):
+                begun = True
                 stage.wait_for_turn(name)
 
         try:
-            actor(SimStore(disk, turn=turn))
+            actor(store(disk, turn=turn))
         except BaseException as error:  # noqa: BLE001  it is raised again below
             raised.append(error)
         finally:

@@ -95,6 +95,15 @@ class Ours:
     def _drop_partition(self, partition: Mapping[str, str]) -> None:
         self.table().drop_partitions([partition])
 
+    def _truncate(self) -> None:
+        self.table().truncate()
+
+    def _delete(self, where: str) -> None:
+        self.table().delete(where)
+
+    def _rescale(self, buckets: int | None = None) -> None:
+        self.table().rescale(buckets)
+
     def _tag(self, name: str, snapshot: int | None = None, retain: str | None = None) -> None:
         create_tag(self._open_store(None), name, snapshot, None if retain is None else int(retain[1:-1]) * DAY)
 

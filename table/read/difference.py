@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,34 +18,94 @@ from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.read.plan import Plan, Split, grouped, only, plan_state
 from penstock.table.read.rows import SplitReader
+from penstock.table.values.fingerprints import fingerprints
 from penstock.table.values.internal import entry_types, internal_values
 from penstock.table.values.ordering import comparable_keys
 from penstock.table.values.row_kinds import ROWKIND
-from penstock.table.values.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType
+from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
 
 Mask = npt.NDArray[np.bool_]
+Marks = npt.NDArray[np.void]
+_MARK = np.dtype("V16")
 
 
 def difference(
     store: TableStore, reader: SplitReader, start: Snapshot | None, end: Snapshot | None
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of `end` that `start` has not, or has otherwise. Rows that vanished are not told, as in a batch read."""
+    """Rows of `end` that `start` has not, or has otherwise. Rows that vanished are not told, as in a batch read.
+
+    With keys, the merged rows of both states are compared, whatever the merge engine is; a file that only one state
+    has says which keys may differ. Java compares the files that are not shared alone, and so tells rows that are the
+    same in both states, and partial rows of partial-update and aggregation tables. Holds the rows of such keys of one
+    bucket in memory.
+    """
     layout = reader.layout
     before, after = _by_bucket(plan_state(store, layout, start)), _by_bucket(plan_state(store, layout, end))
     _check_same_buckets(store, start, end, layout)
     for bucket, splits in after.items():
-        # As in Java, a file that stands in both states takes no part, not even in the merge of what is left.
-        old, splits = _without_shared(before.get(bucket, []), splits)
-        if not layout.has_keys:
-            yield from (batch for split in splits for batch in reader.read(split))
-            continue
-        full = _full(reader)
-        new_rows, old_rows = _rows(full, splits), _rows(full, old)
-        changed = new_rows.filter(pa.array(_changed(layout, old_rows, new_rows)))
-        for batch in changed.to_batches():
+        old = before.get(bucket, [])
+        found = _changed_rows(reader, old, splits) if layout.has_keys else _new_rows(reader, old, splits)
+        for batch in found.to_batches():
             out = reader.finished_rows(batch)
             if out.num_rows:
                 yield out
+
+
+def _changed_rows(reader: SplitReader, old: Sequence[Split], new: Sequence[Split]) -> pa.Table:
+    full = _full(reader)
+    only_old, only_new = _without_shared(old, new)
+    if not only_new and not only_old:
+        return full.schema.empty_table()
+    keys = _Keys.of(reader, [*only_old, *only_new])
+    old_rows, new_rows = keys.rows(full, old), keys.rows(full, new)
+    return new_rows.filter(pa.array(_changed(reader.layout, old_rows, new_rows)))
+
+
+def _new_rows(reader: SplitReader, old: Sequence[Split], new: Sequence[Split]) -> pa.Table:
+    """Of a table without keys: each row as often as it is there more often than before."""
+    full = _full(reader)
+    only_old, only_new = _without_shared(old, new)
+    new_rows, old_rows = _rows(full, only_new), _rows(full, only_old)
+    if new_rows.num_rows == 0 or old_rows.num_rows == 0:
+        return new_rows
+    marks, known = (_marks(table, reader.layout.schema.fields) for table in (new_rows, old_rows))
+    values, counts = np.unique(known, return_counts=True)
+    order = np.argsort(marks, kind="stable")
+    firsts = np.flatnonzero(np.r_[True, marks[order][1:] != marks[order][:-1]])
+    nth = np.arange(len(order)) - np.repeat(firsts, np.diff(np.r_[firsts, len(order)]))
+    places = np.minimum(np.searchsorted(values, marks[order]), len(values) - 1)
+    held = np.where(values[places] == marks[order], counts[places], 0)
+    return new_rows.take(pa.array(np.sort(order[nth >= held])))
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """The keys that may differ between two states, as sorted marks."""
+
+    fields: tuple[Field, ...]
+    marks: Marks
+
+    @classmethod
+    def of(cls, reader: SplitReader, splits: Iterable[Split]) -> _Keys:
+        fields = tuple(reader.layout.key_fields)
+        keys = replace(reader, wanted=fields, where=None, kinds=False)
+        parts = [_marks(batch, fields) for split in splits for batch in keys.read_files(split)]
+        return cls(fields, np.unique(np.concatenate(parts)) if parts else np.empty(0, _MARK))
+
+    def rows(self, reader: SplitReader, splits: Iterable[Split]) -> pa.Table:
+        """The merged rows of these keys."""
+        batches = (batch for split in splits for batch in reader.read(split))
+        kept = (batch.filter(pa.array(np.isin(_marks(batch, self.fields), self.marks))) for batch in batches)
+        return pa.Table.from_batches(kept, reader.schema)
+
+
+def _marks(rows: pa.Table | pa.RecordBatch, fields: Sequence[Field]) -> Marks:
+    """128 bits for each row, of these columns."""
+    columns = [rows.column(field.name) for field in fields]
+    if isinstance(rows, pa.Table):
+        columns = [column.combine_chunks() for column in columns]
+    found = fingerprints(columns, [field.type for field in fields])
+    return np.stack([found.high, found.low], axis=1).view(_MARK).ravel()
 
 
 def _check_same_buckets(store: TableStore, start: Snapshot | None, end: Snapshot | None, layout: Layout) -> None:

@@ -140,3 +140,57 @@ def test_a_consumer_goes_on_where_it_was_and_holds_what_it_has_not_read(table: T
     assert [snapshot.id for snapshot in table.snapshots] == [4]
     with pytest.raises(SnapshotMissing, match="expired"):
         next(table.follow(from_snapshot=2))
+
+
+ENGINES = {
+    "deduplicate": {},
+    "sequence": {"sequence.field": "n"},
+    "sum": {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum"},
+    "partial": {"merge-engine": "partial-update"},
+    "vectors": {"deletion-vectors.enabled": "true"},
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_difference_is_of_the_merged_states(tmp_path: Path, engine: str, compacted: bool) -> None:
+    columns = [("id", "INT NOT NULL"), ("n", "INT"), ("s", "STRING")]
+    options = {"bucket": "1", "write-only": str(engine != "vectors").lower(), **ENGINES[engine]}
+    made = new_table(tmp_path, columns, keys=["id"], options=options)
+    states: list[set[tuple[object, ...]]] = [set()]
+    for values in (
+        [(1, 5, "a"), (2, 5, "b"), (3, 5, "c")],
+        [(1, 1, None), (2, 5, "b")],
+        [(3, 7, "z"), (4, 1, "d")],
+        [(1, 9, None), (2, None, None)],
+    ):
+        with made.writer() as writer:
+            writer.write(rows(made, *values))
+            writer.commit()
+        if compacted:
+            made.compact()
+        states.append({tuple(row.values()) for row in made.scan().to_arrow().to_pylist()})
+        made.create_tag(f"t{len(states) - 1}")
+    for start in range(1, 5):
+        for end in range(start, 5):
+            found = made.scan(options={"incremental-between": f"t{start},t{end}"}).to_arrow().drop_columns(["rowkind"])
+            told = [tuple(row.values()) for row in found.to_pylist()]
+            assert sorted(told, key=repr) == sorted(states[end] - states[start], key=repr), (start, end)
+
+
+def test_a_difference_without_keys_tells_each_row_as_often_as_it_came(tmp_path: Path) -> None:
+    made = new_table(
+        tmp_path, [("id", "INT"), ("l", {"type": "ARRAY", "element": "INT"})], keys=[], options={"bucket": "-1"}
+    )
+    for number, ids in enumerate([[1, 1, 2], [3], [1, 2, 2]], 1):
+        with made.writer() as writer:
+            writer.write(rows(made, *((one, [one]) for one in ids)))
+            writer.commit()
+        made.create_tag(f"t{number}")
+    made.compact(options={"compaction.min.file-num": "2"})
+    made.create_tag("compacted")
+    for end, expected in (("t2", [3]), ("t3", [1, 2, 2, 3]), ("compacted", [1, 2, 2, 3])):
+        found = made.scan(options={"incremental-between": f"t1,{end}"}).to_arrow()
+        assert sorted(found["id"].to_pylist()) == expected
+    found = made.scan(options={"incremental-between": "t3,compacted"}).to_arrow()
+    assert found.num_rows == 0

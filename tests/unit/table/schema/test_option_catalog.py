@@ -125,6 +125,38 @@ def test_an_option_that_no_code_reads_would_be_found() -> None:
     assert not any(pattern.fullmatch("fields.id.nosuch") for pattern in patterns)
 
 
+def _defaults_in_code() -> Iterator[tuple[str, str, object]]:
+    """(module, option, value) where code reads an option with a literal default."""
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in READS:
+                    place = READS[node.func.attr]
+                    given = [
+                        *node.args[place : place + 1],
+                        *(one.value for one in node.keywords if one.arg == "default"),
+                    ]
+                    match [*node.args[:1], *given]:
+                        case [ast.Constant(value=str(key)), ast.Constant(value=value)]:
+                            yield str(path.relative_to(ROOT)), key, value
+
+
+READS = {"integer": 1, "size": 1, "duration": 1, "boolean": 1, "text": 1, "choice": 2}
+
+
+def test_code_takes_the_declared_default_where_an_option_is_not_set() -> None:
+    # Spark's own mode of overwriting comes before the table's; what is empty there stands for the default.
+    elsewhere = {("pipelines/spark_tables/table_write.py", "dynamic-partition-overwrite")}
+    compared = 0
+    for module, key, value in _defaults_in_code():
+        option = find(key)
+        if option is None or option.default is None or value in {None, ""} or (module, key) in elsewhere:
+            continue
+        compared += 1
+        assert option.kind.parse(str(value)) == option.kind.parse(option.default), (module, key)
+    assert compared > 50
+
+
 def _tail(option: TableOption) -> str:
     """What code looks for at the end of a key with a variable part."""
     return option.key.rpartition(">")[2] or option.key

@@ -20,7 +20,8 @@ from penstock.errors import DecodeError
 from penstock.formats.change import BAD_VALUE, SourceField
 from penstock.formats.connect import SOURCE_LENGTH, SOURCE_SCALE, SOURCE_TYPE, ConnectType, connect_type
 
-SOURCE_NAME = "__debezium.source.column.name"
+_SOURCE_COLUMN = "__debezium.source.column."
+SOURCE_NAME = f"{_SOURCE_COLUMN}name"
 _PRIMITIVES = {
     "null": pa.null(),
     "boolean": pa.bool_(),
@@ -131,7 +132,7 @@ def _resolved(schema: Any, named: dict[str, Any], namespace: str, path: tuple[st
             raise DecodeError(
                 f"type {schema} at {'.'.join(path) or 'the top'} is unknown or within itself", reason=BAD_VALUE
             )
-        return known
+        return _referred_to(known)
     kind = schema["type"]
     if not isinstance(kind, str):
         return _resolved(kind, named, namespace, path)
@@ -152,6 +153,15 @@ def _resolved(schema: Any, named: dict[str, Any], namespace: str, path: tuple[st
     elif kind not in _PRIMITIVES:
         return _resolved(kind, named, namespace, path)
     return found
+
+
+def _referred_to(known: dict[str, Any]) -> dict[str, Any]:
+    """A named type for those who use it by its name: what it says of a column is said of the one that defines it."""
+    parameters = {
+        key: value for key, value in known.get("connect.parameters", {}).items() if not key.startswith(_SOURCE_COLUMN)
+    }
+    found = {key: value for key, value in known.items() if key != "connect.parameters"}
+    return found | ({"connect.parameters": parameters} if parameters else {})
 
 
 def _takes_no_bytes(schema: Mapping[str, Any]) -> bool:

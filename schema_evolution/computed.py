@@ -77,16 +77,19 @@ def _argument(text: str, fold: Callable[[str], str]) -> Argument:
 
 
 def in_order(columns: Sequence[ComputedColumn]) -> list[ComputedColumn]:
-    """Each after those it refers to, else as given. ConfigError for a cycle."""
+    """Each after those it refers to, in Paimon's order: first all that refer to no other one, as given, then, one after
+    another, those that the columns before them make possible. ConfigError for a cycle.
+    """
     names = {column.name for column in columns}
     if len(names) < len(columns):
         raise ConfigError("a computed column is given twice", columns=", ".join(column.name for column in columns))
-    waiting, done, result = list(columns), set[str](), list[ComputedColumn]()
-    while waiting:
-        ready = [one for one in waiting if all(ref not in names or ref in done for ref in one.references)]
-        if not ready:
-            raise ConfigError(f"Cycle detected: {waiting[0].name}")
-        result.append(ready[0])
-        done.add(ready[0].name)
-        waiting.remove(ready[0])
-    return result
+    needs = {column.name: names & set(column.references) for column in columns}
+    ready = [column for column in columns if not needs[column.name]]
+    for done in ready:  # grows meanwhile
+        for column in columns:
+            if done.name in needs[column.name]:
+                needs[column.name].remove(done.name)
+                ready += [] if needs[column.name] else [column]
+    if len(ready) < len(columns):
+        raise ConfigError(f"Cycle detected: {next(column.name for column in columns if column not in ready)}")
+    return ready

@@ -59,6 +59,7 @@ class ColumnRules:
     mapping: TypeMapping = field(default_factory=TypeMapping)
     case_sensitive: bool = True
     policy: SchemaPolicy = field(default_factory=SchemaPolicy)
+    made: frozenset[str] = frozenset()  # columns of the tables that no source has
 
     def name(self, source: str) -> str:
         return source if self.case_sensitive else source.lower()
@@ -128,7 +129,7 @@ def _relaxed(source: SourceSchema, schema: TableSchema, rules: ColumnRules) -> t
     """Columns that hold no nulls, where the source, if it tells such things, has some or has no such column."""
     if all(one.nullable is None for one in source.fields):
         return ()
-    filled = {rules.name(one.name) for one in source.fields if one.nullable is False}
+    filled = rules.made | {rules.name(one.name) for one in source.fields if one.nullable is False}
     keys = {*schema.primary_keys, *schema.partition_keys}
     return tuple(
         one.name for one in schema.fields if not one.type.nullable and one.name not in filled and one.name not in keys

@@ -256,17 +256,21 @@ def _new_tables(spec: PipelineSpec) -> NewTables:
     sensitive = sink.catalog.case_sensitive
     check_names(tuple(sink.metadata_columns))
     names = [f"{sink.metadata_column_prefix}{name}" for name in sink.metadata_columns.values()]
+    computed = tuple(in_order([ComputedColumn.of(text, sensitive) for text in sink.computed_columns]))
+    metadata = tuple(zip(names if sensitive else map(str.lower, names), sink.metadata_columns, strict=True))
+    made = frozenset({*(one.name for one in computed), *(name for name, _ in metadata)})
     return NewTables(
-        rules=ColumnRules(TypeMapping.of(sink.type_mapping), sensitive, policy),
+        rules=ColumnRules(TypeMapping.of(sink.type_mapping), sensitive, policy, made),
         keys=KeyRules(
             sink.primary_keys,
             sink.partition_keys,
             sink.multiple_table_partition_keys,
             sink.sync_primary_keys_from_source_schema,
         ),
-        computed=tuple(in_order([ComputedColumn.of(text, sensitive) for text in sink.computed_columns])),
-        metadata=tuple(zip(names if sensitive else map(str.lower, names), sink.metadata_columns, strict=True)),
+        computed=computed,
+        metadata=metadata,
         options=tuple(_with_delta_commits(sink.options, spec.pipeline.trigger).items()),
+        names_rows=isinstance(spec.source, MySqlSource),
     )
 
 

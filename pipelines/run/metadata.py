@@ -13,10 +13,11 @@ from penstock.errors import ConfigError
 from penstock.formats.change import ChangeBatch
 from penstock.ingest.fetched import Fetched
 from penstock.table.schema.type_text import read_type
-from penstock.table.values.types import DataType
+from penstock.table.values.types import DataType, with_nullability
 
 Values = Callable[[ChangeBatch, Fetched | None], pa.Array]
 
+_OF_DATABASES = frozenset({"database_name", "table_name", "op_ts"})
 _KINDS = ("INSERT", "UPDATE", "UPDATE", "DELETE")
 _TIME_KINDS = ("NoTimestampType", "CreateTime", "LogAppendTime")
 
@@ -111,5 +112,7 @@ def check_names(names: Sequence[str]) -> None:
             raise ConfigError(f"there is no metadata column {name!r}", hint=f"there are {', '.join(COLUMNS)}")
 
 
-def type_of(name: str) -> DataType:
-    return read_type(COLUMNS[name].type)
+def type_of(name: str, *, named: bool = False) -> DataType:
+    """Its type; NOT NULL where it is `named`, which is that the source tells it of every row."""
+    type_ = read_type(COLUMNS[name].type)
+    return with_nullability(type_, nullable=False) if named and name in _OF_DATABASES else type_

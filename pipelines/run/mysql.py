@@ -437,6 +437,7 @@ def _made_table(
     try:
         store = warehouse.store(target)
     except TableMissing:
+        _check_shared_key(target, sink, merged)
         try:
             schema = shape.planned(target, _with_common_key(schemas), warehouse.now_millis())
         except ConfigError as error:
@@ -444,11 +445,7 @@ def _made_table(
             error.hint = error.hint or _cure(target, schemas, shape, warehouse)
             raise
         if not schema.primary_keys and not _may_be_keyless(sink, merged):
-            raise ConfigError(
-                f"Failed to set specified primary keys for sink table {target}. Also, can't infer primary keys from "
-                "source table schemas because source tables have no primary keys or have different primary keys.",
-                hint="name the key with --primary-keys",
-            ) from None
+            raise _no_key(target, merged) from None
         return warehouse.created(target, replace(schema, comment=merged[0].comment))
     current = store.schema()
     for one in schemas if checks else ():
@@ -464,6 +461,23 @@ def _cure(target: str, schemas: Sequence[SourceSchema], shape: TableShape, wareh
     except ConfigError:
         return "leave the table out with --excluding-tables, in a file  tables-exclude"
     return "put the table option right: --table-conf, in a file  sink: {table-options: ...}"
+
+
+def _check_shared_key(target: str, sink: Sink, merged: Sequence[TableDefinition]) -> None:
+    """ConfigError where the key is to come from source tables that do not agree on one."""
+    differ = len({one.primary_key for one in merged}) > 1
+    if differ and not sink.primary_keys and sink.sync_primary_keys_from_source_schema:
+        raise _no_key(target, merged)
+
+
+def _no_key(target: str, merged: Sequence[TableDefinition]) -> ConfigError:
+    return ConfigError(
+        f"Failed to set specified primary keys for sink table {target}. Also, can't infer primary keys from "
+        "source table schemas because source tables have no primary keys or have different primary keys.",
+        table=target,
+        keys="; ".join(f"{one.qualified}: {', '.join(one.primary_key) or 'none'}" for one in merged[:8]),
+        hint="name the key with --primary-keys",
+    )
 
 
 def _with_common_key(schemas: Sequence[SourceSchema]) -> list[SourceSchema]:

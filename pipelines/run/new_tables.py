@@ -37,6 +37,7 @@ class NewTables:
     computed: tuple[ComputedColumn, ...] = ()
     metadata: tuple[tuple[str, str], ...] = ()
     options: tuple[tuple[str, str], ...] = ()
+    names_rows: bool = False  # whether the source tells database, table and time of every row
 
     def schema(self, table: str, sources: Sequence[SourceSchema], *, insists: bool, now: int) -> TableSchema:
         """Version 0, holding all the sources. With `insists` keys that were given must exist; without, a table that
@@ -47,7 +48,7 @@ class NewTables:
         for one in self.computed:
             types[one.name] = one.type(types, lenient=not insists)
             columns.append(Field(NO_ID, one.name, types[one.name]))
-        columns += [Field(NO_ID, name, type_of(kind)) for name, kind in self.metadata]
+        columns += [Field(NO_ID, name, type_of(kind, named=self.names_rows)) for name, kind in self.metadata]
         primary = self._primary(table, first, {column.name for column in columns}, insists=insists)
         partition = self._partition(table, first, {column.name for column in columns}, insists=insists)
         schema = create_schema(columns, primary, partition, dict(self.options), now=now)

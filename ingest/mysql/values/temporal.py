@@ -91,10 +91,18 @@ def dates(parts: Parts, null: Bools, cells: Cells) -> pa.Array:
 def datetimes(parts: Parts, null: Bools, cells: Cells) -> pa.Array:
     """DATETIME without a zone, TIMESTAMP as an instant (UTC)."""
     if _stay_texts(parts, null, cells):
-        return _calendar_texts(parts, null, clock=True, digits=cells.column.type.size or 0)
+        return _calendar_texts(parts, null, clock=True, digits=_text_digits(cells))
     odd, null = _zero_dates(parts, null, cells)
     kind = pa.timestamp("us", tz="UTC" if cells.column.type.base == "timestamp" else None)
     return fixed(kind, np.where(odd | null, 0, parts.micros()), null)
+
+
+def _text_digits(cells: Cells) -> int:
+    """Digits of the fraction. Texts that stay texts have those that Paimon's actions write, whatever was declared."""
+    declared = cells.column.type.size or 0
+    if cells.rules.zero_date != "text":
+        return declared
+    return 3 if cells.column.type.base == "datetime" and declared <= 3 else 6
 
 
 def _stay_texts(parts: Parts, null: Bools, cells: Cells) -> bool:

@@ -130,6 +130,41 @@ def test_true_column_name_is_among_the_parameters(server: Registry) -> None:
     assert decoded.batches[0].schema.fields[0].type == '{"type":"int"}'
 
 
+def test_columns_that_share_a_named_type_keep_their_own_names(server: Registry) -> None:
+    """The first use defines the type, with what Debezium says of that column; the others name the type alone."""
+    geometry = {
+        "type": "record",
+        "name": "Geometry",
+        "namespace": "io.debezium.data.geometry",
+        "fields": [{"name": "wkb", "type": "bytes"}, {"name": "srid", "type": ["null", "int"]}],
+        "connect.parameters": {
+            "__debezium.source.column.name": "_geometry",
+            "__debezium.source.column.type": "GEOMETRY",
+        },
+        "connect.name": "io.debezium.data.geometry.Geometry",
+    }
+    size = {
+        "type": "enum",
+        "name": "Size",
+        "symbols": ["s", "m"],
+        "connect.parameters": {"__debezium.source.column.name": "first size"},
+    }
+    whole = envelope(
+        {"name": "_geometry", "type": geometry},
+        {"name": "_geometrycollection", "type": ["null", "io.debezium.data.geometry.Geometry"]},
+        {"name": "first_size", "type": size},
+        {"name": "second_size", "type": "Size"},
+    )
+    server.schemas = {1: whole}
+    point = {"wkb": bytes.fromhex("0101000000000000000000f03f0000000000000040"), "srid": 1}
+    row = {"_geometry": point, "_geometrycollection": point, "first_size": "s", "second_size": "m"}
+    decoded = read("debezium-avro", change(1, whole, "c", None, row), registry=registry(server))
+    [(_, found)] = rows(decoded)
+    assert list(found) == ["_geometry", "_geometrycollection", "first size", "second_size"]
+    assert found["_geometry"] == found["_geometrycollection"]
+    assert (found["first size"], found["second_size"]) == ("s", "m")
+
+
 def test_declared_types_tell_the_connect_type() -> None:
     assert connect_type_of('{"type":"long"}') is None
     assert str(connect_type_of(DECIMAL)) == (

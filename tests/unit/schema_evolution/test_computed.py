@@ -184,7 +184,18 @@ def test_a_table_without_the_column_gets_null() -> None:
 
 def test_columns_come_after_those_they_refer_to() -> None:
     texts = ["A=upper(B)", "B=upper(x)", "C=upper(y)", "D=upper(A)", "E=upper(C)"]
-    assert [one.name for one in in_order([ComputedColumn.of(text) for text in texts])] == ["B", "A", "C", "D", "E"]
+    assert [one.name for one in in_order([ComputedColumn.of(text) for text in texts])] == ["B", "C", "A", "E", "D"]
+
+
+def test_columns_that_refer_to_each_other_are_in_paimon_s_order() -> None:
+    texts = [
+        "_lower_of_upper=lower(_upper)",
+        "_upper=upper(_value)",
+        "_trim_lower=trim(_lower_of_upper)",
+        "_constant=cast(11,INT)",
+    ]
+    ordered = [one.name for one in in_order([ComputedColumn.of(text) for text in texts])]
+    assert ordered == ["_upper", "_constant", "_lower_of_upper", "_trim_lower"]
 
 
 def test_a_cycle_is_refused() -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError, PenstockError
+from penstock.pipelines.commands.arguments import Given
 from penstock.pipelines.commands.findings import Finding, exit_code, of_error
+from penstock.pipelines.commands.flags_given import action_of, spec_of_flags
 from penstock.pipelines.commands.of_pipeline import file_given
 from penstock.pipelines.commands.printing import answer, wants_json
 from penstock.pipelines.commands.target import JSON
+from penstock.pipelines.spec.actions import Flag
+from penstock.pipelines.spec.pairs import pairs
 
 if TYPE_CHECKING:
     from penstock.pipelines.spec.model import PipelineSpec
@@ -18,9 +23,16 @@ if TYPE_CHECKING:
 _DOES = "Look at the file, the source, the warehouse, the checkpoint and Java; tell all that is wrong. Changes nothing."
 
 
+FLAGS = (Flag("spark-conf", "setting of the Spark session that the run is given; repeat", "pairs", "K=V"), JSON)
+
+
 def command(name: str, words: list[str]) -> int:
-    path, given = file_given(name, (JSON,), words, _DOES)
-    findings = list(checked(path))
+    if (action := action_of(words)) is not None:
+        spec, given = spec_of_flags(name, words, (JSON,), _DOES)
+        findings, then = list(checked_spec(spec, _jars(given))), f"{action} ..."
+    else:
+        path, given = file_given(name, FLAGS, words, _DOES)
+        findings, then = list(checked(path, _jars(given))), f"run {path}"
     code = exit_code(findings)
     if wants_json(given):
         answer(given, {"ok": code == 0, "findings": [finding.facts() for finding in findings]})
@@ -33,15 +45,20 @@ def command(name: str, words: list[str]) -> int:
     if errors:
         print(f"\n{counted(errors, 'error')}{', ' if told else ''}{told}")
     else:
-        print(f"\nready: penstock run {path}{f'   ({told})' if told else ''}")
+        print(f"\nready: penstock {then}{f'   ({told})' if told else ''}")
     return code
+
+
+def _jars(given: Given) -> str:
+    settings = pairs(given.get("spark-conf", ()))
+    return settings.get("spark.jars.packages", "") + settings.get("spark.jars", "")
 
 
 def counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def checked(path: Path) -> Iterator[Finding]:
+def checked(path: Path, jars: str = "") -> Iterator[Finding]:
     """What is wrong with the file is told at once and ends the check: nothing else can be asked then."""
     from penstock.pipelines.spec.yaml_file import examine
 
@@ -58,12 +75,12 @@ def checked(path: Path) -> Iterator[Finding]:
         yield from (of_error("file", error) for error in found)
         return
     yield Finding("file", "ok", f"{path} describes pipeline {found.pipeline.name}")
-    yield from checked_spec(found)
+    yield from checked_spec(found, jars)
 
 
-def checked_spec(spec: PipelineSpec) -> Iterator[Finding]:
-    """All but the file itself."""
-    for about, check in _checks():
+def checked_spec(spec: PipelineSpec, jars: str = "") -> Iterator[Finding]:
+    """All but the file itself. `jars` are those that the run is given by settings of Spark."""
+    for about, check in _checks(jars):
         try:
             yield from check(spec)
         except PenstockError as error:
@@ -72,7 +89,7 @@ def checked_spec(spec: PipelineSpec) -> Iterator[Finding]:
             yield Finding(about, "error", str(error), "its address, keys and rights, the disk, the network", 12)
 
 
-def _checks() -> list[tuple[str, Callable[[PipelineSpec], Iterator[Finding]]]]:
+def _checks(jars: str) -> list[tuple[str, Callable[[PipelineSpec], Iterator[Finding]]]]:
     from penstock.pipelines.commands.check_places import check_checkpoint, check_java, check_tables, check_warehouse
     from penstock.pipelines.commands.check_source import check_source
 
@@ -81,7 +98,7 @@ def _checks() -> list[tuple[str, Callable[[PipelineSpec], Iterator[Finding]]]]:
         ("source", check_source),
         ("warehouse", check_warehouse),
         ("tables", check_tables),
-        ("checkpoint", check_checkpoint),
+        ("checkpoint", partial(check_checkpoint, jars=jars)),
         ("java", check_java),
     ]
 

@@ -13,6 +13,7 @@ from penstock.pipelines.observe.sizes import Sizes
 from penstock.pipelines.observe.state import state_of
 from penstock.pipelines.run.hadoop import checkpoint_needs, checkpoint_url
 from penstock.pipelines.run.java import java_home, java_version
+from penstock.pipelines.run.session import SUBMITTED
 from penstock.pipelines.run.tables import Warehouse
 from penstock.pipelines.spec.model import PipelineSpec
 from penstock.table.catalog import Catalog
@@ -99,16 +100,17 @@ def small_files(warehouse: Warehouse, tables: list[str]) -> Iterator[Finding]:
         )
 
 
-def check_checkpoint(spec: PipelineSpec) -> Iterator[Finding]:
+def check_checkpoint(spec: PipelineSpec, jars: str = "") -> Iterator[Finding]:
     location = spec.checkpoint
-    needed = checkpoint_needs(checkpoint_url(location))
+    needed = checkpoint_needs(checkpoint_url(location), jars)
     if needed is not None:
+        submitted = SUBMITTED in os.environ  # its jars are not seen from here
         yield Finding(
             "checkpoint",
-            "warning",
+            "warning" if submitted else "error",
             f"{location}: Spark writes it through Hadoop, which needs {needed.package}",
-            needed.fix,
-            2,
+            f"{needed.fix}; or a checkpoint on a disk:  --checkpoint /var/lib/penstock/NAME",
+            0 if submitted else 2,
         )
     folder = CheckpointFolder(location, spec.sink.catalog.options)
     progress = folder.progress()

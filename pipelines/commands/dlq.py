@@ -138,7 +138,8 @@ def _replay(pipeline: Named, table: Table, rows: pa.Table, given: Given) -> int:
     if pipeline.spec is None:
         raise ConfigError(
             "reading letters again needs the pipeline's file",
-            hint=f"penstock dlq pipeline.yaml replay, not {pipeline.name}",
+            hint="penstock init mysql-sync-database FLAGS (or the action that was run) writes it; then"
+            f"  penstock dlq pipeline.yaml replay,  not {pipeline.name}",
         )
     letters = letters_of(rows)
     latest = table.latest_snapshot

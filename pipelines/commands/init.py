@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from penstock.errors import ConfigError
-from penstock.pipelines.commands.arguments import parse_with_words
+from penstock.pipelines.commands.arguments import Given, parse_with_words
+from penstock.pipelines.commands.flags_given import action_of, file_of, values_of_flags
 from penstock.pipelines.commands.printing import answer
 from penstock.pipelines.commands.target import JSON, text, yes
 from penstock.pipelines.spec.actions import Flag
@@ -20,18 +21,22 @@ FLAGS = (
     Flag("force", "write over a file that is there", "bool"),
     JSON,
 )
-_DOES = f"Write a pipeline file with comments. SOURCE is {_SOURCES}."
+_DOES = (
+    f"Write a pipeline file with comments. SOURCE is {_SOURCES}. penstock init mysql-sync-database FLAGS (or another"
+    " sync action) writes the file that does what the flags do, with the same name and checkpoint."
+)
+_OF_FLAGS = tuple(flag for flag in FLAGS if flag.name in {"output", "force", "json"})
 
 
 def command(name: str, words: list[str]) -> int:
+    if action_of(words) is not None:
+        return _of_flags(name, words)
     found, given = parse_with_words(name, FLAGS, words, _DOES, "WORD", "SOURCE, then WAREHOUSE")
     if len(found) != 2:
         raise ConfigError(
             "which source, and which warehouse?", hint=f"penstock init SOURCE WAREHOUSE; SOURCE is {_SOURCES}"
         )
-    target = Path(text(given, "output") or "pipeline.yaml")
-    if target.exists() and not yes(given, "force"):
-        raise ConfigError(f"{target} is there already", hint="--output names another file, --force writes over it")
+    target = _target(given)
     from penstock.pipelines.commands.drafts import draft_of
 
     draft = draft_of(found[0], offline=yes(given, "offline"), value_format=text(given, "format"))
@@ -40,3 +45,27 @@ def command(name: str, words: list[str]) -> int:
     facts = {"file": str(target), "source": draft.kind, "found": draft.found}
     said = "\n".join([f"{target} written. {draft.found}", *draft.next_steps(target)])
     return answer(given, facts, said)
+
+
+def _target(given: Given) -> Path:
+    target = Path(text(given, "output") or "pipeline.yaml")
+    if target.exists() and not yes(given, "force"):
+        raise ConfigError(f"{target} is there already", hint="--output names another file, --force writes over it")
+    return target
+
+
+def _of_flags(name: str, words: list[str]) -> int:
+    """The file that does what the flags of a sync action do: it goes on with their checkpoint and tables."""
+    from penstock.pipelines.spec.reading import parsed
+
+    values, given = values_of_flags(name, words, _OF_FLAGS, _DOES)
+    spec, target = parsed(values), _target(given)
+    values["pipeline"]["name"] = spec.pipeline.name
+    content, variables = file_of(values)
+    target.write_text(content, encoding="utf-8")
+    facts = {"file": str(target), "pipeline": spec.pipeline.name, "environment": list(variables)}
+    exports = [f"  export {variable}=..." for variable in variables]
+    steps = [f"  penstock check {target}", f"  penstock run {target}"]
+    return answer(
+        given, facts, "\n".join([f"{target} written: pipeline {spec.pipeline.name}", "next:", *exports, *steps])
+    )

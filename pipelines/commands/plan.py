@@ -7,6 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
+from penstock.pipelines.commands.arguments import Given
+from penstock.pipelines.commands.flags_given import action_of, spec_of_flags
 from penstock.pipelines.commands.of_pipeline import file_given
 from penstock.pipelines.commands.printing import answer, print_rows, wants_json
 from penstock.pipelines.commands.target import JSON, number, text, yes
@@ -14,6 +16,7 @@ from penstock.pipelines.spec.actions import Flag
 
 if TYPE_CHECKING:
     from penstock.pipelines.run.planning import PlannedTable
+    from penstock.pipelines.spec.model import PipelineSpec
 
 FLAGS = (
     Flag("explain", "the reason of each column's type, of this table alone", metavar="TABLE"),
@@ -23,14 +26,13 @@ FLAGS = (
 )
 
 
-def command(name: str, words: list[str]) -> int:
-    path, given = file_given(
-        name, FLAGS, words, "The tables a pipeline would make or change, and why. Changes nothing."
-    )
-    from penstock.pipelines.run.planned_source import tables_planned
-    from penstock.pipelines.spec import yaml_file
+_DOES = "The tables a pipeline would make or change, and why. Changes nothing."
 
-    spec = yaml_file.load(path)
+
+def command(name: str, words: list[str]) -> int:
+    spec, given = _described(name, words)
+    from penstock.pipelines.run.planned_source import tables_planned
+
     looked, tables = tables_planned(spec, number(given, "sample") or 1000)
     if (wanted := text(given, "explain")) is not None:
         names = [table.table for table in tables]
@@ -47,6 +49,15 @@ def command(name: str, words: list[str]) -> int:
     else:
         _tell(looked, tables, explain=wanted is not None, diff=yes(given, "diff"))
     return 5 if any(table.action == "refuse" for table in tables) else 0
+
+
+def _described(name: str, words: list[str]) -> tuple[PipelineSpec, Given]:
+    if action_of(words) is not None:
+        return spec_of_flags(name, words, FLAGS, _DOES)
+    path, given = file_given(name, FLAGS, words, _DOES)
+    from penstock.pipelines.spec import yaml_file
+
+    return yaml_file.load(path), given
 
 
 def _is_called(table: PlannedTable, wanted: str) -> bool:

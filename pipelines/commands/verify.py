@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError, SourceError
-from penstock.pipelines.commands.arguments import Given, parse, parse_with_file
+from penstock.pipelines.commands.arguments import Given, parse_with_file
+from penstock.pipelines.commands.flags_given import action_of, spec_of_flags
 from penstock.pipelines.commands.printing import answer, shown, wants_json
 from penstock.pipelines.commands.target import JSON, number
-from penstock.pipelines.spec.actions import MYSQL_DATABASE, MYSQL_TABLE, Flag
+from penstock.pipelines.spec.actions import Flag
 from penstock.pipelines.spec.pairs import words as words_of
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ _DOES = (
     "Compare tables with their MySQL sources by checksums of key ranges, at one place of the log, while the pipeline "
     "runs. Exit code 0: equal, 1: they differ. Tables that cannot be compared are said."
 )
-_ACTIONS = {"mysql-sync-table": MYSQL_TABLE, "mysql-sync-database": MYSQL_DATABASE}
 
 
 def command(name: str, words: list[str]) -> int:
@@ -54,14 +54,8 @@ def command(name: str, words: list[str]) -> int:
 
 
 def _described(name: str, words: list[str]) -> tuple[PipelineSpec, Given]:
-    action = words[0].lower().replace("_", "-") if words else ""
-    if action in _ACTIONS:
-        from penstock.pipelines.spec.from_flags import mysql_pipeline
-
-        own = {flag.name for flag in FLAGS}
-        flags = (*(flag for flag in _ACTIONS[action] if flag.name not in own), *FLAGS)
-        given = parse(f"{name} {action}", flags, words[1:], _DOES)
-        return mysql_pipeline(given), given
+    if (action_of(words) or "").startswith("mysql"):
+        return spec_of_flags(name, words, FLAGS, _DOES)
     file, given = parse_with_file(name, FLAGS, words, _DOES)
     from penstock.pipelines.spec import yaml_file
 

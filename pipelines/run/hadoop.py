@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import pyspark
 
@@ -21,7 +20,6 @@ _CLIENTS = {
 class Needed:
     package: str
     fix: str
-    level: Literal["warning", "error"]
 
 
 def checkpoint_url(location: str) -> str:
@@ -40,7 +38,7 @@ def checkpoint_needs(location: str, packages: str = "") -> Needed | None:
     if any(jars.glob(f"{jar}-*.jar")) or jar in packages:
         return None
     package = package.format(hadoop=hadoop_version())
-    return Needed(package, f"penstock run FILE --spark-conf spark.jars.packages={package}", "warning")
+    return Needed(package, f"penstock run FILE --spark-conf spark.jars.packages={package}")
 
 
 def hadoop_version() -> str:

@@ -18,23 +18,31 @@ Given = Mapping[str, Sequence[str]]  # flag name with hyphens -> what was writte
 
 def kafka_pipeline(given: Given) -> PipelineSpec:
     """kafka-sync-table where a table is named, else kafka-sync-database."""
-    conf = pairs(given.get("kafka-conf", ()))
-    pipeline = _pipeline(given)
-    if bounded(conf):
-        pipeline["until"] = "caught-up"
-    return parsed(
-        {
-            "pipeline": pipeline,
-            "source": kafka_source(conf),
-            "selection": _named(given, "including-tables", "excluding-tables", "including-dbs", "excluding-dbs"),
-            "sink": _sink(given),
-            "errors": _errors(given),
-        }
-    )
+    return parsed(kafka_values(given))
 
 
 def mysql_pipeline(given: Given) -> PipelineSpec:
     """mysql-sync-table where a table is named, else mysql-sync-database."""
+    return parsed(mysql_values(given))
+
+
+def kafka_values(given: Given) -> dict[str, Any]:
+    """The same by the keys of a file."""
+    conf = pairs(given.get("kafka-conf", ()))
+    pipeline = _pipeline(given)
+    if bounded(conf):
+        pipeline["until"] = "caught-up"
+    return {
+        "pipeline": pipeline,
+        "source": kafka_source(conf),
+        "selection": _named(given, "including-tables", "excluding-tables", "including-dbs", "excluding-dbs"),
+        "sink": _sink(given),
+        "errors": _errors(given),
+    }
+
+
+def mysql_values(given: Given) -> dict[str, Any]:
+    """The same by the keys of a file."""
     conf = pairs(given.get("mysql-conf", ()))
     pipeline = _pipeline(given)
     if ends_by_itself(conf):
@@ -42,15 +50,13 @@ def mysql_pipeline(given: Given) -> PipelineSpec:
     policies = {"on-truncate": "truncate", "on-drop": "drop", "on-rename-column": "rename-column"}
     source = mysql_source(conf, names_table=bool(given.get("table")))
     keyless = _renamed(given, {"include-keyless": "keyless"})
-    return parsed(
-        {
-            "pipeline": pipeline,
-            "source": source | {"ddl": _renamed(given, policies)} | keyless,
-            "selection": _named(given, "including-tables", "excluding-tables", "including-dbs", "excluding-dbs"),
-            "sink": _sink(given),
-            "errors": _errors(given),
-        }
-    )
+    return {
+        "pipeline": pipeline,
+        "source": source | {"ddl": _renamed(given, policies)} | keyless,
+        "selection": _named(given, "including-tables", "excluding-tables", "including-dbs", "excluding-dbs"),
+        "sink": _sink(given),
+        "errors": _errors(given),
+    }
 
 
 def _pipeline(given: Given) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.pipelines.commands.check_places import small_files
+from penstock.pipelines.commands.check_places import check_checkpoint, small_files
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.observe.checkpoint import CheckpointFolder
 from penstock.pipelines.run.hadoop import checkpoint_needs, checkpoint_url
@@ -156,6 +157,12 @@ def test_check_names_the_jar_of_a_checkpoint_on_an_object_store(shop: Shop, caps
     assert "hadoop-aws" in needed.package
     assert checkpoint_needs("s3a://lake/cp", "org.apache.hadoop:hadoop-aws:3.5.0") is None
     assert checkpoint_needs("/plain/folder") is None
+    spec = shop.spec(pipeline={"checkpoint": "s3://lake/cp"})
+    (first,) = islice(check_checkpoint(spec), 1)
+    assert (first.level, first.code) == ("error", 2)
+    assert "hadoop-aws" in first.message
+    (found,) = islice(check_checkpoint(shop.spec(), "org.apache.hadoop:hadoop-aws:3.5.0"), 1)
+    assert found.level == "ok"
 
 
 def test_plan_says_what_would_be_made_and_why(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,58 @@
+"""Flags of a sync action where a file may stand, and the file that does what they do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.pipelines.commands.arguments import parse
+from penstock.pipelines.commands.main import main
+from penstock.pipelines.spec import yaml_file
+from penstock.pipelines.spec.actions import KAFKA_TABLE, MYSQL_DATABASE
+from penstock.pipelines.spec.from_flags import kafka_pipeline, mysql_pipeline
+
+MYSQL = [
+    *("--warehouse", "/w", "--database", "ods", "--table-prefix", "x_", "--excluding-tables", "tmp.*"),
+    *("--mysql-conf", "hostname=db", "--mysql-conf", "username=cdc", "--mysql-conf", "password=hush-hush"),
+    *("--mysql-conf", "database-name=shop", "--table-conf", "bucket=4", "--on-truncate", "delete-all"),
+    *("--table-mapping", "a=b", "--computed-column", "y=date_format(made, 'yyyy-MM')", "--until-caught-up"),
+]
+KAFKA = [
+    *("--warehouse", "/w", "--database", "ods", "--table", "orders", "--primary-keys", "id,dt"),
+    *("--kafka-conf", "properties.bootstrap.servers=k:9092", "--kafka-conf", "topic=a;b"),
+    *("--kafka-conf", "value.format=canal-json", "--kafka-conf", "properties.sasl.jaas.config=user hush-hush;"),
+]
+
+
+def test_init_writes_the_file_that_does_what_the_flags_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MYSQL_PASSWORD", "hush-hush")
+    monkeypatch.chdir(tmp_path)
+    assert main(["init", "mysql_sync_database", *MYSQL]) == 0
+    text = Path("pipeline.yaml").read_text()
+    assert "hush-hush" not in text
+    written = yaml_file.read(text)
+    meant = mysql_pipeline(parse("mysql-sync-database", MYSQL_DATABASE, MYSQL))
+    assert written.model_dump() | {"source": None} == meant.model_dump() | {"source": None}
+    assert written.source.model_dump() | {"password": ""} == meant.source.model_dump() | {"password": ""}
+    assert written.checkpoint == meant.checkpoint == "/w/_penstock/ods"
+    assert main(["init", "mysql-sync-database", *MYSQL]) == 2  # it is there already
+
+
+def test_secrets_of_kafka_become_references(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "k.yaml"
+    assert main(["init", "kafka-sync-table", *KAFKA, "--output", str(target)]) == 0
+    assert "hush-hush" not in target.read_text()
+    assert "export KAFKA_SASL_JAAS_CONFIG=..." in capsys.readouterr().out
+    written, meant = yaml_file.load(target), kafka_pipeline(parse("kafka-sync-table", KAFKA_TABLE, KAFKA))
+    assert written.sink == meant.sink
+    assert (written.pipeline, written.checkpoint) == (meant.pipeline, meant.checkpoint)
+
+
+@pytest.mark.parametrize("command", ["check", "plan"])
+def test_check_and_plan_take_the_flags(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A server that is not there is what they find, not flags that they do not know."""
+    flags = ["--warehouse", str(tmp_path), *MYSQL[2:], "--mysql-conf", "port=1", "--mysql-conf", "hostname=127.0.0.1"]
+    assert main([command, "mysql-sync-database", *flags]) in {2, 3}
+    captured = capsys.readouterr()
+    assert "cannot be reached" in captured.out + captured.err

@@ -136,15 +136,27 @@ class ServerFacts:
 
 
 def connect(server: ServerAddress) -> Connection:
-    """A connection in UTC, autocommit, with strings as utf8mb4 and no SQL mode that changes results."""
-    until = time.monotonic() + server.patience
+    """A connection in UTC, autocommit, with strings as utf8mb4 and no SQL mode that changes results.
+
+    A server that cannot be reached is waited for as long as `patience` says, which is logged.
+    """
+    began, waits = time.monotonic(), False
+    where = f"{server.host}:{server.port}"
     while True:
         try:
-            return _open(server, server.tls.context())
+            opened = _open(server, server.tls.context())
         except (pymysql.MySQLError, OSError) as error:
             said = refused(error, server) if isinstance(error, pymysql.MySQLError) else _unreachable(server, error)
-            if not said.retryable or time.monotonic() >= until:
+            if not said.retryable or time.monotonic() >= began + server.patience:
                 raise said from error
+            if not waits:
+                told = said.facts.get("said", said.message)
+                log.warning("event=waiting_for_server server=%s at_most=%gs reason=%s", where, server.patience, told)
+            waits = True
+        else:
+            if waits:
+                log.warning("event=server_is_back server=%s after=%.0fs", where, time.monotonic() - began)
+            return opened
         time.sleep(_PAUSE_S)
 
 

@@ -1,0 +1,63 @@
+"""A server that is away: it is waited for, and the log says so."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pymysql
+import pytest
+
+from penstock.ingest.mysql import connection
+from penstock.ingest.mysql.connection import Secret, ServerAddress, connect
+from penstock.ingest.mysql.errors import ConnectionLost
+
+SERVER = ServerAddress("db", 3306, "cdc", Secret("x"), patience=60.0)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(connection, "time", made)
+    return made
+
+
+def test_a_server_that_comes_back_is_told_twice(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def opened(server: ServerAddress, context: Any) -> str:
+        if clock.now < 5:
+            raise pymysql.OperationalError(2003, "Can't connect")
+        return "connection"
+
+    monkeypatch.setattr(connection, "_open", opened)
+    with caplog.at_level(logging.WARNING):
+        assert connect(SERVER) == "connection"
+    assert [record.getMessage() for record in caplog.records] == [
+        "event=waiting_for_server server=db:3306 at_most=60s reason=Can't connect",
+        "event=server_is_back server=db:3306 after=5s",
+    ]
+
+
+def test_a_server_that_stays_away_ends_the_wait(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(server: ServerAddress, context: Any) -> str:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(connection, "_open", refused)
+    with pytest.raises(ConnectionLost):
+        connect(SERVER)
+    assert clock.now == 60.0
+    assert len(caplog.records) == 1

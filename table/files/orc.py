@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import orc
 
+from penstock.errors import TableCorrupt
 from penstock.table.files.chars import char_lengths, pad_chars, trim_chars
 from penstock.table.files.columns import fitting_rows, stored_rows, stored_schema
 from penstock.table.files.conditions import Condition
@@ -24,7 +25,7 @@ from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, 
 
 _BLOCK_BYTES = 256 << 10  # as Java's
 _ONE_STRIPE = 1 << 40
-# Up to here a file's rows are not long or not many, and its end need not be parsed.
+# Up to here a file's rows are not long or not many.
 _SMALL_FILE = 32 << 10
 _HELD = 3  # times that liborc and the scanner hold a row
 
@@ -95,9 +96,12 @@ def read(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """As `parquet.read`, but nothing is passed over. Holds a batch, and what liborc holds of a stripe."""
     timed = {field.name for field in fields if has_timestamps(field.type)}
-    tail = OrcTail(source) if timed or source.size() > _SMALL_FILE else None
-    batch_rows = batch_rows if tail is None else fitting_rows(batch_rows, _HELD * tail.row_bytes())
-    if timed and tail is not None:
+    if source.size() <= _SMALL_FILE:  # one request for all that is looked at twice
+        source = pa.BufferReader(source.read_at(source.size(), 0))
+    tail = OrcTail(source)  # liborc aborts the process on a footer that it does not expect
+    if timed or tail.size > _SMALL_FILE:
+        batch_rows = fitting_rows(batch_rows, _HELD * tail.row_bytes())
+    if timed:
         batches = _timed_batches(tail, fields, timed, batch_rows)
     else:
         plain = _scan(source, {field.name for field in fields}, batch_rows)
@@ -143,7 +147,9 @@ def _timed_batches(
     left, clock = 0, WriterClock("", is_java=is_java)
     for batch, finer in zip(seconds, nanos, strict=True):
         if left == 0:
-            stripe, footer = next(stripes)
+            stripe, footer = next(stripes, (None, None))
+            if stripe is None or footer is None:
+                raise TableCorrupt("an ORC file has more rows than its stripes")
             left, clock = stripe.integer(5), WriterClock(footer.text(3), is_java=is_java)
         yield _public(batch, fields, partial(_with_moments, finer, clock))
         left -= batch.num_rows

@@ -21,8 +21,19 @@ class Kind(IntEnum):
     LONG = 4
     STRING = 7
     TIMESTAMP = 9
+    LIST = 10
+    MAP = 11
+    STRUCT = 12
+    UNION = 13
+    DECIMAL = 14
     CHAR = 17
     INSTANT = 18
+
+
+_MOST_DIGITS, _DEEPEST = 38, 100
+_MEMBERS: dict[int, int] = {Kind.LIST: 1, Kind.MAP: 2}
+_LARGEST_BLOCK = 1 << 23  # what three bytes of a chunk's length can say
+_LARGEST_TAIL = 256 << 20  # bytes of one message, unpacked
 
 
 class Stream(IntEnum):
@@ -64,24 +75,27 @@ class OrcTail:
     """TableCorrupt where the bytes are not those of an ORC file. Messages are the specification's, fields by number."""
 
     def __init__(self, source: Any) -> None:
-        self.source, self._size = source, source.size()
+        self.source, self.size = source, source.size()
         try:
             self._read()
         except (ValueError, IndexError, KeyError, cramjam.DecompressionError) as reason:
             raise TableCorrupt(f"the metadata of an ORC file cannot be read: {reason}") from reason
 
     def _read(self) -> None:
-        length = self._bytes(self._size - 1, 1)[0]
-        self.postscript = Message.parse(self._bytes(self._size - 1 - length, length))
+        length = self._bytes(self.size - 1, 1)[0]
+        self.postscript = Message.parse(self._bytes(self.size - 1 - length, length))
         if self.postscript.text(8000) != "ORC":
             raise ValueError("no postscript")
         self._codec = self.postscript.integer(2)
         self._block = self.postscript.integer(3, 256 << 10)
+        if not 0 < self._block <= _LARGEST_BLOCK or self._codec not in {0, *_CODECS}:
+            raise ValueError(f"codec {self._codec} in blocks of {self._block} bytes")
         footer_length, metadata_length = self.postscript.integer(1), self.postscript.integer(5)
-        self.footer_start = self._size - 1 - length - footer_length
+        self.footer_start = self.size - 1 - length - footer_length
         self.footer = self._message(self.footer_start, footer_length)
         self.metadata = self._message(self.footer_start - metadata_length, metadata_length)
         self.types = self.footer.messages(4)
+        _check_types(self.types)
         self.stripes = self.footer.messages(3)
         self.stripe_footers = [
             self._message(sum(one.integer(number) for number in (1, 2, 3)), one.integer(4)) for one in self.stripes
@@ -129,20 +143,46 @@ class OrcTail:
         return Message.parse(self._plain(self._bytes(start, length)))
 
     def _bytes(self, start: int, length: int) -> bytes:
-        if start < 0 or start + length > self._size:
+        if start < 0 or start + length > self.size:
             raise ValueError("a part lies outside the file")
         return bytes(self.source.read_at(length, start))
 
     def _plain(self, data: bytes) -> bytes:
         if self._codec == 0:
             return data
-        decompress, found, place = _CODECS[self._codec], [], 0
+        decompress, found, place, size = _CODECS[self._codec], [], 0, 0
         while place < len(data):
             head = int.from_bytes(data[place : place + 3], "little")
             chunk = data[place + 3 : place + 3 + (head >> 1)]
             found.append(chunk if head & 1 else bytes(decompress(chunk, self._block)))
+            size += len(found[-1])
+            if size > _LARGEST_TAIL:
+                raise ValueError("a message is too large")
             place += 3 + (head >> 1)
         return b"".join(found)
+
+
+def _check_types(types: list[Message]) -> None:
+    """ValueError for types that liborc or Arrow would not refuse but die of: they abort the process on a decimal out of
+    range, and follow members without looking where they lead."""
+    if not types or types[0].integer(1) != Kind.STRUCT:
+        raise ValueError("the rows are of no structure")
+    depths = [0] * len(types)
+    for place, one in enumerate(types):
+        kind, members = one.integer(1), one.integers(2)
+        precision, scale = one.integer(5), one.integer(6)
+        if kind == Kind.UNION or kind > Kind.INSTANT:
+            raise ValueError(f"type {kind} is not known")
+        if kind == Kind.DECIMAL and not (0 < precision <= _MOST_DIGITS and scale <= precision):
+            raise ValueError(f"a decimal of {precision} digits, {scale} of them behind the point")
+        names = sum(number == 3 for number, _, _ in one.fields)
+        wanted = names if kind == Kind.STRUCT else _MEMBERS.get(kind, 0)
+        if len(members) != wanted or any(not place < member < len(types) for member in members):
+            raise ValueError(f"type {kind} has members that are none")
+        for member in members:
+            depths[member] = depths[place] + 1
+        if depths[place] > _DEEPEST:
+            raise ValueError("types are nested too deeply")
 
 
 def stream_message(kind: int, column: int, length: int) -> Message:

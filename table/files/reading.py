@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+import cramjam
 import numpy as np
 import pyarrow as pa
 
@@ -33,6 +36,11 @@ class _Read(Protocol):
     ) -> Iterator[tuple[int, pa.RecordBatch]]: ...
 
 
+# What damaged bytes may raise, through Arrow and liborc, fastavro and our own code.
+_UNREADABLE = (
+    *(pa.ArrowException, OSError, ArithmeticError, EOFError, LookupError, RecursionError, TypeError, ValueError),
+    *(cramjam.DecompressionError, struct.error, zlib.error),
+)
 _READERS: Mapping[str, _Read] = {"parquet": parquet.read, "orc": orc.read, "avro": avro.read}
 
 
@@ -104,8 +112,8 @@ class FileReader:
         except PenstockError as error:
             error.facts = {**self.facts, **error.facts, "file": path}
             raise
-        except (pa.ArrowException, OSError) as reason:
-            if _is_of_the_store(reason):
+        except _UNREADABLE as reason:
+            if isinstance(reason, OSError | pa.ArrowException) and _is_of_the_store(reason):
                 raise self._store_error(reason, path) from reason
             raise self._corrupt(f"a data file cannot be read: {reason}", file, path) from reason
 

@@ -31,7 +31,7 @@ def parse_schema(data: bytes, where: str) -> TableSchema:
     """The schema in `data`, which was read from the file `where`: TableCorrupt when it is none."""
     node = JsonFile.parse(data, where)
     version = node.number("version", 1)
-    return TableSchema(
+    schema = TableSchema(
         id=node.number("id"),
         fields=tuple(_field(column, where) for column in node.array("fields")),
         highest_field_id=node.number("highestFieldId"),
@@ -42,6 +42,18 @@ def parse_schema(data: bytes, where: str) -> TableSchema:
         time_millis=node.number("timeMillis", 0),
         version=version,
     )
+    return _check_whole(schema, where)
+
+
+def _check_whole(schema: TableSchema, where: str) -> TableSchema:
+    """TableCorrupt for keys that are no columns, and columns that stand twice: readers would stumble over them."""
+    names = [column.name for column in schema.fields]
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    missing = sorted({*schema.partition_keys, *schema.primary_keys}.difference(names))
+    if twice or missing:
+        what = f"columns stand twice: {', '.join(twice)}" if twice else f"keys are no columns: {', '.join(missing)}"
+        raise TableCorrupt(f"the schema is not whole: {what}", file=where)
+    return schema
 
 
 def _with_old_defaults(options: dict[str, str], version: int) -> dict[str, str]:

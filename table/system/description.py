@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
+from penstock.errors import TableCorrupt
 from penstock.table.meta.branches import branch_names
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_files import Tag, TagFiles
+from penstock.table.schema.json_file import JsonFile
 from penstock.table.values.types import field_json
 
 TIMESTAMP = pa.timestamp("ms")
@@ -166,15 +168,23 @@ def statistics(store: TableStore) -> pa.Table:
     latest = store.snapshots.latest()
     if latest is None or latest.statistics is None:
         return table_of(columns, ())
-    found = json.loads(store.storage.read(store.paths.statistics(latest.statistics)))
+    path = store.paths.statistics(latest.statistics)
+    try:
+        file = JsonFile.parse(store.storage.read(path), path)
+    except FileNotFoundError as reason:
+        raise TableCorrupt("the statistics of a snapshot are missing", snapshot=latest.id, file=path) from reason
     row = (
-        found.get("snapshotId"),
-        found.get("schemaId"),
-        found.get("mergedRecordCount"),
-        found.get("mergedRecordSize"),
-        json.dumps(found.get("colStats", {}), indent=2, separators=(",", " : "), ensure_ascii=False),
+        *map(file.optional_number, ("snapshotId", "schemaId", "mergedRecordCount", "mergedRecordSize")),
+        json.dumps(
+            file.values.get("colStats", {}), indent=2, separators=(",", " : "), ensure_ascii=False, default=_number
+        ),
     )
     return table_of(columns, [row])
+
+
+def _number(value: object) -> float:
+    """Decimals are how numbers with a point are read."""
+    return float(str(value))
 
 
 def aggregation_fields(store: TableStore) -> pa.Table:

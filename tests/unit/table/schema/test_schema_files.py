@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -177,6 +178,16 @@ types = st.recursive(
     ),
     max_leaves=6,
 )
+
+
+def _whole(schema: TableSchema) -> TableSchema:
+    """Columns stand once, and keys are columns."""
+    columns = tuple({column.name: column for column in schema.fields}.values())
+    keys = tuple(column.name for column in columns)
+    counts = len(schema.partition_keys), len(schema.primary_keys)
+    return replace(schema, fields=columns, partition_keys=keys[: counts[0]], primary_keys=keys[: counts[1]])
+
+
 fields = st.builds(
     Field, st.integers(0, 10**6), names, types.map(parse_type), st.none() | st.text(), st.none() | st.text()
 )
@@ -190,7 +201,7 @@ schemas = st.builds(
     st.dictionaries(names, st.text()),
     st.none() | st.text(),
     st.integers(0, 2**62),
-)
+).map(_whole)
 
 
 @given(schemas)

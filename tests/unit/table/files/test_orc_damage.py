@@ -1,0 +1,70 @@
+"""ORC footers that liborc or Arrow would die of: they are refused before they get there."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import orc
+
+from penstock.errors import TableCorrupt
+from penstock.table.files.orc import read
+from penstock.table.files.orc_tail import Kind, OrcTail
+from penstock.table.files.protobuf import Message
+from penstock.table.values.types import Field, parse_type
+
+FIELDS = [Field(0, "d", parse_type("DECIMAL(10, 2)")), Field(1, "l", parse_type({"type": "ARRAY", "element": "INT"}))]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    rows = pa.table({"d": pa.array([Decimal("1.50")], pa.decimal128(10, 2)), "l": [[1, 2]]})
+    orc.write_table(rows, str(tmp_path / "f.orc"), compression="uncompressed")
+    return tmp_path / "f.orc"
+
+
+def with_type(file: Path, kind: int, *changes: tuple[int, int]) -> None:
+    """Put other numbers into the footer's type of this kind."""
+    data = file.read_bytes()
+    with pa.OSFile(str(file)) as source:
+        tail = OrcTail(source)
+    types = tail.types
+    one = next(type_ for type_ in types if type_.integer(1) == kind)
+    for number, value in changes:
+        one.put(number, value)
+    footer = Message(list(tail.footer.fields))
+    footer.put_messages(4, types)
+    metadata = data[tail.footer_start - tail.postscript.integer(5) : tail.footer_start]
+    file.write_bytes(data[: tail.footer_start - len(metadata)] + tail.ending(metadata, footer))
+
+
+def rows_of(file: Path) -> list[dict[str, object]]:
+    with pa.OSFile(str(file)) as source:
+        return [row for _, batch in read(source, FIELDS, batch_rows=10) for row in batch.to_pylist()]
+
+
+def test_the_file_as_it_was(file: Path) -> None:
+    with_type(file, Kind.DECIMAL)
+    assert rows_of(file) == [{"d": Decimal("1.50"), "l": [1, 2]}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        (Kind.DECIMAL, [(5, 200)]),
+        (Kind.DECIMAL, [(5, 0)]),
+        (Kind.DECIMAL, [(6, 40)]),
+        (Kind.DECIMAL, [(1, 99)]),
+        (Kind.LIST, [(2, 0)]),
+        (Kind.LIST, [(2, 99)]),
+        (Kind.LIST, [(1, Kind.MAP)]),
+        (Kind.LIST, [(1, Kind.UNION)]),
+        (Kind.STRUCT, [(1, Kind.LIST)]),
+    ],
+)
+def test_types_that_there_cannot_be_are_refused(file: Path, kind: int, changes: list[tuple[int, int]]) -> None:
+    with_type(file, kind, *changes)
+    with pytest.raises(TableCorrupt, match="metadata of an ORC file"):
+        rows_of(file)

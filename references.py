@@ -12,7 +12,11 @@ from pathlib import Path
 from penstock.errors import ConfigError
 
 _REFERENCE = re.compile(r"\$\{(?:(file):)?([^}]*?)(?::-([^}]*))?\}")
-_SECRET = re.compile(r"key|secret|token|password|sas|credential", re.IGNORECASE)
+_SECRET = re.compile(
+    r"key|secret|token|passw|passphrase|\.pass$|\.pw$|^pass$|^pw$|^sig$|sas|credential|jaas|user\.?-?info|webhook"
+    r"|connection\.?-?string",
+    re.IGNORECASE,
+)
 
 
 def resolve(text: str) -> str:
@@ -40,6 +44,19 @@ def _look_up(found: re.Match[str]) -> str:
     return value
 
 
+_LOGIN = re.compile(r"(?<=://)([^/?#\s@]*)@")
+_QUERY_SECRET = re.compile(
+    r"([?&][^=&#\s]*(?:key|secret|token|password|sig|credential)[^=&#\s]*=)[^&#\s]+", re.IGNORECASE
+)
+
+
+def without_login(text: str) -> str:
+    """Return the text with no user, password, or key in any URL that stands in it."""
+    return _QUERY_SECRET.sub(r"\1***", _LOGIN.sub("", text))
+
+
 def masked(name: str, value: str) -> str:
     """The value as it may be printed: references show, secrets do not."""
-    return "***" if _SECRET.search(name) and not _REFERENCE.fullmatch(value) else value
+    if _REFERENCE.fullmatch(value):
+        return value
+    return "***" if _SECRET.search(name) else without_login(value)

@@ -10,12 +10,37 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from penstock.errors import ConfigError, DecodeError, SourceError
 from penstock.formats.change import BAD_VALUE
 
 ATTEMPTS = 4
+LARGEST_ANSWER = 16 << 20  # bytes; a schema has some thousands
 PATIENCE = 0.5  # seconds before the second attempt; doubles
+
+
+def without_login(url: str) -> str:
+    """Return the URL as it may be shown and asked: user and password go in a header."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def login_of(url: str) -> str | None:
+    """Return `user:password` of a URL, None where it has none."""
+    return unquote(urlsplit(url).netloc.rpartition("@")[0]) or None
+
+
+class _SameServer(urllib.request.HTTPRedirectHandler):
+    """A redirect to another server would take the credentials along."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        old, new = urlsplit(req.full_url), urlsplit(newurl)
+        if (old.scheme, old.netloc) != (new.scheme, new.netloc):
+            raise urllib.error.URLError(f"it sends us on to another server, {without_login(newurl)[:200]}")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 class SchemaRegistry:
@@ -30,14 +55,18 @@ class SchemaRegistry:
         timeout: float = 10.0,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.urls = [url.strip().rstrip("/") for url in urls.split(",") if url.strip()]
-        for url in self.urls:
-            if not url.startswith(("http://", "https://")):
-                raise ConfigError(f"schema.registry.url must be http or https, not {url!r}")
+        given = [url.strip().rstrip("/") for url in urls.split(",") if url.strip()]
+        for url in given:
+            if not url.lower().startswith(("http://", "https://")):
+                raise ConfigError(f"schema.registry.url must be http or https, not {without_login(url)!r}")
+        self.urls = [without_login(url) for url in given]
+        # Confluent's clients take user and password from the URL too. Of several the first that has them.
+        user_info = user_info or next(filter(None, map(login_of, given)), None)
         if not self.urls:
             raise ConfigError("schema.registry.url is empty")
         self._user_info = user_info
-        self._tls = tls
+        handlers = [_SameServer(), *([urllib.request.HTTPSHandler(context=tls)] if tls is not None else [])]
+        self._opener = urllib.request.build_opener(*handlers)
         self._timeout = timeout
         self._sleep = sleep
         self._schemas: dict[int, Any] = {}
@@ -68,7 +97,7 @@ class SchemaRegistry:
             raise DecodeError(f"schema {number} of the registry {what}; only plain Avro is read", reason=BAD_VALUE)
         try:
             return json.loads(answer["schema"])
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise DecodeError(f"schema {number} of the registry is no JSON: {error}", reason=BAD_VALUE) from error
 
     def _ask(self, path: str) -> dict[str, Any] | None:
@@ -86,7 +115,7 @@ class SchemaRegistry:
                         hint = "set schema.registry.basic.auth.user.info"
                         raise ConfigError(f"the schema registry refuses us: {error}", url=url, hint=hint) from error
                     reasons.append(f"{url}: {error}")
-                except (OSError, ValueError, TypeError) as error:
+                except (OSError, ValueError, TypeError, RecursionError) as error:
                     reasons.append(f"{url}: {error}")
             if attempt < ATTEMPTS - 1:
                 self._sleep(PATIENCE * 2**attempt)
@@ -97,8 +126,11 @@ class SchemaRegistry:
         if self._user_info:
             credentials = base64.b64encode(self._user_info.encode()).decode()
             request.add_header("Authorization", f"Basic {credentials}")
-        with urllib.request.urlopen(request, timeout=self._timeout, context=self._tls) as response:  # noqa: S310
-            answer = json.load(response)
+        with self._opener.open(request, timeout=self._timeout) as response:
+            text = response.read(LARGEST_ANSWER + 1)
+        if len(text) > LARGEST_ANSWER:
+            raise ValueError(f"the answer is larger than {LARGEST_ANSWER >> 20} MiB")
+        answer = json.loads(text)
         if not isinstance(answer, dict):
             raise TypeError("the answer is no JSON object")
         return answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import logging
 import queue
@@ -13,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.errors import PenstockError
+from penstock.errors import ConfigError, PenstockError
 from penstock.pipelines.observe.facts import BatchFacts, Look
 from penstock.pipelines.spec.units import seconds
 from penstock.references import resolve
@@ -22,17 +23,22 @@ log = logging.getLogger(__name__)
 
 WAITING = 100  # events that wait for the receiver at most; the newest are dropped
 TIMEOUT_SECONDS = 10.0
+_MOST_OF_ANSWER = 1 << 20
 _LAST = None
 
 
 def post(url: str, event: dict[str, Any]) -> None:
     """`url` may be a reference; OSError where nobody takes it."""
     body = json.dumps(event).encode()
-    request = urllib.request.Request(  # noqa: S310  the user's own URL
-        resolve(url), body, {"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
-        answer.read()
+    target = resolve(url).strip()
+    if not target.startswith(("http://", "https://")):
+        raise ConfigError("the webhook is no URL that begins with http:// or https://")
+    try:
+        request = urllib.request.Request(target, body, {"Content-Type": "application/json"})  # noqa: S310
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310  the user's own URL
+            answer.read(_MOST_OF_ANSWER)
+    except (ValueError, http.client.HTTPException) as error:  # they quote the URL, whose path is the secret
+        raise ConfigError(f"the webhook cannot be called: {type(error).__name__}") from None
 
 
 @dataclass(slots=True)
@@ -107,4 +113,5 @@ class Notifying:
             try:
                 self.send(self.webhook, event or {})
             except (OSError, urllib.error.URLError, PenstockError, ValueError) as error:
-                log.warning("event=notification_failed kind=%s reason=%s", (event or {}).get("event"), error)
+                reason = error.message if isinstance(error, PenstockError) else error
+                log.warning("event=notification_failed kind=%s reason=%s", (event or {}).get("event"), reason)

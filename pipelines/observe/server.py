@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import socket
 import sys
 import threading
@@ -19,6 +20,9 @@ from penstock.errors import ConfigError, PenstockError
 log = logging.getLogger(__name__)
 
 PAGE = Path(__file__).with_name("page.html")
+MOST_CONNECTIONS = 64
+IDLE_SECONDS = 10.0  # that a connection may say nothing
+_HOST = re.compile(r":\d*$")
 # The page loads nothing from anywhere, and nobody may frame it.
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self';"
@@ -51,6 +55,7 @@ class StatusServer:
                 hint="another pipeline may have it: give each an address of its own in  observe: {metrics: ...}",
             ) from error
         self._server.daemon_threads = True
+        self._server.names = _names(host.strip("[]"))
         self._thread = threading.Thread(target=self._server.serve_forever, name="penstock-page", daemon=True)
         self._thread.start()
 
@@ -64,9 +69,37 @@ class StatusServer:
         self._thread.join(5)
 
 
+def _names(host: str) -> frozenset[str] | None:
+    """The names by which a browser may ask for a server that is bound to this machine alone. A page of another site can
+    lead its own name to 127.0.0.1 and read what is here. None where the address is open to others anyway."""
+    local = host in {"", "localhost", "::1"} or host.startswith("127.")
+    return frozenset({"localhost", "127.0.0.1", "::1", host.lower()}) if local else None
+
+
 class _Server(ThreadingHTTPServer):
+    names: frozenset[str] | None = None
+    request_queue_size = 32
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """One thread a connection, and only so many: a reader more is sent away."""
+        if not self._room.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # no thread to be had
+            self._room.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
+
     def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self._room = threading.BoundedSemaphore(MOST_CONNECTIONS)
         super().__init__(address, handler)
 
     def server_bind(self) -> None:
@@ -90,8 +123,12 @@ def _handler(
 ) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        timeout = IDLE_SECONDS
 
         def do_GET(self) -> None:
+            if not self._is_asked_for():
+                self.send_error(421, "not by this name")
+                return
             try:
                 path = self.path.partition("?")[0]
                 found = _health(trouble()) if path == "/health" else _content(path, status, metrics, page=page)
@@ -106,6 +143,13 @@ def _handler(
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(body)
+
+        def _is_asked_for(self) -> bool:
+            names = getattr(self.server, "names", None)
+            hosts = self.headers.get_all("Host", [])
+            if names is None or (not hosts and self.request_version == "HTTP/1.0"):
+                return True
+            return len(hosts) == 1 and _HOST.sub("", hosts[0].strip().lower()).strip("[]") in names
 
         do_HEAD = do_GET  # noqa: N815 -- http.server's name
 

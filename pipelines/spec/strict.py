@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from penstock.errors import ConfigError
+from penstock.references import masked
 
 Text = dict[str, str]
 
 
 def _key(name: str) -> str:
     return name.replace("_", "-")
+
+
+def _shown(name: str, value: Any) -> Any:
+    if isinstance(value, str):
+        return masked(name.replace("_", "."), value)
+    if isinstance(value, dict):
+        return {key: _shown(str(key), one) for key, one in value.items()}
+    return value
 
 
 class Wrong(ValueError):
@@ -36,3 +46,8 @@ class Strict(BaseModel):
     """Unknown keys are errors; hyphens and underscores are the same."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=_key, populate_by_name=True)
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """What a log may show: secrets are masked, and so are those within URLs."""
+        for name, value in super().__repr_args__():
+            yield name, _shown(name or "", value)

@@ -19,6 +19,8 @@ from penstock.references import resolve
 # References to secrets below these keys are looked up where they are used, not here: specs are shown and sent around.
 _KEPT = {("source", "properties"), ("source", "schema-registry"), ("sink", "catalog", "options")}
 _DEEPEST = 20
+_MOST_VALUES = 100_000
+_MOST_BYTES = 16 << 20
 _QUOTE = 'quote values that hold ${...}, "like this", inside of { }'
 _YAML_HINTS = {
     "'\\t'": "YAML is indented by blanks: there is a tab",
@@ -93,8 +95,12 @@ def examine(text: str, name: str = "pipeline") -> PipelineSpec | list[ConfigErro
 
 
 def _composed(text: str) -> yaml.MappingNode:
+    if len(text) > _MOST_BYTES:
+        raise ConfigError("the file is too large for a pipeline", bytes=len(text))
     try:
         root = yaml.compose(text, yaml.SafeLoader)
+    except RecursionError as error:
+        raise ConfigError("the file is nested too deeply") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = str(getattr(error, "problem", error) or error)
@@ -117,6 +123,12 @@ def _line(lines: dict[Place, int], place: Place) -> int | None:
 
 def _plain(node: yaml.Node, place: Place, lines: dict[Place, int]) -> Any:
     lines.setdefault(place, node.start_mark.line + 1)
+    if len(lines) > _MOST_VALUES:  # aliases of aliases: a few lines that mean millions of values
+        raise ConfigError(
+            f"the file holds more than {_MOST_VALUES:,} values",
+            line=node.start_mark.line + 1,
+            hint="do its anchors hold one another? Otherwise describe the tables by patterns, or in several pipelines",
+        )
     if len(place) > _DEEPEST:  # an anchor that holds itself
         raise ConfigError("the file is nested too deeply", line=node.start_mark.line + 1)
     if isinstance(node, yaml.MappingNode):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
@@ -29,20 +30,28 @@ class EntryCache:
         self._most = most_entries
         self._held = 0
         self._manifests: OrderedDict[str, list[ManifestEntry]] = OrderedDict()
+        self._lock = threading.Lock()  # a driver commits, reads and cleans up in several threads
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return EntryCache, (self._most,)  # what is cached is read again elsewhere
 
     def get(self, name: str) -> list[ManifestEntry] | None:
-        entries = self._manifests.get(name)
-        if entries is not None:
-            self._manifests.move_to_end(name)
-        return entries
+        with self._lock:
+            entries = self._manifests.get(name)
+            if entries is not None:
+                self._manifests.move_to_end(name)
+            return entries
 
     def put(self, name: str, entries: list[ManifestEntry]) -> None:
-        if name in self._manifests or len(entries) > self._most:
+        if len(entries) > self._most:
             return
-        self._manifests[name] = entries
-        self._held += len(entries)
-        while self._held > self._most:
-            self._held -= len(self._manifests.popitem(last=False)[1])
+        with self._lock:
+            if name in self._manifests:
+                return
+            self._manifests[name] = entries
+            self._held += len(entries)
+            while self._held > self._most:
+                self._held -= len(self._manifests.popitem(last=False)[1])
 
 
 @dataclass(frozen=True, slots=True)

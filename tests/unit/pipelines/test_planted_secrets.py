@@ -1,0 +1,184 @@
+"""A secret in every place of a configuration: in no repr, no error, no log."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from penstock.errors import PenstockError
+from penstock.formats import registry
+from penstock.formats.registry import SchemaRegistry
+from penstock.pipelines.observe.notifying import Notifying
+from penstock.pipelines.spec import yaml_file
+from penstock.references import masked, without_login
+from penstock.table.storage.open import open_storage
+
+HUSH = "hush-hush-7391"
+KAFKA = """
+source:
+  type: kafka
+  topic: t
+  value.format: debezium-avro
+  properties: {bootstrap.servers: "k:9092", %s}
+  schema-registry: {url: "%s"}
+sink: {catalog: {warehouse: "%s", options: {%s}}, database: ods}
+observe: {notify: {webhook: "%s"}}
+"""
+PLAIN = ("sasl.username: u", "http://registry", "/w", "a: b", "https://chat/x")
+PLACES = {
+    "password": (0, f"sasl.password: {HUSH}"),
+    "jaas": (0, f"sasl.jaas.config: 'x required password=\"{HUSH}\";'"),
+    "key": (0, f"ssl.key.pem: {HUSH}"),
+    "truststore": (0, f"ssl.truststore.password: {HUSH}"),
+    "registry's URL": (1, f"http://user:{HUSH}@registry"),
+    "warehouse": (2, f"s3://AK:{HUSH}@bucket/w"),
+    "store's key": (3, f"s3.secret-key: {HUSH}"),
+    "store's token": (3, f"s3.session.token: {HUSH}"),
+    "account key": (3, f"fs.azure.account.key.a.dfs.core.windows.net: {HUSH}"),
+    "webhook": (4, f"https://hooks.example/services/{HUSH}"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_description_of_a_pipeline_shows_it(place: str) -> None:
+    number, value = PLACES[place]
+    parts = [*PLAIN[:number], value, *PLAIN[number + 1 :]]
+    found = yaml_file.examine(KAFKA % tuple(parts))
+    shown = "\n".join(map(str, found)) if isinstance(found, list) else repr(found) + str(found)
+    assert HUSH not in shown
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_no_complaint_about_a_file_shows_it(place: str) -> None:
+    number, value = PLACES[place]
+    key, colon, text = value.partition(": ")
+    bad = f"{key}{colon}[{text}]" if colon else f"{value}\\n- {value}"
+    parts = [*PLAIN[:number], bad, *PLAIN[number + 1 :]]
+    found = yaml_file.examine(KAFKA % tuple(parts) + "unknown: x\n")
+    assert isinstance(found, list)
+    assert HUSH not in "\n".join(map(str, found))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("schema.registry.basic.auth.user.info", "sasl.jaas.config", "webhook", "s3.secret-key", "dfs.client.pw"),
+        *("hadoop.security.pass", "passphrase", "sig", "connection.string", "password", "s3.session.token"),
+    ],
+)
+def test_the_names_of_secrets_are_known(name: str) -> None:
+    assert masked(name, HUSH) == "***"
+    assert masked(name, "${HUSH}") == "${HUSH}"
+
+
+def test_urls_are_shown_without_what_logs_in() -> None:
+    assert without_login(f"a https://u:{HUSH}@h/p?x=1&sig={HUSH}&y=2 b") == "a https://h/p?x=1&sig=***&y=2 b"
+    assert without_login("s3://bucket/a@b, http://h/p") == "s3://bucket/a@b, http://h/p"
+
+
+class Answering(http.server.BaseHTTPRequestHandler):
+    seen: list[tuple[int, str, str | None]]
+    answer: bytes = b'{"schema": "\\"string\\""}'
+    sends_to: str | None = None
+
+    def do_GET(self) -> None:
+        self.seen.append((self.server.server_address[1], self.path, self.headers.get("Authorization")))
+        to = self.sends_to
+        self.send_response(200 if to is None else 302)
+        if to is not None:
+            self.send_header("Location", to)
+        self.end_headers()
+        if to is None:
+            self.wfile.write(self.answer)
+
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+@contextmanager
+def serving(**settings: Any) -> Iterator[tuple[str, list[tuple[int, str, str | None]]]]:
+    seen: list[tuple[int, str, str | None]] = []
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Own", (Answering,), {"seen": seen, **settings}))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"127.0.0.1:{server.server_address[1]}", seen
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(5)
+
+
+def test_a_registry_gets_the_login_of_its_url_and_nobody_is_told_it(caplog: pytest.LogCaptureFixture) -> None:
+    with serving() as (host, seen):
+        client = SchemaRegistry(f"http://user:{HUSH}@{host}/", sleep=lambda _: None)
+        assert client.schema(7) == "string"
+        assert seen[0][2]
+    with pytest.raises(PenstockError) as refused:
+        client.schema(8)
+    assert HUSH not in repr(client) + str(refused.value) + caplog.text
+
+
+@pytest.mark.parametrize("scheme", ["http", "file", "ftp"])
+def test_a_registry_sends_nobody_to_another_server(scheme: str) -> None:
+    with serving() as (other, stolen), serving(sends_to=f"{scheme}://{other}/steal") as (host, _):
+        client = SchemaRegistry(f"http://{host}", user_info=f"user:{HUSH}", sleep=lambda _: None)
+        with pytest.raises(PenstockError) as refused:
+            client.schema(7)
+    assert stolen == []
+    assert HUSH not in str(refused.value)
+
+
+def test_a_registry_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "LARGEST_ANSWER", 1000)
+    long = b'{"schema": "' + b"x" * 2000 + b'"}'
+    with serving(answer=long) as (host, _), pytest.raises(PenstockError, match="no schema registry answers") as refused:
+        SchemaRegistry(f"http://{host}", sleep=lambda _: None).schema(7)
+    assert "larger than" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "webhook",
+    [
+        *(f"https://127.0.0.1:9/services/{HUSH} ", f"hooks.example/services/{HUSH}", f"https://127.0.0.1:9/x/{HUSH}\n"),
+        *(f"file:///{HUSH}", f"http://127.0.0.1:9/{HUSH} x", f"http://u:{HUSH}@127.0.0.1:9/"),
+        f"http://127.0.0.1:port/{HUSH}",
+    ],
+)
+def test_the_address_of_a_webhook_is_in_no_log(
+    webhook: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK", webhook)
+    caplog.set_level(logging.DEBUG)
+    notifying = Notifying("p", "${HOOK}", ["stopped"], at_most_every=0)
+    notifying.ended(None)
+    assert "notification_failed" in caplog.text
+    assert HUSH not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("url", "options"),
+    [
+        ("s3://b/w", {"s3.access-key": "AK", "s3.secret-key": HUSH, "s3.session.token": HUSH}),
+        ("s3://b/w", {"object-store.aws_secret_access_key": HUSH}),
+    ],
+)
+def test_a_store_shows_no_key(url: str, options: dict[str, str]) -> None:
+    assert HUSH not in repr(open_storage(url, options))
+
+
+def test_aliases_of_aliases_are_refused_soon() -> None:
+    lines = ["x0: &x0 [a,a,a,a,a,a,a,a,a]"]
+    lines += [f"k{at}: &x{at} [{','.join([f'*x{at - 1}'] * 9)}]" for at in range(1, 9)]
+    found = yaml_file.examine("\n".join([*lines, "source: {type: files, path: p}"]))
+    assert isinstance(found, list)
+    assert "values" in str(found[0])
+    deep = yaml_file.examine("a: " + "[" * 5000 + "]" * 5000)
+    assert isinstance(deep, list)
+    assert json.dumps(str(deep[0]))

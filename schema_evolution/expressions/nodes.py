@@ -65,3 +65,15 @@ def columns_of(node: Node) -> Iterator[str]:
                 yield from columns_of(condition)
                 yield from columns_of(value)
             yield from columns_of(default)
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """The nodes right below it."""
+    match node:
+        case Call(_, arguments):
+            return arguments
+        case Cast(value, _):
+            return (value,)
+        case Case(branches, default):
+            return (*(one for branch in branches for one in branch), default)
+    return ()

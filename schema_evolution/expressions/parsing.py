@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from penstock.errors import ConfigError
 from penstock.schema_evolution.expressions.functions import FUNCTIONS, UNITS
-from penstock.schema_evolution.expressions.nodes import Call, Case, Cast, Column, Item, Literal, Node
+from penstock.schema_evolution.expressions.nodes import Call, Case, Cast, Column, Item, Literal, Node, children
 from penstock.table.values.types import parse_type
 
+DEEPEST = 250
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+)|(?P<text>'(?:[^']|'')*')"
     r"|(?P<quoted>`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\")|(?P<word>[A-Za-z_]\w*)|(?P<sign><=>|<>|!=|<=|>=|\|\||[-+*/%=<>(),.]))"
@@ -33,23 +36,62 @@ class Token:
 
 def parse_expression(text: str) -> Node:
     """ConfigError names the place of what cannot be read."""
-    parser = _Parser(text)
-    node = parser.expression()
-    parser.expect_end()
-    return node
+    with _bounded(text):
+        parser = _Parser(text)
+        node = parser.expression()
+        parser.expect_end()
+        return _shallow(node)
 
 
 def parse_projection(text: str) -> tuple[Item, ...]:
     """`*, upper(name) as name, price * 2 as doubled`: each name once, `*` at most once."""
-    parser = _Parser(text)
-    items = [parser.item()]
-    while parser.took(","):
-        items.append(parser.item())
-    parser.expect_end()
+    with _bounded(text):
+        parser = _Parser(text)
+        items = [parser.item()]
+        while parser.took(","):
+            items.append(parser.item())
+        parser.expect_end()
+        for item in items:
+            if item.value is not None:
+                _shallow(item.value)
     names = [item.name for item in items]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise ConfigError(f"{twice!r} stands twice in the projection", projection=text)
     return tuple(items)
+
+
+@contextmanager
+def _bounded(text: str) -> Iterator[None]:
+    try:
+        yield
+    except RecursionError as error:
+        raise _too_deep(text) from error
+    except ConfigError as error:
+        error.facts = {name: _short(value) for name, value in error.facts.items()}
+        raise
+
+
+def _short(fact: object) -> object:
+    return f"{fact[:1000]}..." if isinstance(fact, str) and len(fact) > 1000 else fact
+
+
+def _too_deep(text: str) -> ConfigError:
+    return ConfigError(
+        "the expression is nested too deeply",
+        expression=_short(text),
+        hint="write many ORs of one column as  column IN (...)",
+    )
+
+
+def _shallow(node: Node) -> Node:
+    """The node, where evaluation by calls within calls can go through it."""
+    level, depth = [node], 0
+    while level:
+        depth += 1
+        if depth > DEEPEST:
+            raise RecursionError
+        level = [inner for one in level for inner in children(one)]
+    return node
 
 
 class _Parser:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.simulation.bound_protocol import explore_bound
 from tests.simulation.protocol import Actor, Rules, compactor, explore, full_compactor, writer
 
 PLAIN, VECTORS = Rules(), Rules(deletion_vectors=True)
@@ -51,3 +52,21 @@ def test_no_order_of_writers_and_compactors_loses_or_doubles_a_row(rules: Rules,
 )
 def test_protocol_without_one_of_its_rules_goes_wrong(rules: Rules, actors: list[Actor], wrong: str) -> None:
     assert wrong in str(explore(rules, *actors))
+
+
+@pytest.mark.parametrize(
+    ("rules", "actors"),
+    [
+        (PLAIN, [writer(0), writer(0), compactor(0)]),
+        (PLAIN, [writer(0, 2), compactor(0), full_compactor(0)]),
+        (VECTORS, [writer(0, 2), compactor(0), full_compactor(0)]),
+        (VECTORS, [writer(0, 2), compactor(0), compactor(0)]),
+    ],
+)
+def test_the_committer_refuses_what_the_protocol_refuses(rules: Rules, actors: list[Actor]) -> None:
+    assert explore_bound(rules, *actors) > 20
+
+
+@pytest.mark.slow
+def test_the_committer_keeps_the_protocol_in_larger_cases() -> None:
+    assert explore_bound(VECTORS, writer(0, 2), compactor(0, 2), full_compactor(0)) > 100

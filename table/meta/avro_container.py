@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import cramjam
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,6 +23,7 @@ from fastavro.schema import SchemaParseException
 from pyarrow import orc
 
 from penstock.errors import ConfigError, TableCorrupt
+from penstock.table.meta.avro_blocks import AvroBlocks
 from penstock.table.meta.columnar_container import write_columns
 
 if sys.version_info >= (3, 14):
@@ -78,6 +80,7 @@ _UNREADABLE = (
     pa.ArrowException,
     struct.error,
     zlib.error,
+    cramjam.DecompressionError,
 )
 
 
@@ -122,14 +125,30 @@ def _corrupt(message: str, data: bytes, where: str, facts: Mapping[str, object])
 
 
 def _avro_records(data: bytes, shape: Shape) -> list[Any]:
-    container = fastavro.block_reader(io.BytesIO(data))
+    blocks = AvroBlocks(data)
+    known = shape.decode is not None and _layout_of(blocks.schema) == shape.layout
+    array = None if known else _array_of(blocks.schema)
     found: list[Any] = []
-    for block in container:
-        if shape.decode is not None and _layout_of(container.metadata["avro.schema"]) == shape.layout:
-            found += shape.decode(block.bytes_.getvalue(), block.num_records)
-        else:
-            found += [_made(record, shape) for record in block]
+    for count, block in blocks:
+        if shape.decode is not None and array is None:
+            found += shape.decode(block, count)
+        elif count:
+            records: Any = fastavro.schemaless_reader(io.BytesIO(_zigzag(count) + block + b"\0"), array, None)
+            found += [_made(record, shape) for record in records]
     return found
+
+
+@functools.lru_cache(maxsize=64)
+def _array_of(schema: str) -> Any:
+    return fastavro.parse_schema({"type": "array", "items": json.loads(schema)})
+
+
+def _zigzag(count: int) -> bytes:
+    out, left = bytearray(), count << 1
+    while left > 0x7F:
+        out.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes(out) + bytes([left])
 
 
 @functools.lru_cache(maxsize=64)

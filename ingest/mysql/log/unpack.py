@@ -27,6 +27,7 @@ _IS_COMPRESSED = np.zeros(256, np.bool_)
 _IS_COMPRESSED[list(COMPRESSED)] = True
 _ZSTD, _NONE = 0, 255
 _PIECE = 4 << 20
+_LARGEST = 1 << 30  # bytes of an event: max_allowed_packet can be no larger
 # MariaDB's compressed events to the plain kinds.
 _PLAIN = {165: events.QUERY, 166: 23, 167: 24, 168: 25, 169: 30, 170: 31, 171: 32}
 
@@ -154,8 +155,11 @@ def _inflated(raw: bytes) -> bytes:
     length_bytes = flags & 0x07
     if flags & 0x80 == 0 or flags >> 4 & 0x07:
         raise ValueError("the compression is not known")
-    content = zlib.decompress(raw[1 + length_bytes :])
-    if len(content) != int.from_bytes(raw[1 : 1 + length_bytes], "big"):
+    length = int.from_bytes(raw[1 : 1 + length_bytes], "big")
+    if length > _LARGEST:
+        raise ValueError(f"the content has {length} bytes, and no event has so many")
+    content = zlib.decompressobj().decompress(raw[1 + length_bytes :], length + 1)
+    if len(content) != length:
         raise ValueError("the content has not the length it says")
     return content
 

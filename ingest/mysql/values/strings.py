@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.values.rules import Cells
 
 
+_LARGEST = 1 << 30  # bytes of a value: max_allowed_packet can be no larger
+
+
 def decoded(raw: pa.Array, charset: Charset, cells: Cells) -> pa.Array:
     """Strings of bytes in the column's character set."""
     if not charset.is_utf8:
@@ -49,7 +52,13 @@ def _uncompressed(cell: bytes) -> bytes:
     plain length has, which follow; then the content."""
     if not cell or cell[0] >> 4 == 0:
         return cell[1:]
-    return zlib.decompress(cell[1 + (cell[0] & 7) :], -zlib.MAX_WBITS if cell[0] & 8 else zlib.MAX_WBITS)
+    length_bytes = cell[0] & 7
+    length = int.from_bytes(cell[1 : 1 + length_bytes], "big")
+    stream = zlib.decompressobj(-zlib.MAX_WBITS if cell[0] & 8 else zlib.MAX_WBITS)
+    content = stream.decompress(cell[1 + length_bytes :], min(length, _LARGEST) + 1)
+    if len(content) != length or not stream.eof:
+        raise zlib.error("the content has not the length it says")
+    return content
 
 
 def by_distinct(raw: pa.Array, convert: Callable[[bytes], object], kind: pa.DataType) -> pa.Array:

@@ -1,0 +1,139 @@
+"""The blocks of an Avro container, unpacked within bounds: a few kilobytes can claim to be a gigabyte."""
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+
+import cramjam
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+_SYNC = 16
+# Manifests pack to a fifth or a twentieth; what packs much better than that is no manifest.
+_LEAST_ROOM, _MOST_RATIO = 64 << 20, 64
+
+
+class TooLarge(ValueError):
+    """The file unpacks to more than it may."""
+
+
+class AvroBlocks:
+    """`schema` is the text of the writer's. Iterated, it gives the number of records and the bytes of each block; the
+    whole file may have so many bytes as `room` says. ValueError and its like where the bytes are no container."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 4
+        meta = self._meta()
+        self.schema = meta["avro.schema"].decode()
+        codec = meta.get("avro.codec", b"null").decode()
+        if codec not in _CODECS:
+            raise ValueError(f"codec {codec!r} is not known")
+        self._unpack = _CODECS[codec]
+        self._sync = self._take(_SYNC)
+        self.room = max(_LEAST_ROOM, _MOST_RATIO * len(data))
+
+    def __iter__(self) -> Iterator[tuple[int, bytes]]:
+        while self._at < len(self._data):
+            count, size = self._number(), self._number()
+            block = self._unpack(self._take(size), self.room)
+            self.room -= len(block)
+            if count < 0 or self.room < 0:
+                raise TooLarge("the file unpacks to more than a file of its size can hold")
+            if self._take(_SYNC) != self._sync:
+                raise ValueError("a block does not end with the file's mark")
+            yield count, block
+
+    def _meta(self) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        while count := self._number():
+            if count < 0:
+                self._number()  # bytes of the entries, for those who skip them
+            for _ in range(abs(count)):
+                name = self._take(self._number()).decode()
+                found[name] = self._take(self._number())
+        return found
+
+    def _number(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._data[self._at]
+            self._at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return (value >> 1) ^ -(value & 1)
+            shift += 7
+            if shift > 63:
+                raise ValueError("a number is too long")
+
+    def _take(self, size: int) -> bytes:
+        piece = self._data[self._at : self._at + size]
+        if size < 0 or len(piece) < size:
+            raise EOFError("the file ends early")
+        self._at += size
+        return piece
+
+
+def _inflated(data: bytes, room: int) -> bytes:
+    packed = zlib.decompressobj(-15)
+    return _whole(packed.decompress(data, room + 1), room, packed.eof)
+
+
+def _of_bzip2(data: bytes, room: int) -> bytes:
+    packed = bz2.BZ2Decompressor()
+    return _whole(packed.decompress(data, room + 1), room, packed.eof)
+
+
+def _of_xz(data: bytes, room: int) -> bytes:
+    packed = lzma.LZMADecompressor()
+    return _whole(packed.decompress(data, room + 1), room, packed.eof)
+
+
+def _of_zstd(data: bytes, room: int) -> bytes:
+    found = b""
+    while data:
+        packed = zstd.ZstdDecompressor()
+        found += _whole(packed.decompress(data, room - len(found) + 1), room - len(found), packed.eof)
+        data = packed.unused_data
+    return found
+
+
+def _of_snappy(data: bytes, room: int) -> bytes:
+    """With the checksum of what was packed behind it."""
+    size = shift = 0
+    for byte in data[:5]:
+        size |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            break
+    if size > room:
+        raise TooLarge(f"a block unpacks to {size} bytes")
+    found = bytes(cramjam.snappy.decompress_raw(data[:-4]))
+    if zlib.crc32(found) != int.from_bytes(data[-4:], "big"):
+        raise ValueError("a block does not have its checksum")
+    return found
+
+
+def _whole(found: bytes, room: int, is_all: bool) -> bytes:
+    if len(found) > room:
+        raise TooLarge("the file unpacks to more than a file of its size can hold")
+    if not is_all:
+        raise EOFError("a block ends early")
+    return found
+
+
+_CODECS: dict[str, Callable[[bytes, int], bytes]] = {
+    "null": lambda data, _room: data,
+    "deflate": _inflated,
+    "bzip2": _of_bzip2,
+    "xz": _of_xz,
+    "zstandard": _of_zstd,
+    "snappy": _of_snappy,
+}

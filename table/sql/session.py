@@ -16,6 +16,7 @@ from penstock.table.catalog import Catalog, parse_name
 from penstock.table.meta.store import TableMissing
 from penstock.table.read.condition import Condition
 from penstock.table.read.lazy_dataset import LazyDataset
+from penstock.table.sql.statements import answered
 from penstock.table.sql.text import Mention, duck_text, has_alias, mentions, quoted, tokens_of
 from penstock.table.values.optional import duckdb_module
 
@@ -51,6 +52,9 @@ class Session:
 
     def query(self, sql: str) -> pa.Table:
         """The rows of one statement. ConfigError with DuckDB's own words when it does not understand it."""
+        told = answered(self._catalog, self._database, tokens_of(sql.strip().rstrip(";")))
+        if told is not None:
+            return told
         prepared = self.prepared(sql)
         try:
             return self._connection.sql(prepared).to_arrow_table()

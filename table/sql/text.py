@@ -91,17 +91,19 @@ def _said_of(tokens: Sequence[Token], end: int) -> tuple[dict[str, str], int]:
     """`/*+ OPTIONS('k'='v') */` and `FOR VERSION AS OF 3` after a name, and where they end."""
     options: dict[str, str] = {}
     while (place := _solid(tokens, end)) < len(tokens):
-        words = [token.text for token in tokens[place:] if token.kind != "blank"][:5]
+        words = [token.text for token in tokens[place:] if token.kind != "blank"][:6]
         lower = [word.lower() for word in words]
         if tokens[place].kind == "hint":
             options |= _hinted(tokens[place].text)
             end = place + 1
-        elif len(words) == 5 and lower[0] == "for" and lower[1] in _POINTS and lower[2:4] == ["as", "of"]:
-            options |= _point(lower[1], words[4])
-            end = _past(tokens, place, 5)
+        elif len(words) >= 5 and lower[0] == "for" and lower[1] in _POINTS and lower[2:4] == ["as", "of"]:
+            typed = lower[4] == "timestamp" and len(words) > 5  # AS OF TIMESTAMP '2026-01-31 12:00:00'
+            options |= _point(lower[1], words[5 if typed else 4])
+            end = _past(tokens, place, 6 if typed else 5)
         elif len(words) >= 4 and lower[0] in {"version", "timestamp"} and lower[1:3] == ["as", "of"]:
-            options |= _point(lower[0], words[3])
-            end = _past(tokens, place, 4)
+            typed = lower[3] == "timestamp" and len(words) > 4
+            options |= _point(lower[0], words[4 if typed else 3])
+            end = _past(tokens, place, 5 if typed else 4)
         else:
             break
     return options, end

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -358,6 +359,36 @@ def test_sql_answers_as_text_and_as_json(shop: Shop) -> None:
     told = shop.words("sql", 'select snapshot_id from shop."orders$snapshots"', *where)
     assert told.split() == ["snapshot_id", "-----------", "1", "2", "3"]
     assert "not understood" in shop.words("sql", "select", *where, expect=2)
+
+
+def sql(shop: Shop, query: str) -> list[list[object]]:
+    found = json.loads(shop.words("sql", query, "--warehouse", shop.warehouse, "--json", "--database", "shop"))
+    return list(found["rows"])
+
+
+def test_sql_shows_and_describes_tables(shop: Shop) -> None:
+    assert sql(shop, "SHOW TABLES") == sql(shop, "show tables in shop;") == [["shop", "orders"]]
+    assert sql(shop, "SHOW DATABASES") == [["shop"]]
+    for query in ("DESCRIBE shop.orders", "desc orders", "DESCRIBE TABLE `shop`.`orders`"):
+        assert [row[0] for row in sql(shop, query)] == shop.orders.schema.names
+    assert sql(shop, "DESCRIBE orders")[0][1:4] == ["STRING", False, "PRI, PAR"]
+    assert sql(shop, "DESCRIBE shop.orders$snapshots")[0][0] == "snapshot_id"
+    assert [row[0] for row in sql(shop, "DESCRIBE SELECT 1 AS one")] == ["one"]
+    ((statement,),) = sql(shop, "SHOW CREATE TABLE shop.orders")
+    assert str(statement).startswith("CREATE TABLE `shop`.`orders` (\n  `dt` STRING NOT NULL,\n  `id` INT NOT NULL")
+    assert "PRIMARY KEY (`dt`, `id`) NOT ENFORCED\n) COMMENT 'what was ordered' PARTITIONED BY (`dt`) WITH" in str(
+        statement
+    )
+    assert "what shall be shown" in shop.words("sql", "show create view x", "--warehouse", shop.warehouse, expect=2)
+
+
+def test_sql_travels_in_time_as_flink_and_spark_write_it(shop: Shop) -> None:
+    second = shop.orders.snapshots[1]
+    at = datetime.fromtimestamp(second.time_millis / 1000 + 0.001, tz=UTC).astimezone().replace(tzinfo=None)
+    expected = [[second.total_record_count]]
+    for written in ("FOR SYSTEM_TIME AS OF TIMESTAMP", "FOR SYSTEM_TIME AS OF", "TIMESTAMP AS OF TIMESTAMP"):
+        query = f"SELECT count(*) FROM orders {written} '{at.isoformat(sep=' ', timespec='milliseconds')}' AS o"
+        assert sql(shop, query) == expected, written
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from penstock.table.handle import (
         Table,
     )
+    from penstock.table.meta.errors import BranchMissing, SnapshotMissing, TagMissing
+    from penstock.table.meta.store import TableMissing
     from penstock.table.schema.changes import (
         AddColumn,
         DropColumn,
@@ -69,6 +71,8 @@ _HOMES = {
         "open_table",
     ),
     "penstock.table.handle": ("Table",),
+    "penstock.table.meta.errors": ("BranchMissing", "SnapshotMissing", "TagMissing"),
+    "penstock.table.meta.store": ("TableMissing",),
     "penstock.table.schema.changes": (
         "AddColumn",
         "DropColumn",
@@ -88,6 +92,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "AddColumn",
+    "BranchMissing",
     "Catalog",
     "CommitConflict",
     "ConfigError",
@@ -100,9 +105,12 @@ __all__ = [
     "ResetOption",
     "SchemaConflict",
     "SetOption",
+    "SnapshotMissing",
     "SourceError",
     "Table",
     "TableCorrupt",
+    "TableMissing",
+    "TagMissing",
     "UpdateColumnComment",
     "UpdateColumnDefault",
     "UpdateColumnNullability",

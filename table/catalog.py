@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import logging
 from collections.abc import Mapping, Sequence
 from html import escape
 from os import PathLike
@@ -26,6 +27,8 @@ from penstock.table.usable import check_name, check_usable
 from penstock.table.values.html import rows_html
 from penstock.table.values.names import path_step
 from penstock.table.write.leftovers import forget_table
+
+log = logging.getLogger(__name__)
 
 _SUFFIX = ".db"
 _BRANCH = "branch_"
@@ -72,7 +75,10 @@ class Catalog:
     # databases
 
     def databases(self) -> list[str]:
-        names = (entry.name for entry in self._storage.list(self._root) if entry.is_dir)
+        """The databases of the warehouse; none, with a warning, where there is no such folder yet."""
+        names = [entry.name for entry in self._storage.list(self._root) if entry.is_dir]
+        if not names and not self._storage.exists(self._root):
+            log.warning("event=warehouse_missing path=%s hint=%s", self.warehouse, "the first database makes it")
         return sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:

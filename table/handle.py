@@ -192,10 +192,11 @@ class Table:
         where: pc.Expression | str | None = None,
         snapshot: int | None = None,
         tag: str | None = None,
-        timestamp: int | datetime | None = None,
+        timestamp: int | str | datetime | None = None,
         branch: str | None = None,
         mode: str | None = None,
         options: Mapping[str, str] | None = None,
+        limit: int | None = None,
     ) -> Scan:
         """Nothing is read before the scan is asked for rows; see Scan for what it can give.
 
@@ -211,7 +212,16 @@ class Table:
             timestamp=timestamp,
             mode=mode,
             options=options,
+            limit=limit,
         )
+
+    def head(self, rows: int = 10) -> pa.Table:
+        """Some rows as they are now, in no order."""
+        return self.scan().head(rows)
+
+    def count(self, where: pc.Expression | str | None = None) -> int:
+        """The number of rows as of now, or of those the condition holds for."""
+        return self.scan(where=where).count()
 
     def changes(self, start_snapshot: int, end_snapshot: int, mode: str = "auto") -> pa.Table:
         """What changed in (start, end], rows with a leading rowkind column."""
@@ -315,7 +325,7 @@ class Table:
         *,
         retain_max: int | None = None,
         retain_min: int | None = None,
-        older_than: int | datetime | None = None,
+        older_than: int | str | datetime | None = None,
         max_deletes: int | None = None,
         options: Mapping[str, str] | None = None,
     ) -> Expired:
@@ -353,7 +363,7 @@ class Table:
         name: str,
         snapshot: int | None = None,
         *,
-        timestamp: int | datetime | None = None,
+        timestamp: int | str | datetime | None = None,
         watermark: int | None = None,
         retain_millis: int | None = None,
     ) -> None:
@@ -374,7 +384,7 @@ class Table:
     def delete_tag(self, name: str) -> None:
         delete_tag(self._store, name)
 
-    def expire_tags(self, *, older_than: int | datetime | None = None) -> list[str]:
+    def expire_tags(self, *, older_than: int | str | datetime | None = None) -> list[str]:
         """Give up the tags whose time is over, and those made before `older_than`; gives their names."""
         return expire_tags(self._store, older_than=_millis(older_than, "older_than"))
 
@@ -400,7 +410,7 @@ class Table:
         else:
             files.put(consumer_id, next_snapshot)
 
-    def expire_consumers(self, older_than: int | datetime | None = None) -> list[str]:
+    def expire_consumers(self, older_than: int | str | datetime | None = None) -> list[str]:
         return expire_consumers(self._store, _millis(older_than, "older_than"))
 
     def expire_partitions(self, options: Mapping[str, str] | None = None) -> list[dict[str, object]]:
@@ -417,7 +427,7 @@ class Table:
         *,
         retain_max: int | None = None,
         retain_min: int | None = None,
-        older_than: int | datetime | None = None,
+        older_than: int | str | datetime | None = None,
         max_deletes: int | None = None,
         delete_all: bool = False,
     ) -> Expired:
@@ -445,7 +455,9 @@ class Table:
         """Go on from the manifests that are still there, where some are lost."""
         return remove_unexisting_manifests(self._store, dry_run=dry_run)
 
-    def remove_orphan_files(self, *, dry_run: bool = False, older_than: int | datetime | None = None) -> list[Orphan]:
+    def remove_orphan_files(
+        self, *, dry_run: bool = False, older_than: int | str | datetime | None = None
+    ) -> list[Orphan]:
         """The files nothing leads to, last written before `older_than` (a day ago); deleted unless `dry_run`."""
         found = find_orphans(self._store, _millis(older_than, "older_than"))
         if found and not dry_run:
@@ -470,5 +482,5 @@ def _looked_after(store: TableStore, made: list[Snapshot]) -> list[Snapshot]:
     return made
 
 
-def _millis(moment: int | datetime | None, what: str) -> int | None:
+def _millis(moment: int | str | datetime | None, what: str) -> int | None:
     return None if moment is None else epoch_millis(moment, what)

@@ -22,8 +22,9 @@ from penstock.table.read.rows import SplitReader
 from penstock.table.read.time_travel import Travel, resolve
 from penstock.table.schema.numbered_files import MAIN_BRANCH
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.values.arguments import option_texts
+from penstock.table.values.arguments import option_texts, whole_number
 from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.values.html import facts_html
 from penstock.table.values.nearest import no_column
 from penstock.table.values.types import Field
 
@@ -41,6 +42,7 @@ class Scan(Outputs):
     keep_level: KeepLevel | None = None
     falls_back: bool = True
     snapshot: Snapshot | None = None
+    limit: int | None = None
 
     @classmethod
     def of(
@@ -51,10 +53,11 @@ class Scan(Outputs):
         where: pc.Expression | str | None = None,
         snapshot: int | None = None,
         tag: str | None = None,
-        timestamp: int | datetime | None = None,
+        timestamp: int | str | datetime | None = None,
         mode: str | None = None,
         options: Mapping[str, object] | None = None,
         falls_back: bool = True,
+        limit: int | None = None,
     ) -> Scan:
         """`falls_back`: partitions that are not there are read from the fallback branch, if the table has one."""
         if isinstance(columns, str):
@@ -74,12 +77,17 @@ class Scan(Outputs):
             given,
             Between.of(merged),
             falls_back=falls_back,
+            limit=_checked_limit(limit),
         )
 
     def __repr__(self) -> str:
         columns = "all columns" if self.columns is None else ", ".join(self.columns)
         where = "" if self.where is None else f" where {self.where}"
         return f"Scan({self.store.name}: {columns}{where})"
+
+    def _repr_html_(self) -> str:
+        where = None if self.where is None else str(self.where)
+        return facts_html(self.store.name, {"columns": self.schema.names, "where": where, "limit": self.limit})
 
     @property
     def schema(self) -> pa.Schema:
@@ -126,13 +134,33 @@ class Scan(Outputs):
         return self._reader(self.table_schema()).read(split)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Memory stays at a batch a sorted run, however large the table is."""
+        """Memory stays at a batch a sorted run, however large the table is. Reading ends with the row that `limit`
+        names.
+        """
+        left = self.limit
+        for batch in self._batches():
+            if left is not None and batch.num_rows >= left:
+                if left:
+                    yield batch.slice(0, left)
+                return
+            left = None if left is None else left - batch.num_rows
+            yield batch
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
         if self.between is not None:
             yield from read_between(self.store, self.between, self._reader(self.store.schema(), kinds=True))
             return
         reader = self._reader(self.table_schema())
         for split in self.plan().splits:
             yield from reader.read(split)
+
+    def head(self, rows: int = 10) -> pa.Table:
+        """Some rows, in no order."""
+        return replace(self, limit=_checked_limit(rows)).to_arrow()
+
+    def count(self) -> int:
+        """The number of rows. Of the columns only those that keys and conditions need are read."""
+        return sum(batch.num_rows for batch in replace(self, columns=()).to_batches())
 
     def table_schema(self) -> TableSchema:
         """Of the snapshot when the scan travels to one, else the table's newest."""
@@ -163,3 +191,9 @@ class Scan(Outputs):
         if unknown:
             raise no_column(unknown, schema.names, self.store.name)
         return schema.select(self.columns)
+
+
+def _checked_limit(limit: int | None) -> int | None:
+    if limit is not None and whole_number(limit, "limit") < 0:
+        raise ConfigError(f"{limit} rows cannot be read", hint="a limit is 0 or more")
+    return limit

@@ -51,7 +51,7 @@ class Travel:
         *,
         snapshot: int | None = None,
         tag: str | None = None,
-        timestamp: int | datetime | None = None,
+        timestamp: int | str | datetime | None = None,
         mode: str | None = None,
     ) -> Travel:
         if snapshot is not None:
@@ -121,7 +121,7 @@ def _check_mode(travel: Travel, options: Mapping[str, str]) -> None:
         )
 
 
-def _millis(options: Mapping[str, str], timestamp: int | datetime | None) -> int | None:
+def _millis(options: Mapping[str, str], timestamp: int | str | datetime | None) -> int | None:
     if timestamp is not None:
         return epoch_millis(timestamp, "timestamp")
     text = options.get("scan.timestamp")

@@ -16,12 +16,23 @@ def whole_number(value: object, what: str) -> int:
 
 
 def epoch_millis(moment: object, what: str) -> int:
-    """A datetime, naive ones in local time, or epoch milliseconds as they are."""
+    """A datetime or its text, in local time where no zone is named, or epoch milliseconds as they are."""
+    if isinstance(moment, str):
+        moment = _datetime(moment, what)
     if isinstance(moment, datetime):
         return int(moment.timestamp() * 1000)
     if not isinstance(moment, int) or isinstance(moment, bool):
-        raise ConfigError(f"{what} is a datetime or epoch milliseconds, not {moment!r}")
+        raise ConfigError(f"{what} is a datetime, its text or epoch milliseconds, not {moment!r}")
     return moment
+
+
+def _datetime(text: str, what: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError as reason:
+        raise ConfigError(
+            f"{what}: {text!r} is not a point in time", hint="write it as 2026-01-31 12:00:00, or as epoch milliseconds"
+        ) from reason
 
 
 def option_texts(options: Mapping[str, object] | None) -> dict[str, str]:

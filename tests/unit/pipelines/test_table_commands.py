@@ -376,9 +376,8 @@ def test_sql_shows_and_describes_tables(shop: Shop) -> None:
     assert [row[0] for row in sql(shop, "DESCRIBE SELECT 1 AS one")] == ["one"]
     ((statement,),) = sql(shop, "SHOW CREATE TABLE shop.orders")
     assert str(statement).startswith("CREATE TABLE `shop`.`orders` (\n  `dt` STRING NOT NULL,\n  `id` INT NOT NULL")
-    assert "PRIMARY KEY (`dt`, `id`) NOT ENFORCED\n) COMMENT 'what was ordered' PARTITIONED BY (`dt`) WITH" in str(
-        statement
-    )
+    assert "PRIMARY KEY (`dt`, `id`) NOT ENFORCED\n) COMMENT 'what was ordered'" in str(statement)
+    assert "PARTITIONED BY (`dt`) WITH (\n  'bucket' = '1'" in str(statement)
     assert "what shall be shown" in shop.words("sql", "show create view x", "--warehouse", shop.warehouse, expect=2)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -190,6 +191,35 @@ def test_a_damaged_file_keeps_its_error_in_sql(partitioned: Table) -> None:
         path.write_bytes(b"PAR1")
     with Session(penstock.Catalog(partitioned.path.partition("/shop.db")[0])) as session, pytest.raises(TableCorrupt):
         session.query("SELECT sum(id) FROM shop.orders")
+
+
+def test_a_limit_ends_the_reading(partitioned: Table, opened: list[str]) -> None:
+    assert partitioned.scan(limit=3).to_arrow().num_rows == 3
+    assert len(opened) == 1
+    assert [partitioned.scan(limit=count).to_arrow().num_rows for count in (0, 4, 5, 12, 99)] == [0, 4, 5, 12, 12]
+    assert partitioned.head().num_rows == 10
+    assert partitioned.scan(columns=["id"], where="id > 30").head(2).to_pydict() == {"id": [31, 32]}
+
+
+def test_rows_are_counted_by_a_condition_and_a_limit(partitioned: Table) -> None:
+    assert (partitioned.count(), partitioned.count("dt = '1'"), partitioned.scan(limit=5).count()) == (12, 4, 5)
+
+
+def test_rows_with_keys_are_counted(table: Table) -> None:
+    assert table.count() == 1200
+    assert table.scan(snapshot=2).count() == 400
+    changes = table.scan(options={"incremental-between": "1,2"})
+    assert changes.count() == 200
+
+
+def test_a_time_may_be_text(partitioned: Table) -> None:
+    at = datetime.fromtimestamp(partitioned.snapshots[0].time_millis / 1000).isoformat(sep=" ")
+    assert partitioned.scan(timestamp=at).count() == 4
+
+
+def test_a_warehouse_that_is_not_there_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert penstock.Catalog(tmp_path / "nowhere").databases() == []
+    assert "warehouse_missing" in caplog.text
 
 
 @pytest.fixture

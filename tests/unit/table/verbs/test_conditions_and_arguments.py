@@ -121,14 +121,16 @@ WRONG: dict[str, tuple[Callable[[Table], object], str]] = {
     "columns as a text": (lambda t: t.scan(columns="id"), r"columns=\['id'\]"),
     "an unknown column": (lambda t: t.scan(columns=["nme"]).to_arrow(), "did you mean name"),
     "a snapshot by name": (lambda t: t.scan(snapshot="x"), "whole number"),  # type: ignore[arg-type]
-    "a time as text": (lambda t: t.scan(timestamp="now"), "epoch milliseconds"),  # type: ignore[arg-type]
+    "a time as text": (lambda t: t.scan(timestamp="now"), "epoch milliseconds"),
     "an unknown option of a scan": (lambda t: t.scan(options={"scan.snapshot": "1"}), "did you mean scan.snapshot-id"),
     "an unknown option of a writer": (lambda t: t.writer(options={"write-buffer": "1"}), "no table option"),
     "following from a name": (lambda t: next(t.follow(from_snapshot="x")), "whole number"),  # type: ignore[arg-type]
     "an identifier of another kind": (lambda t: t.writer().commit(1.5), "whole number"),  # type: ignore[arg-type]
     "partitions that are no list": (lambda t: t.compact(partitions={"city": "a"}), "are a list"),  # type: ignore[arg-type]
     "a partition that is no mapping": (lambda t: t.drop_partitions(["a"]), "no mapping"),  # type: ignore[list-item]
-    "an age as text": (lambda t: t.expire_snapshots(older_than="1 d"), "epoch milliseconds"),  # type: ignore[arg-type]
+    "an age as text": (lambda t: t.expire_snapshots(older_than="1 d"), "epoch milliseconds"),
+    "a limit below zero": (lambda t: t.scan(limit=-1), "0 or more"),
+    "a limit by name": (lambda t: t.head("all"), "whole number"),  # type: ignore[arg-type]
 }
 
 

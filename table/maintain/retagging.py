@@ -33,7 +33,11 @@ def rename_tag(store: TableStore, name: str, new_name: str) -> None:
     files = tag_files(store)
     tag = files.get(name)
     if not files.create(Tag(new_name, tag.snapshot, tag.created_nanos, tag.retained_nanos)):
-        raise ConfigError(f"there is a tag {new_name!r} already", table=store.name)
+        raise ConfigError(
+            f"there is a tag {new_name!r} already",
+            table=store.name,
+            hint=f"if an earlier rename died half way, so that both names are there, delete {name!r}",
+        )
     files.delete(name)
 
 

@@ -49,6 +49,8 @@ class View:
             yield f"tag {tag.name}", self.store, tag.snapshot
         if self.store.paths.branch is None:
             for name in branch_names(self.store):
+                if not self.store.schemas.on_branch(name).ids():
+                    continue  # its schemas come last: it was not made to the end
                 for reached, store, snapshot in View.of(self.store.on_branch(name)).reachable():
                     yield f"branch {name}, {reached}", store, snapshot
 

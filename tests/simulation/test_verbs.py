@@ -1,0 +1,78 @@
+"""Every verb on every kind of table, with each operation of the store failing in each way, one at a time.
+
+Each change tries the creates, on which everything rests, and some of the other operations in one of the ways; `--night`
+tries all operations in all ways.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+
+from tests.simulation.store import Fault, Operation, at, sometimes
+from tests.simulation.verbs import KINDS, VERBS, VerbPlay, is_for
+
+OF_CREATES = (Fault.DENIED, Fault.LATE)
+EVERY = 30
+each_verb = pytest.mark.parametrize(("kind", "verb"), [(k, v) for k in KINDS for v in VERBS if is_for(k, v)])
+
+
+def shift_of(kind: str, verb: str, operations: int) -> int:
+    """Each kind of table has other operations fail."""
+    return (7 * list(KINDS).index(kind) + list(VERBS).index(verb)) % min(EVERY, operations)
+
+
+def failures(operations: list[Operation], shift: int, *, all_of_them: bool) -> Iterator[tuple[int, Fault]]:
+    if all_of_them:
+        yield from product((operation.number for operation in operations), Fault)
+        return
+    yield from product((one.number for one in operations if one.name == "create"), OF_CREATES)
+    ways = list(Fault)
+    numbers = range(1 + shift, len(operations) + 1, EVERY)
+    yield from ((number, ways[(number // EVERY + shift) % len(ways)]) for number in numbers)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(20_000)
+@each_verb
+def test_a_verb_that_failed_once_is_done_again_and_comes_out_right(kind: str, verb: str, night: bool) -> None:
+    play = VerbPlay(kind, verb)
+    shift = shift_of(kind, verb, len(play.operations))
+    for number, fault in failures(play.operations, shift, all_of_them=night):
+        try:
+            play.run(at(number, fault))
+        except Exception as error:
+            told = f"VerbPlay({kind!r}, {verb!r}).run(at({number}, {fault}))"
+            raise AssertionError(f"operation {number} {fault.value}: {told}") from error
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(20_000)
+@each_verb
+def test_a_verb_that_failed_half_way_leaves_a_whole_table(kind: str, verb: str, night: bool) -> None:
+    play = VerbPlay(kind, verb)
+    shift = shift_of(kind, verb, len(play.operations))
+    for number in range(1 + (0 if night else shift), len(play.operations) + 1, 1 if night else EVERY):
+        for fault in (Fault.DIES_AFTER, Fault.DIES_LATE, Fault.BEFORE) if night else (Fault.DIES_AFTER,):
+            try:
+                play.die(at(number, fault))
+            except Exception as error:
+                told = f"VerbPlay({kind!r}, {verb!r}).die(at({number}, {fault}))"
+                raise AssertionError(f"operation {number} {fault.value}: {told}") from error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_verb_that_fails_again_and_again_comes_out_right(kind: str, night: bool) -> None:
+    kinds = (Fault.BEFORE, Fault.AFTER, Fault.LATE, Fault.DENIED, Fault.DIES_AFTER, Fault.DIES_LATE)
+    for verb in (verb for verb in VERBS if is_for(kind, verb)):
+        play = VerbPlay(kind, verb)
+        for seed in range(200 if night else 1):
+            fails = sometimes(2 / max(len(play.operations), 10), seed, kinds)
+            end = 2 * len(play.operations)
+            try:
+                play.run(lambda one, fails=fails, end=end: fails(one) if one.number < end else None)  # type: ignore[misc]
+            except Exception as error:
+                raise AssertionError(f"VerbPlay({kind!r}, {verb!r}) with seed {seed}") from error

@@ -1,0 +1,270 @@
+"""Every verb of a table on a store that fails at one operation, done again until it is through.
+
+play = VerbPlay("lookup", "rescale")          # a kind of table and a verb
+play.operations                               # what the verb asks of the store when nothing fails
+play.run(at(17, Fault.LATE))                  # AssertionError unless the table is as if nothing had failed
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import penstock
+from penstock.errors import CommitConflict, ConfigError
+from penstock.table.catalog import Catalog, create_table_at
+from penstock.table.cloning import clone_table
+from penstock.table.handle import Table
+from penstock.table.maintain.branches import create_branch
+from penstock.table.maintain.expire import expire_snapshots
+from penstock.table.maintain.fast_forward import fast_forward
+from penstock.table.maintain.orphans import remove_orphans
+from penstock.table.maintain.retagging import rename_tag, replace_tag
+from penstock.table.maintain.rollback import rollback_to
+from penstock.table.maintain.tags import create_tag, delete_tag
+from penstock.table.meta.branches import branch_names
+from penstock.table.meta.store import TableStore
+from penstock.table.schema.changes import evolve
+from penstock.table.storage.ambient import Ambient
+from penstock.table.values.types import parse_type
+from tests.invariants import check_invariants
+from tests.simulation.store import Died, Disk, Faults, Operation, SimStore, never
+
+WAREHOUSE = "/warehouse"
+PATH = f"{WAREHOUSE}/db.db/t"
+COPY = f"{WAREHOUSE}/db.db/copy"
+ATTEMPTS = 12
+REFUSALS = 3
+LONG_AFTER = 10 * 86_400_000
+COLUMNS = [("p", "STRING NOT NULL"), ("k", "INT NOT NULL"), ("v", "STRING")]
+KEYS = ("p", "k")
+KINDS: Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
+    "lookup": (KEYS, {"bucket": "2", "changelog-producer": "lookup"}),
+    "vectors": (KEYS, {"bucket": "1", "deletion-vectors.enabled": "true"}),
+    "dynamic": (KEYS, {"bucket": "-1", "dynamic-bucket.target-row-num": "2"}),
+    "append": ((), {"bucket": "-1"}),
+}
+USER, IDENTIFIER = "job", 100
+FIRST = [("a", 1, "1"), ("a", 2, "2"), ("b", 1, "3"), ("b", 2, "4")]
+SECOND = [("a", 2, "5"), ("a", 3, "6"), ("b", 3, "7")]
+
+Verb = Callable[[TableStore], object]
+
+
+def rows(*values: tuple[object, ...]) -> pa.Table:
+    kinds = [pa.string(), pa.int32(), pa.string()]
+    columns = [pa.array(column, kind) for column, kind in zip(zip(*values, strict=True), kinds, strict=True)]
+    return pa.Table.from_arrays(columns, names=[name for name, _ in COLUMNS])
+
+
+def write(store: TableStore) -> None:
+    with Table(store).writer(USER) as writer:
+        writer.write(rows(("a", 1, "new"), ("b", 4, "new"), ("c", 1, "new")))
+        writer.commit(IDENTIFIER)
+
+
+def overwrite(partition: Mapping[str, str] | None) -> Verb:
+    def verb(store: TableStore) -> None:
+        with Table(store).overwrite(partition, USER) as writer:
+            writer.write(rows(("a", 1, "new"), ("a", 7, "new")))
+            writer.commit(IDENTIFIER)
+
+    return verb
+
+
+def renamed(store: TableStore) -> None:
+    try:
+        rename_tag(store, "kept", "renamed")
+    except ConfigError as refusal:
+        # A rename that died half way leaves both names; the error says what to do then.
+        if "delete 'kept'" not in str(refusal.hint):
+            raise
+        delete_tag(store, "kept")
+
+
+def evolved(store: TableStore) -> None:
+    evolve(store.schemas, [penstock.AddColumn("extra", parse_type("INT"))], True, store.ambient.now_millis())
+
+
+def cloned(store: TableStore) -> None:
+    catalog = Catalog(WAREHOUSE, ambient=store.ambient)
+    catalog._storage = store.storage
+    clone_table(Table(store), catalog, "db.copy", into_existing=True)
+
+
+VERBS: Mapping[str, Verb] = {
+    "write": write,
+    "overwrite all": overwrite({}),
+    "overwrite one partition": overwrite({"p": "a"}),
+    "overwrite what is written to": overwrite(None),
+    "delete": lambda store: Table(store).delete(pc.field("k") == 2),
+    "truncate": lambda store: Table(store).truncate(),
+    "drop partition": lambda store: Table(store).drop_partitions([{"p": "a"}]),
+    "compact": lambda store: Table(store).compact(full=True),
+    "rescale": lambda store: Table(store).rescale(3),
+    "analyze": lambda store: Table(store).analyze(),
+    "expire": lambda store: expire_snapshots(
+        store, retain_max=1, retain_min=1, older_than=store.ambient.now_millis(), protect_users=0
+    ),
+    "tag": lambda store: create_tag(store, "new"),
+    "delete tag": lambda store: delete_tag(store, "kept"),
+    "rename tag": renamed,
+    "replace tag": lambda store: replace_tag(store, "kept"),
+    "branch": lambda store: create_branch(store, "new", "kept"),
+    "fast-forward": lambda store: fast_forward(store, "side"),
+    "rollback": lambda store: rollback_to(store, "kept"),
+    "add column": evolved,
+    "clone": cloned,
+}
+
+
+@functools.cache
+def _prepared(kind: str) -> Disk:
+    """The table that every verb begins with."""
+    disk = Disk()
+    store = SimStore(disk)
+    keys, options = KINDS[kind]
+    columns = [(name, parse_type(text)) for name, text in COLUMNS]
+    create_table_at(store, PATH, columns, keys, ["p"], options, None, _ambient(disk, kind))
+    _write(store, None, FIRST, 0)
+    opened = TableStore.open(store, PATH, None, _ambient(disk, kind))
+    create_tag(opened, "kept")
+    create_branch(opened, "side", "kept")
+    _write(store, None, SECOND, 1)
+    _write(store, "side", [("a", 9, "side")], 0)
+    return disk
+
+
+def _write(store: SimStore, branch: str | None, values: list[tuple[object, ...]], identifier: int) -> None:
+    opened = TableStore.open(store, PATH, branch, _ambient(store.disk, f"{branch} {identifier}"))
+    with Table(opened).writer(USER) as writer:
+        writer.write(rows(*values))
+        writer.commit(identifier)
+
+
+def _ambient(disk: Disk, seed: str) -> Ambient:
+    draw = random.Random(seed)
+    return Ambient(
+        now_millis=disk.clock,
+        zone_offset_millis=lambda _: 0,
+        new_uuid=lambda: str(uuid.UUID(int=draw.getrandbits(128), version=4)),
+        sleep=lambda seconds: disk.clock.pass_(int(seconds * 1000)),
+        jitter=draw.random,
+    )
+
+
+def is_for(kind: str, verb: str) -> bool:
+    return verb != "rescale" or int(KINDS[kind][1]["bucket"]) > 0
+
+
+class Performance:
+    """What was asked of the store, and how the attempts failed."""
+
+    def __init__(self) -> None:
+        self.log: list[Operation] = []
+        self.failures: list[BaseException] = []
+
+    def __str__(self) -> str:
+        return "\n".join(str(line) for line in (*self.failures, *self.log))
+
+
+class VerbPlay:
+    """One verb on one kind of table, which has two commits, a tag of the first and a branch that goes on from it."""
+
+    def __init__(self, kind: str, verb: str) -> None:
+        self.kind, self.verb = kind, verb
+        self._before = _prepared(kind)
+        self.operations = self._performed(self._copy(), lambda operation: None).log
+        disk = self._copy()
+        self._performed(disk, never)
+        self.expected = self._told(disk, check=False)
+
+    def run(self, faults: Faults) -> None:
+        disk = self._copy()
+        performance = self._performed(disk, faults)
+        disk.settle()
+        found = self._told(disk)
+        assert found == self.expected, f"{found}\nand not\n{self.expected}\n{performance}"
+        for path in self._tables(disk):
+            remove_orphans(self._open(SimStore(disk), path), older_than=disk.clock() + LONG_AFTER)
+        found = self._told(disk, check=False)
+        assert found == self.expected, f"after the removal of orphans\n{performance}"
+
+    def die(self, faults: Faults) -> None:
+        """Fail, and leave it at that: what is there has to be whole all the same."""
+        disk = self._copy()
+        self._performed(disk, faults, attempts=1)
+        disk.settle()
+        self._told(disk)
+
+    # ------------------------------------------------------------------------------------------------------------
+
+    def _copy(self) -> Disk:
+        disk = Disk(files=dict(self._before.files), folders=set(self._before.folders))
+        disk.clock.millis = self._before.clock.millis
+        return disk
+
+    def _performed(self, disk: Disk, faults: Faults, attempts: int = ATTEMPTS) -> Performance:
+        performance = Performance()
+        store = SimStore(disk, faults, log=performance.log)
+        for attempt in range(attempts):
+            try:
+                VERBS[self.verb](self._open(store, attempt=attempt))
+            except Died as death:
+                performance.failures.append(death)
+                store = SimStore(disk, faults, attempt, performance.log)
+            except (OSError, CommitConflict) as failure:
+                performance.failures.append(failure)
+            except ConfigError as refusal:
+                # Perhaps it was done before, and reported as failed: "there is a tag already". What is there will tell.
+                if not performance.failures:
+                    raise
+                performance.failures.append(refusal)
+                if sum(isinstance(failure, ConfigError) for failure in performance.failures) == REFUSALS:
+                    return performance
+            else:
+                return performance
+        assert attempts == 1, f"{self.verb} failed {attempts} times: {performance}"
+        return performance
+
+    def _open(self, store: SimStore, path: str = PATH, branch: str | None = None, attempt: int = 0) -> TableStore:
+        seed = f"{self.kind} {self.verb} {len(store.log)} {attempt}"
+        return TableStore.open(store, path, branch, _ambient(store.disk, seed))
+
+    def _tables(self, disk: Disk) -> list[str]:
+        return [path for path in (PATH, COPY) if f"{path}/schema/schema-0" in disk.files]
+
+    def _told(self, disk: Disk, *, check: bool = True) -> dict[str, Any]:
+        """Everything a user can see, past all faults, of tables that hold the invariants."""
+        seen: dict[str, Any] = {}
+        for path in self._tables(disk):
+            store = self._open(SimStore(disk), path)
+            for branch in (None, *branch_names(store)):
+                if branch is not None and not store.schemas.on_branch(branch).ids():
+                    continue  # its schemas come last: it is not there yet
+                table = Table(self._open(SimStore(disk), path, branch))
+                if check:
+                    check_invariants(table)
+                seen[f"{path} {branch}"] = _of_table(table)
+        return seen
+
+
+def _of_table(table: Table) -> dict[str, Any]:
+    earliest = table.store.snapshots.earliest_id()
+    return {
+        "rows": _rows(table.scan().to_arrow()),
+        "tags": {name: _rows(table.scan(tag=name).to_arrow()) for name in sorted(table.tags)},
+        "columns": table.definition.names,
+        "statistics": table.latest_snapshot is not None and table.latest_snapshot.statistics is not None,
+        "beginning": earliest is not None and earliest > 1,
+    }
+
+
+def _rows(table: pa.Table) -> list[tuple[object, ...]]:
+    return sorted((tuple(row.values()) for row in table.to_pylist()), key=repr)

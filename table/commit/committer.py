@@ -15,7 +15,7 @@ from penstock.table.commit.conflicts import (
     check_vectors,
     check_vectors_have_files,
 )
-from penstock.table.commit.foreign_writers import check_foreign_writers
+from penstock.table.commit.foreign_writers import check_foreign_writers, check_not_overwritten
 from penstock.table.layout import Layout
 from penstock.table.meta.entries import DELETION_VECTORS, CommitMessage, FileKind, IndexEntry, ManifestEntry
 from penstock.table.meta.live import index_entries, live_entries
@@ -160,7 +160,7 @@ class Committer:
         *,
         second: bool,
     ) -> Snapshot:
-        check = counted(self._compact_check(compact, messages))
+        check = counted(self._compact_check(compact, messages, newest if second else None))
         snapshot = self._land_once(identity, check, newest=newest, second=second)
         stays = {entry.file.name for entry in compact.entries if entry.kind is FileKind.ADD}
         gone = (entry for entry in compact.entries if entry.kind is FileKind.DELETE)
@@ -193,7 +193,7 @@ class Committer:
         if compact.is_empty:
             return Committed((overwritten,))
         try:
-            check = self._compact_check(compact, messages)
+            check = self._compact_check(compact, messages, overwritten)
             compacted = self._land_once(identity, check, newest=overwritten, second=True)
         except (CommitConflict, ConfigError) as lost:  # the rows are committed, whatever becomes of this half
             return Committed((overwritten,), lost)
@@ -235,8 +235,14 @@ class Committer:
 
         return check
 
-    def _compact_check(self, changes: Changes, messages: Sequence[CommitMessage]) -> Callable[..., Changes]:
+    def _compact_check(
+        self, changes: Changes, messages: Sequence[CommitMessage], own: Snapshot | None
+    ) -> Callable[..., Changes]:
+        """`own` is the first half of the same commit, where there is one."""
+
         def check(latest: Snapshot | None, first: bool) -> Changes:
+            if self.store.schema().primary_keys:
+                check_not_overwritten(self.store, messages, latest, own)
             index = index_entries(self.store, latest) if latest else []
             check_vectors(index, messages, self.store.name)
             return self._checked_rewrite(changes, latest)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from penstock.errors import CommitConflict
 from penstock.table.commit.conflicts import ForeignWriter
 from penstock.table.layout import BucketMode, Layout
 from penstock.table.meta.entries import HASH_INDEX, Bucket, CommitMessage, FileKind, ManifestEntry
-from penstock.table.meta.live import added_between, history_expired, index_entries
-from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.live import added_between, delta_entries, history_expired, index_entries
+from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 
 _ONE_WRITER = "let one job write a primary-key bucket, or set write-only on all but one and compact apart"
@@ -69,6 +70,39 @@ def check_foreign_rows(
                 file=entry.file.name,
                 hint=_ONE_WRITER,
             )
+
+
+def check_not_overwritten(
+    store: TableStore, messages: Sequence[CommitMessage], latest: Snapshot | None, own: Snapshot | None
+) -> None:
+    """Raise CommitConflict when an overwrite, other than the snapshot `own`, took files of a compacted bucket away.
+
+    A compaction also reads files that it leaves in their places: those in which it looks keys up. Rows that it merged
+    with, or left out because of, rows that are gone by now would be wrong.
+    """
+    compacted = [message for message in messages if message.compact_before or message.compact_after]
+    bases = {(message.partition, message.bucket): message.base_snapshot for message in compacted}
+    if latest is None or not bases:
+        return
+    base, snapshot = min(bases.values()), latest
+    while snapshot.id > base:
+        if snapshot.commit_kind is CommitKind.OVERWRITE and (own is None or snapshot.id != own.id):
+            for entry in delta_entries(store, snapshot):
+                read_at = bases.get((entry.partition, entry.bucket), snapshot.id)
+                if entry.kind is FileKind.DELETE and read_at < snapshot.id:
+                    raise CommitConflict(
+                        "the bucket was overwritten while it was compacted",
+                        table=store.name,
+                        bucket=entry.bucket,
+                        snapshot=snapshot.id,
+                        hint="compact it again; a lost compaction loses no data",
+                    )
+        if snapshot.id == base + 1:
+            return
+        before = store.snapshots.find(snapshot.id - 1)
+        if before is None:
+            raise history_expired(store, base, snapshot.id)
+        snapshot = before
 
 
 def check_foreign_keys(between: Iterable[tuple[str, int, ManifestEntry]], table: str) -> None:

@@ -176,3 +176,30 @@ def test_key_ranges_that_touch_overlap(tmp_path: Path, least: int, overlaps: boo
     refused = pytest.raises(CommitConflict, match="overlap") if overlaps else contextlib.nullcontext()
     with refused:
         check_levels([left], [right], lambda key: decode_row(key, types), "t")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"merge-engine": "first-row"}, {**VECTORS, "merge-engine": "partial-update"}, {"changelog-producer": "lookup"}],
+    ids=["first-row", "partial-update with vectors", "lookup"],
+)
+def test_a_compaction_that_looked_keys_up_in_overwritten_files_is_dropped(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
+    """The compaction merges 6 with the row of 6 that it finds in a file which it leaves where it is."""
+    table = keyed(tmp_path, options)
+    write(table, *((number, 0) for number in range(MANY)))
+    table.compact()
+    with table.writer("late") as late:
+        late.write(rows(table, (6, 1)))
+        messages = late.prepare(1)
+        with table.overwrite(partition={}) as overwrite:
+            overwrite.write(rows(table, (1, 2)))
+            overwrite.commit()
+        late.forget()
+        done = Committer(table.store, "late").commit(messages, 1)
+    assert done.lost_compaction is not None
+    assert "overwritten while it was compacted" in done.lost_compaction.message
+    table.compact()
+    assert sorted(content(table)) == [(1, 2), (6, 1)]
+    check_invariants(table)

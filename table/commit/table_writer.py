@@ -136,7 +136,7 @@ class TableWriter:
         false, leaves its own to the next.
         """
         due = self._due_in_full(identifier)
-        for place in due | self._owed:
+        for place in sorted(due | self._owed):
             self._bucket(place)
         self._owed = set()
         waits = self._waits(identifier)

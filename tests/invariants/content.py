@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -160,17 +160,28 @@ def keys_live_in_one_place(view: View) -> Iterator[str]:
         return
     # Where rows order themselves, a compaction that looks keys up rewrites the row that stays, number and all.
     numbered = "sequence.field" not in view.layout.schema.options
-    places: dict[tuple[bytes, Key], set[int]] = defaultdict(set)
+    newest: dict[tuple[Bucket, Key], tuple[int, int]] = {}
     numbers: dict[tuple[Bucket, Key, int], str] = {}
     for entry in view.live:
         if entry.bucket == POSTPONE_BUCKET:
             continue
         rows, bucket = rows_of(view, entry), (entry.partition, entry.bucket)
-        for key, number in zip(keys_of(view, rows), rows.column("_SEQUENCE_NUMBER").to_pylist(), strict=True):
-            places[(entry.partition, key)].add(entry.bucket)
+        columns = (rows.column(name).to_pylist() for name in ("_SEQUENCE_NUMBER", "_VALUE_KIND"))
+        for key, number, kind in zip(keys_of(view, rows), *columns, strict=True):
+            newest[bucket, key] = max(newest.get((bucket, key), (-1, 0)), (number, kind))
             other = numbers.setdefault((bucket, key, number), entry.file.name)
             if numbered and other != entry.file.name:
                 yield f"I9 {other} and {entry.file.name} both hold key {key} with sequence number {number}"
+    yield from keys_in_several_buckets(view, newest)
+
+
+def keys_in_several_buckets(view: View, newest: Mapping[tuple[Bucket, Key], tuple[int, int]]) -> Iterator[str]:
+    # The index of keys that move between partitions forgets those that were deleted, or left the partition.
+    forgets = view.layout.mode is BucketMode.CROSS_PARTITION
+    places: dict[tuple[bytes, Key], set[int]] = defaultdict(set)
+    for ((partition, bucket), key), (_, kind) in newest.items():
+        if kind not in RETRACTS or not forgets:
+            places[partition, key].add(bucket)
     for (_, key), buckets in places.items():
         if len(buckets) > 1:
             yield f"I7 key {key} lives in buckets {sorted(buckets)}"

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping
 import pyarrow as pa
 
 from penstock.table.handle import Table
+from penstock.table.layout import BucketMode
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.values.types import type_json
@@ -58,6 +59,10 @@ def foldable(table: Table, producer: str) -> bool:
     """The raw input leads to the table only where the last row wins as it is."""
     if producer != "input":
         return True
+    if table.bucket_mode == BucketMode.CROSS_PARTITION:
+        # A key that leaves its partition and comes back in one commit may return to another bucket, and the changes of
+        # the two buckets have no order.
+        return False
     plain = table.options.get("merge-engine", "deduplicate") == "deduplicate"
     return plain and not {"sequence.field", "ignore-delete", "ignore-update-before"} & table.options.keys()
 
@@ -91,12 +96,12 @@ def fold(state: dict[Row, Row], table: Table, changes: pa.Table, snapshot: Snaps
 
 
 def keyed(table: Table, rows: pa.Table) -> Iterator[tuple[str, Row, Row]]:
-    """Kind, key and row, each value in its canonical form."""
+    """Kind, key and row, each value in its canonical form. A key that moves is another key in each partition."""
     types = {field.name: type_json(field.type) for field in table.definition.fields}
     kind_column = KIND_COLUMN if KIND_COLUMN in rows.column_names else None
     found = relation_of(rows, types, kind_column=kind_column)
     canon = [canonical_of(kind) for kind in found.types]
-    places = [found.columns.index(name) for name in table.primary_keys]
+    places = [found.columns.index(name) for name in dict.fromkeys([*table.primary_keys, *table.partition_keys])]
     for kind, row in zip(found.kinds or ["+I"] * len(found), found.rows, strict=True):
         cells = tuple(canonical(value) for canonical, value in zip(canon, row, strict=True))
         yield kind, tuple(cells[place] for place in places), cells

@@ -148,7 +148,7 @@ class Disk:
         return sorted(name for name in self.files if name.startswith(path + "/"))
 
     def list(self, path: str) -> dict[str, Entry]:
-        inside = [name for name in (*self.files, *self.folders) if parent(name) == path and name != path]
+        inside = sorted(name for name in (*self.files, *self.folders) if parent(name) == path and name != path)
         return {name: entry for name in inside if (entry := self.entry(name)) is not None}
 
     def list_as_before(self, path: str, changes: int) -> dict[str, Entry]:

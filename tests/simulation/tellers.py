@@ -104,8 +104,10 @@ class Ours:
     def _rescale(self, buckets: int | None = None) -> None:
         self.table().rescale(buckets)
 
-    def _tag(self, name: str, snapshot: int | None = None, retain: str | None = None) -> None:
-        create_tag(self._open_store(None), name, snapshot, None if retain is None else int(retain[1:-1]) * DAY)
+    def _tag(
+        self, name: str, snapshot: int | None = None, retain: str | None = None, branch: str | None = None
+    ) -> None:
+        create_tag(self._open_store(branch), name, snapshot, None if retain is None else int(retain[1:-1]) * DAY)
 
     def _delete_tag(self, name: str) -> None:
         delete_tag(self._open_store(None), name)

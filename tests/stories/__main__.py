@@ -1,0 +1,58 @@
+"""Play random stories from the command line; see the package."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from tests.simulation.store import sometimes
+from tests.stories.performance import Performance, StoryFailed
+from tests.stories.plot import story_of
+from tests.stories.shrink import faults_of, shrunk
+
+KEPT = Path(__file__).parent / "kept"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.stories")
+    parser.add_argument("first", type=int, nargs="?", default=0)
+    parser.add_argument("count", type=int, nargs="?", default=100)
+    parser.add_argument("--shrink", type=int, metavar="SEED", help="find a shorter story that fails in the same way")
+    parser.add_argument("--no-faults", action="store_true", help="play on a store that never fails")
+    arguments = parser.parse_args()
+    if arguments.shrink is not None:
+        return shrink_one(arguments.shrink)
+    started, causes = time.process_time(), Counter()
+    for seed in range(arguments.first, arguments.first + arguments.count):
+        failure = play(seed, faults=not arguments.no_faults)
+        if failure is not None:
+            causes[failure.cause] += 1
+            print(failure, flush=True)
+    seconds = time.process_time() - started
+    print(f"{arguments.count} stories, {causes.total()} failed, {arguments.count / seconds * 3600:,.0f} an hour of CPU")
+    for cause, number in causes.most_common():
+        print(f"  {number:5} {cause}")
+    return 1 if causes else 0
+
+
+def shrink_one(seed: int) -> int:
+    story = shrunk(story_of(seed))
+    print(story)
+    print(story.keep(KEPT, f"seed_{seed}"))
+    return 0
+
+
+def play(seed: int, *, faults: bool = True) -> StoryFailed | None:
+    story = story_of(seed)
+    try:
+        Performance(story, faults_of(seed) if faults else sometimes(0, seed)).run()
+    except StoryFailed as failure:
+        return failure
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""One process of a story: it does a step on the table until the step is done or refused."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable
+
+import pyarrow.compute as pc
+
+from penstock.errors import CommitConflict
+from penstock.table.commit.healing import compact_manifests
+from penstock.table.handle import Table
+from penstock.table.maintain.expire import expire_snapshots
+from penstock.table.maintain.orphans import remove_orphans
+from penstock.table.maintain.rollback import rollback_to
+from penstock.table.meta.store import TableMissing, TableStore
+from penstock.table.schema.changes import SetOption, evolve
+from penstock.table.storage.ambient import Ambient
+from penstock.table.usable import check_usable
+from penstock.table.values.types import type_json
+from penstock.table.write.rows import RowRefused
+from tests.golden.rows import arrow_changes
+from tests.simulation.playing import PATH
+from tests.simulation.store import Died, Disk, Faults, Operation, SimStore
+from tests.simulation.story import Step
+from tests.simulation.tellers import Ours
+
+ATTEMPTS = 8
+IsDone = Callable[[Step], bool]
+
+
+def ambient(disk: Disk, seed: str, drawn: Callable[[str], None] = lambda _: None) -> Ambient:
+    """Time and chance of one process; `drawn` hears of every unique name that it gives out."""
+    draw = random.Random(seed)
+
+    def new_uuid() -> str:
+        made = str(uuid.UUID(int=draw.getrandbits(128), version=4))
+        drawn(made)
+        return made
+
+    return Ambient(
+        now_millis=disk.clock,
+        zone_offset_millis=lambda _: 0,
+        new_uuid=new_uuid,
+        sleep=lambda seconds: disk.clock.pass_(int(seconds * 1000)),
+        jitter=draw.random,
+    )
+
+
+class Actor:
+    """`users` are the commit users under which it may have committed; `refused` is the conflict that ended its step."""
+
+    def __init__(
+        self,
+        name: str,
+        disk: Disk,
+        seed: str,
+        faults: Faults,
+        log: list[Operation],
+        turn: Callable[[Operation], None] = lambda _: None,
+    ) -> None:
+        self.name, self.users = name, {name}
+        self.refused: Exception | None = None
+        self._new_process = lambda: SimStore(disk, faults, len(log), log, turn)
+        self._store = self._new_process()
+        self._ambient = ambient(disk, seed, self.users.add)
+
+    def open(self, branch: str | None = None) -> TableStore:
+        return TableStore.open(self._store, PATH, branch, self._ambient)
+
+    def perform(self, step: Step, identifier: int, is_done: IsDone) -> None:
+        """A process that dies is followed by another, and what failed is tried again."""
+        last: BaseException | None = None
+        for attempt in range(ATTEMPTS):
+            if attempt and is_done(step):
+                return
+            try:
+                self._do(step, identifier)
+            except Died as death:
+                last, self._store = death, self._new_process()
+            except (OSError, TableMissing) as failure:
+                last = failure
+            except (CommitConflict, RowRefused) as refused:
+                self.refused = refused
+                return
+            else:
+                return
+        raise AssertionError(f"{step} failed {ATTEMPTS} times: {last}") from last
+
+    def _do(self, step: Step, identifier: int) -> None:
+        match step["op"]:
+            case "delete":
+                Table(self.open()).delete(pc.field("k") < step["below"])
+            case "truncate":
+                Table(self.open()).truncate()
+            case "rescale":
+                self._rescale(step["buckets"])
+            case "expire":
+                store = self.open()
+                now = store.ambient.now_millis()
+                expire_snapshots(store, retain_max=step["retain"], retain_min=1, older_than=now)
+            case "rollback":
+                rollback_to(self.open(), step["target"])
+            case "orphans":
+                remove_orphans(self.open(), older_than=self._ambient.now_millis() + 1)
+            case "manifests":
+                compact_manifests(self.open())
+            case "write" if "overwrite" in step:
+                self._overwrite(step, identifier)
+            case _:
+                Ours(self.open, self.name).tell(step, identifier)
+
+    def _overwrite(self, step: Step, identifier: int) -> None:
+        table = Table(self.open())
+        columns = [(field.name, type_json(field.type)) for field in table.definition.fields]
+        data, kinds = arrow_changes(step["rows"], columns)
+        with table.overwrite(step["overwrite"], self.name) as writer:
+            writer.write(data, kinds)
+            writer.commit(identifier)
+
+    def _rescale(self, buckets: int) -> None:
+        store = self.open()
+        Table(store).compact(full=True)
+        Table(store).rescale(buckets)
+        change = [SetOption("bucket", str(buckets))]
+        evolve(store.schemas, change, True, store.ambient.now_millis(), check_usable)

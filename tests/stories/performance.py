@@ -1,0 +1,392 @@
+"""A random story played on a simulated store beside the model, and checked after every step."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from penstock.table.handle import Table
+from penstock.table.maintain.orphans import remove_orphans
+from penstock.table.meta.live import live_entries
+from penstock.table.meta.snapshot import CommitKind, Snapshot
+from penstock.table.meta.snapshot_json import parse_snapshot
+from penstock.table.meta.store import TableMissing, TableStore
+from tests.golden.relations import difference
+from tests.invariants import check_invariants
+from tests.simulation.playing import PATH, is_visible
+from tests.simulation.store import MUTATIONS, Disk, Faults, Operation, SimStore, never
+from tests.simulation.story import Step, Story
+from tests.simulation.tellers import create_ours
+from tests.stories.actor import Actor, ambient
+from tests.stories.shelf import Line, TableModel
+
+DAY = 86_400_000
+
+
+class Chronicle(Disk):
+    """A disk that remembers every snapshot file that was created, also those that were deleted soon after."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.snapshots: list[tuple[str, Snapshot]] = []
+
+    def put(self, path: str, data: bytes) -> None:
+        super().put(path, data)
+        folder, _, name = path.rpartition("/")
+        if name.startswith("snapshot-") and name.removeprefix("snapshot-").isdigit():
+            self.snapshots.append((folder, parse_snapshot(data, path)))
+
+    def created(self, folder: str) -> list[Snapshot]:
+        """The snapshots of a line since the last step."""
+        return [snapshot for place, snapshot in self.snapshots if place == folder]
+
+
+class Performance:
+    """`trace` says what happened, the same for the same story and faults, to the byte."""
+
+    def __init__(self, story: Story, faults: Faults = never) -> None:
+        self.story, self.disk, self.faults = story, Chronicle(), faults
+        self.log: list[Operation] = []
+        self.lines: dict[str | None, Line] = {None: Line(TableModel(story))}
+        self.steps_done: list[str] = []
+        self._last_write: tuple[Step, int] | None = None
+        self._actors = 0
+        create_ours(story, SimStore(self.disk), PATH, ambient(self.disk, f"{story.seed} creator"))
+
+    def run(self) -> Performance:
+        # Key indexes and lookup files are kept on local disk: each story begins without those of others.
+        former = tempfile.tempdir
+        with tempfile.TemporaryDirectory(prefix="penstock-story-") as folder:
+            tempfile.tempdir = folder
+            try:
+                self._run()
+            finally:
+                tempfile.tempdir = former
+        return self
+
+    def _run(self) -> None:
+        for number, step in enumerate(self.story.steps, 1):
+            resolved = self._resolved(step)
+            if resolved is None:
+                continue
+            self.steps_done.append(str(resolved))
+            self.disk.snapshots.clear()
+            try:
+                self._play(resolved, number)
+                self._check_newest()
+            except Exception as error:
+                raise StoryFailed(self.story, number, resolved, error) from error
+        try:
+            self._check_all()
+            Actor("end", self.disk, f"{self.story.seed} end", never, self.log).perform(
+                {"op": "expire", "retain": 1}, 0, lambda _: False
+            )
+            remove_orphans(self._sound(None), older_than=self.disk.clock() + 10 * DAY)
+            self._check_all()
+        except Exception as error:
+            raise StoryFailed(self.story, len(self.story.steps) + 1, {"op": "end"}, error) from error
+
+    @property
+    def trace(self) -> str:
+        digest = hashlib.sha256()
+        for path in sorted(self.disk.files):
+            digest.update(path.encode() + self.disk.files[path][0])
+        return "\n".join([*self.steps_done, *map(str, self.log), digest.hexdigest()])
+
+    # steps
+
+    def _resolved(self, step: Step) -> Step | None:
+        """The step with the names and numbers that the table has now; None where it cannot be done."""
+        line = self.lines.get(step.get("branch"))
+        if line is None:
+            return None
+        match step["op"]:
+            case "write":
+                return {**step, "rows": fitted(step, line.now)}
+            case "again":
+                return step if self._last_write else None
+            case "meanwhile":
+                return {**step, "step": self._resolved(step["step"]), "other": self._resolved(step["other"])}
+            case "delete" | "rescale" if not self._is_shown(None):
+                return {"op": "compact", "full": True}
+            case "tag":
+                return step if self._sound(step.get("branch")).snapshots.latest_id() else None
+            case "delete_tag" | "branch":
+                names = sorted(self.lines[None].tags)
+                return {**step, "tag": names[step["which"] % len(names)]} if names else None
+            case "rollback":
+                return self._rollback_target(step)
+            case "fast_forward":
+                names = sorted(name for name in self.lines if name)
+                return {"op": "fast_forward", "name": names[step["which"] % len(names)]} if names else None
+            case "alter":
+                return step if self._can_alter(step) else None
+            case "rescale":
+                return step if self._sound(None).snapshots.latest_id() else None
+        return step
+
+    def _rollback_target(self, step: Step) -> Step | None:
+        line, found = self.lines[None], Table(self._sound(None))
+        models: dict[Any, TableModel] = (
+            line.tagged
+            if step["to"] == "tag"
+            else {one.id: line.models[one.id] for one in found.snapshots if one.id in line.models}
+        )
+        fitting = [target for target, model in models.items() if same_columns(model, line.now)]
+        return {"op": "rollback", "target": fitting[step["which"] % len(fitting)]} if fitting else None
+
+    def _can_alter(self, step: Step) -> bool:
+        names = self.lines[None].now.names
+        return all((change["name"] in names) == (change["kind"] != "add") for change in step["changes"])
+
+    def _play(self, step: Step, number: int) -> None:
+        match step["op"]:
+            case "days":
+                self.disk.clock.pass_(step["days"] * DAY)
+            case "again":
+                self._play_again()
+            case "meanwhile":
+                self._play_meanwhile(step, number)
+            case "fast_forward":
+                first = self._sound(step["name"]).snapshots.earliest_id()
+                assert first is not None
+                self._actor("main", number).perform(step, number, self._is_done)
+                self.lines[None].fast_forwarded(self.lines[step["name"]], first)
+            case _:
+                actor = self._actor("main", number)
+                actor.perform(bare(step), number, self._is_done)
+                self._learn(step.get("branch") if step["op"] != "branch" else None, [(actor, step)])
+                self._learn_names(step)
+                if step["op"] == "write" and "branch" not in step:
+                    self._last_write = (step, number)
+
+    def _play_again(self) -> None:
+        """The same commit once more counts as long as its first snapshot is known."""
+        assert self._last_write is not None
+        step, number = self._last_write
+        found = Table(self._sound(None)).snapshots
+        stands = any(one.commit_user == "main" and one.commit_identifier == number for one in found)
+        again = {**step, "rows": fitted(step, self.lines[None].now)}
+        actor = self._actor("main", number)
+        actor.perform(bare(again), number, self._is_done)
+        kinds = {one.commit_kind for one in self.disk.created(self._sound(None).paths.snapshot_folder)}
+        assert not stands or kinds <= {CommitKind.COMPACT}, f"commit {number} was replayed, and committed again"
+        self._learn(None, [(actor, again)])
+
+    def _play_meanwhile(self, step: Step, number: int) -> None:
+        """The other process acts when the first is about to list or change something for the n-th time."""
+        first, other = step["step"], step["other"]
+        count, actors = 0, []
+
+        def act() -> None:
+            actor = self._actor("other", number)
+            actor.perform(bare(other), number, self._is_done)
+            actors.append((actor, other))
+
+        def turn(operation: Operation) -> None:
+            nonlocal count
+            count += operation.name in MUTATIONS | {"list"}
+            if count == step["at"] and len(actors) < 2 and other is not None:
+                count += 1
+                act()
+
+        if first is not None:
+            actor = self._actor("main", number, turn)
+            actors.append((actor, first))
+            actor.perform(bare(first), number, self._is_done)
+        if len(actors) < 2 and other is not None:
+            act()
+        self._learn(None, actors)
+
+    def _actor(self, name: str, number: int, turn: Any = lambda _: None) -> Actor:
+        self._actors += 1  # no two processes draw the same names
+        seed = f"{self.story.seed} {name} {number} {self._actors}"
+        return Actor(name, self.disk, seed, self.faults, self.log, turn)
+
+    def _is_done(self, step: Step) -> bool:
+        """Whether a step that cannot be done twice took effect although it failed."""
+        table = Table(self._sound(step.get("branch")))
+        match step["op"]:
+            case "tag":
+                return step["name"] in table.tags
+            case "delete_tag":
+                return step["name"] not in table.tags
+            case "branch":
+                return step["name"] in table.branches and self._is_whole(step["name"])
+            case "alter":
+                return all(is_altered(change, table.definition.names) for change in step["changes"])
+        return False
+
+    def _is_whole(self, branch: str) -> bool:
+        """Whether the branch was made to its end: its schemas come last."""
+        try:
+            return self._sound(branch).snapshots.latest_id() is not None
+        except TableMissing:
+            return False
+
+    # what the model learns
+
+    def _learn(self, branch: str | None, actors: Sequence[tuple[Actor, Step]]) -> None:
+        """Apply what was done in the order in which its snapshots were created."""
+        line, table = self.lines[branch], Table(self._sound(branch))
+        applied: set[int] = set()
+        for snapshot in self.disk.created(table.store.paths.snapshot_folder):
+            if snapshot.commit_kind is not CommitKind.COMPACT:
+                mine = [place for place, (actor, _) in enumerate(actors) if snapshot.commit_user in actor.users]
+                assert mine, f"nobody wrote {snapshot}"
+                for place in mine:
+                    actor, step = actors[place]
+                    assert actor.refused is None, f"{step} was refused, and committed all the same: {actor.refused}"
+                    if place not in applied:
+                        apply(step, line.now)
+                        applied.add(place)
+            self._remember(line, table, snapshot)
+        for actor, step in actors:
+            if step["op"] == "alter" and actor.refused is None:
+                apply(step, line.now)
+
+    def _remember(self, line: Line, table: Table, snapshot: Snapshot) -> None:
+        line.models[snapshot.id] = line.now.copy()
+        line.visible.pop(snapshot.id, None)
+        if table.store.snapshots.exists(snapshot.id) and shown(table, snapshot):
+            line.visible[snapshot.id] = line.now.relation()
+
+    def _learn_names(self, step: Step) -> None:
+        line = self.lines[None]
+        match step["op"]:
+            case "tag":
+                branch = self.lines[step.get("branch")]
+                branch.tag(step["name"], Table(self._sound(step.get("branch"))).tags[step["name"]])
+            case "delete_tag":
+                line.forget_tag(step["tag"])
+            case "branch":
+                self.lines[step["name"]] = line.branched(step["tag"])
+            case "rollback":
+                target = step["target"]
+                number = line.tags[target] if isinstance(target, str) else target
+                model = line.tagged[target] if isinstance(target, str) else line.models[target]
+                rows = line.tagged_rows.get(target) if isinstance(target, str) else line.visible.get(target)
+                line.cut_after(number)
+                line.models[number] = model
+                if rows is not None:
+                    line.visible[number] = rows
+                line.now = widened(model, line.now)
+
+    # what is checked
+
+    def _sound(self, branch: str | None) -> TableStore:
+        """The table without faults, as a checker opens it."""
+        return TableStore.open(SimStore(self.disk), PATH, branch, ambient(self.disk, "checker"))
+
+    def _is_shown(self, branch: str | None) -> bool:
+        table = Table(self._sound(branch))
+        return table.latest_snapshot is None or shown(table, table.latest_snapshot)
+
+    def _check_newest(self) -> None:
+        for branch, line in self.lines.items():
+            table = Table(self._sound(branch))
+            if table.latest_snapshot is None or shown(table, table.latest_snapshot):
+                wrong = difference(line.now.relation(), table.scan().to_arrow())
+                assert wrong is None, f"newest rows of {branch or 'main'}: {wrong}".replace("Java", "the model")
+
+    def _check_all(self) -> None:
+        for branch, line in self.lines.items():
+            table = Table(self._sound(branch))
+            check_invariants(table, model=line.visible)
+            assert set(table.tags) == set(line.tags), f"tags {table.tags}, should be {line.tags}"
+            for name, rows in line.tagged_rows.items():
+                wrong = difference(rows, table.scan(tag=name).to_arrow())
+                assert wrong is None, f"tag {name} of {branch or 'main'}: {wrong}".replace("Java", "the model")
+
+
+class StoryFailed(AssertionError):
+    """`cause` is the kind of failure, by which a shorter story is known to fail in the same way."""
+
+    def __init__(self, story: Story, number: int, step: Mapping[str, Any], error: Exception) -> None:
+        text = str(error).splitlines()
+        super().__init__(f"seed {story.seed}, step {number} {step}: {type(error).__name__}: " + "\n".join(text[:8]))
+        self.number, self.error = number, error
+
+    @property
+    def cause(self) -> str:
+        words = str(self.error).split()
+        return " ".join(
+            [type(self.error).__name__, *(word for word in words if word.startswith("I") and word[1:2].isdigit())][:2]
+        )
+
+
+def bare(step: Step) -> Step:
+    """The step in the words of `Ours`."""
+    if step["op"] == "delete_tag":
+        return {"op": "delete_tag", "name": step["tag"]}
+    return {key: value for key, value in step.items() if key not in {"columns", "which"}}
+
+
+def fitted(step: Step, model: TableModel) -> list[list[Any]]:
+    """The rows under the columns that the line has now."""
+    given = step["columns"]
+    rows = []
+    for kind, *cells in step["rows"]:
+        row = dict(zip(given, cells, strict=True))
+        rows.append([kind, *(row.get(name) for name in model.names)])
+    return rows
+
+
+def shown(table: Table, snapshot: Snapshot) -> bool:
+    """Whether a reader sees all that was written: postponed rows and some of level 0 wait for compaction."""
+    if not is_visible(table, snapshot):
+        return False
+    return all(entry.bucket >= 0 for entry in live_entries(table.store, snapshot))
+
+
+def is_altered(change: Mapping[str, Any], names: Sequence[str]) -> bool:
+    match change["kind"]:
+        case "add":
+            return change["name"] in names
+        case "drop":
+            return change["name"] not in names
+    return change["to"] in names
+
+
+def same_columns(model: TableModel, now: TableModel) -> bool:
+    """Whether the table has since only got more columns."""
+    return now.names[: len(model.names)] == model.names
+
+
+def widened(model: TableModel, now: TableModel) -> TableModel:
+    made = model.copy()
+    for name, kind in now.columns[len(model.columns) :]:
+        made.add_column(name, kind)
+    return made
+
+
+def apply(step: Step, model: TableModel) -> None:
+    """What the step does to the rows."""
+    match step["op"]:
+        case "write" if "overwrite" in step:
+            model.overwrite(step["rows"], step["overwrite"])
+        case "write":
+            model.apply(step["rows"])
+        case "delete":
+            below = step["below"]
+            model.remove(lambda row: row["k"] < below)
+        case "truncate":
+            model.remove(lambda _: True)
+        case "drop_partition":
+            gone = step["partition"]["p"]
+            model.remove(lambda row: row["p"] == gone)
+        case "alter":
+            for change in step["changes"]:
+                alter(change, model)
+
+
+def alter(change: Mapping[str, Any], model: TableModel) -> None:
+    match change["kind"]:
+        case "add":
+            model.add_column(change["name"], change["type"])
+        case "drop":
+            model.drop_column(change["name"])
+        case "rename":
+            model.rename_column(change["name"], change["to"])

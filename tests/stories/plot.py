@@ -1,0 +1,275 @@
+"""A story out of a seed: the table, its options, and steps that make sense one after the other."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.simulation.story import Step, Story
+
+KEYS = 12
+PARTITIONS = ("a", "q/r", "%2e%2e", "it's")
+ENGINES = ("deduplicate", "deduplicate", "partial-update", "aggregation", "first-row")
+PRODUCERS = ("none", "none", "input", "lookup", "full-compaction")
+SUMS = {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum", "fields.v.aggregate-function": "max"}
+# Options that change when and how files are made, never what a reader sees: (key, values).
+SHAPES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("file.format", ("parquet", "orc", "avro")),
+    ("num-sorted-run.compaction-trigger", ("2", "3", "8")),
+    ("num-levels", ("3", "5")),
+    ("target-file-size", ("1 kb", "4 kb")),
+    ("write-buffer-size", ("2 kb", "64 kb")),
+    ("manifest.target-file-size", ("1 b", "2 kb")),
+    ("manifest.merge-min-count", ("2", "5")),
+    ("manifest.full-compaction-threshold-size", ("1 b", "2 kb")),
+    ("snapshot.num-retained.max", ("2", "4")),
+    ("changelog.num-retained.max", ("6",)),
+    ("data-file.path-directory", ("files",)),
+    ("lookup-wait", ("false",)),
+    ("compaction.min.file-num", ("2",)),
+    ("metadata.stats-mode", ("none", "full")),
+    ("snapshot.expire.limit", ("1", "10")),
+    ("write-only", ("true",)),
+)
+
+
+@dataclass
+class Plot:
+    """Draws the steps; knows just enough of the table to draw steps that can be done."""
+
+    draw: random.Random
+    story: Story
+    kind: str
+    columns: list[str] = field(default_factory=list)
+    tags: int = 0
+    branches: int = 0
+    added: int = 0
+    lines: list[str | None] = field(default_factory=lambda: [None])
+
+    @property
+    def engine(self) -> str:
+        return self.story.options.get("merge-engine", "deduplicate")
+
+    @property
+    def deletes(self) -> bool:
+        keyed = self.story.primary_keys and self.engine == "deduplicate"
+        return bool(keyed) and "sequence.field" not in self.story.options
+
+    # steps
+
+    def step(self) -> Step:
+        return getattr(self, f"_{self.draw.choices(*zip(*self._weights().items(), strict=True))[0]}")()  # type: ignore[no-any-return]
+
+    def _weights(self) -> Mapping[str, int]:
+        weights = {
+            "write": 40,
+            "again": 4,
+            "compact": 12,
+            "meanwhile": 14,
+            "expire": 5,
+            "tag": 4,
+            "delete_tag": 1,
+            "rollback": 2,
+            "branch": 3,
+            "fast_forward": 2,
+            "alter": 4,
+            "orphans": 2,
+            "days": 2,
+            "manifests": 2,
+            "overwrite": 5,
+            "truncate": 1,
+            "delete": 5,
+        }
+        if self.story.partition_keys:
+            weights["drop_partition"] = 3
+        if self.kind == "fixed" and self.story.primary_keys:
+            weights["rescale"] = 2
+        return weights
+
+    def _rows(self, *, partition: str | None = None, kinds: bool = True) -> list[list[Any]]:
+        rows = []
+        for _ in range(self.draw.choice((1, 2, 3, 6, 12))):
+            kind = self.draw.choice(("+I", "+I", "+U", "-D")) if self.deletes and kinds else "+I"
+            rows.append([kind, *(self._cell(name, partition) for name in self.columns)])
+        return rows
+
+    def _cell(self, name: str, partition: str | None) -> Any:
+        if name == "k":
+            return self.draw.randrange(KEYS)
+        if name == "p":
+            return partition or self.draw.choice(PARTITIONS[:3])
+        if name == "n":
+            return self.draw.choice((None, self.draw.randrange(-5, 6)))
+        if name == "s":
+            return self.draw.randrange(20)
+        return self.draw.choice((None, *"abcxyz"))
+
+    def _line(self) -> dict[str, str]:
+        branch = self.draw.choice(self.lines)
+        return {} if branch is None else {"branch": branch}
+
+    def _write(self) -> Step:
+        return {"op": "write", "columns": list(self.columns), "rows": self._rows(), **self._line()}
+
+    def _again(self) -> Step:
+        """The last write of main once more, as after a lost answer."""
+        return {"op": "again"}
+
+    def _compact(self) -> Step:
+        return {"op": "compact", "full": self.draw.random() < 0.6, **self._line()}
+
+    def _meanwhile(self) -> Step:
+        """One step begins, and at one of its storage operations another process does all of another step."""
+        steps = (self._write, self._write, self._compact, self._compact, self._delete, self._overwrite, self._expire)
+        first, other = (
+            {key: value for key, value in self.draw.choice(some)().items() if key != "branch"}
+            for some in (steps[:6], steps)
+        )
+        if first["op"] == "delete" and other["op"] == "write":
+            # Which of the other's rows the delete sees depends on the operation at which the other comes.
+            first, other = other, first
+        return {"op": "meanwhile", "step": first, "at": self.draw.randrange(1, 16), "other": other}
+
+    def _expire(self) -> Step:
+        return {"op": "expire", "retain": self.draw.choice((1, 1, 2, 5))}
+
+    def _tag(self) -> Step:
+        self.tags += 1
+        return {"op": "tag", "name": f"t{self.tags}", **self._line()}
+
+    def _delete_tag(self) -> Step:
+        return {"op": "delete_tag", "which": self.draw.randrange(100)}
+
+    def _rollback(self) -> Step:
+        return {"op": "rollback", "which": self.draw.randrange(100), "to": self.draw.choice(("snapshot", "tag"))}
+
+    def _branch(self) -> Step:
+        self.branches += 1
+        name = f"b{self.branches}"
+        self.lines.append(name)
+        return {"op": "branch", "name": name, "which": self.draw.randrange(100)}
+
+    def _fast_forward(self) -> Step:
+        return {"op": "fast_forward", "which": self.draw.randrange(100)}
+
+    def _alter(self) -> Step:
+        extra = [name for name in self.columns if name.startswith("x")]
+        choice = self.draw.choice(("add", "add", "drop", "rename"))
+        if choice == "add" or not extra:
+            self.added += 1
+            self.columns.append(f"x{self.added}")
+            return {"op": "alter", "changes": [{"kind": "add", "name": f"x{self.added}", "type": "STRING"}]}
+        name = self.draw.choice(extra)
+        if choice == "drop":
+            self.columns.remove(name)
+            return {"op": "alter", "changes": [{"kind": "drop", "name": name}]}
+        self.added += 1
+        self.columns[self.columns.index(name)] = f"x{self.added}"
+        return {"op": "alter", "changes": [{"kind": "rename", "name": name, "to": f"x{self.added}"}]}
+
+    def _orphans(self) -> Step:
+        return {"op": "orphans"}
+
+    def _manifests(self) -> Step:
+        return {"op": "manifests"}
+
+    def _days(self) -> Step:
+        return {"op": "days", "days": self.draw.choice((1, 8))}
+
+    def _overwrite(self) -> Step:
+        if not self.story.partition_keys:
+            return self._overwriting({}, None)
+        if self.draw.random() < 0.5:
+            return self._overwriting(None, None)
+        partition = self.draw.choice(PARTITIONS[:3])
+        return self._overwriting({"p": partition}, partition)
+
+    def _overwriting(self, spec: dict[str, str] | None, partition: str | None) -> Step:
+        rows = self._rows(partition=partition, kinds=False)
+        return {"op": "write", "columns": list(self.columns), "rows": rows, "overwrite": spec}
+
+    def _truncate(self) -> Step:
+        return {"op": "truncate"}
+
+    def _delete(self) -> Step:
+        if self.engine != "deduplicate" or {"sequence.field", "ignore-delete"} & self.story.options.keys():
+            return self._compact()
+        return {"op": "delete", "below": self.draw.randrange(1, KEYS)}
+
+    def _drop_partition(self) -> Step:
+        return {"op": "drop_partition", "partition": {"p": self.draw.choice(PARTITIONS[:3])}}
+
+    def _rescale(self) -> Step:
+        return {"op": "rescale", "buckets": self.draw.choice((1, 2, 3))}
+
+
+def story_of(seed: int) -> Story:
+    draw = random.Random(seed)
+    kind = draw.choice(
+        ("fixed", "fixed", "fixed", "dynamic", "dynamic", "postpone", "append", "append-buckets", "cross")
+    )
+    keyed = not kind.startswith("append")
+    partitioned = kind == "cross" or draw.random() < 0.4
+    columns = [("k", "INT NOT NULL"), ("p", "STRING NOT NULL" if keyed else "STRING"), ("v", "STRING"), ("n", "INT")]
+    if not partitioned:
+        del columns[1]
+    keys = [] if not keyed else ["k"] if kind == "cross" or not partitioned else ["p", "k"]
+    options = _options(draw, kind)
+    if options.get("sequence.field"):
+        columns.append(("s", "INT"))
+    story = Story(columns, keys, [], options, ["p"] if partitioned else [], seed)
+    plot = Plot(draw, story, kind, [name for name, _ in columns])
+    steps = [plot._write()] + [plot.step() for _ in range(draw.randrange(4, 22))]
+    return Story(columns, keys, steps, options, story.partition_keys, seed)
+
+
+def _options(draw: random.Random, kind: str) -> dict[str, str]:
+    options = {key: draw.choice(values) for key, values in SHAPES if draw.random() < 0.12}
+    if "snapshot.num-retained.max" in options:
+        options["snapshot.num-retained.min"] = "1"
+    if "changelog.num-retained.max" in options:
+        options["changelog.num-retained.min"] = "1"
+        options["snapshot.num-retained.max"], options["snapshot.num-retained.min"] = "3", "1"
+    options["bucket"] = {
+        "fixed": draw.choice("123"),
+        "append-buckets": draw.choice("12"),
+        "postpone": "-2",
+    }.get(kind, "-1")
+    if kind == "append-buckets":
+        options["bucket-key"] = "k"
+    if kind.startswith("append"):
+        return options | ({"deletion-vectors.enabled": "true"} if kind == "append" and draw.random() < 0.4 else {})
+    if kind in {"dynamic", "cross"}:
+        options["dynamic-bucket.target-row-num"] = draw.choice(("2", "5", "100"))
+    if kind != "cross":
+        _add_engine(draw, options)
+    producer = draw.choice(PRODUCERS)
+    if options.get("merge-engine") == "first-row":
+        producer = draw.choice(("none", "lookup"))
+    elif options.get("merge-engine") and producer == "input":
+        producer = "none"
+    if producer != "none":
+        options["changelog-producer"] = producer
+    if draw.random() < 0.2:
+        options["full-compaction.delta-commits"] = draw.choice("23")
+    vectors = kind in {"fixed", "dynamic"} and options.get("merge-engine") != "first-row"
+    vectors = vectors and producer in {"none", "lookup"}
+    if vectors and draw.random() < 0.3:
+        options["deletion-vectors.enabled"] = "true"
+        if draw.random() < 0.3:
+            options["deletion-vectors.bitmap64"] = "true"
+    return options
+
+
+def _add_engine(draw: random.Random, options: dict[str, str]) -> None:
+    engine = draw.choice(ENGINES)
+    if engine == "aggregation":
+        options.update(SUMS)
+    elif engine != "deduplicate":
+        options["merge-engine"] = engine
+    elif draw.random() < 0.15:
+        options["sequence.field"] = "s"
+    elif draw.random() < 0.1:
+        options["ignore-delete"] = "true"

@@ -1,0 +1,54 @@
+"""A shorter story that fails in the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tests.simulation.store import Fault, Faults, sometimes
+from tests.simulation.story import Story
+from tests.stories.performance import Performance, StoryFailed
+
+RATE = 0.003
+
+
+def faults_of(seed: int) -> Faults:
+    """Every second story has a store that fails now and then."""
+    return sometimes(RATE if seed % 2 else 0.0, seed, tuple(Fault))
+
+
+def failure_of(story: Story) -> StoryFailed | None:
+    try:
+        Performance(story, faults_of(story.seed)).run()
+    except StoryFailed as failure:
+        return failure
+    return None
+
+
+def shrunk(story: Story) -> Story:
+    """Leave out steps, rows and options as long as the story fails with the same cause."""
+    failure = failure_of(story)
+    if failure is None:
+        raise ValueError(f"story {story.seed} does not fail")
+    cause, smaller = failure.cause, True
+    story = replace(story, steps=story.steps[: failure.number])
+    while smaller:
+        smaller = False
+        for shorter in shorter_ones(story):
+            failure = failure_of(shorter)
+            if failure is not None and failure.cause == cause:
+                story, smaller = shorter, True
+                break
+    return story
+
+
+def shorter_ones(story: Story) -> Iterator[Story]:
+    for place in reversed(range(len(story.steps))):
+        yield replace(story, steps=[*story.steps[:place], *story.steps[place + 1 :]])
+    for key in story.options:
+        yield replace(story, options={name: value for name, value in story.options.items() if name != key})
+    for place, step in enumerate(story.steps):
+        rows = step.get("rows", ())
+        for row in range(len(rows) if len(rows) > 1 else 0):
+            fewer = {**step, "rows": [*rows[:row], *rows[row + 1 :]]}
+            yield replace(story, steps=[*story.steps[:place], fewer, *story.steps[place + 1 :]])

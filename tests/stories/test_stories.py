@@ -1,0 +1,62 @@
+"""Random stories end well, those that once failed above all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.story import Story
+from tests.stories.performance import Performance
+from tests.stories.plot import story_of
+from tests.stories.shrink import faults_of
+
+KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
+QUICK, MORE, NIGHT = 80, 400, 20_000
+GROUP = 20
+TRACE = "from tests.stories.test_stories import trace; print(trace({seed}))"
+
+
+def play(seeds: range) -> None:
+    for seed in seeds:
+        Performance(story_of(seed), faults_of(seed)).run()
+
+
+def trace(seed: int) -> str:
+    return Performance(story_of(seed), faults_of(seed)).run().trace
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
+def test_story_that_failed_once_ends_well(path: Path) -> None:
+    story = Story.of(path.read_text(encoding="utf-8"))
+    Performance(story, faults_of(story.seed)).run()
+
+
+@pytest.mark.parametrize("first", range(0, QUICK, GROUP))
+def test_random_stories_end_well(first: int) -> None:
+    play(range(first, first + GROUP))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(40_000)
+def test_many_random_stories_end_well(night: bool) -> None:
+    play(range(QUICK, NIGHT if night else MORE))
+
+
+@pytest.mark.parametrize("seed", [4, 5])
+def test_equal_seeds_give_equal_traces_to_the_byte(seed: int) -> None:
+    traces = {
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", TRACE.format(seed=seed)],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert len(traces) == 1
+    assert len(traces.pop().splitlines()) > 100

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 
 from penstock.errors import ConfigError, SourceError
-from penstock.references import resolve
+from penstock.references import masked, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -135,8 +135,12 @@ def _made(kind: Callable[..., _T], settings: Mapping[str, object]) -> _T:
     try:
         return kind(dict(settings), logger=of_clients)
     except KafkaException as error:
+        said = str(error.args[0].str())
+        for name, value in settings.items():
+            if isinstance(value, str) and value and masked(name, value) != value:
+                said = said.replace(value, "***")
         raise ConfigError(
-            f"the Kafka client refuses its properties: {error.args[0].str()}",
+            f"the Kafka client refuses its properties: {said}",
             hint="give them as  properties.<name>=<value>  with the names of the Java client or of librdkafka",
         ) from error
 

@@ -8,13 +8,16 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from penstock.errors import PenstockError
+from penstock.errors import ConfigError, PenstockError
 from penstock.formats import registry
 from penstock.formats.registry import SchemaRegistry
+from penstock.ingest.kafka_client import client_properties, consumer
+from penstock.pipelines.commands.main import main
 from penstock.pipelines.observe.notifying import Notifying
 from penstock.pipelines.spec import yaml_file
 from penstock.references import masked, without_login
@@ -171,6 +174,55 @@ def test_the_address_of_a_webhook_is_in_no_log(
 )
 def test_a_store_shows_no_key(url: str, options: dict[str, str]) -> None:
     assert HUSH not in repr(open_storage(url, options))
+
+
+WHOLE = """
+pipeline: {name: p}
+source:
+  type: kafka
+  topic: t
+  value.format: debezium-avro
+  properties:
+    {bootstrap.servers: "127.0.0.1:1", security.protocol: SASL_SSL, sasl.mechanism: PLAIN, sasl.username: u,
+     sasl.password: HUSH, socket.connection.setup.timeout.ms: "1000", metadata.max.age.ms: "1000"}
+  schema-registry: {url: "http://user:HUSH@127.0.0.1:1"}
+sink: {catalog: {warehouse: WAREHOUSE}, database: ods}
+observe: {notify: {webhook: "http://127.0.0.1:1/HUSH"}}
+"""
+SERVER = """
+source: {type: mysql, hostname: 127.0.0.1, port: 1, username: u, password: HUSH, tables: [shop.*]}
+sink: {catalog: {warehouse: WAREHOUSE}, database: ods}
+observe: {notify: {webhook: "HUSH"}}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["check", "plan"])
+@pytest.mark.parametrize("text", [WHOLE, SERVER], ids=["kafka", "mysql"])
+def test_commands_that_look_at_a_pipeline_show_it_nowhere(
+    command: str, text: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text(text.replace("WAREHOUSE", str(tmp_path / "w")).replace("HUSH", HUSH))
+    caplog.set_level(logging.DEBUG)
+    assert main([command, str(file)]) != 0
+    said = capfd.readouterr()
+    assert said.out + said.err
+    assert HUSH not in said.out + said.err + caplog.text
+
+
+def test_a_client_that_refuses_its_properties_quotes_no_secret() -> None:
+    with pytest.raises(ConfigError, match="refuses its properties") as refused:
+        consumer({"bootstrap.servers": "h:1", "security.protocol": "SSL", "ssl.key.pem": HUSH})
+    assert HUSH not in str(refused.value)
+
+
+def test_brokers_are_checked_unless_the_user_says_otherwise() -> None:
+    made = client_properties({"bootstrap.servers": "h:1", "security.protocol": "SSL"})
+    assert "enable.ssl.certificate.verification" not in made, "true is the client's own default"
+    assert made.get("ssl.endpoint.identification.algorithm") in {None, "https"}
+    off = client_properties({"bootstrap.servers": "h:1", "ssl.endpoint.identification.algorithm": ""})
+    assert off["ssl.endpoint.identification.algorithm"] == "none"
 
 
 def test_aliases_of_aliases_are_refused_soon() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from typing import Self
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from penstock.errors import ConfigError
 from penstock.table.commit.committer import Committer
@@ -38,7 +38,7 @@ class AutomaticTags:
         options = Options(store.schema().options)
         match mode_of(options.values):
             case "process-time":
-                clock = _process_time(store)
+                clock = _process_time(store, options.text("sink.process-time-zone", None))
             case "watermark":
                 clock = _watermark(options.text("sink.watermark-time-zone", "UTC"))
             case _:
@@ -162,22 +162,32 @@ def _give_up(store: TableStore, name: str) -> None:
         return  # another round was faster
 
 
-def _process_time(store: TableStore) -> Clock:
+def _process_time(store: TableStore, zone: str | None) -> Clock:
+    """In the machine's own zone where none is named."""
+    if zone is not None:
+        place = _zone(zone, "sink.process-time-zone")
+        return lambda snapshot: _seen(snapshot.time_millis, place)
     offset = store.ambient.zone_offset_millis
     return lambda snapshot: snapshot.time_millis + offset(snapshot.time_millis)
 
 
 def _watermark(zone: str) -> Clock:
-    place = ZoneInfo(zone)
+    place = _zone(zone, "sink.watermark-time-zone")
+    return lambda snapshot: None if snapshot.watermark is None else _seen(snapshot.watermark, place)
 
-    def time(snapshot: Snapshot) -> int | None:
-        if snapshot.watermark is None:
-            return None
-        try:
-            at = EPOCH + timedelta(milliseconds=snapshot.watermark)
-        except OverflowError:  # sources tell their end by the greatest number there is
-            return None
-        seen = at.astimezone(place).replace(tzinfo=UTC)
-        return (seen - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
-    return time
+def _zone(name: str, option: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError) as reason:
+        raise ConfigError(f"{name!r} is no time zone", option=option, hint="write it as Asia/Shanghai") from reason
+
+
+def _seen(millis: int, place: ZoneInfo) -> int | None:
+    """A time as the clocks of that zone show it, read as if it were UTC; None beyond all calendars."""
+    try:
+        at = EPOCH + timedelta(milliseconds=millis)
+    except OverflowError:  # sources tell their end by the greatest number there is
+        return None
+    seen = at.astimezone(place).replace(tzinfo=UTC)
+    return (seen - EPOCH) // timedelta(milliseconds=1)

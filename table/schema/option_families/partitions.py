@@ -108,12 +108,11 @@ OPTIONS = (
     acts("tag.batch.customized-name", TEXT, None, "Names the tag of a batch write."),
     refused("tag.callbacks", TEXT, None, "Names Java classes to call after each tag.", _NO_CLASS),
     reported("tag.callback.<class>.param", TEXT, None, "Is the parameter of such a class.", "no Java class is called"),
-    reported(
+    acts(
         "sink.process-time-zone",
         TEXT,
         None,
-        "Is the time zone of automatic tags made by the clock.",
-        "the machine's time zone is used",
+        "Is the time zone of automatic tags made by the clock; default: the machine's.",
     ),
     acts("sink.watermark-time-zone", TEXT, "UTC", "Is the time zone of automatic tags made by the watermark."),
 )

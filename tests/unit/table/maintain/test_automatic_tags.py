@@ -115,6 +115,16 @@ def test_tags_are_named_by_this_machines_clock(tmp_path: Path) -> None:
     assert made(at(table, HOURS[0], offset=-3_600_000)) == {"2023-07-18 10": 1}
 
 
+def test_the_zone_of_the_clock_can_be_named(tmp_path: Path) -> None:
+    options = {"tag.automatic-creation": "process-time", "tag.creation-period": "hourly"}
+    east = new_table(tmp_path, options={**options, "sink.process-time-zone": "Asia/Shanghai"})
+    Committer(at(east, HOURS[0]).store, "u").commit((), force_empty=True)
+    assert made(at(east, HOURS[0])) == {"2023-07-18 19": 1}
+    nowhere = new_table(tmp_path / "b", options={**options, "sink.process-time-zone": "Asia/Nowhere"})
+    with pytest.raises(ConfigError, match="no time zone"):
+        AutomaticTags.of(nowhere.store)
+
+
 def test_tags_end_after_the_default_time(tmp_path: Path) -> None:
     table = table_at(tmp_path, HOURS, creation_period="daily", default_time_retained="1 h")
     assert keep_up(at(table, HOURS[-1]).store).tags == ("2023-07-17",)

@@ -13,6 +13,7 @@ from penstock.table.layout import BucketMode, Layout
 from penstock.table.maintain.reachable import Held
 from penstock.table.maintain.sweep import with_folders
 from penstock.table.meta.live import live_entries
+from penstock.table.meta.paths import external
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.snapshot_json import snapshot_json
 from penstock.table.meta.store import TableStore
@@ -104,9 +105,9 @@ def _paths_of(store: TableStore, snapshot: Snapshot) -> list[str]:
     paths += [store.paths.statistics(file) for file in held.statistics]
     for index in held.indexes.values():
         folder = layout.partition_dir(index.partition)
-        paths.append(index.external_path or store.paths.index_file(index.name, folder, index.bucket))
+        paths.append(external(index.external_path) or store.paths.index_file(index.name, folder, index.bucket))
     for entry, folder in with_folders(store, [*live_entries(store, snapshot), *changelog]):
-        paths.append(entry.file.external_path or f"{folder}/{entry.file.name}")
+        paths.append(external(entry.file.external_path) or f"{folder}/{entry.file.name}")
         paths += [f"{folder}/{extra}" for extra in entry.file.extra_files]
     outside = [path for path in paths if not path.startswith(f"{store.paths.root}/")]
     if outside:

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from penstock.errors import ConfigError
 from penstock.table.meta.data_file import DataFile
-from penstock.table.meta.paths import POSTPONE_BUCKET, TablePaths
+from penstock.table.meta.paths import POSTPONE_BUCKET, TablePaths, external
 from penstock.table.schema.option_checks import check_readable
 from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
@@ -79,7 +79,7 @@ class Layout:
     def path_of(self, paths: TablePaths, partition: bytes, bucket: int) -> Callable[[DataFile], str]:
         """Where the data files of a bucket lie."""
         folder = paths.bucket_dir(self.partition_dir(partition), bucket)
-        return lambda file: file.external_path or f"{folder}/{file.name}"
+        return lambda file: external(file.external_path) or f"{folder}/{file.name}"
 
     @property
     def key_types(self) -> tuple[DataType, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from penstock.table.layout import Layout
 from penstock.table.maintain.reachable import holdings_of, lines
 from penstock.table.maintain.sweep import Swept, delete_all, with_folders
+from penstock.table.meta.paths import external
 from penstock.table.meta.store import TableStore
 from penstock.table.storage.base import Entry
 
@@ -89,8 +90,8 @@ def _used(store: TableStore) -> set[str]:
         used.update(map(line.paths.statistics, holdings.held.statistics))
         for index in holdings.held.indexes.values():
             folder = layout.partition_dir(index.partition)
-            used.add(index.external_path or line.paths.index_file(index.name, folder, index.bucket))
+            used.add(external(index.external_path) or line.paths.index_file(index.name, folder, index.bucket))
         for entry, folder in with_folders(line, holdings.files.values()):
-            used.add(entry.file.external_path or f"{folder}/{entry.file.name}")
+            used.add(external(entry.file.external_path) or f"{folder}/{entry.file.name}")
             used.update(f"{folder}/{name}" for name in entry.file.extra_files)
     return used

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from penstock.table.layout import Layout
 from penstock.table.maintain.reachable import Held, holdings_of, live_among, other_lines
 from penstock.table.meta.entries import ManifestEntry
+from penstock.table.meta.paths import external
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 
@@ -80,7 +81,7 @@ def sweep(
 def _delete_files(store: TableStore, entries: Iterable[ManifestEntry], clean_folders: bool) -> Swept:
     paths, folders = set(), set()
     for entry, folder in with_folders(store, entries):
-        paths.add(entry.file.external_path or f"{folder}/{entry.file.name}")
+        paths.add(external(entry.file.external_path) or f"{folder}/{entry.file.name}")
         paths.update(f"{folder}/{name}" for name in entry.file.extra_files)
         folders.add(folder)
     swept = delete_all(store, sorted(paths))
@@ -113,7 +114,8 @@ def _delete_empty(store: TableStore, folder: str) -> None:
 def _delete_held(store: TableStore, held: Held) -> Swept:
     layout, paths = Layout.of(store.schema()), store.paths
     indexes = [
-        entry.external_path or paths.index_file(entry.name, layout.partition_dir(entry.partition), entry.bucket)
+        external(entry.external_path)
+        or paths.index_file(entry.name, layout.partition_dir(entry.partition), entry.bucket)
         for entry in held.indexes.values()
     ]
     statistics = [paths.statistics(name) for name in sorted(held.statistics)]

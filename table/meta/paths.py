@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from penstock.errors import TableCorrupt
+from penstock.errors import ConfigError, TableCorrupt
 from penstock.table.schema.numbered_files import branch_folder
 from penstock.table.values.names import path_step, relative_folder
 
 POSTPONE_BUCKET = -2
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(//[^/]*)?(?P<path>/.*)")
+
+
+def external(url: str | None) -> str | None:
+    """The path of a file outside of the table's folder (`data-file.external-paths`), as its metadata names it.
+
+    ConfigError for a URL of a store other than the local disk: the table's own store is the only one that is open.
+    """
+    match = None if url is None else _URL.fullmatch(url)
+    if match is None:
+        return url
+    if match["scheme"].lower() != "file":
+        raise ConfigError(
+            "files outside of the table's folder can be read from local disks only",
+            file=url,
+            hint="read the table with the engine that wrote it, or clone it there without data-file.external-paths",
+        )
+    return match["path"]
+
+
 _FOLDER = "data-file.path-directory"
 
 

@@ -17,6 +17,7 @@ from penstock.table.lsm.masking import deciding_columns, may_mask, shown_rows
 from penstock.table.lsm.merge.spec import KIND, MergeSpec, required_columns
 from penstock.table.lsm.runs import Run, Section, sections
 from penstock.table.meta.data_file import DataFile
+from penstock.table.meta.paths import external
 from penstock.table.meta.store import TableStore
 from penstock.table.read.condition import Condition
 from penstock.table.read.plan import Split, VectorPlace
@@ -156,7 +157,7 @@ class SplitReader:
             return None
         partition, bucket = place.bucket
         folder = self.layout.partition_dir(partition)
-        path = place.external_path or self.store.paths.index_file(place.index_file, folder, bucket)
+        path = external(place.external_path) or self.store.paths.index_file(place.index_file, folder, bucket)
         return decode_vectors(self.store.storage.read(path), [place.range], path)[file.name]
 
     def finished_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -8,6 +8,7 @@ from penstock.table.files.writing import FileNames, RollingWriter
 from penstock.table.layout import Layout
 from penstock.table.meta.data_file import DataFile, FileSource
 from penstock.table.meta.entries import CommitMessage, FileKind, IndexEntry
+from penstock.table.meta.paths import external
 from penstock.table.meta.store import TableStore
 
 
@@ -33,7 +34,7 @@ class BucketFiles:
 
     def index_path(self, entry: IndexEntry) -> str:
         folder = self.layout.partition_dir(self.partition)
-        return entry.external_path or self.store.paths.index_file(entry.name, folder, self.bucket)
+        return external(entry.external_path) or self.store.paths.index_file(entry.name, folder, self.bucket)
 
     def open(
         self,

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import penstock
+from penstock.errors import ConfigError
 from penstock.table.cloning import clone_table
 from penstock.table.handle import Table
 from penstock.table.merging import Clause, merge_into
@@ -114,3 +115,15 @@ def test_java_shows_the_statistics_that_were_found(oracle: Oracle, tmp_path: Pat
     assert difference(java, table.statistics) is None
     assert len(java.rows) == 1
     goes_on(table, oracle, 40)
+
+
+def test_files_outside_of_the_table_are_read_and_not_written(oracle: Oracle, tmp_path: Path) -> None:
+    place = {"data-file.external-paths": f"file://{tmp_path}/outside"}
+    outside = {**place, "data-file.external-paths.strategy": "round-robin"}
+    table = made(oracle, tmp_path, **outside)
+    assert not list(Path(table.path).rglob("*.parquet"))
+    assert list((tmp_path / "outside").rglob("*.parquet"))
+    assert_java_reads(table, oracle, 40)
+    assert table.remove_orphan_files(older_than=1 << 60, dry_run=True) == []
+    with pytest.raises(ConfigError, match=r"data-file.external-paths = .* cannot be written here"):
+        table.writer()

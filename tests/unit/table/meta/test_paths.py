@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from penstock.table.meta.paths import TablePaths
+from penstock.errors import ConfigError
+from penstock.table.meta.paths import TablePaths, external
 from penstock.table.meta.wall_clock import epoch_millis, wall_millis
 
 
@@ -52,3 +53,10 @@ def test_wall_clock_follows_the_zone(zone: str, hours: int, monkeypatch: pytest.
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+def test_files_outside_of_the_table_have_urls() -> None:
+    assert external(None) is None
+    assert [external(url) for url in ("/a/b", "file:/a/b", "file:///a/b")] == ["/a/b"] * 3
+    with pytest.raises(ConfigError, match="local disks only"):
+        external("s3://bucket/a")

@@ -14,6 +14,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from penstock.errors import ConfigError
+from penstock.table.storage.conditional_put import put_if_absent
 from penstock.table.storage.object_store import FOLDER_MARK, ObjectStorage
 from penstock.table.storage.open import StoreUnsafe, open_storage, probe
 from tests.unit.table.storage.contract import StorageContract
@@ -150,3 +151,51 @@ def test_the_mark_of_an_empty_folder_is_never_listed(lake: ObjectStorage, s3: An
     lake.mkdirs("/marked")
     assert s3.head_object(Bucket="lake", Key=f"marked/{FOLDER_MARK}")["ContentLength"] == 0
     assert lake.list("/marked") == []
+
+
+class Forgetful(BaseHTTPRequestHandler):
+    """A store that makes the first object and then loses its reply, or says that it failed."""
+
+    protocol_version = "HTTP/1.1"
+    objects: ClassVar[dict[str, bytes]] = {}
+    replies: ClassVar[list[int]] = []
+    way: ClassVar[str] = ""
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_PUT(self) -> None:
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path in self.objects:
+            assert self.headers["If-None-Match"] == "*"
+            return self._reply(412)
+        self.objects[self.path] = data
+        if self.way == "cut":
+            self.close_connection = True
+            return None
+        return self._reply(500)
+
+    def do_GET(self) -> None:
+        self._reply(200, self.objects[self.path])
+
+    def _reply(self, code: int, body: bytes = b"") -> None:
+        self.replies.append(code)
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("ETag", '"x"')
+        self.send_header("Last-Modified", "Sun, 22 Nov 2026 06:00:00 GMT")
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.mark.parametrize("way", ["cut", "500"])
+def test_the_client_repeats_a_create_whose_reply_was_lost_and_our_object_is_known_again(way: str) -> None:
+    handler = type("Handler", (Forgetful,), {"objects": {}, "replies": [], "way": way})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        options = {**KEYS, "s3.secret-key": "x", "s3.endpoint": f"http://127.0.0.1:{server.server_port}"}
+        storage, _ = open_storage("s3://lake", options)
+        assert put_if_absent(storage, "/t/snapshot-1", b"ours")
+        assert not put_if_absent(storage, "/t/snapshot-1", b"theirs")
+        server.shutdown()
+    assert 412 in handler.replies  # type: ignore[attr-defined]

@@ -1,0 +1,65 @@
+"""What a running pipeline tries again, as `on-error` says, and what it stops for at once."""
+
+from __future__ import annotations
+
+import errno
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from penstock.errors import SourceError, StoreError, TableCorrupt
+from penstock.pipelines.run.job import Running
+
+
+def running(monkeypatch: pytest.MonkeyPatch, retries: int, *outcomes: BaseException) -> tuple[Running, list[float]]:
+    """A pipeline whose runs end so, one after the other, and then well; with its pauses."""
+    pauses: list[float] = []
+    job: Any = SimpleNamespace(retries=retries, backoff_seconds=(1.0, 60.0))
+    session: Any = None
+    left = list(outcomes)
+
+    def run_once(self: Running) -> bool:
+        if left:
+            raise left.pop(0)
+        return True
+
+    monkeypatch.setattr(Running, "_run_once", run_once)
+    return Running(job, session, sleep=pauses.append), pauses
+
+
+PASSING = [
+    StoreError("503"),
+    OSError(errno.EIO, "a disk says no"),
+    OSError(errno.ENOSPC, "No space left on device"),
+    TimeoutError("no answer"),
+    SourceError("away", retryable=True),
+]
+LASTING = [PermissionError(errno.EACCES, "no"), OSError(errno.EROFS, "read-only"), TableCorrupt("damaged")]
+
+
+@pytest.mark.parametrize("failure", PASSING, ids=repr)
+def test_what_may_pass_is_tried_again_as_often_as_asked(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    job, pauses = running(monkeypatch, 2, failure, failure)
+    job.run()
+    assert pauses == [1, 2]
+    job, pauses = running(monkeypatch, 1, failure, failure)
+    with pytest.raises(type(failure)) as caught:
+        job.run()
+    assert caught.value is failure
+    assert pauses == [1]
+
+
+@pytest.mark.parametrize("failure", LASTING, ids=repr)
+def test_what_lasts_stops_at_once(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    job, pauses = running(monkeypatch, 5, failure)
+    with pytest.raises(type(failure)):
+        job.run()
+    assert pauses == []
+
+
+@pytest.mark.parametrize("failure", PASSING, ids=repr)
+def test_nothing_is_tried_again_unless_asked(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    job, _ = running(monkeypatch, 0, failure)
+    with pytest.raises(type(failure)):
+        job.run()

@@ -44,6 +44,11 @@ class HintedFolder:
             return hint
         return self._listed(min)
 
+    def begins_after(self, number: int) -> bool:
+        """Whether the file with this number would lie before the earliest one, among those that have expired."""
+        hint = self._hint("EARLIEST")
+        return hint is not None and hint > number and self.exists(hint)
+
     def _listed(self, choose: Callable[[list[int]], int]) -> int | None:
         numbers = self.numbers()
         return choose(numbers) if numbers else None

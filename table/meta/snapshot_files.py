@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from penstock.errors import StoreError
 from penstock.table.meta.errors import SnapshotMissing
 from penstock.table.meta.hinted_folder import HintedFolder
 from penstock.table.meta.snapshot import Snapshot
@@ -75,8 +76,19 @@ class SnapshotFiles:
         After an OSError the snapshot may be there, or come later. A crash before the hint is written leaves a snapshot
         that readers find without it.
         """
-        if not put_if_absent(self._storage, self.folder.path(snapshot.id), snapshot_json(snapshot)):
+        path = self.folder.path(snapshot.id)
+        if not put_if_absent(self._storage, path, snapshot_json(snapshot)):
             return False
+        # The id was also free if another writer's snapshot had it and has expired since this one was begun. Expiry
+        # moves the hint before it deletes.
+        if self.folder.begins_after(snapshot.id):
+            self._storage.delete(path)
+            raise StoreError(
+                "the snapshot id of this commit expired while it was made",
+                table=self._table,
+                snapshot=snapshot.id,
+                hint="keep more snapshots (snapshot.num-retained.min), and for a longer time (snapshot.time-retained)",
+            )
         self.folder.write_latest(snapshot.id)
         return True
 

@@ -13,8 +13,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.errors import CommitConflict
+from penstock.errors import CommitConflict, StoreError
 from penstock.table.handle import Table
+from penstock.table.meta.errors import ManifestMissing
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.snapshot_json import parse_snapshot
 from penstock.table.meta.store import TableStore
@@ -160,7 +161,7 @@ class Performance:
         }
 
     def tell(self, store: SimStore, actor: str, steps: Sequence[Step]) -> None:
-        """A step that loses against another is told again."""
+        """A step that lost, or that cannot know whether it took effect, or that read what expired, is told again."""
         own = ambient(self.disk, actor)
         ours = Writers(lambda branch: TableStore.open(store, PATH, branch, own), self.stage.scene.user(actor))
         for number, step in enumerate(steps, 1):
@@ -168,7 +169,7 @@ class Performance:
                 try:
                     ours.tell(step, number)
                     break
-                except CommitConflict:
+                except (CommitConflict, StoreError, ManifestMissing):
                     if attempt == ATTEMPTS - 1:
                         raise
 
@@ -177,6 +178,8 @@ class Performance:
         scene, table = self.stage.scene, Table(TableStore.open(SimStore(self.disk), PATH, None, ambient(self.disk, "")))
         told, rows_at, writes_at = scene.told(), {0: dict[Key, Row]()}, {0: set[tuple[str, int]]()}
         for snapshot in self.made:
+            if snapshot.id in rows_at and not scene.rolls_back:
+                continue  # its id had expired before, so its writer took it back
             commit = (snapshot.commit_user, snapshot.commit_identifier)
             rows_at[snapshot.id] = self._after(rows_at[snapshot.id - 1], snapshot, told.get(commit))
             new = {commit} if snapshot.commit_kind is not CommitKind.COMPACT else set()

@@ -76,6 +76,12 @@ ON_DYNAMIC = {
         BEFORE, {"one": [write((3, 7, "one"))], "two": [write((3, 7, "two"), task=1)]}
     ),
 }
+# An expiry that leaves one snapshot takes away what a commit has to look at, and frees the id that it was to have.
+ON_SHORT = {
+    "writer of a key, commits and expiry": Scene(
+        BEFORE, {"one": SAME_KEYS["one"], "two": [*SAME_KEYS["two"], write((2, 41, "x")), EXPIRE]}
+    ),
+}
 ON_BUCKETS = {
     "writer and rescaler": with_writer({"op": "rescale"}),
     "compactor and rescaler": Scene(BEFORE, {"one": [COMPACT], "two": [{"op": "rescale"}]}),
@@ -89,11 +95,12 @@ def cases() -> list[tuple[str, str]]:
     found += [(scene, table) for scene in ON_KEYS for table in keyed]
     found += [(scene, table) for scene in ON_BUCKETS for table in bucketed]
     found += [(scene, table) for scene in ON_DYNAMIC for table in keyed if table.startswith("dynamic")]
+    found += [(scene, table) for scene in ON_SHORT for table in keyed if "short history" in table]
     # The snapshot to go back to has expired there.
     return [(scene, table) for scene, table in found if "rollback" not in scene or "short history" not in table]
 
 
-SCENES = {**EVERYWHERE, **ON_KEYS, **ON_BUCKETS, **ON_DYNAMIC}
+SCENES = {**EVERYWHERE, **ON_KEYS, **ON_BUCKETS, **ON_DYNAMIC, **ON_SHORT}
 
 
 # So many bytes that a writer's compaction leaves the upper levels where they are and marks their rows as deleted.
@@ -148,6 +155,7 @@ QUICK = ("plain", "vectors", "dynamic", "append")
 # Each of these was wrong once, or holds a rule of the commit that no other one needs.
 CORE = [
     ("tasks that open buckets of their own", "dynamic"),
+    ("writer of a key, commits and expiry", "plain, short history"),
     ("writers of one key", "vectors"),
     ("one writer twice", "plain"),
     ("one writer twice", "append"),

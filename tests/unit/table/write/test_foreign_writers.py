@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import CommitConflict
+from penstock.errors import CommitConflict, StoreError
 from penstock.table.commit.committer import Committer
 from penstock.table.commit.conflicts import ForeignWriter
 from penstock.table.commit.table_writer import TableWriter
 from penstock.table.handle import Table
+from penstock.table.maintain.expire import expire_snapshots
 from penstock.table.maintain.rollback import rollback_to
 from penstock.table.meta.errors import HistoryExpired
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot_files import SnapshotFiles
 from penstock.table.write.assigner import Assigner
 from tests.invariants import check_invariants
 from tests.unit.table.tables import content, new_table, rows
@@ -159,4 +162,33 @@ def test_jobs_go_side_by_side_where_one_writes_only_known_keys_of_other_buckets(
         write(table, (1, 9, 9))  # opens a third bucket
         writer.commit(0)
     assert content(table) == [(1, 0, 1), (1, 1, 0), (1, 2, 0), (1, 3, 0), (1, 9, 9), (2, 0, 1)]
+    check_invariants(table)
+
+
+def test_a_commit_whose_id_others_had_and_expired_is_not_taken_for_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The put succeeds, as the id is free again; the snapshot would lie before all that readers see."""
+    table = keyed(tmp_path, {"write-only": "true"})
+    write(table, (1, 0))
+    real, others = SnapshotFiles.create, [True]
+
+    def create(self: SnapshotFiles, snapshot: Snapshot) -> bool:
+        if others.pop() if others else False:
+            for number in (2, 3):
+                write(table, (number, 0))
+            expire_snapshots(table.store, retain_max=1, retain_min=1, protect_users=0)
+            assert [one.id for one in table.snapshots] == [3]
+        return real(self, snapshot)
+
+    monkeypatch.setattr(SnapshotFiles, "create", create)
+    with table.writer(commit_user="pipeline") as writer:
+        writer.write(rows(table, (9, 9)))
+        with pytest.raises(StoreError):
+            writer.commit(1)
+    assert [one.id for one in table.snapshots] == [3]
+    with table.writer(commit_user="pipeline") as writer:
+        writer.write(rows(table, (9, 9)))
+        assert len(writer.commit(1)) == 1
+    assert content(table) == [(1, 0), (2, 0), (3, 0), (9, 9)]
     check_invariants(table)

@@ -34,7 +34,8 @@ class Isolating:
         """Whether the batch may go on without the table. It is parked then, from this batch on unless another is
         named. Anybody at the source can give a column a name that no table can have: that stops no other table."""
         kept = table not in self.reading.on_bad.letters  # bad records of all tables need theirs
-        isolates = self.parking.isolates or (isinstance(error, UnusableName) and self.reading.leaves_out)
+        odd = isinstance(error, UnusableName) and self.reading.leaves_out and table in self.targets.schemas
+        isolates = self.parking.isolates or odd
         if not (isolates and kept and is_of_its_table(error)):
             return False
         log.error("event=table_parked table=%s batch=%d reason=%s", table, self.number, error.message)

@@ -71,33 +71,39 @@ class Replay:
         return [Share(tuple(group), versions, now, None, only, left_out, self.late) for group in groups]
 
     def evolve(self, drifts: Mapping[str, list[Seen]]) -> None:
-        """Make each table hold what was seen of it; with `ignore_incompatible` those that cannot are left out."""
-        schemas = {}
+        """Make each table hold what was seen of it. New ones that cannot be made are left out once others are there;
+        with `ignore_incompatible` so are those that cannot hold it."""
+        schemas, unmade = {}, dict[str, PenstockError]()
         for table, found in drifts.items():
             current = self.reading.warehouse.store(table).schema() if table in self.targets.schemas else None
             try:
                 schema = self.reading.shaping.evolved(table, current, found)
             except (SchemaConflict, ConfigError) as error:
-                if current is None and self._leaves_out(error):
-                    self._leave_out(table, found, error)
-                    continue
-                if self.parks(table, error):
-                    continue
-                # What was taken in this run is not left in the middle.
-                ignored = self.reading.ignore_incompatible and isinstance(error, SchemaConflict)
-                if not ignored or table in self.targets.taken:
-                    raise
-                self._leave_out(table, found, error)
+                if current is None:
+                    unmade[table] = error
+                else:
+                    self._give_up(table, found, error)
                 continue
             log.info("event=schema_evolved table=%s from=%s to=%d", table, current and current.id, schema.id)
             schemas[table] = schema.id
         self.targets.put(schemas)
+        # Alone it may be what the settings ask for that no table can be.
+        leaves_out = self.reading.leaves_out and bool(self.targets.schemas.keys() - self.reading.on_bad.letters)
+        for table, why in unmade.items():
+            odd = isinstance(why, UnusableName) or (isinstance(why, ConfigError) and not self.reading.isolates)
+            if leaves_out and odd:
+                self._leave_out(table, drifts[table], why)
+            else:
+                self._give_up(table, drifts[table], why)
 
-    def _leaves_out(self, error: PenstockError) -> bool:
-        """Whether a table that cannot be made stops the others: where they are there, its own columns or its name are
-        the reason, else it may be what the settings ask for."""
-        others = self.targets.schemas.keys() - self.reading.on_bad.letters
-        return self.reading.leaves_out and (isinstance(error, UnusableName) or bool(others))
+    def _give_up(self, table: str, found: Sequence[Seen], error: PenstockError) -> None:
+        """Go on without the table, or raise. What was taken in this run is not left in the middle."""
+        if self.parks(table, error):
+            return
+        ignored = self.reading.ignore_incompatible and isinstance(error, SchemaConflict)
+        if not ignored or table in self.targets.taken:
+            raise error
+        self._leave_out(table, found, error)
 
     def _leave_out(self, table: str, found: Sequence[Seen], error: PenstockError) -> None:
         sources = ", ".join(sorted({f"{one.schema.database}.{one.schema.table}" for one in found}))

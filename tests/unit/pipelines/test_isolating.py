@@ -223,3 +223,25 @@ def test_a_retry_keeps_letters_though_the_snapshots_of_their_table_have_expired(
     assert shop.ids("orders") == [1, 3]
     targets = kept.refresh().scan().to_arrow()["target_table"].to_pylist()
     assert targets.count("ods.orders") == 1
+
+
+def test_a_new_table_that_cannot_be_made_is_left_out_once_others_are_there(shop: Shop) -> None:
+    """With isolated tables or without; alone it stops the run, since nothing would be written at all."""
+    sink = {"table-options": {"bucket": "1", "sequence.field": "name"}}
+    odd = insert("odd", {"id": 1, "name": "a", "rowkind": "x"})
+    shop.put("1.json", odd)
+    with pytest.raises(PenstockError, match="reserved"):
+        run(shop.spec(sink=sink))
+    shop.put("1.json", insert("orders", {"id": 1, "name": "a"}))
+    (shop.folder / "in" / "1.json").unlink()
+    fresh = {"checkpoint": "other", "sink": sink}
+    shop.put("2.json", odd, insert("orders", {"id": 1, "name": "a"}), insert("nameless", {"id": 1}))
+    reports: list[Any] = []
+    run(shop.spec(**fresh), on_batch=lambda identity, report: reports.append(report))
+    assert shop.ids("orders") == [1]
+    assert shop.warehouse.tables("ods") == ["ods.orders"]
+    assert set(reports[0].told.left_out) == {"ods.odd", "ods.nameless"}
+    assert reports[0].passed_over["rows.left.out"] == 2
+    shop.put("3.json", odd, insert("orders", {"id": 2, "name": "b"}))
+    run(shop.spec(**fresh, errors=ISOLATE))
+    assert shop.ids("orders") == [1, 2]

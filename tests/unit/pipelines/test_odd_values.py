@@ -207,7 +207,7 @@ def test_a_source_column_is_never_lost_behind_one_that_is_made(shop: Shop, colum
     shop.put("2.json", insert("o", {"id": 2, column: "of the source"}), insert("p", {"id": 1, column: "x"}))
     with pytest.raises(SchemaConflict, match="computed or metadata column") as refused:
         run(shop.spec(sink=made))
-    assert refused.value.facts == {"columns": column, "table": "ods.o"}
+    assert refused.value.facts.items() >= {"columns": column, "table": "ods.o"}.items()
 
 
 @pytest.mark.parametrize(("zone", "hours"), [("UTC", 0), ("Asia/Shanghai", 8)])

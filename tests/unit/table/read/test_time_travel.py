@@ -194,3 +194,27 @@ def test_a_difference_without_keys_tells_each_row_as_often_as_it_came(tmp_path: 
         assert sorted(found["id"].to_pylist()) == expected
     found = made.scan(options={"incremental-between": "t3,compacted"}).to_arrow()
     assert found.num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("keys", "option", "told"),
+    [
+        ([], "streaming-read-append-overwrite", ["+I new"]),
+        (["id"], "streaming-read-overwrite", ["-D old", "+I new"]),
+        ([], None, []),
+        (["id"], None, []),
+    ],
+)
+def test_a_stream_shows_overwrites_where_the_table_says_so(
+    tmp_path: Path, keys: list[str], option: str | None, told: list[str]
+) -> None:
+    options = {"bucket": "1" if keys else "-1", **({option: "true"} if option else {})}
+    made = new_table(tmp_path, [("id", "INT NOT NULL"), ("s", "STRING")], keys=keys, options=options)
+    with made.writer() as writer:
+        writer.write(rows(made, (1, "old")))
+        writer.commit()
+    with made.overwrite() as writer:
+        writer.write(rows(made, (1, "new")))
+        writer.commit()
+    found = [row for change in made.follow(2, until=2) for row in change.rows.to_pylist()]
+    assert [f"{row['rowkind']} {row['s']}" for row in found] == told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,6 +38,7 @@ DECLARED = [
     *("varchar(0)", "char(99999999999)", "binary(99999999999)", "enum()", "enum('a", "set('a','b')", "vector(0)"),
     "geometryxyz(3)",
 ]
+CORPUS = Path(__file__).with_name("corpus")
 WHOLE = envelope(
     {"name": "id", "type": "int"},
     {"name": "v", "type": optional({"type": "array", "items": "string"})},
@@ -102,6 +104,13 @@ def test_changed_messages_are_decoded_or_are_bad_records(name: str, request: pyt
             else:
                 values.append(changed(json.dumps(document).encode(), chance))
         judged(name, [*values, json.dumps(found[0]).encode()], chance)
+
+
+@pytest.mark.parametrize("case", json.loads((CORPUS / "messages.json").read_text()), ids=lambda case: case["why"])
+def test_what_once_raised_is_decoded_or_bad(case: dict[str, Any]) -> None:
+    values = [json.dumps(value).encode() for value in case["values"]]
+    for number in range(10):
+        judged(case["format"], values, random.Random(number))
 
 
 @pytest.mark.parametrize("declared", DECLARED)

@@ -270,6 +270,8 @@ def _new_tables(spec: PipelineSpec) -> NewTables:
         computed=computed,
         metadata=metadata,
         options=tuple(_with_delta_commits(sink.options, spec.pipeline.trigger).items()),
+        # A MySQL source leaves such tables out before a row of them is read.
+        keyless="append" if isinstance(spec.source, MySqlSource) else spec.keyless,
         names_rows=isinstance(spec.source, MySqlSource),
     )
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from penstock.errors import PenstockError
+from penstock.errors import ConfigError, PenstockError
 
 
 class CheckpointMismatch(PenstockError):
     """The checkpoint and a table tell different stories; going on would lose or double rows."""
 
     exit_code = 9
+
+
+class KeylessTable(ConfigError):
+    """A source table has no primary key, and tables without one are left out."""
 
 
 class CheckpointInUse(CheckpointMismatch):

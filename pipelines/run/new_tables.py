@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, SourceError
 from penstock.formats.change import SourceSchema
+from penstock.pipelines.run.errors import KeylessTable
 from penstock.pipelines.run.metadata import type_of
 from penstock.schema_evolution.computed import ComputedColumn
 from penstock.schema_evolution.drift import ColumnRules, drift_of, fold
@@ -37,6 +39,7 @@ class NewTables:
     computed: tuple[ComputedColumn, ...] = ()
     metadata: tuple[tuple[str, str], ...] = ()
     options: tuple[tuple[str, str], ...] = ()
+    keyless: Literal["leave-out", "append", "fail"] = "append"  # source tables without a key
     names_rows: bool = False  # whether the source tells database, table and time of every row
 
     def schema(self, table: str, sources: Sequence[SourceSchema], *, insists: bool, now: int) -> TableSchema:
@@ -50,12 +53,26 @@ class NewTables:
             columns.append(Field(NO_ID, one.name, types[one.name]))
         columns += [Field(NO_ID, name, type_of(kind, named=self.names_rows)) for name, kind in self.metadata]
         primary = self._primary(table, first, {column.name for column in columns}, insists=insists)
+        if not primary and not insists and self.keys.from_source:
+            self._check_keyless(table, first)
         partition = self._partition(table, first, {column.name for column in columns}, insists=insists)
         schema = create_schema(columns, primary, partition, dict(self.options), now=now)
         for source in sources[1:]:
             changes = fold([drift_of(source, table, schema, self.rules)], schema, self.rules.mapping)
             schema = apply_changes(schema, changes, has_snapshots=False, now=now)
         return replace(schema, id=0)
+
+    def _check_keyless(self, table: str, source: SourceSchema) -> None:
+        if self.keyless == "append":
+            return
+        kind = KeylessTable if self.keyless == "leave-out" else SourceError
+        raise kind(
+            "the source table has no primary key",
+            table=table,
+            source=".".join(filter(None, (source.database, source.table))) or None,
+            hint="--include-keyless append  (no-primary-key: append) takes such tables into append tables, and"
+            " --primary-keys  gives a key",
+        )
 
     def sources_of(self, names: Iterable[str]) -> set[str]:
         """The columns themselves and those that computed ones among them are made from."""

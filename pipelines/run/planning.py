@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.errors import PenstockError
 from penstock.formats.change import SourceField, SourceSchema
+from penstock.pipelines.run.errors import KeylessTable
 from penstock.pipelines.run.replay import LEFT_OUT_HINT
 from penstock.pipelines.run.table_shape import TableShape
 from penstock.schema_evolution.drift import Drift, drift_of
@@ -69,9 +70,10 @@ def _table(shape: TableShape, target: str, sources: list[SourceSchema], now: int
         drifts = [drift_of(source, target, current, shape.rules) for source in sources]
         changes = _changes(drifts)
         return _described(shape, target, "alter" if changes else "keep", names, current, sources, changes)
-    except UnusableName as error:
+    except (UnusableName, KeylessTable) as error:
         leaves_out = shape.table is None  # with one table nothing would be left
-        problem = f"{error.message}; {LEFT_OUT_HINT if leaves_out else error.hint}"
+        hint = LEFT_OUT_HINT if leaves_out and isinstance(error, UnusableName) else error.hint
+        problem = f"{error.message}; {hint}"
         return PlannedTable(target, "leave out" if leaves_out else "refuse", names, problem=problem)
     except PenstockError as error:
         problem = "; ".join(filter(None, (error.message, error.hint)))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from penstock.errors import ConfigError, PenstockError, SchemaConflict
 from penstock.ingest.ranges import grouped
 from penstock.pipelines.run.committing import discard
+from penstock.pipelines.run.errors import KeylessTable
 from penstock.pipelines.run.identity import NOW
 from penstock.pipelines.run.reading import Reading, Share
 from penstock.pipelines.run.reports import BatchReport, RangeReport
@@ -91,7 +92,7 @@ class Replay:
         leaves_out = self.reading.leaves_out and bool(self.targets.schemas.keys() - self.reading.on_bad.letters)
         for table, why in unmade.items():
             odd = isinstance(why, UnusableName) or (isinstance(why, ConfigError) and not self.reading.isolates)
-            if leaves_out and odd:
+            if isinstance(why, KeylessTable) or (leaves_out and odd):
                 self._leave_out(table, drifts[table], why)
             else:
                 self._give_up(table, drifts[table], why)
@@ -107,9 +108,8 @@ class Replay:
 
     def _leave_out(self, table: str, found: Sequence[Seen], error: PenstockError) -> None:
         sources = ", ".join(sorted({f"{one.schema.database}.{one.schema.table}" for one in found}))
-        log.warning(
-            "event=table_left_out table=%s source=%s reason=%s hint=%s", table, sources, error.message, LEFT_OUT_HINT
-        )
+        hint = error.hint if isinstance(error, KeylessTable) else LEFT_OUT_HINT
+        log.warning("event=table_left_out table=%s source=%s reason=%s hint=%s", table, sources, error.message, hint)
         self.targets.leave_out([table], f"{error.message} (source {sources})")
 
     def _without_left_out(self, written: Written, drifts: Mapping[str, list[Seen]]) -> dict[str, list[Seen]]:

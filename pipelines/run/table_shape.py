@@ -60,7 +60,7 @@ class TableShape:
 
     def target(self, database: str | None, table: str | None) -> str | None:
         if self.table is not None:
-            return f"{self.database}.{self.table}"
+            return f"{self.database}.{self.table}" if self.naming.takes(database, table) else None
         if table is None or database is None:
             raise DecodeError(
                 "Cannot synchronize record when database name or table name is unknown.",

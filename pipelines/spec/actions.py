@@ -82,6 +82,11 @@ RUNNING = (
 KAFKA = Flag("kafka-conf", "option of the Kafka source: topic, value.format, properties.*; repeat", "pairs", "K=V")
 
 MYSQL = Flag("mysql-conf", "option of the MySQL source: hostname, username, database-name, ...; repeat", "pairs", "K=V")
+INCLUDE_KEYLESS = Flag(
+    "include-keyless",
+    "tables without a key: append, leave-out or fail (MySQL leave-out, else append)",
+    metavar="POLICY",
+)
 MYSQL_DDL = (
     Flag("on-truncate", "ignore, or delete-all: a table emptied at the source is emptied (ignore)", metavar="POLICY"),
     Flag(
@@ -92,10 +97,10 @@ MYSQL_DDL = (
     Flag("on-rename-column", "add: a new column beside the old one; rename: the column keeps its rows (add)"),
     Flag("resnapshot", "empty the tables and read them again, where the log is gone or in doubt (false)", "bool"),
     Flag("reset", "empty these tables and read their source again, beside the others; repeat", "list", "TABLE"),
-    Flag("include-keyless", "append: take tables without a key into append tables (left out)", metavar="POLICY"),
+    INCLUDE_KEYLESS,
 )
 
 MYSQL_TABLE = (*TARGET, TABLE, *SHAPE, MYSQL, *MYSQL_DDL, *CONFS, *RUNNING)
 MYSQL_DATABASE = (*TARGET, *SHAPE, *NAMING, MYSQL, *MYSQL_DDL, *CONFS, *RUNNING)
 KAFKA_TABLE = (*TARGET, TABLE, *SHAPE, KAFKA, *CONFS, *RUNNING)
-KAFKA_DATABASE = (*TARGET, *SHAPE, *NAMING, KAFKA, *CONFS, *RUNNING)
+KAFKA_DATABASE = (*TARGET, *SHAPE, *NAMING, INCLUDE_KEYLESS, KAFKA, *CONFS, *RUNNING)

@@ -21,6 +21,12 @@ def kafka_pipeline(given: Given) -> PipelineSpec:
     return parsed(kafka_values(given))
 
 
+def _keyless(given: Given) -> dict[str, Any]:
+    said = _last(given, "include-keyless")
+    # As the sink of a file says it.
+    return {"no-primary-key": "skip" if said == "leave-out" else said} if said else {}
+
+
 def mysql_pipeline(given: Given) -> PipelineSpec:
     """mysql-sync-table where a table is named, else mysql-sync-database."""
     return parsed(mysql_values(given))
@@ -36,7 +42,7 @@ def kafka_values(given: Given) -> dict[str, Any]:
         "pipeline": pipeline,
         "source": kafka_source(conf),
         "selection": _named(given, "including-tables", "excluding-tables", "including-dbs", "excluding-dbs"),
-        "sink": _sink(given),
+        "sink": _sink(given) | _keyless(given),
         "errors": _errors(given),
     }
 

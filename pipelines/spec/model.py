@@ -197,20 +197,22 @@ class PipelineSpec(Strict):
             raise ValueError(f"a source of type {self.source.type} has no tables to read again: position-lost is fail")
         if self.pipeline.resnapshot and self.pipeline.reset:
             raise ValueError("resnapshot reads all tables again: leave out reset")
-        if self.sink.no_primary_key not in {None, "append"} and not isinstance(self.source, MySqlSource):
-            raise ValueError("tables of messages without a key are append tables: no-primary-key is append")
+        by_messages = not isinstance(self.source, MySqlSource)
+        if self.sink.no_primary_key not in {None, "append"} and by_messages and self.sink.table is not None:
+            raise ValueError("everything goes to one table, with a key or without: no-primary-key is append")
         return self
 
     @property
     def keyless(self) -> Literal["leave-out", "append", "fail"]:
-        """What becomes of MySQL tables without a key; said at the source or at the sink."""
+        """What becomes of source tables without a key; said at the source (MySQL) or at the sink."""
         said: dict[str | None, Literal["leave-out", "append", "fail"]] = {
             "append": "append",
             "skip": "leave-out",
             "fail": "fail",
         }
-        at_source = self.source.keyless if isinstance(self.source, MySqlSource) else "append"
-        return said.get(self.sink.no_primary_key, at_source)
+        if isinstance(self.source, MySqlSource):
+            return said.get(self.sink.no_primary_key, self.source.keyless)
+        return said.get(self.sink.no_primary_key, "append")
 
     @property
     def checkpoint(self) -> str:

@@ -207,7 +207,6 @@ def _told(found: Sequence[Finding]) -> Sequence[Finding]:
 
 def settings_of(spec: PipelineSpec, mysql: model.MySqlSource) -> FollowSettings:
     mapping, selection, sink = TypeMapping.of(spec.sink.type_mapping), spec.selection, spec.sink
-    by_names = sink.table is None
     first = secrets.randbelow(1 << 30) + 10_000
     startup, snapshot, ddl = mysql.startup, mysql.snapshot, mysql.ddl
     _check_shared(mysql, sink)
@@ -216,10 +215,10 @@ def settings_of(spec: PipelineSpec, mysql: model.MySqlSource) -> FollowSettings:
         tables=CapturedTables(
             mysql.database_name,
             mysql.table_name,
-            selection.including_tables if by_names else ".*",
-            selection.excluding_tables if by_names else None,
-            selection.including_dbs if by_names else ".*",
-            selection.excluding_dbs if by_names else None,
+            selection.including_tables,
+            selection.excluding_tables,
+            selection.including_dbs,
+            selection.excluding_dbs,
             names=_pattern(mysql.tables),
             excluding_names=_pattern(mysql.tables_exclude),
         ),
@@ -296,13 +295,18 @@ def _is_keyed_by_flags(sink: Sink) -> bool:
     return sink.table is not None and (bool(sink.primary_keys) or not sink.sync_primary_keys_from_source_schema)
 
 
+def _is_one_name(patterns: set[str]) -> bool:
+    return len(patterns) == 1 and patterns.pop().replace("_", "").replace("-", "").isalnum()
+
+
 def _check_shared(mysql: model.MySqlSource, sink: Sink) -> None:
     """A table that several source tables go to does not follow one of them where the others did not go."""
-    literal = mysql.database_name.replace("_", "").replace("-", "").isalnum()
+    parts = [one.partition(".") for one in mysql.tables] or [(mysql.database_name, ".", mysql.table_name)]
+    literal = _is_one_name({database for database, _, _ in parts})
     if sink.table is not None:
-        literal = literal and mysql.table_name.replace("_", "").replace("-", "").isalnum()
+        literal = literal and _is_one_name({table for _, _, table in parts})
     shared = not literal and (sink.table is not None or sink.naming.merge_shards)
-    hint = "name one database (and one table), or --merge-shards false, or leave out "
+    hint = "name one database (and one table), or --merge-shards false (naming: {merge-shards: false}), or leave out "
     if shared and (mysql.ddl.truncate, mysql.ddl.drop) != ("ignore", "ignore"):
         raise ConfigError(
             "a table that several source tables may go to cannot be emptied with one of them",

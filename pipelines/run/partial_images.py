@@ -31,10 +31,12 @@ def left_out(
 ) -> tuple[str, ...]:
     """The columns that updates lack and that become null by it, of one update of the batch; none where inserts of the
     same schema lack them too, for then they were dropped at the source. `made` are the columns that no source has."""
+    if fetched is None:  # a database's own log: rows without all their columns stop its reader
+        return ()
     if not (change.kinds == UPDATE_AFTER).any() or not _can_tell(change.schema, table):
         return ()
     undeclared = () if (change.kinds == INSERT).any() else _undeclared(change.schema, table, rules, made)
-    return undeclared or (() if fetched is None else _unsent(change, fetched))
+    return undeclared or _unsent(change, fetched)
 
 
 def updates(change: ChangeBatch) -> int:

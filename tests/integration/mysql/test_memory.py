@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ from tests.integration.mysql.sync import Sync
 from tests.tasks import stages
 
 MOST_MORE = 60 << 20  # for what allocators keep; the larger table has 160 MB more
+# On a busy machine allocators give memory back late, and a peak is higher by chance. One that grows with the table is
+# high every time, so the least of several counts.
+ATTEMPTS = 4
 
 
 @pytest.mark.mysql
@@ -22,12 +26,21 @@ def test_tasks_of_a_table_three_times_the_size_hold_hardly_more(mysql: Playgroun
         mysql.run(f"CREATE TABLE {name} (id INT PRIMARY KEY, filler VARCHAR(1000))")
         mysql.run(f"INSERT INTO {name} {numbers} SELECT n, RPAD(SHA2(n, 512), 1000, SHA2(-n, 512)) FROM s")
     mysql.run("SET sql_log_bin = 1")
-    peaks = []
-    for name in ("small", "large"):
-        options = ["bucket=2", "write-only=true", "write-buffer-size=16 mb"]
-        flags = [word for option in options for word in ("--table-conf", option)]
-        sync = Sync(mysql, tmp_path / name, name, [f"table-name={name}"], flags)
-        reading, writing = stages(sync.spec, tmp_path / f"{name}-tasks", 1)
-        peaks.append((reading.peak, writing.peak))
-    small, large = peaks
-    assert [big - less < MOST_MORE for less, big in zip(small, large, strict=True)] == [True, True], peaks
+    least = dict.fromkeys(("small", "large"), (sys.maxsize, sys.maxsize))
+    for attempt in range(ATTEMPTS):
+        for name, (reading, writing) in least.items():
+            found = peaks(mysql, name, tmp_path / f"{name}-{attempt}")
+            least[name] = min(reading, found[0]), min(writing, found[1])
+        more = [big - less for less, big in zip(least["small"], least["large"], strict=True)]
+        if max(more) < MOST_MORE:
+            break
+    assert max(more) < MOST_MORE, least
+
+
+def peaks(mysql: Playground, name: str, folder: Path) -> tuple[int, int]:
+    """Of the largest task that reads and of the largest that writes."""
+    options = ["bucket=2", "write-only=true", "write-buffer-size=16 mb"]
+    flags = [word for option in options for word in ("--table-conf", option)]
+    sync = Sync(mysql, folder, name, [f"table-name={name}"], flags)
+    reading, writing = stages(sync.spec, folder / "tasks", 1)
+    return reading.peak, writing.peak

@@ -1,0 +1,31 @@
+"""What DDL may be followed: where one source table goes to a table, not where several may."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.errors import ConfigError
+from penstock.pipelines.run.mysql import settings_of
+from penstock.pipelines.spec.mysql_model import MySqlSource
+from penstock.pipelines.spec.reading import parsed
+
+
+def settled(tables: list[str], ddl: dict[str, str], **sink: Any) -> None:
+    source = {"type": "mysql", "hostname": "h", "username": "u", "password": "p", "tables": tables, "ddl": ddl}
+    spec = parsed({"source": source, "sink": {"catalog": {"warehouse": "/w"}, "database": "ods", **sink}})
+    assert isinstance(spec.source, MySqlSource)
+    settings_of(spec, spec.source)
+
+
+@pytest.mark.parametrize("ddl", [{"truncate": "delete-all"}, {"drop": "delete-all"}, {"rename-column": "rename"}])
+def test_patterns_that_name_one_database_may_follow_ddl(ddl: dict[str, str]) -> None:
+    settled(["erp.*"], ddl)
+    settled(["erp.[a-zA-Z0-9_ -]+", "erp.orders"], ddl)
+    settled(["erp.orders"], ddl, table="orders")
+    settled(["erp_.*"], ddl, naming={"merge-shards": False})
+    for tables, sink in ((["erp.*", "shop.*"], {}), (["erp_[0-9].orders"], {}), (["erp.orders_.*"], {"table": "o"})):
+        with pytest.raises(ConfigError, match="several source tables may go to") as caught:
+            settled(tables, ddl, **sink)
+        assert "naming: {merge-shards: false}" in str(caught.value)

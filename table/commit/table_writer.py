@@ -203,6 +203,7 @@ class TableWriter:
         properties: Mapping[str, str] | None,
     ) -> list[Snapshot]:
         number = BATCH_IDENTIFIER if identifier is None else identifier
+        self._check_same_table()
         committer = Committer(self.store, self.user)
         completion = Completion(committer, self.layout, self.open_bucket)
         already = committer.committed(number) or self._committed_unawares(messages)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
         SourceError,
         TableCorrupt,
     )
-    from penstock.pipelines.handle import Pipeline
-    from penstock.pipelines.spark_tables.registration import register
-    from penstock.table.catalog import (
+    from penstock.pipelines.api.pipeline import Pipeline
+    from penstock.pipelines.spark_source.registration import register
+    from penstock.table.catalog.file_catalog import (
         Catalog,
         create_table,
         open_table,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         UpdateColumnType,
         UpdateComment,
     )
-    from penstock.table.write.budget import WriteBudget
+    from penstock.table.write.memory_budget import WriteBudget
 
 _HOMES = {
     "penstock.errors": (
@@ -63,9 +63,9 @@ _HOMES = {
         "SourceError",
         "TableCorrupt",
     ),
-    "penstock.pipelines.handle": ("Pipeline",),
-    "penstock.pipelines.spark_tables.registration": ("register",),
-    "penstock.table.catalog": (
+    "penstock.pipelines.api.pipeline": ("Pipeline",),
+    "penstock.pipelines.spark_source.registration": ("register",),
+    "penstock.table.catalog.file_catalog": (
         "Catalog",
         "create_table",
         "open_table",
@@ -86,7 +86,7 @@ _HOMES = {
         "UpdateColumnType",
         "UpdateComment",
     ),
-    "penstock.table.write.budget": ("WriteBudget",),
+    "penstock.table.write.memory_budget": ("WriteBudget",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

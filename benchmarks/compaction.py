@@ -20,18 +20,18 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
-from penstock.table.files.reading import FileReader
-from penstock.table.files.writing import FileNames, RollingWriter
-from penstock.table.lsm.compaction import BucketFiles, compact
-from penstock.table.lsm.frontier import SortedRun, merge_runs
-from penstock.table.lsm.lookup import Lookup
-from penstock.table.lsm.lookup_store import LookupStore, StoredFile
-from penstock.table.lsm.picking import Pick
-from penstock.table.lsm.runs import Levels
-from penstock.table.lsm.units import CompactionSpec
+from penstock.storage.local import LocalStorage
+from penstock.table.compaction.compact import BucketFiles, compact
+from penstock.table.compaction.lookup import Lookup
+from penstock.table.compaction.lookup_store import LookupStore, StoredFile
+from penstock.table.compaction.plan import CompactionSpec
+from penstock.table.compaction.policy import Pick
+from penstock.table.files.file_reader import FileReader
+from penstock.table.files.file_writer import FileNames, RollingWriter
+from penstock.table.merge.bounded_merge import SortedRun, merge_runs
+from penstock.table.merge.sorted_runs import Levels
 from penstock.table.meta.data_file import DataFile, FileSource
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.storage.local import LocalStorage
 from penstock.table.values.types import Field, parse_type
 
 TYPES = ("BIGINT", "STRING", "DOUBLE", "TIMESTAMP(3)", "DECIMAL(10, 2)")

@@ -18,11 +18,11 @@ import pyarrow as pa
 
 import penstock
 from benchmarks.compaction import peak_memory
+from penstock.table.buckets.bucket_state import TableState
+from penstock.table.buckets.layout import Layout
+from penstock.table.dynamic_buckets.cross_partition import KeyPlacer
+from penstock.table.dynamic_buckets.key_index import IndexFolder
 from penstock.table.handle import Table
-from penstock.table.layout import Layout
-from penstock.table.write.cross_partition import KeyPlacer
-from penstock.table.write.keys.index import IndexFolder
-from penstock.table.write.state import TableState
 
 PARTITIONS, BATCH, BATCHES = 20, 100_000, 6
 

@@ -21,12 +21,12 @@ from typing import TypeVar
 import pyarrow as pa
 
 from benchmarks.shop.stream import write
-from penstock.pipelines.run import build
-from penstock.pipelines.run.alone import written
-from penstock.pipelines.run.batches import Batches
-from penstock.pipelines.run.blobs import SCHEMA
-from penstock.pipelines.run.reading import Share
-from penstock.pipelines.run.writing import Compacting
+from penstock.pipelines.driver.batch import Batches
+from penstock.pipelines.driver.local_runner import written
+from penstock.pipelines.job import build
+from penstock.pipelines.tasks.read import Share
+from penstock.pipelines.tasks.shuffle_rows import SCHEMA
+from penstock.pipelines.tasks.write import Compacting
 from tests.here import Log, batches_of, run
 from tests.shop import Shop
 

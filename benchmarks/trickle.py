@@ -28,7 +28,7 @@ import numpy as np
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from penstock.pipelines.run.tables import Warehouse
+from penstock.pipelines.mapping.target_tables import Warehouse
 from penstock.table.meta.store import TableMissing
 from tests.servers.launch import running
 

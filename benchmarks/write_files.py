@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.table.files.reading import FileReader
-from penstock.table.files.writing import FileNames, RollingWriter
+from penstock.storage.local import LocalStorage
+from penstock.table.files.file_reader import FileReader
+from penstock.table.files.file_writer import FileNames, RollingWriter
 from penstock.table.meta.data_file import DataFile
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.storage.local import LocalStorage
 from penstock.table.values.types import Field, parse_atomic
 
 COLUMNS = {

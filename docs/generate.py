@@ -13,8 +13,9 @@ from pydantic.fields import FieldInfo
 
 from docs.effects import EFFECTS
 from docs.option_pages import catalog_options, table_options
-from penstock.pipelines.spec import model, mysql_model, observing, rules, sink, units
-from penstock.pipelines.spec.strict import Strict
+from penstock.pipelines.config import model, mysql_model, rules, sink, units
+from penstock.pipelines.config import monitor as observing
+from penstock.pipelines.config.strict_model import Strict
 from penstock.schema_evolution.expressions.functions import FUNCTIONS
 from penstock.schema_evolution.masks import FORMS
 

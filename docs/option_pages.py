@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from penstock.storage.catalog_options import WITHOUT_EFFECT
 from penstock.table.schema.option_catalog import FAMILIES, OPTIONS
 from penstock.table.schema.option_types import Effect, Kind, Scope, Stops, TableOption
-from penstock.table.storage.catalog_options import WITHOUT_EFFECT
 
 _STOPS = {
     Stops.SETTING: "",

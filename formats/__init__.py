@@ -10,24 +10,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from penstock.errors import ConfigError
-from penstock.formats import (
-    aliyun,
-    aws_dms,
-    canal,
-    debezium,
-    debezium_avro,
-    debezium_bson,
-    maxwell,
-    ogg,
-    plain_json,
-)
+from penstock.formats import aliyun, aws_dms, maxwell, ogg, plain_json
+from penstock.formats.canal import decode as canal_json
 from penstock.formats.change import Decoded, DecodeOptions, Messages
+from penstock.formats.debezium import avro as debezium_avro
+from penstock.formats.debezium import bson as debezium_bson
+from penstock.formats.debezium import decode as debezium_json
 
 Decode = Callable[[Messages, DecodeOptions], Decoded]
 
 FORMATS: dict[str, Decode] = {
-    "canal-json": canal.decode,
-    "debezium-json": debezium.decode,
+    "canal-json": canal_json.decode,
+    "debezium-json": debezium_json.decode,
     "debezium-avro": debezium_avro.decode,
     "debezium-bson": debezium_bson.decode,
     "maxwell-json": maxwell.decode,

@@ -25,9 +25,9 @@ from penstock.formats.change import (
     SourceField,
     SourceSchema,
 )
-from penstock.formats.envelope import NULL, UNREADABLE, missing, take_each, unknown_operation
-from penstock.formats.rows import Read, Rows, each, texts
-from penstock.formats.texts import exact, text_of
+from penstock.formats.json_envelope import NULL, UNREADABLE, missing, take_each, unknown_operation
+from penstock.formats.json_text import exact, text_of
+from penstock.formats.row_builder import Read, Rows, each, texts
 
 NAME = "aliyun-json"
 # A DATE further than this many days from 1970 is in milliseconds.

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from penstock.formats.registry import SchemaRegistry
+    from penstock.formats.debezium.schema_registry import SchemaRegistry
 
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = 0, 1, 2, 3
 

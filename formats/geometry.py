@@ -6,7 +6,7 @@ import math
 import struct
 from collections.abc import Callable
 
-from penstock.formats.texts import java_double
+from penstock.formats.json_text import java_double
 
 # MySQL's words for the types that hold one.
 GEOMETRY_TYPES = frozenset(

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from penstock.formats.change import UPDATE_AFTER, Decoded, DecodeOptions, Messages
-from penstock.formats.envelope import missing, take_each, unknown_operation
-from penstock.formats.rows import TextTables
-from penstock.formats.texts import exact
+from penstock.formats.json_envelope import missing, take_each, unknown_operation
+from penstock.formats.json_text import exact
+from penstock.formats.row_builder import TextTables
 
 NAME = "maxwell-json"
 ROW_OPERATIONS = frozenset({"insert", "bootstrap-insert", "update", "delete"})

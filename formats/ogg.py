@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from penstock.errors import DecodeError
 from penstock.formats.change import Decoded, DecodeOptions, Int64s, Messages, Truncation
-from penstock.formats.envelope import missing, read_envelopes, unknown_operation
-from penstock.formats.rows import TextTables, bad_record
-from penstock.formats.texts import exact
+from penstock.formats.json_envelope import missing, read_envelopes, unknown_operation
+from penstock.formats.json_text import exact
+from penstock.formats.row_builder import TextTables, bad_record
 
 NAME = "ogg-json"
 _MISSING_MARK = "_isMissing"

@@ -8,9 +8,9 @@ import msgspec
 
 from penstock.errors import DecodeError
 from penstock.formats.change import INSERT, Decoded, DecodeOptions, Messages
-from penstock.formats.envelope import read_envelopes
-from penstock.formats.rows import TextTables, bad_record, check_members
-from penstock.formats.texts import exact
+from penstock.formats.json_envelope import read_envelopes
+from penstock.formats.json_text import exact
+from penstock.formats.row_builder import TextTables, bad_record, check_members
 
 Row = dict[str, Any]
 

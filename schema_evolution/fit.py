@@ -11,12 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.formats.change import BAD_VALUE, ChangeBatch, SourceSchema
-from penstock.schema_evolution.computed import ComputedColumn
+from penstock.schema_evolution.computed_columns import ComputedColumn
+from penstock.schema_evolution.computed_functions import Columns
 from penstock.schema_evolution.drift import ColumnRules
-from penstock.schema_evolution.functions import Columns
-from penstock.schema_evolution.source_types import holds_bits
-from penstock.schema_evolution.texts import Misfits, instants_of
-from penstock.schema_evolution.values import bit_texts, fit_column
+from penstock.schema_evolution.text_casts import Misfits, instants_of
+from penstock.schema_evolution.types.source import holds_bits
+from penstock.schema_evolution.value_casts import bit_texts, fit_column
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.partition_text import no_folder

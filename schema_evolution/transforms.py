@@ -16,17 +16,17 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.formats.change import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangeBatch, SourceField
-from penstock.schema_evolution.expressions.evaluation import evaluated
+from penstock.schema_evolution.expressions.evaluate import evaluated
 from penstock.schema_evolution.expressions.functions import Moment
 from penstock.schema_evolution.expressions.nodes import Column, Item, Node, columns_of
-from penstock.schema_evolution.expressions.parsing import parse_expression, parse_projection
+from penstock.schema_evolution.expressions.parse import parse_expression, parse_projection
 from penstock.schema_evolution.fit import BadRow, whole_messages
 from penstock.schema_evolution.masks import Mask
 from penstock.schema_evolution.patterns import TablePattern
-from penstock.schema_evolution.source_types import TYPED, paimon_type
-from penstock.schema_evolution.texts import Misfits
-from penstock.schema_evolution.type_mapping import TypeMapping
-from penstock.schema_evolution.values import fit_column
+from penstock.schema_evolution.text_casts import Misfits
+from penstock.schema_evolution.types.mapping import TypeMapping
+from penstock.schema_evolution.types.source import TYPED, paimon_type
+from penstock.schema_evolution.value_casts import fit_column
 from penstock.table.values.arrow_types import from_arrow
 from penstock.table.values.types import Field, type_json
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from penstock.schema_evolution.type_mapping import TypeMapping
+from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.table.values.cast_rules import TO_STRING_ONLY
 from penstock.table.values.types import STRING, ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
 

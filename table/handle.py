@@ -9,39 +9,39 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
-from penstock.table.commit.analyzing import analyze
+from penstock.table.buckets.layout import Layout
 from penstock.table.commit.committer import Committer
-from penstock.table.commit.compacting import compact_table, sort_table
-from penstock.table.commit.deleting import delete_rows
-from penstock.table.commit.healing import (
-    Healed,
-    compact_manifests,
-    remove_unexisting_files,
-    remove_unexisting_manifests,
-)
-from penstock.table.commit.overwriting import OverwriteWriter, drop_partitions
-from penstock.table.commit.rescaling import rescale
-from penstock.table.commit.selection import Selection
-from penstock.table.commit.table_writer import TableWriter
-from penstock.table.layout import Layout
-from penstock.table.maintain.branches import create_branch, delete_branch
-from penstock.table.maintain.consumers import expire_consumers
-from penstock.table.maintain.done_partitions import mark_partitions_done
-from penstock.table.maintain.expire import Expired, expire_changelogs, expire_snapshots
-from penstock.table.maintain.fast_forward import fast_forward
-from penstock.table.maintain.orphans import Orphan, find_orphans
-from penstock.table.maintain.partitions import expire_partitions
-from penstock.table.maintain.retagging import rename_tag, replace_tag, tag_from_timestamp, tag_from_watermark
-from penstock.table.maintain.rollback import Undone, rollback_to, undone_by_rollback
-from penstock.table.maintain.sweep import delete_all
-from penstock.table.maintain.tags import create_tag, delete_tag, expire_tags
-from penstock.table.maintain.upkeep import Upkeep, after_commit, keep_up
+from penstock.table.maintenance.branches import create_branch, delete_branch
+from penstock.table.maintenance.consumers import expire_consumers
+from penstock.table.maintenance.done_partitions import mark_partitions_done
+from penstock.table.maintenance.fast_forward import fast_forward
+from penstock.table.maintenance.file_deletion import delete_all
+from penstock.table.maintenance.orphans import Orphan, find_orphans
+from penstock.table.maintenance.partition_expiry import expire_partitions
+from penstock.table.maintenance.rollback import Undone, rollback_to, undone_by_rollback
+from penstock.table.maintenance.snapshot_expiry import Expired, expire_changelogs, expire_snapshots
+from penstock.table.maintenance.tag_changes import rename_tag, replace_tag, tag_from_timestamp, tag_from_watermark
+from penstock.table.maintenance.tags import create_tag, delete_tag, expire_tags
+from penstock.table.maintenance.upkeep import Upkeep, after_commit, keep_up
 from penstock.table.meta.branches import branch_names
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.errors import SnapshotMissing
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_files import TagFiles
+from penstock.table.operations.analyze import analyze
+from penstock.table.operations.compact import compact_table, sort_table
+from penstock.table.operations.delete import delete_rows
+from penstock.table.operations.overwrite import OverwriteWriter, drop_partitions
+from penstock.table.operations.repair import (
+    Healed,
+    compact_manifests,
+    remove_unexisting_files,
+    remove_unexisting_manifests,
+)
+from penstock.table.operations.rescale import rescale
+from penstock.table.operations.selection import Selection
+from penstock.table.operations.write import TableWriter
 from penstock.table.read.changes import read_changes
 from penstock.table.read.follow import SnapshotChanges, follow
 from penstock.table.read.scan import Scan
@@ -53,7 +53,7 @@ from penstock.table.system.tables import system_table
 from penstock.table.values.arguments import epoch_millis, option_texts
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.html import facts_html, rows_html
-from penstock.table.write.budget import WriteBudget
+from penstock.table.write.memory_budget import WriteBudget
 
 
 class Table:

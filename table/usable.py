@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from penstock.errors import ConfigError
+from penstock.table.buckets.layout import BucketMode, Layout
+from penstock.table.buckets.postponed import ALONE, postponed_layout
 from penstock.table.files.encoding import encoding_of
 from penstock.table.files.errors import FormatUnknown
-from penstock.table.layout import BucketMode, Layout
-from penstock.table.lsm.merge.spec import MergeSpec
-from penstock.table.maintain.partition_times import PartitionTimes
-from penstock.table.maintain.tag_periods import TagPeriod
+from penstock.table.maintenance.partition_times import PartitionTimes
+from penstock.table.maintenance.tag_periods import TagPeriod
+from penstock.table.merge.spec import MergeSpec
 from penstock.table.read.time_travel import Travel
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.validation import UnusableName
 from penstock.table.values.names import path_step, relative_folder
-from penstock.table.write.postponed import ALONE, postponed_layout
 
 
 def check_usable(schema: TableSchema) -> None:

@@ -12,14 +12,14 @@ import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.ingest.ranges import Offsets
-from penstock.pipelines.run import build
-from penstock.pipelines.run.alone import take_batch, written
-from penstock.pipelines.run.batches import Batches, OnBatch
-from penstock.pipelines.run.catching_up import catch_up
-from penstock.pipelines.run.job import Job
-from penstock.pipelines.run.writing import Compacting
-from penstock.pipelines.spec.model import PipelineSpec
+from penstock.ingest.source import Offsets
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.driver.batch import Batches, OnBatch
+from penstock.pipelines.driver.catch_up import catch_up
+from penstock.pipelines.driver.local_runner import take_batch, written
+from penstock.pipelines.job import build
+from penstock.pipelines.job.job import Job
+from penstock.pipelines.tasks.write import Compacting
 
 
 @dataclass

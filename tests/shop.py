@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.pipelines.run.tables import Warehouse
-from penstock.pipelines.spec.model import PipelineSpec
-from penstock.pipelines.spec.reading import parsed
+from penstock.pipelines.config.load import parsed
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.mapping.target_tables import Warehouse
 from penstock.table.handle import Table
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.live import live_entries

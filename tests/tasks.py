@@ -19,11 +19,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.pipelines.run import build
-from penstock.pipelines.run.blobs import SCHEMA
-from penstock.pipelines.run.reading import Reading, Share
-from penstock.pipelines.run.writing import Writing
-from penstock.pipelines.spec.model import PipelineSpec
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.job import build
+from penstock.pipelines.tasks.read import Reading, Share
+from penstock.pipelines.tasks.shuffle_rows import SCHEMA
+from penstock.pipelines.tasks.write import Writing
 
 ORDER = ("table", "partition", "bucket", "range", "position")
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from penstock.errors import ConfigError
-from penstock.pipelines.spec.actions import Flag
+from penstock.pipelines.config.actions import Flag
 
 Given = dict[str, list[str]]
 

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.commands.arguments import parse
 from penstock.pipelines.commands.target import yes
-from penstock.pipelines.spec.actions import Flag
+from penstock.pipelines.config.actions import Flag
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from penstock.pipelines.spec.model import PipelineSpec
+    from penstock.pipelines.config.model import PipelineSpec
     from penstock.table.handle import Table
 
 RECORDED = Path(__file__).resolve().parents[1] / "demo"
@@ -51,7 +51,7 @@ class Demo:
     began: float
 
     def run(self) -> None:
-        from penstock.pipelines.run.session import open_session
+        from penstock.pipelines.spark.session import open_session
 
         say("A shop's database writes down its changes; canal sends them on as JSON, a line each.")
         print(f"  {put(self.folder, 'morning')}")
@@ -112,8 +112,8 @@ class Demo:
         show(shown.column_names, rows_of(shown))
 
     def _carry(self, session: SparkSession) -> None:
-        from penstock.pipelines.run.build import job
-        from penstock.pipelines.run.job import Running
+        from penstock.pipelines.job.build import job
+        from penstock.pipelines.job.job import Running
 
         began = time.monotonic()
         Running(job(spec_of(self.folder)), session).run()
@@ -144,7 +144,7 @@ def put(folder: Path, part: str, *, compressed: bool = False) -> str:
 
 
 def spec_of(folder: Path) -> PipelineSpec:
-    from penstock.pipelines.spec.reading import parsed
+    from penstock.pipelines.config.load import parsed
 
     return parsed(
         {

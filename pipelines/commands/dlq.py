@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given, parse_with_words
-from penstock.pipelines.commands.of_pipeline import WHERE, Named, named
-from penstock.pipelines.commands.printing import answer, harmless, print_rows, wants_json
+from penstock.pipelines.commands.output import answer, harmless, print_rows, wants_json
+from penstock.pipelines.commands.pipeline_choice import WHERE, Named, named
 from penstock.pipelines.commands.target import number, text, yes
-from penstock.pipelines.spec.actions import Flag
+from penstock.pipelines.config.actions import Flag
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,8 +52,8 @@ def command(name: str, words: list[str]) -> int:
 
 def _table(pipeline: Named, given: Given) -> Table | None:
     """None where the pipeline has never kept a letter."""
-    from penstock.pipelines.run.dead_letters import DEFAULT_NAME
-    from penstock.pipelines.run.letters import table_of_letters
+    from penstock.pipelines.api.replay_dead_letters import table_of_letters
+    from penstock.pipelines.tasks.dead_letters import DEFAULT_NAME
     from penstock.table.handle import Table
     from penstock.table.meta.store import TableMissing
 
@@ -133,7 +133,7 @@ def _drop(pipeline: Named, table: Table, rows: pa.Table, given: Given) -> int:
 
 
 def _replay(pipeline: Named, table: Table, rows: pa.Table, given: Given) -> int:
-    from penstock.pipelines.run.letters import letters_of, replay, settle
+    from penstock.pipelines.api.replay_dead_letters import letters_of, replay, settle
 
     if pipeline.spec is None:
         raise ConfigError(

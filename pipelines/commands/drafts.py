@@ -112,8 +112,8 @@ def _mysql(url: SplitResult, *, offline: bool) -> Draft:
 
 
 def _tables(url: SplitResult, user: str, port: int, database: str) -> str:
-    from penstock.ingest.mysql.catalog import list_tables
-    from penstock.ingest.mysql.connection import Secret, ServerAddress, connected
+    from penstock.ingest.mysql.server.catalog import list_tables
+    from penstock.ingest.mysql.server.connection import Secret, ServerAddress, connected
 
     password = Secret(unquote(url.password)) if url.password else Secret("MYSQL_PASSWORD", "env")
     with connected(ServerAddress(url.hostname or "", port, user, password)) as connection:
@@ -141,9 +141,9 @@ def _kafka(url: SplitResult, *, offline: bool, value_format: str | None) -> Draf
 
 
 def _kafka_messages(servers: str, topic: str) -> list[bytes]:
-    from penstock.ingest.kafka import KafkaSettings, KafkaSource, Startup
-    from penstock.ingest.kafka_client import patience
-    from penstock.ingest.ranges import Limit
+    from penstock.ingest.kafka.client import patience
+    from penstock.ingest.kafka.source import KafkaSettings, KafkaSource, Startup
+    from penstock.ingest.source import Limit
 
     source = KafkaSource(KafkaSettings({"bootstrap.servers": servers}, (topic,), startup=Startup("earliest-offset")))
     with patience(0.0):
@@ -164,8 +164,8 @@ def _files(source: str, *, offline: bool, value_format: str | None) -> Draft:
 def _file_messages(folder: str) -> list[bytes]:
     import tempfile
 
-    from penstock.ingest.files import FilesSettings, FilesSource
-    from penstock.ingest.ranges import Limit
+    from penstock.ingest.files.source import FilesSettings, FilesSource
+    from penstock.ingest.source import Limit
 
     with tempfile.TemporaryDirectory(prefix="penstock-") as ledger:
         source = FilesSource(FilesSettings(folder, ledger))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given, parse
-from penstock.pipelines.spec.actions import KAFKA_DATABASE, KAFKA_TABLE, MYSQL_DATABASE, MYSQL_TABLE, Flag
+from penstock.pipelines.config.actions import KAFKA_DATABASE, KAFKA_TABLE, MYSQL_DATABASE, MYSQL_TABLE, Flag
 
 if TYPE_CHECKING:
-    from penstock.pipelines.spec.model import PipelineSpec
+    from penstock.pipelines.config.model import PipelineSpec
 
 ACTIONS = {
     "mysql-sync-table": MYSQL_TABLE,
@@ -31,7 +31,7 @@ def action_of(words: Sequence[str]) -> str | None:
 
 def spec_of_flags(command: str, words: Sequence[str], flags: Sequence[Flag], does: str) -> tuple[PipelineSpec, Given]:
     """The pipeline that an action's flags describe, among `flags` of the command itself."""
-    from penstock.pipelines.spec.reading import parsed
+    from penstock.pipelines.config.load import parsed
 
     values, given = values_of_flags(command, words, flags, does)
     return parsed(values), given
@@ -41,7 +41,7 @@ def values_of_flags(
     command: str, words: Sequence[str], flags: Sequence[Flag], does: str
 ) -> tuple[dict[str, Any], Given]:
     """The same by the keys of a file."""
-    from penstock.pipelines.spec.from_flags import kafka_values, mysql_values
+    from penstock.pipelines.config.flags import kafka_values, mysql_values
 
     action = action_of(words)
     if action is None:

@@ -7,9 +7,9 @@ from pathlib import Path
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given, parse_with_words
 from penstock.pipelines.commands.flags_given import action_of, file_of, values_of_flags
-from penstock.pipelines.commands.printing import answer
+from penstock.pipelines.commands.output import answer
 from penstock.pipelines.commands.target import JSON, text, yes
-from penstock.pipelines.spec.actions import Flag
+from penstock.pipelines.config.actions import Flag
 
 _SOURCES = "mysql://user@host:3306/database, kafka://host:9092/topic, or a folder of messages"
 FLAGS = (
@@ -56,7 +56,7 @@ def _target(given: Given) -> Path:
 
 def _of_flags(name: str, words: list[str]) -> int:
     """The file that does what the flags of a sync action do: it goes on with their checkpoint and tables."""
-    from penstock.pipelines.spec.reading import parsed
+    from penstock.pipelines.config.load import parsed
 
     values, given = values_of_flags(name, words, _OF_FLAGS, _DOES)
     spec, target = parsed(values), _target(given)

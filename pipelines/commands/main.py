@@ -100,7 +100,7 @@ def overview() -> str:
 
 def shown(error: PenstockError) -> str:
     """The error, its facts one a line, the repair last."""
-    from penstock.pipelines.commands.printing import harmless
+    from penstock.pipelines.commands.output import harmless
 
     facts = {name.replace("_", " "): harmless(str(value)) for name, value in error.facts.items()}
     if error.hint:

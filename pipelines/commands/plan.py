@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given
 from penstock.pipelines.commands.flags_given import action_of, spec_of_flags
-from penstock.pipelines.commands.of_pipeline import file_given
-from penstock.pipelines.commands.printing import answer, print_rows, wants_json
+from penstock.pipelines.commands.output import answer, print_rows, wants_json
+from penstock.pipelines.commands.pipeline_choice import file_given
 from penstock.pipelines.commands.target import JSON, number, text, yes
-from penstock.pipelines.spec.actions import Flag
+from penstock.pipelines.config.actions import Flag
 
 if TYPE_CHECKING:
-    from penstock.pipelines.run.planning import PlannedTable
-    from penstock.pipelines.spec.model import PipelineSpec
+    from penstock.pipelines.api.plan import PlannedTable
+    from penstock.pipelines.config.model import PipelineSpec
 
 FLAGS = (
     Flag("explain", "the reason of each column's type, of this table alone", metavar="TABLE"),
@@ -31,7 +31,7 @@ _DOES = "The tables a pipeline would make or change, and why. Changes nothing."
 
 def command(name: str, words: list[str]) -> int:
     spec, given = _described(name, words)
-    from penstock.pipelines.run.planned_source import tables_planned
+    from penstock.pipelines.api.planned_source import tables_planned
 
     looked, tables = tables_planned(spec, number(given, "sample") or 1000)
     if (wanted := text(given, "explain")) is not None:
@@ -55,7 +55,7 @@ def _described(name: str, words: list[str]) -> tuple[PipelineSpec, Given]:
     if action_of(words) is not None:
         return spec_of_flags(name, words, FLAGS, _DOES)
     path, given = file_given(name, FLAGS, words, _DOES)
-    from penstock.pipelines.spec import yaml_file
+    from penstock.pipelines.config import yaml_file
 
     return yaml_file.load(path), given
 

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
+from penstock.pipelines.api.run import run_command
 from penstock.pipelines.commands.arguments import Given, parse_with_file
-from penstock.pipelines.commands.running import run_command
 from penstock.pipelines.commands.target import yes
-from penstock.pipelines.spec.actions import Flag
-from penstock.pipelines.spec.pairs import pairs
-from penstock.pipelines.spec.pairs import words as words_of
+from penstock.pipelines.config.actions import Flag
+from penstock.pipelines.config.pairs import pairs
+from penstock.pipelines.config.pairs import words as words_of
 
 if TYPE_CHECKING:
-    from penstock.pipelines.spec.model import PipelineSpec
+    from penstock.pipelines.config.model import PipelineSpec
 
 FLAGS = (
     Flag("until-caught-up", "take what is there now, commit, exit 0", "bool"),
@@ -38,7 +38,7 @@ FLAGS = (
 
 def command(name: str, words: list[str]) -> int:
     path, given = parse_with_file(name, FLAGS, words, "Run the pipeline that a YAML file describes.")
-    from penstock.pipelines.spec import yaml_file
+    from penstock.pipelines.config import yaml_file
 
     spec = yaml_file.load(Path(path))
     changes: dict[str, object] = {}
@@ -70,7 +70,7 @@ def tables_given(given: Given, spec: PipelineSpec) -> tuple[str, ...]:
 
 def begun(spec: PipelineSpec, place: str) -> PipelineSpec:
     """The pipeline as it begins at `place`. A checkpoint that has begun already knows better, so that is refused."""
-    from penstock.pipelines.observe.checkpoint import CheckpointFolder
+    from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
 
     if CheckpointFolder(spec.checkpoint, spec.sink.catalog.options).progress().planned is not None:
         raise ConfigError(
@@ -78,6 +78,6 @@ def begun(spec: PipelineSpec, place: str) -> PipelineSpec:
             checkpoint=spec.checkpoint,
             hint="--checkpoint NEW --accept-replay  begins again there: rows between may be missing or come twice",
         )
-    from penstock.pipelines.spec.beginnings import started_at
+    from penstock.pipelines.config.startup_modes import started_at
 
     return started_at(spec, place)

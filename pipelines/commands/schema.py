@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.spec.actions import Flag
+from penstock.pipelines.config.actions import Flag
 
 FLAGS = (
     Flag("output", "write it to this file (the terminal)", metavar="FILE"),
@@ -16,7 +16,7 @@ FLAGS = (
 
 def command(name: str, words: list[str]) -> int:
     given = parse(name, FLAGS, words, "Write the JSON Schema of pipeline files.")
-    from penstock.pipelines.spec.json_schema import json_schema
+    from penstock.pipelines.config.json_schema import json_schema
 
     text = json.dumps(json_schema(), indent=2)
     if "output" in given:

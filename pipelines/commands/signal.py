@@ -6,8 +6,8 @@ import time
 
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import parse_with_words
-from penstock.pipelines.commands.of_pipeline import WHERE, Named, named
-from penstock.pipelines.commands.printing import answer
+from penstock.pipelines.commands.output import answer
+from penstock.pipelines.commands.pipeline_choice import WHERE, Named, named
 
 _DOES = "Pause, resume or stop a running pipeline after its batch, or have tables copied again (MySQL)."
 _SIGNALS = ("pause", "resume", "stop", "snapshot")
@@ -44,8 +44,8 @@ def command(name: str, words: list[str]) -> int:
 
 def _send(pipeline: Named, signal: str, tables: list[str]) -> str:
     """Leave the signal; gives the state of the driver that will find it."""
-    from penstock.pipelines.observe.checkpoint import PAUSED, SNAPSHOT, STOP, CheckpointFolder
-    from penstock.pipelines.observe.state import state_of
+    from penstock.pipelines.monitor.checkpoint_files import PAUSED, SNAPSHOT, STOP, CheckpointFolder
+    from penstock.pipelines.monitor.status import state_of
 
     folder = CheckpointFolder(pipeline.checkpoint, dict(pipeline.warehouse.options))
     state = state_of(pipeline.name, pipeline.checkpoint, pipeline.warehouse, ()).state

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PenstockError
 from penstock.pipelines.commands.arguments import Given, parse_with_word
-from penstock.pipelines.commands.of_pipeline import WHERE, Named, named
-from penstock.pipelines.commands.printing import answer, print_rows, wants_json
+from penstock.pipelines.commands.output import answer, print_rows, wants_json
+from penstock.pipelines.commands.pipeline_choice import WHERE, Named, named
 from penstock.pipelines.commands.target import text, yes
-from penstock.pipelines.spec.actions import Flag
+from penstock.pipelines.config.actions import Flag
 
 if TYPE_CHECKING:
-    from penstock.pipelines.observe.state import PipelineState
+    from penstock.pipelines.monitor.status import PipelineState
 
 FLAGS = (
     *WHERE,
@@ -28,7 +28,7 @@ def command(name: str, words: list[str]) -> int:
     word, given = parse_with_word(
         name, FLAGS, words, "How a pipeline stands; needs no living driver.", "PIPELINE", "its file, or its name"
     )
-    from penstock.pipelines.spec.units import seconds
+    from penstock.pipelines.config.units import seconds
 
     pipeline = named(word, given, name)
     while True:
@@ -41,8 +41,8 @@ def command(name: str, words: list[str]) -> int:
 
 
 def _show(pipeline: Named, given: Given) -> None:
-    from penstock.pipelines.observe.state import position_of, state_of
-    from penstock.pipelines.observe.telling import as_facts, as_lines
+    from penstock.pipelines.monitor.status import position_of, state_of
+    from penstock.pipelines.monitor.status_text import as_facts, as_lines
 
     state = state_of(pipeline.name, pipeline.checkpoint, pipeline.warehouse, pipeline.databases)
     position = position_of(state, pipeline.warehouse)
@@ -68,10 +68,10 @@ def _with_differences(state: PipelineState, pipeline: Named) -> PipelineState:
     """A warning for each table that lacks rows which the checkpoint counts as read."""
     from dataclasses import replace
 
-    from penstock.pipelines.run.build import shape
-    from penstock.pipelines.run.filled_tables import FilledTables
-    from penstock.pipelines.run.holes import where_sources_go
-    from penstock.pipelines.run.tables import Warehouse
+    from penstock.pipelines.job.build import shape
+    from penstock.pipelines.ledger.filled_tables import FilledTables
+    from penstock.pipelines.ledger.holes import where_sources_go
+    from penstock.pipelines.mapping.target_tables import Warehouse
 
     filled = FilledTables.of(Warehouse(pipeline.checkpoint, pipeline.warehouse.options), pipeline.warehouse)
     goes_to: dict[tuple[str, str], str | None] = dict(filled.sources)
@@ -88,9 +88,9 @@ def _with_lag(state: PipelineState, pipeline: Named, position: dict[str, Any]) -
     """What the source still has; where it does not answer, that is a warning."""
     from dataclasses import replace
 
-    from penstock.pipelines.run import mysql
-    from penstock.pipelines.run.build import source
-    from penstock.pipelines.spec.mysql_model import MySqlSource
+    from penstock.pipelines.config.mysql_model import MySqlSource
+    from penstock.pipelines.job import mysql_setup as mysql
+    from penstock.pipelines.job.build import source
 
     assert pipeline.spec is not None
     server = pipeline.spec.source

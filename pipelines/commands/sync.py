@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from penstock.errors import ConfigError
+from penstock.pipelines.api.run import run_command
 from penstock.pipelines.commands.arguments import Given, parse
-from penstock.pipelines.commands.running import run_command
 from penstock.pipelines.commands.target import yes
-from penstock.pipelines.spec.actions import KAFKA_DATABASE, KAFKA_TABLE, MYSQL_DATABASE, MYSQL_TABLE
-from penstock.pipelines.spec.pairs import pairs
+from penstock.pipelines.config.actions import KAFKA_DATABASE, KAFKA_TABLE, MYSQL_DATABASE, MYSQL_TABLE
+from penstock.pipelines.config.pairs import pairs
 
 _ACTIONS = {
     "mysql-sync-table": (MYSQL_TABLE, "Carry MySQL or MariaDB tables into one table."),
@@ -21,11 +21,11 @@ def command(name: str, words: list[str]) -> int:
     flags, description = _ACTIONS[name]
     given = parse(name, flags, words, description)
     _check_mode(given)
-    from penstock.pipelines.spec.from_flags import kafka_pipeline, mysql_pipeline
+    from penstock.pipelines.config.flags import kafka_pipeline, mysql_pipeline
 
     spec = mysql_pipeline(given) if name.startswith("mysql") else kafka_pipeline(given)
     if "from" in given:
-        from penstock.pipelines.spec.beginnings import started_at
+        from penstock.pipelines.config.startup_modes import started_at
 
         spec = started_at(spec, given["from"][-1])
     master = given.get("master", [None])[-1]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-_LOOKING = "penstock.pipelines.commands.looking"
-_QUERYING = "penstock.pipelines.commands.querying"
-_COMPACTING = "penstock.pipelines.commands.compacting"
-_REWRITING = "penstock.pipelines.commands.rewriting"
-_MAINTAINING = "penstock.pipelines.commands.maintaining"
-_HEALING = "penstock.pipelines.commands.healing"
-_REFUSING = "penstock.pipelines.commands.refusing"
+_LOOKING = "penstock.pipelines.commands.show"
+_QUERYING = "penstock.pipelines.commands.sql"
+_COMPACTING = "penstock.pipelines.commands.compact"
+_REWRITING = "penstock.pipelines.commands.rewrite"
+_MAINTAINING = "penstock.pipelines.commands.maintain"
+_HEALING = "penstock.pipelines.commands.repair"
+_REFUSING = "penstock.pipelines.commands.unsupported"
 
 TABLE_COMMANDS = {
     "tables": (_LOOKING, "the tables of a warehouse"),

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given
-from penstock.pipelines.spec.actions import Flag
-from penstock.pipelines.spec.pairs import pairs
+from penstock.pipelines.config.actions import Flag
+from penstock.pipelines.config.pairs import pairs
 
 if TYPE_CHECKING:
-    from penstock.table.catalog import Catalog
+    from penstock.table.catalog.file_catalog import Catalog
     from penstock.table.handle import Table
 
 JSON = Flag("json", "answer as JSON", "bool")
@@ -29,7 +29,7 @@ NEEDED_PARTITION = Flag("partition", PARTITION.help, "text", PARTITION.metavar, 
 
 
 def catalog_of(given: Given) -> Catalog:
-    from penstock.table.catalog import Catalog
+    from penstock.table.catalog.file_catalog import Catalog
 
     options = pairs(given.get("catalog-conf", ()))
     named = options.pop("warehouse", None)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError, SourceError
 from penstock.pipelines.commands.arguments import Given, parse_with_file
 from penstock.pipelines.commands.flags_given import action_of, spec_of_flags
-from penstock.pipelines.commands.printing import answer, shown, wants_json
+from penstock.pipelines.commands.output import answer, shown, wants_json
 from penstock.pipelines.commands.target import JSON, number
-from penstock.pipelines.spec.actions import Flag
-from penstock.pipelines.spec.pairs import words as words_of
+from penstock.pipelines.config.actions import Flag
+from penstock.pipelines.config.pairs import words as words_of
 
 if TYPE_CHECKING:
-    from penstock.pipelines.run.verifying import TableVerdict
-    from penstock.pipelines.spec.model import PipelineSpec
-    from penstock.pipelines.spec.mysql_model import MySqlSource
+    from penstock.pipelines.api.verify import TableVerdict
+    from penstock.pipelines.config.model import PipelineSpec
+    from penstock.pipelines.config.mysql_model import MySqlSource
 
 DIFFERENT = 1  # the exit code where tables differ; errors have others
 FLAGS = (
@@ -36,7 +36,7 @@ _DOES = (
 
 def command(name: str, words: list[str]) -> int:
     spec, given = _described(name, words)
-    from penstock.pipelines.spec.mysql_model import MySqlSource
+    from penstock.pipelines.config.mysql_model import MySqlSource
 
     if not isinstance(spec.source, MySqlSource):
         raise ConfigError(f"a source of type {spec.source.type} keeps no rows to compare with", hint="only MySQL does")
@@ -57,16 +57,17 @@ def _described(name: str, words: list[str]) -> tuple[PipelineSpec, Given]:
     if (action_of(words) or "").startswith("mysql"):
         return spec_of_flags(name, words, FLAGS, _DOES)
     file, given = parse_with_file(name, FLAGS, words, _DOES)
-    from penstock.pipelines.spec import yaml_file
+    from penstock.pipelines.config import yaml_file
 
     return yaml_file.load(Path(file)), given
 
 
 def _patiently(spec: PipelineSpec, source: MySqlSource, given: Given) -> list[TableVerdict]:
-    from penstock.pipelines.observe.checkpoint import CheckpointFolder
-    from penstock.pipelines.run import build, mysql
-    from penstock.pipelines.run.tables import Warehouse
-    from penstock.pipelines.run.verifying import Verification
+    from penstock.pipelines.api.verify import Verification
+    from penstock.pipelines.job import build
+    from penstock.pipelines.job import mysql_setup as mysql
+    from penstock.pipelines.mapping.target_tables import Warehouse
+    from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
 
     until = time.monotonic() + (number(given, "wait") or 60)
     catalog = spec.sink.catalog

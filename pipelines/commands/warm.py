@@ -8,7 +8,7 @@ from pathlib import Path
 
 from penstock.pipelines.commands.arguments import parse
 from penstock.pipelines.commands.demo import put, spec_of
-from penstock.pipelines.commands.printing import answer
+from penstock.pipelines.commands.output import answer
 from penstock.pipelines.commands.target import JSON
 
 
@@ -16,11 +16,11 @@ def command(name: str, words: list[str]) -> int:
     given = parse(
         name, (JSON,), words, "Make Spark start faster: keep an archive of the classes it loads (about 150 MB)."
     )
-    from penstock.pipelines.run.build import job
-    from penstock.pipelines.run.class_archive import archive_path, make_flags
-    from penstock.pipelines.run.job import Running
-    from penstock.pipelines.run.session import JVM_FLAGS, LOG_FLAG, open_session, prepare_environment
-    from penstock.pipelines.run.spark_home import use_lean_home
+    from penstock.pipelines.job.build import job
+    from penstock.pipelines.job.job import Running
+    from penstock.pipelines.spark.class_archive import archive_path, make_flags
+    from penstock.pipelines.spark.lean_home import use_lean_home
+    from penstock.pipelines.spark.session import JVM_FLAGS, LOG_FLAG, open_session, prepare_environment
 
     prepare_environment()
     use_lean_home()

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from penstock.errors import CommitConflict, PenstockError, StoreError
+from penstock.storage.failures import store_error
 from penstock.table.commit.changes import Changes, record_delta
-from penstock.table.commit.lists import Lists
+from penstock.table.commit.manifest_lists import Lists
 from penstock.table.commit.row_tracking import with_row_ids
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.options import Options
-from penstock.table.storage.failures import store_error
 
 log = logging.getLogger(__name__)
 

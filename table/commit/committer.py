@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from penstock.errors import CommitConflict, ConfigError, PenstockError
+from penstock.table.buckets.layout import Layout
 from penstock.table.commit.attempt import AlreadyCommitted, Check, Identity, OnlyOnce, Retries, land
 from penstock.table.commit.changes import Changes, append_half, compact_half
 from penstock.table.commit.conflicts import (
@@ -16,7 +17,7 @@ from penstock.table.commit.conflicts import (
     check_vectors_have_files,
 )
 from penstock.table.commit.foreign_writers import check_foreign_writers, check_not_overwritten
-from penstock.table.layout import Layout
+from penstock.table.compaction.bucket_compactor import drop_lookups
 from penstock.table.meta.entries import DELETION_VECTORS, CommitMessage, FileKind, IndexEntry, ManifestEntry
 from penstock.table.meta.live import index_entries, live_entries
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
@@ -24,7 +25,6 @@ from penstock.table.meta.store import TableStore
 from penstock.table.schema.options import Options
 from penstock.table.values.binary_row import decode_row
 from penstock.table.values.ordering import order_values
-from penstock.table.write.compacting import drop_lookups
 
 Covers = Callable[[bytes], bool]
 Contents = frozenset[object]

@@ -6,14 +6,14 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from penstock.table.buckets.bucket_state import BucketState, TableState
+from penstock.table.buckets.layout import Layout
 from penstock.table.commit.committer import Committer
 from penstock.table.commit.prepared_files import compacted_buckets, discard, fate_of, only_compaction
-from penstock.table.layout import Layout
-from penstock.table.lsm.units import CompactionSpec
+from penstock.table.compaction.plan import CompactionSpec
 from penstock.table.meta.entries import Bucket, CommitMessage
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.write.bucket_writer import BucketWriter
-from penstock.table.write.state import BucketState, TableState
 
 log = logging.getLogger(__name__)
 

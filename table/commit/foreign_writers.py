@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from penstock.errors import CommitConflict
+from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.commit.conflicts import ForeignWriter
-from penstock.table.layout import BucketMode, Layout
 from penstock.table.meta.entries import HASH_INDEX, Bucket, CommitMessage, FileKind, ManifestEntry
 from penstock.table.meta.live import added_between, delta_entries, history_expired, index_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from penstock.table.layout import Layout
+from penstock.table.buckets.bucket_files import BucketFiles
+from penstock.table.buckets.layout import Layout
 from penstock.table.meta.entries import Bucket, CommitMessage
 from penstock.table.meta.live import delta_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.write.opening import BucketFiles
 
 
 @dataclass(frozen=True, slots=True)

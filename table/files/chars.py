@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.table.files.relayout import nested
+from penstock.table.files.parquet.relayout import nested
 from penstock.table.values.internal import entry_types
 from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
 

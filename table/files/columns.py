@@ -11,7 +11,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from penstock.table.files.errors import NullRefused
-from penstock.table.files.relayout import relayout_column
+from penstock.table.files.parquet.relayout import relayout_column
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.validation import KEY_PREFIX
 from penstock.table.values.arrow_types import to_arrow

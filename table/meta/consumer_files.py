@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.storage.base import Storage
 from penstock.table.schema.json_file import JsonFile, pretty_json
 from penstock.table.schema.numbered_files import branch_folder
-from penstock.table.storage.base import Storage
 from penstock.table.values.names import LONGEST_NEW, path_step
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from penstock.storage.base import Storage
 from penstock.table.schema.numbered_files import numbers_in
-from penstock.table.storage.base import Storage
 
 HINT_TRIES = 3
 

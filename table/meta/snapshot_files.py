@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.errors import StoreError
+from penstock.storage.base import Storage
+from penstock.storage.conditional_put import put_if_absent
 from penstock.table.meta.errors import SnapshotMissing
 from penstock.table.meta.hinted_folder import HintedFolder
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.snapshot_json import parse_snapshot, snapshot_json
 from penstock.table.schema.numbered_files import branch_folder
-from penstock.table.storage.base import Storage
-from penstock.table.storage.conditional_put import put_if_absent
 
 
 class SnapshotFiles:

@@ -7,14 +7,14 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from penstock.errors import ConfigError
+from penstock.storage.base import Storage
+from penstock.storage.environment import Ambient
 from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.paths import TablePaths
 from penstock.table.meta.snapshot_files import SnapshotFiles
 from penstock.table.schema.options import Options
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.storage.ambient import Ambient
-from penstock.table.storage.base import Storage
 
 
 class TableMissing(ConfigError):

@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from penstock.errors import TableCorrupt
+from penstock.storage.base import Storage
+from penstock.storage.conditional_put import put_if_absent
 from penstock.table.meta.errors import TagMissing
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.snapshot_json import snapshot_node, snapshot_of
 from penstock.table.schema.json_file import JsonFile, pretty_json
 from penstock.table.schema.numbered_files import branch_folder
-from penstock.table.storage.base import Storage
-from penstock.table.storage.conditional_put import put_if_absent
 from penstock.table.values.names import LONGEST_NEW, path_step
 
 NANOS = 1_000_000_000

@@ -9,16 +9,16 @@ from datetime import datetime
 import pyarrow as pa
 
 from penstock.errors import ConfigError
-from penstock.table.layout import Layout
+from penstock.table.buckets.layout import Layout
 from penstock.table.meta.entries import FileKind, ManifestEntry
 from penstock.table.meta.errors import ManifestMissing, SnapshotMissing
 from penstock.table.meta.live import changelog_entries, delta_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_files import TagFiles
-from penstock.table.read.difference import difference
 from penstock.table.read.plan import Split, grouped, invisible_level_0, only
-from penstock.table.read.rows import SplitReader
+from penstock.table.read.snapshot_diff import difference
+from penstock.table.read.split_reader import SplitReader
 from penstock.table.schema.options import Options
 
 _MODES = ("auto", "delta", "changelog", "diff")

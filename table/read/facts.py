@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from penstock.table.buckets.layout import Layout
 from penstock.table.files.statistics import bounds_of_what_is_read
-from penstock.table.layout import Layout
 from penstock.table.meta.data_file import ColumnStats, DataFile
 from penstock.table.meta.store import TableStore
 from penstock.table.read.pruning import Known

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from penstock.errors import ConfigError
-from penstock.table.layout import Layout
+from penstock.table.buckets.layout import Layout
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore

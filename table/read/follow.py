@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.errors import ConfigError
-from penstock.table.layout import Layout
+from penstock.table.buckets.layout import Layout
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.read.changes import change_splits, producer, snapshot_or_changelog
-from penstock.table.read.difference import overwritten
 from penstock.table.read.plan import Split
-from penstock.table.read.rows import SplitReader
+from penstock.table.read.snapshot_diff import overwritten
+from penstock.table.read.split_reader import SplitReader
 from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import whole_number

@@ -9,8 +9,8 @@ from html import escape
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.table.layout import BucketMode, Layout
-from penstock.table.lsm.runs import Section, sections
+from penstock.table.buckets.layout import BucketMode, Layout
+from penstock.table.merge.sorted_runs import Section, sections
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import DELETION_VECTORS, Bucket, ManifestEntry, ManifestFile, VectorRange
 from penstock.table.meta.live import all_manifests, index_entries, manifest_entries, merged

@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
-from penstock.table.layout import Layout
+from penstock.table.buckets.layout import Layout
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.read.changes import Between, read_between
-from penstock.table.read.condition import Condition
 from penstock.table.read.fallback import Fallback
+from penstock.table.read.filter import Condition
 from penstock.table.read.outputs import Outputs
 from penstock.table.read.plan import KeepLevel, Plan, Split, plan_state
-from penstock.table.read.rows import SplitReader
+from penstock.table.read.split_reader import SplitReader
 from penstock.table.read.time_travel import Travel, resolve
 from penstock.table.schema.numbered_files import MAIN_BRANCH
 from penstock.table.schema.table_schema import TableSchema

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.table.storage.base import Entry, Storage
+from penstock.storage.base import Entry, Storage
 from penstock.table.values.names import path_step
 
 MAIN_BRANCH = "main"

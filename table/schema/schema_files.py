@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from penstock.errors import ConfigError, TableCorrupt
+from penstock.storage.base import Entry, Storage
+from penstock.storage.conditional_put import put_if_absent
 from penstock.table.schema.json_file import JsonFile, pretty_json
 from penstock.table.schema.numbered_files import branch_folder, numbered
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.storage.base import Entry, Storage
-from penstock.table.storage.conditional_put import put_if_absent
 from penstock.table.values.types import Field, field_json, parse_field
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from penstock.errors import ConfigError, PenstockError
-from penstock.table.catalog import Catalog, parse_name
+from penstock.table.catalog.file_catalog import Catalog, parse_name
 from penstock.table.meta.store import TableMissing
-from penstock.table.read.condition import Condition
+from penstock.table.read.filter import Condition
 from penstock.table.read.lazy_dataset import LazyDataset
 from penstock.table.sql.statements import answered
 from penstock.table.sql.text import Mention, duck_text, has_alias, mentions, quoted, tokens_of

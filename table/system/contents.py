@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from penstock.table.layout import Layout
+from penstock.table.buckets.layout import Layout
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.live import all_manifests, index_entries, live_entries

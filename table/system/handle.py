@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.table.meta.store import TableStore
-from penstock.table.read.condition import Condition
+from penstock.table.read.filter import Condition
 from penstock.table.read.outputs import Outputs
 from penstock.table.system.tables import check_name, system_table
 from penstock.table.values.nearest import no_column

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError
 from penstock.table.meta.store import TableStore
-from penstock.table.system import contents, description, rows
+from penstock.table.system import contents, description
+from penstock.table.system import row_tables as rows
 
 _TABLES: dict[str, Callable[[TableStore], pa.Table]] = {
     "snapshots": description.snapshots,

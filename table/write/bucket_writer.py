@@ -7,21 +7,21 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from penstock.table.layout import BucketMode, Layout
-from penstock.table.lsm.merge.spec import MergeSpec
-from penstock.table.lsm.units import CompactionSpec
+from penstock.table.buckets.bucket_files import BucketFiles
+from penstock.table.buckets.bucket_state import BucketState, check_total
+from penstock.table.buckets.input_rows import Kinds
+from penstock.table.buckets.layout import BucketMode, Layout
+from penstock.table.buckets.postponed import ALONE, Writer, postponed_layout
+from penstock.table.compaction.bucket_compactor import BucketCompactor
+from penstock.table.compaction.plan import CompactionSpec
+from penstock.table.merge.spec import MergeSpec
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.options import Options
-from penstock.table.write.budget import WriteBudget
-from penstock.table.write.compacting import BucketCompactor
-from penstock.table.write.keyed_rows import KeyedRows
-from penstock.table.write.opening import BucketFiles
-from penstock.table.write.postponed import ALONE, Writer, postponed_layout
-from penstock.table.write.rows import Kinds
-from penstock.table.write.state import BucketState, check_total
-from penstock.table.write.streamed_rows import StreamedRows
+from penstock.table.write.append_buffer import StreamedRows
+from penstock.table.write.keyed_buffer import KeyedRows
+from penstock.table.write.memory_budget import WriteBudget
 
 
 class BucketRows(Protocol):

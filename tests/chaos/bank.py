@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.pipelines.run.tables import Warehouse
-from penstock.table.catalog import Catalog
+from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.table.catalog.file_catalog import Catalog
 from penstock.table.handle import Table
 from tests.chaos.driver import kill_session, session_of
 from tests.chaos.source import KEYED, Source
@@ -146,7 +146,7 @@ def python_workers(leader: int) -> list[int]:
                 continue
             words = (entry / "cmdline").read_bytes()
             parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            if b"penstock.pipelines.run.daemon" in words or b"pyspark.daemon" in words:
+            if b"penstock.pipelines.spark.worker_daemon" in words or b"pyspark.daemon" in words:
                 above = Path(f"/proc/{parent}/cmdline").read_bytes()
                 if b"daemon" in above:
                     found.append(int(entry.name))

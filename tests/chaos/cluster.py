@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyspark
 
-from penstock.pipelines.run.session import prepare_environment
+from penstock.pipelines.spark.session import prepare_environment
 from tests.chaos.driver import kill_session
 from tests.servers.launch import free_port
 
@@ -25,7 +25,7 @@ SETTINGS = (
     "spark.executor.memory=512m",
     "spark.sql.shuffle.partitions=2",
     "spark.task.maxFailures=8",
-    "spark.python.daemon.module=penstock.pipelines.run.daemon",  # its imports, made once a worker
+    "spark.python.daemon.module=penstock.pipelines.spark.worker_daemon",  # its imports, made once a worker
 )
 
 

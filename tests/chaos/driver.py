@@ -20,10 +20,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock.pipelines.run.batches import Batches
-from penstock.pipelines.run.sink import Sink
+from penstock.pipelines.driver.batch import Batches
+from penstock.pipelines.job.foreach_batch import Sink
 from penstock.table.commit import committer
-from penstock.table.maintain import expire
+from penstock.table.maintenance import snapshot_expiry as expire
 
 _calls = itertools.count(1)
 _counting = threading.Lock()

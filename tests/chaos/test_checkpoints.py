@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.pipelines.run import build
-from penstock.pipelines.run.errors import CheckpointMismatch
-from penstock.pipelines.run.job import Running
-from penstock.pipelines.run.session import open_session
-from penstock.pipelines.spec.model import PipelineSpec
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.errors import CheckpointMismatch
+from penstock.pipelines.job import build
+from penstock.pipelines.job.job import Running
+from penstock.pipelines.spark.session import open_session
 from tests.integration.kafka.conftest import Broker
 from tests.shop import Shop, insert
 

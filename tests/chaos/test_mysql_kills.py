@@ -99,16 +99,16 @@ def killed(sync: Sync, kill: str) -> None:
     assert done.returncode == -signal.SIGKILL, done.stderr
 
 
-READ = "penstock.ingest.mysql.following.reading:RangeReading._finished"
-LOG = "penstock.ingest.mysql.following.reading:read_range"
+READ = "penstock.ingest.mysql.read_range:RangeReading._finished"
+LOG = "penstock.ingest.mysql.read_range:read_range"
 KILLS = {
-    "planning, history kept and offsets not": "penstock.ingest.mysql.following.state:State.add:after:1",
+    "planning, history kept and offsets not": "penstock.ingest.mysql.state_folder:State.add:after:1",
     "in the middle of a chunk": f"{READ}:after:3",
-    "at the hand-over from chunks to the log": "penstock.pipelines.run.batches:Batches.take:after:5",
-    "in the middle of the log": "penstock.ingest.mysql.log.decode:Decoder._batch:after:2",
-    "files written, nothing committed": "penstock.pipelines.run.committing:Commits.commit:before:2",
+    "at the hand-over from chunks to the log": "penstock.pipelines.driver.batch:Batches.take:after:5",
+    "in the middle of the log": "penstock.ingest.mysql.binlog.decode:Decoder._batch:after:2",
+    "files written, nothing committed": "penstock.pipelines.driver.commit:Commits.commit:before:2",
     "between the commits of two tables": "penstock.table.commit.committer:Committer.commit:after:1",
-    "committed, offsets not counted as done": "penstock.pipelines.run.batches:Batches.take:after:1",
+    "committed, offsets not counted as done": "penstock.pipelines.driver.batch:Batches.take:after:1",
 }
 
 
@@ -125,7 +125,7 @@ def test_killed_at_any_phase_both_tables_are_what_the_server_has(server: Playgro
 
 
 STORM = ["--on-truncate", "delete-all", "--on-rename-column", "rename"]
-BARRIER = "penstock.pipelines.run.barriers"
+BARRIER = "penstock.pipelines.driver.barriers"
 STORM_KILLS = {
     "before a rename": f"{BARRIER}:_rename:before:2",
     "behind a rename": f"{BARRIER}:_rename:after:2",
@@ -201,7 +201,7 @@ ADDED_UP = [
 
 @pytest.mark.parametrize(
     "kill",
-    [f"{READ}:after:3", "penstock.pipelines.run.batches:Batches.take:after:2", f"{LOG}:after:1"],
+    [f"{READ}:after:3", "penstock.pipelines.driver.batch:Batches.take:after:2", f"{LOG}:after:1"],
     ids=["in a chunk", "committed, not counted as done", "in the log"],
 )
 def test_a_sum_takes_every_change_once_though_its_pipeline_is_killed(

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from penstock.ingest.mysql.binlog.decode import Decoder
+from penstock.ingest.mysql.binlog.log_files import file_segments
+from penstock.ingest.mysql.binlog.options import DecodeOptions
+from penstock.ingest.mysql.binlog.plan import PlanLimits, Planner
+from penstock.ingest.mysql.binlog.segment import CHECKSUM, HEADER
+from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.ddl.history import SchemaHistory
-from penstock.ingest.mysql.log.decode import Decoder
-from penstock.ingest.mysql.log.files import file_segments
-from penstock.ingest.mysql.log.options import DecodeOptions
-from penstock.ingest.mysql.log.plan import PlanLimits, Planner
-from penstock.ingest.mysql.log.segment import CHECKSUM, HEADER
-from penstock.ingest.mysql.log.unpack import unpacked
 from penstock.ingest.mysql.position import LogPosition
 from tests.fuzz.mutations import changed, changed_in_place, held, seeds
 from tests.unit.ingest.mysql.logs import LOGS

@@ -13,11 +13,11 @@ import pytest
 from penstock.errors import SchemaConflict
 from penstock.formats import FORMATS, decode
 from penstock.formats.change import Decoded, DecodeOptions
-from penstock.formats.registry import SchemaRegistry
-from penstock.schema_evolution.source_types import paimon_type
-from penstock.schema_evolution.texts import Misfits
-from penstock.schema_evolution.type_mapping import TypeMapping
-from penstock.schema_evolution.values import fit_column
+from penstock.formats.debezium.schema_registry import SchemaRegistry
+from penstock.schema_evolution.text_casts import Misfits
+from penstock.schema_evolution.types.mapping import TypeMapping
+from penstock.schema_evolution.types.source import paimon_type
+from penstock.schema_evolution.value_casts import fit_column
 from penstock.table.values.types import Field, parse_type
 from tests.avro import change, envelope, optional
 from tests.fuzz.mutations import SECONDS, changed, changed_document, seeds

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.pipelines.observe import server as page
-from penstock.pipelines.observe.server import StatusServer
+from penstock.pipelines.monitor import server as page
+from penstock.pipelines.monitor.server import StatusServer
 from tests.fuzz.mutations import changed, seeds
 
 GOOD = [

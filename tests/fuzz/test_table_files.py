@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.table.catalog import Catalog, open_table
-from penstock.table.storage.ambient import seeded
+from penstock.storage.environment import seeded
+from penstock.table.catalog.file_catalog import Catalog, open_table
 from tests.fuzz.mutations import changed, changed_document, changed_in_place, held, seeds
 
 COLUMNS = [

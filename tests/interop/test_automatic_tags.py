@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.table.maintain.automatic_tags import AutomaticTags
+from penstock.storage.environment import Ambient
+from penstock.storage.local import LocalStorage
+from penstock.table.maintenance.automatic_tags import AutomaticTags
 from penstock.table.meta.store import TableStore
-from penstock.table.storage.ambient import Ambient
-from penstock.table.storage.local import LocalStorage
 from tests.interop.oracle.client import Oracle
 
 COLUMNS = [("id", "INT NOT NULL"), ("v", "STRING")]

@@ -11,12 +11,12 @@ import pytest
 
 import penstock
 from penstock.errors import ConfigError
+from penstock.table.buckets.layout import Layout
+from penstock.table.buckets.route import key_hashes
 from penstock.table.files.hash_index import decode_hashes
 from penstock.table.handle import Table
-from penstock.table.layout import Layout
 from penstock.table.meta.entries import HASH_INDEX
 from penstock.table.meta.live import index_entries
-from penstock.table.route import key_hashes
 from tests.golden.relations import Relation, difference
 from tests.golden.rows import arrow_changes
 from tests.here import run

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.table.commit.compacting import compact_table, sort_table
-from penstock.table.lsm.picking import Policy, pick, sized_runs
-from penstock.table.lsm.runs import Levels
+from penstock.storage.local import LocalStorage
+from penstock.table.compaction.policy import Policy, pick, sized_runs
+from penstock.table.merge.sorted_runs import Levels
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.store import TableStore
-from penstock.table.storage.local import LocalStorage
+from penstock.table.operations.compact import compact_table, sort_table
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.curves import value_codes, z_codes
 from penstock.table.values.types import parse_type

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import penstock
+from penstock.storage.local import LocalStorage
 from penstock.table.meta.store import TableStore
-from penstock.table.storage.local import LocalStorage
 from tests.golden.cases import Case
 from tests.golden.relations import Relation, difference, unordered_columns
 from tests.interop.oracle.client import Oracle

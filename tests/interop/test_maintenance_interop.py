@@ -10,16 +10,16 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.table.commit.healing import compact_manifests, remove_unexisting_files
-from penstock.table.maintain.branches import create_branch
-from penstock.table.maintain.expire import expire_snapshots
-from penstock.table.maintain.fast_forward import fast_forward
-from penstock.table.maintain.orphans import find_orphans
-from penstock.table.maintain.partitions import expire_partitions
-from penstock.table.maintain.rollback import rollback_to
-from penstock.table.maintain.tags import create_tag, delete_tag
+from penstock.storage.local import LocalStorage
+from penstock.table.maintenance.branches import create_branch
+from penstock.table.maintenance.fast_forward import fast_forward
+from penstock.table.maintenance.orphans import find_orphans
+from penstock.table.maintenance.partition_expiry import expire_partitions
+from penstock.table.maintenance.rollback import rollback_to
+from penstock.table.maintenance.snapshot_expiry import expire_snapshots
+from penstock.table.maintenance.tags import create_tag, delete_tag
 from penstock.table.meta.store import TableStore
-from penstock.table.storage.local import LocalStorage
+from penstock.table.operations.repair import compact_manifests, remove_unexisting_files
 from tests.golden.relations import Relation, difference
 from tests.interop.oracle.client import Oracle
 

@@ -16,14 +16,14 @@ import pytest
 from pyroaring import BitMap
 
 import penstock
+from penstock.table.buckets.layout import Layout
+from penstock.table.compaction.compact import BucketFiles, Compacted, compact
+from penstock.table.compaction.lookup import Lookup
+from penstock.table.compaction.plan import CompactionSpec
+from penstock.table.compaction.policy import Pick, pick, pick_all
 from penstock.table.files.deletion_vectors import decode_vectors
-from penstock.table.files.reading import FileReader
-from penstock.table.layout import Layout
-from penstock.table.lsm.compaction import BucketFiles, Compacted, compact
-from penstock.table.lsm.lookup import Lookup
-from penstock.table.lsm.picking import Pick, pick, pick_all
-from penstock.table.lsm.runs import Levels
-from penstock.table.lsm.units import CompactionSpec
+from penstock.table.files.file_reader import FileReader
+from penstock.table.merge.sorted_runs import Levels
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import DELETION_VECTORS
 from penstock.table.meta.live import changelog_entries, index_entries, live_entries

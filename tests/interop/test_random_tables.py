@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import penstock
+from penstock.storage.local import LocalStorage
 from penstock.table.meta.store import TableStore
-from penstock.table.storage.local import LocalStorage
 from tests import strategies
 from tests.golden.relations import Relation, difference
 from tests.interop.oracle.client import Oracle

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from penstock.table.commit.compacting import compact_table
+from penstock.storage.local import LocalStorage
 from penstock.table.meta.store import TableStore
-from penstock.table.storage.local import LocalStorage
+from penstock.table.operations.compact import compact_table
 from tests.golden.relations import difference
 from tests.interop.oracle.client import Oracle
 

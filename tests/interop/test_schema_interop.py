@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.storage.local import LocalStorage
 from penstock.table.schema.changes import (
     AddColumn,
     DropColumn,
@@ -27,7 +28,6 @@ from penstock.table.schema.changes import (
 )
 from penstock.table.schema.new_schema import create_schema
 from penstock.table.schema.schema_files import SchemaFiles
-from penstock.table.storage.local import LocalStorage
 from tests.interop.oracle.client import JavaRefused, Oracle
 
 

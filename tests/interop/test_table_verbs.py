@@ -8,9 +8,9 @@ import pytest
 
 import penstock
 from penstock.errors import ConfigError
-from penstock.table.cloning import clone_table
+from penstock.table.catalog.clone import clone_table
 from penstock.table.handle import Table
-from penstock.table.merging import Clause, merge_into
+from penstock.table.sql.merge_into import Clause, merge_into
 from tests.golden.relations import difference
 from tests.interop.oracle.client import Oracle
 from tests.invariants import check_invariants

@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.table.buckets.layout import POSTPONE_BUCKET, BucketMode
+from penstock.table.buckets.route import key_hashes
+from penstock.table.files.file_reader import FileReader
 from penstock.table.files.hash_index import decode_hashes
-from penstock.table.files.reading import FileReader
-from penstock.table.layout import POSTPONE_BUCKET, BucketMode
 from penstock.table.meta.data_file import ColumnStats, DataFile
 from penstock.table.meta.entries import HASH_INDEX, Bucket, ManifestEntry
 from penstock.table.meta.live import index_entries
-from penstock.table.route import key_hashes
 from penstock.table.values.binary_row import decode_row
 from penstock.table.values.internal import internal_values
 from penstock.table.values.types import AtomicType, Field

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 from penstock.errors import TableCorrupt
-from penstock.table.layout import Layout
+from penstock.table.buckets.layout import Layout
 from penstock.table.meta.entries import DELETION_VECTORS, HASH_INDEX, ManifestEntry
 from penstock.table.meta.live import (
     all_manifests,

@@ -6,8 +6,8 @@ from collections.abc import Hashable, Iterator, Mapping
 
 import pyarrow as pa
 
+from penstock.table.buckets.layout import BucketMode
 from penstock.table.handle import Table
-from penstock.table.layout import BucketMode
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.values.types import type_json

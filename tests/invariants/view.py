@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from penstock.table.layout import Layout
+from penstock.table.buckets.layout import Layout
 from penstock.table.meta.branches import branch_names
 from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.live import live_entries

@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from penstock.errors import ConfigError
-from penstock.table.catalog import Catalog, create_table_at
-from penstock.table.cloning import copy_table
+from penstock.storage.environment import Ambient, seeded
+from penstock.table.catalog.clone import copy_table
+from penstock.table.catalog.file_catalog import Catalog, create_table_at
 from penstock.table.handle import Table
-from penstock.table.maintain.expire import expire_snapshots
-from penstock.table.maintain.orphans import remove_orphans
-from penstock.table.maintain.tags import tag_files
+from penstock.table.maintenance.orphans import remove_orphans
+from penstock.table.maintenance.snapshot_expiry import expire_snapshots
+from penstock.table.maintenance.tags import tag_files
 from penstock.table.meta.store import EntryCache, TableStore
 from penstock.table.schema.changes import AddColumn, evolve
-from penstock.table.storage.ambient import Ambient, seeded
 from penstock.table.usable import check_usable
 from penstock.table.values.types import parse_type
 from tests.invariants.metadata import change_files, state_files

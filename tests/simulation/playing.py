@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import CommitConflict, ConfigError
+from penstock.storage.environment import Ambient
+from penstock.table.buckets.layout import Layout
 from penstock.table.handle import Table
-from penstock.table.layout import Layout
-from penstock.table.maintain.orphans import remove_orphans
+from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.read.plan import invisible_level_0
-from penstock.table.storage.ambient import Ambient
 from tests.golden.relations import Relation
 from tests.invariants import check_invariants
 from tests.simulation.model import Model, Row

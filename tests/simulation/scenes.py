@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import CommitConflict, StoreError
+from penstock.storage.environment import Ambient
+from penstock.table.dynamic_buckets.assigner import Assigner
 from penstock.table.handle import Table
 from penstock.table.meta.errors import ManifestMissing
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.snapshot_json import parse_snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.storage.ambient import Ambient
 from penstock.table.values.types import type_json
-from penstock.table.write.assigner import Assigner
 from tests.golden.relations import Relation
 from tests.golden.rows import arrow_changes
 from tests.invariants import check_invariants

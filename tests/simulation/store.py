@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from penstock.table.storage.base import Entry
+from penstock.storage.base import Entry
 
 T = TypeVar("T")
 START = 1_700_000_000_000

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import penstock
-from penstock.table.catalog import create_table_at
+from penstock.storage.base import Storage
+from penstock.storage.environment import Ambient
+from penstock.table.catalog.file_catalog import create_table_at
 from penstock.table.handle import Table
-from penstock.table.maintain.branches import create_branch
-from penstock.table.maintain.expire import expire_snapshots
-from penstock.table.maintain.fast_forward import fast_forward
-from penstock.table.maintain.rollback import rollback_to
-from penstock.table.maintain.tags import create_tag, delete_tag
+from penstock.table.maintenance.branches import create_branch
+from penstock.table.maintenance.fast_forward import fast_forward
+from penstock.table.maintenance.rollback import rollback_to
+from penstock.table.maintenance.snapshot_expiry import expire_snapshots
+from penstock.table.maintenance.tags import create_tag, delete_tag
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.changes import SchemaChange, evolve
-from penstock.table.storage.ambient import Ambient
-from penstock.table.storage.base import Storage
 from penstock.table.usable import check_usable
 from penstock.table.values.types import parse_type, type_json
 from tests.golden.relations import Type

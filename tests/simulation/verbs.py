@@ -18,20 +18,20 @@ import pyarrow.compute as pc
 
 import penstock
 from penstock.errors import CommitConflict, ConfigError
-from penstock.table.catalog import Catalog, create_table_at
-from penstock.table.cloning import clone_table
+from penstock.storage.environment import Ambient
+from penstock.table.catalog.clone import clone_table
+from penstock.table.catalog.file_catalog import Catalog, create_table_at
 from penstock.table.handle import Table
-from penstock.table.maintain.branches import create_branch
-from penstock.table.maintain.expire import expire_snapshots
-from penstock.table.maintain.fast_forward import fast_forward
-from penstock.table.maintain.orphans import remove_orphans
-from penstock.table.maintain.retagging import rename_tag, replace_tag
-from penstock.table.maintain.rollback import rollback_to
-from penstock.table.maintain.tags import create_tag, delete_tag
+from penstock.table.maintenance.branches import create_branch
+from penstock.table.maintenance.fast_forward import fast_forward
+from penstock.table.maintenance.orphans import remove_orphans
+from penstock.table.maintenance.rollback import rollback_to
+from penstock.table.maintenance.snapshot_expiry import expire_snapshots
+from penstock.table.maintenance.tag_changes import rename_tag, replace_tag
+from penstock.table.maintenance.tags import create_tag, delete_tag
 from penstock.table.meta.branches import branch_names
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.changes import evolve
-from penstock.table.storage.ambient import Ambient
 from penstock.table.values.types import parse_type
 from tests.invariants import check_invariants
 from tests.simulation.store import Died, Disk, Faults, Operation, SimStore, never

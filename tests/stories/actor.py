@@ -9,17 +9,17 @@ from collections.abc import Callable
 import pyarrow.compute as pc
 
 from penstock.errors import CommitConflict
-from penstock.table.commit.healing import compact_manifests
+from penstock.storage.environment import Ambient
+from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.handle import Table
-from penstock.table.maintain.expire import expire_snapshots
-from penstock.table.maintain.orphans import remove_orphans
-from penstock.table.maintain.rollback import rollback_to
+from penstock.table.maintenance.orphans import remove_orphans
+from penstock.table.maintenance.rollback import rollback_to
+from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from penstock.table.meta.store import TableMissing, TableStore
+from penstock.table.operations.repair import compact_manifests
 from penstock.table.schema.changes import SetOption, evolve
-from penstock.table.storage.ambient import Ambient
 from penstock.table.usable import check_usable
 from penstock.table.values.types import type_json
-from penstock.table.write.rows import RowRefused
 from tests.golden.rows import arrow_changes
 from tests.simulation.playing import PATH
 from tests.simulation.store import Died, Disk, Faults, Operation, SimStore

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penstock.table.handle import Table
-from penstock.table.maintain.orphans import remove_orphans
+from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.snapshot_json import parse_snapshot

@@ -13,8 +13,8 @@ import yaml
 from penstock.pipelines.commands.arguments import parse_with_file
 from penstock.pipelines.commands.main import COMMANDS
 from penstock.pipelines.commands.run import FLAGS
-from penstock.pipelines.spec import yaml_file
-from penstock.pipelines.spec.mysql_model import MySqlSource
+from penstock.pipelines.config import yaml_file
+from penstock.pipelines.config.mysql_model import MySqlSource
 
 DOCKER = Path(__file__).resolve().parents[2] / "docker"
 

@@ -9,7 +9,7 @@ import pytest
 
 from docs.generate import PARTS, generated
 from penstock.schema_evolution.type_changes import Verdict, change_of
-from penstock.schema_evolution.type_mapping import TypeMapping
+from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.table.values.types import parse_type, type_json
 from tests.pages import NEEDS, PAGES, ROOT, blocks, needs, pages, run_page
 
@@ -57,7 +57,7 @@ def test_the_table_of_type_pairs_is_what_the_code_decides() -> None:
 
 def test_every_error_of_the_tree_has_its_cure() -> None:
     text = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
-    rooms = {"errors.py", "references.py", "table", "formats", "ingest", "pipelines", "schema_evolution"}
+    rooms = {"errors.py", "references.py", "table", "formats", "ingest", "pipelines", "schema_evolution", "storage"}
     above = {
         name: base
         for path in ROOT.rglob("*.py")

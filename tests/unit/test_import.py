@@ -36,5 +36,5 @@ def test_every_public_name_leaves_spark_alone() -> None:
 
 def test_planning_batches_leaves_pandas_alone() -> None:
     """The planner imports this at each start; pandas, which Arrow asks for when it has a list, takes half a second."""
-    modules = "penstock.pipelines.run.reading, penstock.pipelines.run.table_shape"
+    modules = "penstock.pipelines.tasks.read, penstock.pipelines.mapping.pipeline_mapping"
     assert run(f"import sys, {modules}; print('pandas' in sys.modules)") == "False"

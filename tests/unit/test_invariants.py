@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.storage.local import LocalStorage
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableStore
-from penstock.table.storage.local import LocalStorage
 from tests.golden.cases import Case
 from tests.invariants import Broken, check_invariants
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.table.storage.base import Storage
+from penstock.storage.base import Storage
 from tests.simulation.store import Died, Disk, Fault, SimStore, StoreFailure, at, sometimes
 
 EMPTY = FileNotFoundError

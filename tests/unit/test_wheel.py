@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-HOUSE = ("errors", "formats", "ingest", "pipelines", "references", "schema_evolution", "table")
+HOUSE = ("errors", "formats", "ingest", "pipelines", "references", "schema_evolution", "storage", "table")
 
 
 def build(kind: str, source: Path, target: Path) -> Path:

@@ -22,10 +22,10 @@ from penstock.ingest.mysql.types import parse_type
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from penstock.ingest.mysql.connection import ServerFacts
-    from penstock.ingest.mysql.log.options import TableChoice
-    from penstock.ingest.mysql.log.query import Query
+    from penstock.ingest.mysql.binlog.options import TableChoice
+    from penstock.ingest.mysql.binlog.query import Query
     from penstock.ingest.mysql.position import LogPosition
+    from penstock.ingest.mysql.server.connection import ServerFacts
 
 Name = tuple[str, str]
 Place = tuple[int, int]

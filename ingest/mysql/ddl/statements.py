@@ -10,8 +10,8 @@ from penstock.ingest.mysql.ddl.tokens import tokens
 from penstock.ingest.mysql.ddl.words import NotUnderstood, ParsedColumn, Words, column_definition, parts, primary_key
 
 if TYPE_CHECKING:
+    from penstock.ingest.mysql.binlog.query import Query
     from penstock.ingest.mysql.ddl.tokens import Token
-    from penstock.ingest.mysql.log.query import Query
 
 Name = tuple[str, str]
 SEQUENCE, SYSTEM_VERSIONED = "sequence", "system versioned"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from penstock.ingest.mysql.charsets import charset_named
 from penstock.ingest.mysql.ddl import alter
 from penstock.ingest.mysql.ddl import statements as ddl
 from penstock.ingest.mysql.ddl.words import in_charset
 from penstock.ingest.mysql.definition import Column, TableDefinition
+from penstock.ingest.mysql.server.charsets import charset_named
 from penstock.ingest.mysql.types import TEXTS, MySqlType
 
 if TYPE_CHECKING:

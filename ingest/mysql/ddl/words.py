@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from penstock.ingest.mysql.charsets import charset_named
 from penstock.ingest.mysql.definition import Column
+from penstock.ingest.mysql.server.charsets import charset_named
 from penstock.ingest.mysql.types import BLOBS, TEXTS, MySqlType, normal_type
 
 if TYPE_CHECKING:

@@ -6,18 +6,18 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from penstock.errors import ConfigError
-from penstock.ingest.mysql.catalog import definitions, unique_keys
-from penstock.ingest.mysql.checks import quoted
-from penstock.ingest.mysql.connection import ask, server_facts
 from penstock.ingest.mysql.errors import NoUsableKey
+from penstock.ingest.mysql.server.catalog import definitions, unique_keys
+from penstock.ingest.mysql.server.checks import quoted
+from penstock.ingest.mysql.server.connection import ask, server_facts
 from penstock.ingest.mysql.types import INTEGER_BYTES, NETWORK_BYTES, TEMPORAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from penstock.ingest.mysql.catalog import TableFacts
-    from penstock.ingest.mysql.connection import Connection, Row
     from penstock.ingest.mysql.definition import TableDefinition
+    from penstock.ingest.mysql.server.catalog import TableFacts
+    from penstock.ingest.mysql.server.connection import Connection, Row
     from penstock.ingest.mysql.types import MySqlType
 
 Literals = tuple[str, ...]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from penstock.ingest.mysql.bytesview import gathered
-from penstock.ingest.mysql.charsets import CHARSETS
+from penstock.ingest.mysql.byte_view import gathered
+from penstock.ingest.mysql.server.charsets import CHARSETS
 from penstock.ingest.mysql.snapshot.numbers import magnitudes, signs
 from penstock.ingest.mysql.types import BYTES, GEOMETRIES, INTEGER_BYTES
 from penstock.ingest.mysql.values import labels, strings, temporal
@@ -18,7 +18,7 @@ from penstock.ingest.mysql.values.decimals import MAX_PRECISION, as_128_bits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.ingest.mysql.bytesview import Bools, Bytes, Int64s
+    from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
     from penstock.ingest.mysql.types import MySqlType
     from penstock.ingest.mysql.values.rules import Cells
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.ingest.mysql.catalog import definitions
-from penstock.ingest.mysql.connection import ask
 from penstock.ingest.mysql.errors import NoUsableKey
+from penstock.ingest.mysql.server.catalog import definitions
+from penstock.ingest.mysql.server.connection import ask
 from penstock.ingest.mysql.types import INTEGER_BYTES
 
 if TYPE_CHECKING:
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from penstock.ingest.mysql.connection import Connection
     from penstock.ingest.mysql.definition import Column
+    from penstock.ingest.mysql.server.connection import Connection
     from penstock.ingest.mysql.snapshot.chunks import Chunk
 
 _KEYS_A_QUERY = 500

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from penstock.ingest.mysql.bytesview import at_every_byte
+from penstock.ingest.mysql.byte_view import at_every_byte
 
 if TYPE_CHECKING:
-    from penstock.ingest.mysql.bytesview import Bools, Bytes, Int64s
+    from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
 
 UInt64s = npt.NDArray[np.uint64]
 _ZEROS = np.uint64(0x3030303030303030)

@@ -11,22 +11,22 @@ import pyarrow as pa
 import pymysql
 
 from penstock.formats.change import INSERT, ChangeBatch
-from penstock.ingest.mysql.catalog import definitions
-from penstock.ingest.mysql.checks import quoted
-from penstock.ingest.mysql.connection import connect, refused
 from penstock.ingest.mysql.definition import schema_of
 from penstock.ingest.mysql.errors import ConnectionLost
+from penstock.ingest.mysql.server.catalog import definitions
+from penstock.ingest.mysql.server.checks import quoted
+from penstock.ingest.mysql.server.connection import connect, refused
 from penstock.ingest.mysql.snapshot.columns import column_of, expression
-from penstock.ingest.mysql.snapshot.rows import select
+from penstock.ingest.mysql.snapshot.text_rows import select
 from penstock.ingest.mysql.values.rules import Cells, ValueRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.ingest.mysql.connection import Connection, ServerAddress
     from penstock.ingest.mysql.definition import TableDefinition
+    from penstock.ingest.mysql.server.connection import Connection, ServerAddress
     from penstock.ingest.mysql.snapshot.chunks import Chunk
-    from penstock.ingest.mysql.snapshot.rows import RowBlock
+    from penstock.ingest.mysql.snapshot.text_rows import RowBlock
 
 BLOCK_BYTES = 8 << 20
 _NO_SUCH_COLUMN, _NO_SUCH_TABLE = 1054, 1146

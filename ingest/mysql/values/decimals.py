@@ -8,13 +8,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.ingest.mysql.bytesview import big_endian_at, gathered
+from penstock.ingest.mysql.byte_view import big_endian_at, gathered
 from penstock.ingest.mysql.values.arrays import fixed, texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.ingest.mysql.bytesview import Bools, Bytes, Int64s
+    from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
 
 MAX_PRECISION = 38  # of decimal128 and of the table; a wider column is text
 _BYTES_OF_DIGITS = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)

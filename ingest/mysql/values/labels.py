@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from penstock.ingest.mysql.values.arrays import booleans, of_offsets, padded, validity
 
 if TYPE_CHECKING:
-    from penstock.ingest.mysql.bytesview import Bools, Bytes, Int64s
+    from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
     from penstock.ingest.mysql.values.rules import Cells
 
 _MEMBERS = pa.list_(pa.string())

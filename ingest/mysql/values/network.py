@@ -11,7 +11,7 @@ from penstock.ingest.mysql.values.labels import same_width
 from penstock.ingest.mysql.values.strings import by_distinct
 
 if TYPE_CHECKING:
-    from penstock.ingest.mysql.bytesview import Bools, Bytes
+    from penstock.ingest.mysql.byte_view import Bools, Bytes
 
 
 def addresses(matrix: Bytes, null: Bools, base: str) -> pa.Array:

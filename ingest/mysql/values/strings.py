@@ -15,7 +15,7 @@ from penstock.ingest.mysql.values.rules import UNREADABLE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.ingest.mysql.charsets import Charset
+    from penstock.ingest.mysql.server.charsets import Charset
     from penstock.ingest.mysql.values.rules import Cells
 
 

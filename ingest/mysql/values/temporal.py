@@ -12,7 +12,7 @@ from penstock.ingest.mysql.values.arrays import fixed, texts
 from penstock.ingest.mysql.values.rules import TIME_OUT_OF_DAY, ZERO_DATE
 
 if TYPE_CHECKING:
-    from penstock.ingest.mysql.bytesview import Bools, Bytes, Int64s
+    from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
     from penstock.ingest.mysql.values.rules import Cells
 
 _DAY_US = 86_400_000_000

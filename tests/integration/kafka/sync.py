@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.run.tables import Warehouse
-from penstock.pipelines.spec.actions import KAFKA_DATABASE, KAFKA_TABLE
-from penstock.pipelines.spec.from_flags import kafka_pipeline
-from penstock.pipelines.spec.model import PipelineSpec
-from penstock.table.catalog import Catalog
+from penstock.pipelines.config.actions import KAFKA_DATABASE, KAFKA_TABLE
+from penstock.pipelines.config.flags import kafka_pipeline
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.table.catalog.file_catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.schema.type_text import written
 from tests.integration.kafka.conftest import Broker

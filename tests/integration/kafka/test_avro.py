@@ -14,10 +14,10 @@ import pytest
 
 from penstock.errors import ConfigError, DecodeError, SourceError
 from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.run.tables import Warehouse
-from penstock.pipelines.spec.actions import KAFKA_DATABASE
-from penstock.pipelines.spec.from_flags import kafka_pipeline
-from penstock.pipelines.spec.model import PipelineSpec
+from penstock.pipelines.config.actions import KAFKA_DATABASE
+from penstock.pipelines.config.flags import kafka_pipeline
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.mapping.target_tables import Warehouse
 from penstock.table.handle import Table
 from tests.avro import change, converted, envelope, message, optional, value_of, without_logical
 from tests.here import run
@@ -146,7 +146,7 @@ def test_an_id_that_the_registry_does_not_know_is_a_bad_record(sync: Sync) -> No
 def test_a_registry_that_is_away_stops_the_job_to_be_tried_again_and_no_record_is_called_bad(
     sync: Sync, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.formats.registry.PATIENCE", 0.01)
+    monkeypatch.setattr("penstock.formats.debezium.schema_registry.PATIENCE", 0.01)
     sync.send(FIRST, "c", None, {"id": 1, "name": "a"})
     sync.registry.stop()
     with pytest.raises(SourceError, match="no schema registry answers") as away:

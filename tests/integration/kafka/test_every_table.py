@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.pipelines.run import build
-from penstock.pipelines.run.job import Running
-from penstock.pipelines.run.session import open_session
-from penstock.pipelines.spec.model import PipelineSpec
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.job import build
+from penstock.pipelines.job.job import Running
+from penstock.pipelines.spark.session import open_session
 from tests.integration.kafka.conftest import Broker
 from tests.invariants import check_invariants
 from tests.shop import Shop, change

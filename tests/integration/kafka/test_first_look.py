@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError, DecodeError, SourceError
-from penstock.pipelines.run import build
-from penstock.pipelines.run.reports import BatchReport
-from penstock.pipelines.run.tables import Warehouse
-from penstock.pipelines.spec.model import PipelineSpec
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.job import build
+from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.pipelines.tasks.reports import BatchReport
 from tests.here import run
 from tests.integration.kafka.conftest import Broker
 from tests.shop import Shop, insert

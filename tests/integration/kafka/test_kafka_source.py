@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import Producer
 
 from penstock.errors import PositionLost, SourceError
-from penstock.ingest.kafka import KafkaSettings, KafkaSource, Startup
-from penstock.ingest.kafka_read import read_range
-from penstock.ingest.ranges import NO_LIMIT, Limit, Offsets, Range
+from penstock.ingest.kafka.read import read_range
+from penstock.ingest.kafka.source import KafkaSettings, KafkaSource, Startup
+from penstock.ingest.source import NO_LIMIT, Limit, Offsets, Range
 from tests.chaos.proxy import proxied
 from tests.integration.kafka.conftest import Broker
 from tests.servers import launch

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError, PenstockError, PositionLost
-from penstock.pipelines.run import committing
-from penstock.pipelines.run.errors import CheckpointMismatch
-from penstock.pipelines.spec.model import PipelineSpec
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.driver import commit as committing
+from penstock.pipelines.errors import CheckpointMismatch
 from tests.here import run
 from tests.integration.kafka.conftest import Broker
 from tests.shop import Shop, insert

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.ingest import kafka_cluster
-from penstock.ingest.kafka import KafkaSettings, KafkaSource, Startup
-from penstock.ingest.ranges import NO_LIMIT, Offsets
+from penstock.ingest.kafka import cluster as kafka_cluster
+from penstock.ingest.kafka.source import KafkaSettings, KafkaSource, Startup
+from penstock.ingest.source import NO_LIMIT, Offsets
 from tests.chaos.proxy import Proxy, proxied
 from tests.integration.kafka.conftest import Broker
 from tests.integration.kafka.test_kafka_source import settled_end

@@ -9,8 +9,17 @@ import pyarrow as pa
 import pymysql
 
 from penstock.formats.change import ChangeBatch
-from penstock.ingest.mysql.catalog import definitions as catalog_definitions
-from penstock.ingest.mysql.connection import (
+from penstock.ingest.mysql.binlog.decode import Decoder
+from penstock.ingest.mysql.binlog.dump import DumpRequest, dumping
+from penstock.ingest.mysql.binlog.options import DecodeOptions
+from penstock.ingest.mysql.binlog.plan import LogPlan, PlanLimits, plan_log
+from penstock.ingest.mysql.binlog.read import read_range
+from penstock.ingest.mysql.binlog.unpack import unpacked
+from penstock.ingest.mysql.ddl.history import SchemaHistory
+from penstock.ingest.mysql.definition import TableDefinition
+from penstock.ingest.mysql.position import LogPosition
+from penstock.ingest.mysql.server.catalog import definitions as catalog_definitions
+from penstock.ingest.mysql.server.connection import (
     Secret,
     ServerAddress,
     Tls,
@@ -18,15 +27,6 @@ from penstock.ingest.mysql.connection import (
     current_position,
     server_facts,
 )
-from penstock.ingest.mysql.ddl.history import SchemaHistory
-from penstock.ingest.mysql.definition import TableDefinition
-from penstock.ingest.mysql.log.decode import Decoder
-from penstock.ingest.mysql.log.dump import DumpRequest, dumping
-from penstock.ingest.mysql.log.options import DecodeOptions
-from penstock.ingest.mysql.log.plan import LogPlan, PlanLimits, plan_log
-from penstock.ingest.mysql.log.read import read_range
-from penstock.ingest.mysql.log.unpack import unpacked
-from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.snapshot.chunks import Chunk
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, read_chunk
 from tests.integration.mysql.zones import zone_statements

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.pipelines.api.verify import TableVerdict, Verification
 from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.observe.checkpoint import CheckpointFolder
-from penstock.pipelines.run import build, mysql
-from penstock.pipelines.run.batches import Batches, OnBatch
-from penstock.pipelines.run.tables import Warehouse
-from penstock.pipelines.run.verifying import TableVerdict, Verification
-from penstock.pipelines.spec.actions import MYSQL_DATABASE, MYSQL_TABLE
-from penstock.pipelines.spec.from_flags import mysql_pipeline
-from penstock.pipelines.spec.model import PipelineSpec
-from penstock.pipelines.spec.mysql_model import MySqlSource
+from penstock.pipelines.config.actions import MYSQL_DATABASE, MYSQL_TABLE
+from penstock.pipelines.config.flags import mysql_pipeline
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.config.mysql_model import MySqlSource
+from penstock.pipelines.driver.batch import Batches, OnBatch
+from penstock.pipelines.job import build
+from penstock.pipelines.job import mysql_setup as mysql
+from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
 from penstock.table.handle import Table
 from tests.here import Log, run
 from tests.integration.mysql.playground import DATABASE, Playground

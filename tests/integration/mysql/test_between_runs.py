@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipelines.commands.check import checked_spec
-from penstock.pipelines.commands.findings import Finding
-from penstock.pipelines.run.errors import CheckpointMismatch
-from penstock.pipelines.run.filled_tables import FILE
+from penstock.pipelines.api.check import checked_spec
+from penstock.pipelines.api.findings import Finding
+from penstock.pipelines.errors import CheckpointMismatch
+from penstock.pipelines.ledger.filled_tables import FILE
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.integration.mysql.sync import Sync
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from penstock.ingest.mysql import checks
-from penstock.ingest.mysql.charsets import Charset, charset_named
-from penstock.ingest.mysql.checks import Finding, Wanted, check_source, require_ready
-from penstock.ingest.mysql.connection import Secret, ServerFacts, Tls, connected, server_facts, variables
 from penstock.ingest.mysql.errors import BinlogDisabled, BinlogFormatError, MissingGrant, SourceNotReady
+from penstock.ingest.mysql.server import checks
+from penstock.ingest.mysql.server.charsets import Charset, charset_named
+from penstock.ingest.mysql.server.checks import Finding, Wanted, check_source, require_ready
+from penstock.ingest.mysql.server.connection import Secret, ServerFacts, Tls, connected, server_facts, variables
 from penstock.pipelines.commands.main import main
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.servers import launch

@@ -14,13 +14,14 @@ import pyarrow as pa
 import pymysql
 import pytest
 
-from penstock.ingest.mysql.catalog import list_tables
-from penstock.ingest.mysql.connection import connected
+from penstock.ingest.mysql.binlog.options import DecodeOptions
+from penstock.ingest.mysql.binlog.plan import PlanLimits
+from penstock.ingest.mysql.binlog.read import read_range
 from penstock.ingest.mysql.errors import NoUsableKey
-from penstock.ingest.mysql.log.options import DecodeOptions
-from penstock.ingest.mysql.log.plan import PlanLimits
-from penstock.ingest.mysql.log.read import read_range
 from penstock.ingest.mysql.position import LogPosition
+from penstock.ingest.mysql.server.catalog import list_tables
+from penstock.ingest.mysql.server.connection import connected
+from penstock.ingest.mysql.snapshot.chunk_watermark import ExactChunk, in_chunk, read_exact
 from penstock.ingest.mysql.snapshot.chunks import (
     Chunk,
     ChunkCursor,
@@ -29,9 +30,8 @@ from penstock.ingest.mysql.snapshot.chunks import (
     require_key,
     start_chunks,
 )
-from penstock.ingest.mysql.snapshot.locked import one_moment, read_locked
+from penstock.ingest.mysql.snapshot.locked_tables import one_moment, read_locked
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, read_chunk
-from penstock.ingest.mysql.snapshot.watermark import ExactChunk, in_chunk, read_exact
 from penstock.ingest.mysql.values.rules import ValueRules
 from tests.integration.mysql.literals import TYPES, text
 from tests.integration.mysql.playground import DATABASE, Playground

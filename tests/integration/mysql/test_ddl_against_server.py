@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pymysql
 import pytest
 
-from penstock.ingest.mysql.catalog import definitions
-from penstock.ingest.mysql.connection import connected
+from penstock.ingest.mysql.binlog.query import Query
 from penstock.ingest.mysql.ddl.statements import parse_ddl
 from penstock.ingest.mysql.ddl.tables import Tables
 from penstock.ingest.mysql.definition import TableDefinition
-from penstock.ingest.mysql.log.query import Query
+from penstock.ingest.mysql.server.catalog import definitions
+from penstock.ingest.mysql.server.connection import connected
 from tests.integration.mysql.playground import DATABASE, Playground
 
 TABLES = ["a", "b", "_a_gho", "odd name", "t.dot", "select", "表"]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from penstock.ingest.mysql.catalog import definitions
-from penstock.ingest.mysql.connection import connected
 from penstock.ingest.mysql.definition import schema_of
+from penstock.ingest.mysql.server.catalog import definitions
+from penstock.ingest.mysql.server.connection import connected
 from penstock.schema_evolution.drift import ColumnRules, drift_of
 from tests.fuzz.mutations import seeds
 from tests.integration.mysql.playground import DATABASE, Playground

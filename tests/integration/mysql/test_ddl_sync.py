@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigError, PenstockError, SchemaConflict
-from penstock.pipelines.run import barriers
-from penstock.pipelines.run.reports import BatchReport
+from penstock.pipelines.driver import barriers
+from penstock.pipelines.tasks.reports import BatchReport
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.integration.mysql.sync import Sync
 

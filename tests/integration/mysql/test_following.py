@@ -8,7 +8,13 @@ from uuid import UUID
 
 import pytest
 
-from penstock.ingest.mysql.connection import connected, server_facts
+from penstock.ingest.mysql.binlog.decode import Decoder
+from penstock.ingest.mysql.binlog.dump import DumpRequest, dumping
+from penstock.ingest.mysql.binlog.options import DecodeOptions, TheseTables
+from penstock.ingest.mysql.binlog.plan import PlanLimits
+from penstock.ingest.mysql.binlog.read import read_range
+from penstock.ingest.mysql.binlog.resume import at_time, earliest, latest
+from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.errors import (
     PartialJsonError,
     RowImageError,
@@ -16,13 +22,7 @@ from penstock.ingest.mysql.errors import (
     StatementBinlogError,
     UnsupportedBinlogEvent,
 )
-from penstock.ingest.mysql.log.decode import Decoder
-from penstock.ingest.mysql.log.dump import DumpRequest, dumping
-from penstock.ingest.mysql.log.options import DecodeOptions, TheseTables
-from penstock.ingest.mysql.log.plan import PlanLimits
-from penstock.ingest.mysql.log.read import read_range
-from penstock.ingest.mysql.log.resume import at_time, earliest, latest
-from penstock.ingest.mysql.log.unpack import unpacked
+from penstock.ingest.mysql.server.connection import connected, server_facts
 from tests.integration.mysql.playground import DATABASE, Playground, in_order
 
 MANY_SMALL = PlanLimits(bytes=20_000, range_bytes=4000)
@@ -228,7 +228,7 @@ def test_two_readers_with_one_uuid_clash_by_name(mysql: Playground, monkeypatch:
     mysql.run("CREATE TABLE t (id INT PRIMARY KEY, v LONGBLOB)")
     for number in range(12):
         mysql.run(f"INSERT INTO t VALUES ({number}, REPEAT('x', 4000000))")
-    monkeypatch.setattr("penstock.ingest.mysql.log.dump.uuid.uuid4", lambda: UUID(int=7))
+    monkeypatch.setattr("penstock.ingest.mysql.binlog.dump.uuid.uuid4", lambda: UUID(int=7))
     request = DumpRequest(start, 6050, block_bytes=1 << 20)
 
     def both() -> None:

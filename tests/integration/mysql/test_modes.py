@@ -12,12 +12,12 @@ import pytest
 
 from penstock.errors import ConfigError, PenstockError, PositionLost
 from penstock.formats.change import ChangeBatch
-from penstock.ingest.mysql.connection import ServerAddress
+from penstock.ingest.mysql import read_range as reading
 from penstock.ingest.mysql.errors import MissingGrant, RowImageError, SourceNotReady
-from penstock.ingest.mysql.following import reading
+from penstock.ingest.mysql.server.connection import ServerAddress
 from penstock.ingest.mysql.snapshot.chunks import Chunk
 from penstock.ingest.mysql.snapshot.read import read_chunk
-from penstock.pipelines.run.identity import BatchIdentity
+from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from tests.integration.mysql.playground import Playground
 from tests.integration.mysql.sync import Sync
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import SchemaConflict
-from penstock.pipelines.run.verifying import TableVerdict
+from penstock.pipelines.api.verify import TableVerdict
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.integration.mysql.sync import Sync
 

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.pipelines.commands.main import main
-from penstock.pipelines.observe.checkpoint import CheckpointFolder
-from penstock.table.catalog import Catalog
+from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
+from penstock.table.catalog.file_catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableMissing
 from tests.integration.mysql.playground import DATABASE, Playground

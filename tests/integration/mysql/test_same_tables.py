@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from penstock.formats.canal_rows import canal_message
-from penstock.ingest.mysql.following.reading import in_zone
+from penstock.formats.canal.encode import canal_message
+from penstock.ingest.mysql.read_range import in_zone
 from penstock.ingest.mysql.snapshot.chunks import Chunk
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, read_chunk
-from penstock.pipelines.run.tables import Warehouse
-from penstock.pipelines.spec.model import PipelineSpec
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.mapping.target_tables import Warehouse
 from penstock.table.handle import Table
 from penstock.table.schema.type_text import read_type
 from penstock.table.values.types import STRING, AtomicType, DataType, Field

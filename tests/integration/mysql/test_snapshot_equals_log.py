@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from penstock.ingest.mysql.log.options import DecodeOptions
+from penstock.ingest.mysql.binlog.options import DecodeOptions
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions
 from penstock.ingest.mysql.values.rules import ValueRules
 from tests.integration.mysql.literals import MARIADB_TYPES, MYSQL_TYPES

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import PenstockError, SourceError
-from penstock.ingest.mysql.checks import Wanted, check_source, require_ready
-from penstock.ingest.mysql.connection import Secret, Tls, connected, server_facts
+from penstock.ingest.mysql.binlog.dump import DumpRequest, dumping
+from penstock.ingest.mysql.binlog.plan import PlanLimits, plan_log
+from penstock.ingest.mysql.binlog.resume import check_position, resume
 from penstock.ingest.mysql.ddl.history import SchemaHistory
 from penstock.ingest.mysql.errors import (
     BinlogPurged,
@@ -23,12 +24,11 @@ from penstock.ingest.mysql.errors import (
     RowImageError,
     SourceNotReady,
 )
-from penstock.ingest.mysql.log.dump import DumpRequest, dumping
-from penstock.ingest.mysql.log.plan import PlanLimits, plan_log
-from penstock.ingest.mysql.log.resume import check_position, resume
 from penstock.ingest.mysql.position import LogPosition
-from penstock.pipelines.run.letters import letters_of, replay
-from penstock.pipelines.spec.rules import Transform
+from penstock.ingest.mysql.server.checks import Wanted, check_source, require_ready
+from penstock.ingest.mysql.server.connection import Secret, Tls, connected, server_facts
+from penstock.pipelines.api.replay_dead_letters import letters_of, replay
+from penstock.pipelines.config.rules import Transform
 from tests.here import run
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.integration.mysql.sync import Sync

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.pipelines.commands.check import checked_spec
-from penstock.pipelines.run import build
+from penstock.pipelines.api.check import checked_spec
+from penstock.pipelines.job import build
 from tests.integration.mysql.playground import Playground
 from tests.integration.mysql.sync import Sync
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.pipelines.api.lossy_values import BOOLEANS, NULLS, TIMES
 from penstock.pipelines.commands.main import main
-from penstock.pipelines.run.lossy_values import BOOLEANS, NULLS, TIMES
-from penstock.table.catalog import Catalog
+from penstock.table.catalog.file_catalog import Catalog
 from tests.integration.mysql.playground import Playground
 from tests.integration.mysql.sync import Sync
 from tests.integration.mysql.test_snapshot_equals_log import random_table

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipelines.observe.checkpoint import CheckpointFolder
-from penstock.pipelines.observe.observers import observed
-from penstock.pipelines.observe.watch import Watch
-from penstock.pipelines.spec.model import PipelineSpec
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
+from penstock.pipelines.monitor.observers import observed
+from penstock.pipelines.monitor.run_monitor import Watch
 from tests.here import run
 from tests.shop import Shop, insert
 

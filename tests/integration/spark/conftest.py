@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.pipelines.run.session import open_session
+from penstock.pipelines.spark.session import open_session
 
 
 # A process has one Spark context, and files that run in it after one another want different ones: each ends its own.

@@ -13,9 +13,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import PositionLost
-from penstock.ingest.carried import ErrorMark
-from penstock.ingest.ranges import Limit, Offsets
-from penstock.ingest.spark import changes_source
+from penstock.ingest.carried_errors import ErrorMark
+from penstock.ingest.source import Limit, Offsets
+from penstock.ingest.spark_stream import changes_source
 
 pytestmark = pytest.mark.spark
 

@@ -10,9 +10,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from penstock.errors import DecodeError, PenstockError, SchemaConflict
-from penstock.pipelines.run import build
-from penstock.pipelines.run.job import Running
-from penstock.pipelines.spec.model import PipelineSpec
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.job import build
+from penstock.pipelines.job.job import Running
 from tests.shop import Shop
 
 pytestmark = pytest.mark.spark

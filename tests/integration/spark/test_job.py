@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.errors import DecodeError, PenstockError
-from penstock.pipelines.run import build
-from penstock.pipelines.run.batches import OnBatch
-from penstock.pipelines.run.job import Running
-from penstock.pipelines.spec.model import PipelineSpec
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.driver.batch import OnBatch
+from penstock.pipelines.job import build
+from penstock.pipelines.job.job import Running
 from tests.shop import Shop, change, insert
 
 pytestmark = pytest.mark.spark

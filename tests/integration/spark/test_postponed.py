@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.pipelines.commands.main import main
-from penstock.pipelines.run import build
-from penstock.pipelines.run.job import Running
+from penstock.pipelines.job import build
+from penstock.pipelines.job.job import Running
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.paths import POSTPONE_BUCKET
 from tests.interop.oracle.client import Oracle

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from penstock.pipelines.run.session import package_home
+from penstock.pipelines.spark.session import package_home
 from tests.shop import Shop, insert
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

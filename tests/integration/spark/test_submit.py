@@ -10,7 +10,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from penstock.pipelines.run.session import package_home, prepare_environment, zip_code
+from penstock.pipelines.spark.session import package_home, prepare_environment, zip_code
 from tests.pages import ROOT, blocks
 from tests.shop import Shop, insert
 
@@ -54,7 +54,7 @@ def test_a_pipeline_runs_by_spark_submit_with_its_master_and_a_zip(tmp_path: Pat
 
 
 def test_a_session_of_spark_connect_is_refused_with_the_reason(tmp_path: Path) -> None:
-    code = "from penstock.pipelines.run.session import open_session; open_session('x')"
+    code = "from penstock.pipelines.spark.session import open_session; open_session('x')"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env=os.environ | {"SPARK_REMOTE": "sc://localhost:1", "PYTHONPATH": package_home()},

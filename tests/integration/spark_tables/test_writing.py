@@ -9,9 +9,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import ConfigError
-from penstock.table.catalog import Catalog
+from penstock.table.buckets.input_rows import RowRefused
+from penstock.table.catalog.file_catalog import Catalog
 from penstock.table.handle import Table
-from penstock.table.write.rows import RowRefused
 from tests.integration.spark_tables.shop import add, orders, said
 from tests.interop.oracle.client import Oracle
 from tests.invariants import check_invariants

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from penstock.ingest.files import FilesSettings, FilesSource
-from penstock.ingest.ranges import Limit
-from penstock.table.storage.open import open_storage
+from penstock.ingest.files.source import FilesSettings, FilesSource
+from penstock.ingest.source import Limit
+from penstock.storage.open import open_storage
 from tests.servers import launch
 from tests.unit.table.storage.contract import StorageContract
 
@@ -43,7 +43,7 @@ def test_a_source_keeps_what_it_took_on_hdfs_without_hadoop_being_installed(hdfs
 
 STARTS_A_PROCESS = """
 import os, subprocess, sys
-from penstock.ingest.hdfs_files import hdfs_files
+from penstock.ingest.files.hdfs import hdfs_files
 def look():
     files, path = hdfs_files(sys.argv[1])
     print(files.get_file_info(path).type.name, flush=True)
@@ -62,8 +62,8 @@ def test_a_process_that_used_hdfs_starts_others_like_sparks_jvm(hdfs: Any) -> No
 
 FORKS = """
 import os, sys
-from penstock.ingest.hdfs_files import hdfs_files
-from penstock.table.storage.open import open_storage
+from penstock.ingest.files.hdfs import hdfs_files
+from penstock.storage.open import open_storage
 storage, root = open_storage(sys.argv[1], {})
 def look():
     storage.list(root)

@@ -251,7 +251,7 @@ def test_rows_without_content_of_many_columns_are_refused(bulk_rows: int) -> Non
 
 @PATHS
 def test_large_groups_go_in_spans(bulk_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.formats.canal.SPAN_BYTES", 130)
+    monkeypatch.setattr("penstock.formats.canal.decode.SPAN_BYTES", 130)
     inserts = [change("INSERT", [{"id": str(number), "v": "x" * 30}]) for number in range(6)]
     decoded = read("canal-json", *inserts, bulk_rows=bulk_rows)
     assert [batch.pos.tolist() for batch in decoded.batches] == [[0, 1], [2, 3], [4, 5]]

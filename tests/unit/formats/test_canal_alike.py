@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.formats import canal_alike
-from penstock.formats.canal_alike import alike_rows
-from penstock.formats.canal_bulk import parse_rows
+from penstock.formats.canal import same_layout as canal_alike
+from penstock.formats.canal.bulk import parse_rows
+from penstock.formats.canal.same_layout import alike_rows
 
 TEXTS = st.one_of(
     st.none(),

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.formats import decode
 from penstock.formats.change import SourceField, Truncation
-from penstock.formats.connect import ConnectType
+from penstock.formats.debezium.connect import ConnectType
 from tests.unit.formats.support import DATA, json_lines, messages, placed, read, rows
 
 RECORDINGS = sorted((DATA / "cdc-recorded/debezium").glob("*.jsonl"))

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import ConfigError, SourceError
-from penstock.formats.avro_schema import connect_type_of
-from penstock.formats.connect import ConnectType
-from penstock.formats.registry import SchemaRegistry
+from penstock.formats.debezium.avro_schema import connect_type_of
+from penstock.formats.debezium.connect import ConnectType
+from penstock.formats.debezium.schema_registry import SchemaRegistry
 from tests.avro import change, envelope, message, optional
 from tests.servers.registry import Registry, running
 from tests.unit.formats.support import placed, read, rows

@@ -204,7 +204,7 @@ def test_row_of_too_many_columns_is_a_bad_record(name: str) -> None:
 
 
 def test_rows_with_few_members_in_common_make_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.formats.rows.MAX_CELLS", 100)
+    monkeypatch.setattr("penstock.formats.row_builder.MAX_CELLS", 100)
     decoded = read("json", *[{f"c{number}": number, f"d{number}": None} for number in range(40)])
     assert len(decoded.batches) > 3
     assert max(len(batch) * batch.columns.num_columns for batch in decoded.batches) <= 100

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import PositionLost, SourceError
-from penstock.ingest.carried import ErrorMark
+from penstock.ingest.carried_errors import ErrorMark
 
 MARK = ErrorMark()
 

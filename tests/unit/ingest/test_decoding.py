@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from penstock.formats.change import DecodeOptions, Messages
-from penstock.ingest import decoding
-from penstock.ingest.decoding import DecodedSource
-from penstock.ingest.fetched import Fetched, joined
-from penstock.ingest.ranges import Limit, Offsets, Range
+from penstock.ingest import decoded_source as decoding
+from penstock.ingest.decoded_source import DecodedSource
+from penstock.ingest.fetched_chunk import Fetched, joined
+from penstock.ingest.source import Limit, Offsets, Range
 
 
 def fetched(offsets: range, tables: int) -> Fetched:

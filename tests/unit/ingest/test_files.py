@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from pyarrow import fs
 
 from penstock.errors import PositionLost, SourceError
-from penstock.ingest.files import FilesSettings, FilesSource, read_lines
-from penstock.ingest.ledger import COMPLETE_EVERY, Ledger
-from penstock.ingest.ranges import NO_LIMIT, Limit, Offsets
+from penstock.ingest.files.ledger import COMPLETE_EVERY, Ledger
+from penstock.ingest.files.source import FilesSettings, FilesSource, read_lines
+from penstock.ingest.source import NO_LIMIT, Limit, Offsets
 
 
 @pytest.fixture

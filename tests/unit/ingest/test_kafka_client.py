@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from penstock.errors import ConfigError, SourceError
-from penstock.ingest.kafka_client import client_properties, patiently
+from penstock.ingest.kafka.client import client_properties, patiently
 from penstock.references import resolve
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError, PositionLost
-from penstock.ingest.kafka import KafkaSettings, KafkaSource, Startup
-from penstock.ingest.ranges import NO_LIMIT, Limit, Offsets, canonical
+from penstock.ingest.kafka.source import KafkaSettings, KafkaSource, Startup
+from penstock.ingest.source import NO_LIMIT, Limit, Offsets, canonical
 
 Place = tuple[str, int]
 

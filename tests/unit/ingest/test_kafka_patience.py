@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from penstock.errors import SourceError
-from penstock.ingest.kafka_client import Seldom, patience, patiently
-from penstock.ingest.kafka_cluster import KafkaCluster
+from penstock.ingest.kafka.client import Seldom, patience, patiently
+from penstock.ingest.kafka.cluster import KafkaCluster
 
 
 def away() -> None:

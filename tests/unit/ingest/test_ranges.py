@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.ingest.ranges import Range, cut, grouped, piece_size, shares
+from penstock.ingest.source import Range, cut, grouped, piece_size, shares
 
 spans = st.tuples(st.integers(0, 10**9), st.integers(1, 10**7)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 

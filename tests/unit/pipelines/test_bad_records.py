@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError, DecodeError, PenstockError
-from penstock.pipelines.run.identity import NEWEST
-from penstock.pipelines.run.reports import BatchReport
+from penstock.pipelines.ledger.batch_identity import NEWEST
+from penstock.pipelines.tasks.reports import BatchReport
 from tests.here import run
 from tests.shop import Shop, change, insert
 

@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from penstock.errors import DecodeError, PenstockError
-from penstock.pipelines.run.errors import CheckpointMismatch
-from penstock.pipelines.run.filled_tables import FILE
-from penstock.pipelines.run.reports import BatchReport
+from penstock.pipelines.errors import CheckpointMismatch
+from penstock.pipelines.ledger.filled_tables import FILE
+from penstock.pipelines.tasks.reports import BatchReport
 from tests.here import run
 from tests.shop import Shop, change, insert
 
@@ -216,7 +216,7 @@ def test_a_driver_that_died_between_two_tables_commits_the_other_one_alone(
     shop.put("1.json", insert("orders", {"id": 1}), insert("users", {"id": 1}))
     run(shop.spec())
     shop.put("2.json", insert("orders", {"id": 2}), insert("users", {"id": 2}))
-    from penstock.pipelines.run import committing
+    from penstock.pipelines.driver import commit as committing
 
     commit = committing.Committer.commit
 
@@ -264,7 +264,7 @@ def test_a_foreign_writer_in_between_means_writing_again_on_what_stands_there(
 ) -> None:
     shop.put("1.json", insert("orders", {"id": 1, "name": "a"}))
     run(shop.spec(sink={"table-options": {"bucket": "1"}}))
-    from penstock.pipelines.run import committing
+    from penstock.pipelines.driver import commit as committing
 
     commit, met = committing.Committer.commit, []
 

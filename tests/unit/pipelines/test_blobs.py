@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import DecodeError
-from penstock.pipelines.run import blobs
-from penstock.pipelines.run.blobs import SCHEMA, Blob, Window, as_batch, pieces, unpacked
-from penstock.pipelines.run.tables import Version
+from penstock.pipelines.mapping.target_tables import Version
+from penstock.pipelines.tasks import shuffle_rows as blobs
+from penstock.pipelines.tasks.shuffle_rows import SCHEMA, Blob, Window, as_batch, pieces, unpacked
 
 ROWS = pa.schema([("id", pa.int64()), ("kind", pa.string())])
 

@@ -77,7 +77,7 @@ def test_a_misspelt_option_of_a_catalog_is_refused(tmp_path: Path, capsys: pytes
 
 
 def test_options_of_a_catalog_without_effect_are_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    from penstock.table.storage import catalog_options
+    from penstock.storage import catalog_options
 
     catalog_options._warn.cache_clear()
     for _ in range(2):

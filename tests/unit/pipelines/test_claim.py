@@ -13,12 +13,12 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from penstock.errors import SourceError
-from penstock.ingest.carried import ErrorMark
+from penstock.ingest.carried_errors import ErrorMark
 from penstock.pipelines.commands.main import main
-from penstock.pipelines.observe.checkpoint import CheckpointFolder
-from penstock.pipelines.observe.claim import refuse_second_driver
-from penstock.pipelines.run.errors import CheckpointInUse, WorkerLate
-from penstock.pipelines.run.spark_errors import told_by_spark
+from penstock.pipelines.errors import CheckpointInUse, WorkerLate
+from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
+from penstock.pipelines.monitor.driver_lock import refuse_second_driver
+from penstock.pipelines.spark.errors import told_by_spark
 
 NOW = 1_800_000_000.0
 HERE = socket.gethostname()

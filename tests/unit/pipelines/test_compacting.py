@@ -9,11 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.ingest.carried import ErrorMark
+from penstock.ingest.carried_errors import ErrorMark
 from penstock.pipelines.commands.main import main
-from penstock.pipelines.run import committing, compacting
-from penstock.pipelines.run.care import Care
-from penstock.pipelines.run.compacting import (
+from penstock.pipelines.driver import commit as committing
+from penstock.pipelines.driver import compaction as compacting
+from penstock.pipelines.driver.compaction import (
     Due,
     compact_task,
     compacted,
@@ -22,8 +22,9 @@ from penstock.pipelines.run.compacting import (
     land,
     shared_out,
 )
-from penstock.pipelines.run.tables import Warehouse
-from penstock.pipelines.run.writing import SCHEMA, Written
+from penstock.pipelines.driver.maintenance import Care
+from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.pipelines.tasks.write import SCHEMA, Written
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot

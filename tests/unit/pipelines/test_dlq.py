@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from penstock.pipelines.api.replay_dead_letters import letters_of, replay
 from penstock.pipelines.commands.main import main
-from penstock.pipelines.run.identity import PIPELINE
-from penstock.pipelines.run.letters import letters_of, replay
-from penstock.pipelines.spec import yaml_file
+from penstock.pipelines.config import yaml_file
+from penstock.pipelines.ledger.batch_identity import PIPELINE
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.snapshot_files import SnapshotFiles
 from penstock.table.schema.changes import UpdateColumnType, evolve

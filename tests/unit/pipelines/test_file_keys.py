@@ -7,14 +7,14 @@ import re
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.ingest.mysql.following.settings import FollowSettings
-from penstock.pipelines.run import build
-from penstock.pipelines.run.build import shape
-from penstock.pipelines.run.first_look import pauses_of
-from penstock.pipelines.run.mysql import settings_of
-from penstock.pipelines.spec import yaml_file
-from penstock.pipelines.spec.model import KafkaSource, PipelineSpec
-from penstock.pipelines.spec.mysql_model import MySqlSource
+from penstock.ingest.mysql.settings import FollowSettings
+from penstock.pipelines.config import yaml_file
+from penstock.pipelines.config.model import KafkaSource, PipelineSpec
+from penstock.pipelines.config.mysql_model import MySqlSource
+from penstock.pipelines.driver.first_sample import pauses_of
+from penstock.pipelines.job import build
+from penstock.pipelines.job.build import shape
+from penstock.pipelines.job.mysql_setup import settings_of
 
 MYSQL = """
 version: 1

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipelines.commands.check import checked_spec
+from penstock.pipelines.api.check import checked_spec
 from penstock.pipelines.commands.main import main
-from penstock.pipelines.run.errors import CheckpointMismatch
-from penstock.pipelines.run.filled_tables import FILE, FilledTables, Mark
-from penstock.pipelines.run.tables import Warehouse
-from penstock.pipelines.spec.model import PipelineSpec
-from penstock.pipelines.spec.yaml_file import load
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.config.yaml_file import load
+from penstock.pipelines.errors import CheckpointMismatch
+from penstock.pipelines.ledger.filled_tables import FILE, FilledTables, Mark
+from penstock.pipelines.mapping.target_tables import Warehouse
 from tests.here import run
 from tests.shop import Shop, insert
 

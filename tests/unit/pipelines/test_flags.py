@@ -4,10 +4,10 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.spec.actions import KAFKA_DATABASE, KAFKA_TABLE
-from penstock.pipelines.spec.from_flags import kafka_pipeline
-from penstock.pipelines.spec.kafka_conf import specific_offsets
-from penstock.pipelines.spec.model import KafkaSource, PipelineSpec
+from penstock.pipelines.config.actions import KAFKA_DATABASE, KAFKA_TABLE
+from penstock.pipelines.config.flags import kafka_pipeline
+from penstock.pipelines.config.kafka_conf import specific_offsets
+from penstock.pipelines.config.model import KafkaSource, PipelineSpec
 
 TABLE = [
     "--warehouse",

@@ -7,10 +7,10 @@ import logging
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.pipelines.run import build
-from penstock.pipelines.run.mysql import settings_of
-from penstock.pipelines.spec import yaml_file
-from penstock.pipelines.spec.mysql_model import MySqlSource
+from penstock.pipelines.config import yaml_file
+from penstock.pipelines.config.mysql_model import MySqlSource
+from penstock.pipelines.job import build
+from penstock.pipelines.job.mysql_setup import settings_of
 
 COLUMNS = {"add.column", "alter.column.type", "rename.column", "drop.column"}
 FILE = r"""

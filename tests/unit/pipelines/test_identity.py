@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipelines.run.errors import CheckpointMismatch, ReplayUndecidable
-from penstock.pipelines.run.identity import BatchIdentity, came_before
+from penstock.pipelines.errors import CheckpointMismatch, ReplayUndecidable
+from penstock.pipelines.ledger.batch_identity import BatchIdentity, came_before
 from penstock.table.commit.committer import Committer
 from penstock.table.handle import Table
-from penstock.table.maintain.expire import expire_snapshots
+from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from tests.unit.table.tables import new_table
 
 FIRST = BatchIdentity("shop", "uuid-1", 5, {"offsets": {"t": {"0": 1}}}, {"offsets": {"t": {"0": 9}}})

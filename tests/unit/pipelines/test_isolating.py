@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from penstock.errors import DecodeError, PenstockError, SchemaConflict, TableCorrupt
-from penstock.pipelines.run import build, writing
-from penstock.pipelines.run.errors import TablesParked
-from penstock.pipelines.run.parking import Parking
-from penstock.pipelines.spec.model import PipelineSpec
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.errors import TablesParked
+from penstock.pipelines.job import build
+from penstock.pipelines.ledger.parked_tables import Parking
+from penstock.pipelines.tasks import write as writing
 from tests.here import run
 from tests.shop import Shop, change, insert
 
@@ -178,7 +179,7 @@ def test_a_bad_value_parks_its_table_where_bad_records_fail_and_an_unreadable_re
 def test_a_table_whose_commit_failed_is_parked_and_has_the_batch_once_in_the_end(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from penstock.pipelines.run.committing import Commits
+    from penstock.pipelines.driver.commit import Commits
 
     commit = Commits._commit
 

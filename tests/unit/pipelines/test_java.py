@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.pipelines.run import java
+from penstock.pipelines.spark import java
 
 
 def home(folder: Path, version: str, modules: str = "java.base jdk.incubator.vector") -> Path:

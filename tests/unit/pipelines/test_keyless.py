@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import SourceError
-from penstock.pipelines.run.reports import BatchReport
+from penstock.pipelines.tasks.reports import BatchReport
 from tests.here import run
 from tests.shop import Shop, insert
 

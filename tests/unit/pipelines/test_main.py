@@ -85,8 +85,8 @@ def test_no_error_shows_a_traceback_unless_it_is_asked_for(
     def refused(name: str, words: list[str]) -> int:
         raise PermissionError(13, "Permission denied", "/data/x")
 
-    monkeypatch.setattr("penstock.pipelines.commands.querying.command", refused, raising=False)
-    monkeypatch.setitem(COMMANDS, "sql", ("penstock.pipelines.commands.querying", ""))
+    monkeypatch.setattr("penstock.pipelines.commands.sql.command", refused, raising=False)
+    monkeypatch.setitem(COMMANDS, "sql", ("penstock.pipelines.commands.sql", ""))
     assert main(["sql", "select 1"]) == 12
     told = capsys.readouterr().err
     assert told.startswith("error: PermissionError: Permission denied\n  file ")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.pipelines.run.mysql import settings_of
-from penstock.pipelines.spec.mysql_model import MySqlSource
-from penstock.pipelines.spec.reading import parsed
+from penstock.pipelines.config.load import parsed
+from penstock.pipelines.config.mysql_model import MySqlSource
+from penstock.pipelines.job.mysql_setup import settings_of
 
 
 def settled(tables: list[str], ddl: dict[str, str], **sink: Any) -> None:

@@ -25,18 +25,18 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import penstock
 from penstock.errors import ConfigError, SourceError
-from penstock.pipelines.observe.facts import BatchFacts, Look, SchemaChanged
-from penstock.pipelines.observe.logs import keep_above, log_to_stderr
-from penstock.pipelines.observe.metrics import MOST_TABLES, Metrics
-from penstock.pipelines.observe.notifying import Notifying, post
-from penstock.pipelines.observe.progress import LiveProgress
-from penstock.pipelines.observe.server import StatusServer
-from penstock.pipelines.observe.sizes import Sizes
-from penstock.pipelines.observe.snapshot import Copying, SnapshotProgress, TableCopy
-from penstock.pipelines.observe.state import stalled
-from penstock.pipelines.observe.tracing import Tracing, stages
-from penstock.pipelines.run.reports import Told
-from penstock.pipelines.run.tables import Warehouse
+from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.pipelines.monitor.facts import BatchFacts, Look, SchemaChanged
+from penstock.pipelines.monitor.live_line import LiveProgress
+from penstock.pipelines.monitor.logs import keep_above, log_to_stderr
+from penstock.pipelines.monitor.metrics import MOST_TABLES, Metrics
+from penstock.pipelines.monitor.server import StatusServer
+from penstock.pipelines.monitor.sizes import Sizes
+from penstock.pipelines.monitor.snapshot_progress import Copying, SnapshotProgress, TableCopy
+from penstock.pipelines.monitor.status import stalled
+from penstock.pipelines.monitor.tracing import Tracing, stages
+from penstock.pipelines.monitor.webhook import Notifying, post
+from penstock.pipelines.tasks.reports import Told
 
 NOW = 1_800_000_000_000
 
@@ -376,6 +376,6 @@ def test_an_address_that_is_taken_fails_at_once() -> None:
 
 
 def test_the_page_has_its_place_beside_the_code() -> None:
-    from penstock.pipelines.observe import server
+    from penstock.pipelines.monitor import server
 
     assert Path(server.PAGE).is_file()

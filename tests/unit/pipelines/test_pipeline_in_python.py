@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.pipelines.spec import yaml_file
+from penstock.pipelines.config import yaml_file
 from tests.shop import Shop, insert
 
 

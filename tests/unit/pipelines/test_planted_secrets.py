@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError, PenstockError
-from penstock.formats import registry
-from penstock.formats.registry import SchemaRegistry
-from penstock.ingest.kafka_client import client_properties, consumer
+from penstock.formats.debezium import schema_registry as registry
+from penstock.formats.debezium.schema_registry import SchemaRegistry
+from penstock.ingest.kafka.client import client_properties, consumer
 from penstock.pipelines.commands.main import main
-from penstock.pipelines.observe.notifying import Notifying
-from penstock.pipelines.spec import yaml_file
+from penstock.pipelines.config import yaml_file
+from penstock.pipelines.monitor.webhook import Notifying
 from penstock.references import masked, without_login
-from penstock.table.storage.open import open_storage
+from penstock.storage.open import open_storage
 
 HUSH = "hush-hush-7391"
 KAFKA = """

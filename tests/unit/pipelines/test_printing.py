@@ -6,7 +6,7 @@ import pytest
 
 from penstock.errors import DecodeError
 from penstock.pipelines.commands.main import shown as error_shown
-from penstock.pipelines.commands.printing import print_facts, print_rows
+from penstock.pipelines.commands.output import print_facts, print_rows
 
 
 def test_data_neither_breaks_lines_nor_moves_the_cursor(capsys: pytest.CaptureFixture[str]) -> None:

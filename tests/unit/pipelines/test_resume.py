@@ -6,9 +6,9 @@ import itertools
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.pipelines.run.identity import BatchIdentity
-from penstock.pipelines.run.resume import Lineage
-from penstock.pipelines.run.tables import Warehouse
+from penstock.pipelines.ledger.batch_identity import BatchIdentity
+from penstock.pipelines.ledger.lineage import Lineage
+from penstock.pipelines.mapping.target_tables import Warehouse
 from penstock.table.commit.committer import Committer
 from penstock.table.schema.new_schema import create_schema
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import SourceError, StoreError, TableCorrupt
-from penstock.pipelines.run.job import Running
+from penstock.pipelines.job.job import Running
 
 
 def running(monkeypatch: pytest.MonkeyPatch, retries: int, *outcomes: BaseException) -> tuple[Running, list[float]]:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.pipelines.run.routing import UNASSIGNED, Router, own_number
-from penstock.pipelines.run.tables import Version, Warehouse
+from penstock.pipelines.mapping.target_tables import Version, Warehouse
+from penstock.pipelines.tasks.router import UNASSIGNED, Router, own_number
 from penstock.table.handle import Table
 from tests.unit.table.tables import new_table, rows
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError, SchemaConflict
-from penstock.pipelines.spec import yaml_file
-from penstock.pipelines.spec.model import PipelineSpec
+from penstock.pipelines.config import yaml_file
+from penstock.pipelines.config.model import PipelineSpec
 from tests.here import run
 from tests.shop import Shop, change, insert
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from penstock.pipelines.commands.arguments import parse
-from penstock.pipelines.run.tables import Warehouse
-from penstock.pipelines.spec.actions import KAFKA_DATABASE, KAFKA_TABLE
-from penstock.pipelines.spec.from_flags import kafka_pipeline
-from penstock.pipelines.spec.model import FilesSource, PipelineSpec
+from penstock.pipelines.config.actions import KAFKA_DATABASE, KAFKA_TABLE
+from penstock.pipelines.config.flags import kafka_pipeline
+from penstock.pipelines.config.model import FilesSource, PipelineSpec
+from penstock.pipelines.mapping.target_tables import Warehouse
 from penstock.table.handle import Table
 from tests.here import run
 from tests.samples import Sample, check, samples

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipelines.run import build
-from penstock.pipelines.spec import yaml_file
+from penstock.pipelines.config import yaml_file
+from penstock.pipelines.job import build
 
 HUSH = "hush-hush-7391"
 KAFKA = """
@@ -41,8 +41,8 @@ def test_what_travels_to_tasks_holds_references_alone(
 
 
 def test_a_password_by_reference_is_what_the_reader_gets(monkeypatch: pytest.MonkeyPatch) -> None:
-    from penstock.pipelines.run.mysql import address
-    from penstock.pipelines.spec.mysql_model import MySqlSource
+    from penstock.pipelines.config.mysql_model import MySqlSource
+    from penstock.pipelines.job.mysql_setup import address
 
     monkeypatch.setenv("TEST_SECRET", HUSH)
     source = yaml_file.read(MYSQL.replace("{secret: FILE}", "x")).source

@@ -9,8 +9,8 @@ from unittest.mock import patch
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.pipelines.run.session import LOG_SETTINGS, local_cores, prepare_environment, session_settings, zip_code
-from penstock.pipelines.run.spark_home import use_lean_home
+from penstock.pipelines.spark.lean_home import use_lean_home
+from penstock.pipelines.spark.session import LOG_SETTINGS, local_cores, prepare_environment, session_settings, zip_code
 
 
 @pytest.mark.parametrize(("master", "cores"), [("local", 1), ("local[3]", 3), ("local[2,4]", 2)])
@@ -38,7 +38,7 @@ def test_log_settings_are_part_of_the_package() -> None:
 
 def test_the_shipped_zip_imports_on_its_own(tmp_path: Path) -> None:
     archive = zip_code(tmp_path)
-    code = "import penstock.ingest.kafka, penstock.pipelines.run.session as s; print(s.__file__, s.__cached__)"
+    code = "import penstock.ingest.kafka.source, penstock.pipelines.spark.session as s; print(s.__file__, s.__cached__)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONPATH": str(archive)},
@@ -56,7 +56,7 @@ def test_the_shipped_zip_imports_on_its_own(tmp_path: Path) -> None:
 def test_a_machine_whose_name_stands_for_no_address_can_run_spark(
     known: bool, address: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.pipelines.run.session.has_address", lambda: known)
+    monkeypatch.setattr("penstock.pipelines.spark.session.has_address", lambda: known)
     with patch.dict(os.environ):
         os.environ.pop("SPARK_LOCAL_IP", None)
         prepare_environment()

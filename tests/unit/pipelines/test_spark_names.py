@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType, TimestampType
 
 from penstock.errors import ConfigError
-from penstock.pipelines.spark_tables.sql_tables import read_options, remembered, write_options
+from penstock.pipelines.spark_source.sql_tables import read_options, remembered, write_options
 
 COLUMNS = StructType([StructField("at", TimestampType()), StructField("id", IntegerType(), False)])
 PATH = "file:/w/d.db/t"

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.pipelines.spark_tables.table_write import TableWrite, TaskRows
+from penstock.pipelines.spark_source.table_write import TableWrite, TaskRows
+from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.handle import Table
-from penstock.table.write.rows import RowRefused
 
 SCHEMA = pa.schema([("id", pa.int32()), ("dt", pa.string())])
 KINDS_OF_TABLES = {

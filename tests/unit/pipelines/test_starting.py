@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigError, SchemaConflict, SourceError
-from penstock.ingest.ranges import Range
-from penstock.pipelines.run import build
-from penstock.pipelines.run.reports import BatchReport, RangeReport
-from penstock.pipelines.run.watermarks import Watermarks
-from penstock.pipelines.spec import yaml_file
+from penstock.ingest.source import Range
+from penstock.pipelines.config import yaml_file
+from penstock.pipelines.driver.watermarks import Watermarks
+from penstock.pipelines.job import build
+from penstock.pipelines.tasks.reports import BatchReport, RangeReport
 from tests.here import run
 from tests.shop import Shop, insert
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.pipelines.commands.check_places import check_checkpoint, small_files
+from penstock.pipelines.api.check_places import check_checkpoint, small_files
 from penstock.pipelines.commands.main import main
-from penstock.pipelines.observe.checkpoint import CheckpointFolder
-from penstock.pipelines.run.hadoop import checkpoint_needs, checkpoint_url
-from penstock.pipelines.spec import yaml_file
-from penstock.pipelines.spec.beginnings import started_at
-from penstock.pipelines.spec.model import KafkaSource
+from penstock.pipelines.config import yaml_file
+from penstock.pipelines.config.model import KafkaSource
+from penstock.pipelines.config.startup_modes import started_at
+from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
+from penstock.pipelines.spark.hadoop import checkpoint_needs, checkpoint_url
 from tests.here import run
 from tests.shop import Shop, change, insert
 
@@ -263,7 +263,7 @@ def test_a_checkpoint_that_cannot_be_written_to_is_told_by_check_and_before_spar
 ) -> None:
     Path("closed").write_text("a file, where a folder should be")
     write(shop, **{"{name: shop,": "{name: shop, checkpoint: closed/shop,"})
-    monkeypatch.setattr("penstock.pipelines.run.session.open_session", lambda *_, **__: pytest.fail("Spark starts"))
+    monkeypatch.setattr("penstock.pipelines.spark.session.open_session", lambda *_, **__: pytest.fail("Spark starts"))
     assert main(["run", "shop.yaml"]) == 2
     assert "the checkpoint cannot be written to" in capsys.readouterr().err
     monkeypatch.setattr("os.access", lambda path, mode: False)
@@ -274,6 +274,6 @@ def test_a_checkpoint_that_cannot_be_written_to_is_told_by_check_and_before_spar
 def test_check_warns_of_tables_in_many_small_files(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     run(yaml_file.load(Path("shop.yaml")))
     assert list(small_files(shop.warehouse, ["ods.orders"])) == []
-    monkeypatch.setattr("penstock.pipelines.commands.check_places._MANY_FILES", 1)
+    monkeypatch.setattr("penstock.pipelines.api.check_places._MANY_FILES", 1)
     (warning,) = small_files(shop.warehouse, ["ods.orders"])
     assert (warning.level, warning.message) == ("warning", "ods.orders is 1 files of 0.0 MB")

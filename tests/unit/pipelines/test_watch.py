@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from penstock.errors import SourceError
-from penstock.ingest.ranges import Offsets
-from penstock.pipelines.observe import watch as watching
-from penstock.pipelines.observe.checkpoint import PAUSED, STOP, CheckpointFolder
-from penstock.pipelines.observe.watch import Watch
+from penstock.ingest.source import Offsets
+from penstock.pipelines.monitor import run_monitor as watching
+from penstock.pipelines.monitor.checkpoint_files import PAUSED, STOP, CheckpointFolder
+from penstock.pipelines.monitor.run_monitor import Watch
 from tests.here import run
 from tests.shop import Shop, insert
 

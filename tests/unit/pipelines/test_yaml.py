@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.pipelines.spec import yaml_file
-from penstock.pipelines.spec.model import FilesSource, KafkaSource
+from penstock.pipelines.config import yaml_file
+from penstock.pipelines.config.model import FilesSource, KafkaSource
 
 SMALLEST = """
 source:

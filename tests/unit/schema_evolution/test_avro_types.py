@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from penstock.formats.registry import SchemaRegistry
-from penstock.schema_evolution.source_types import paimon_type
-from penstock.schema_evolution.texts import Misfits
-from penstock.schema_evolution.type_mapping import TypeMapping
-from penstock.schema_evolution.values import fit_column
+from penstock.formats.debezium.schema_registry import SchemaRegistry
+from penstock.schema_evolution.text_casts import Misfits
+from penstock.schema_evolution.types.mapping import TypeMapping
+from penstock.schema_evolution.types.source import paimon_type
+from penstock.schema_evolution.value_casts import fit_column
 from penstock.table.schema.type_text import written
 from penstock.table.values.types import Field
 from tests.avro import change, envelope, optional

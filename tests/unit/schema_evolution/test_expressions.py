@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import ConfigError, DecodeError
-from penstock.schema_evolution.expressions.evaluation import evaluated
+from penstock.schema_evolution.expressions.evaluate import evaluated
 from penstock.schema_evolution.expressions.functions import FUNCTIONS, Moment
 from penstock.schema_evolution.expressions.nodes import Column, Item, columns_of
-from penstock.schema_evolution.expressions.parsing import parse_expression, parse_projection
-from penstock.schema_evolution.texts import Misfits
+from penstock.schema_evolution.expressions.parse import parse_expression, parse_projection
+from penstock.schema_evolution.text_casts import Misfits
 
 NOW = 1_769_860_805_000  # 2026-01-31 12:00:05 UTC
 COLUMNS = {

@@ -10,11 +10,11 @@ import pytest
 
 from penstock.errors import SchemaConflict
 from penstock.formats.change import ChangeBatch, SourceField, SourceSchema
-from penstock.schema_evolution.computed import ComputedColumn
+from penstock.schema_evolution.computed_columns import ComputedColumn
 from penstock.schema_evolution.drift import ColumnRules, Drift, Wanted, drift_of, fold
 from penstock.schema_evolution.fit import Fit
 from penstock.schema_evolution.type_changes import Verdict, change_of
-from penstock.schema_evolution.type_mapping import TypeMapping
+from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.table.schema.changes import AddColumn, UpdateColumnType, apply_changes
 from penstock.table.schema.new_schema import create_schema
 from penstock.table.schema.table_schema import TableSchema

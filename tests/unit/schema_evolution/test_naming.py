@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.schema_evolution.naming import Naming
+from penstock.schema_evolution.target_names import Naming
 
 AFFIXED = Naming(
     prefix="p_",

@@ -8,9 +8,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from penstock.schema_evolution.texts import Misfits
-from penstock.schema_evolution.type_mapping import TypeMapping
-from penstock.schema_evolution.values import fit_column
+from penstock.schema_evolution.text_casts import Misfits
+from penstock.schema_evolution.types.mapping import TypeMapping
+from penstock.schema_evolution.value_casts import fit_column
 from penstock.table.values.types import Field, parse_type
 
 

@@ -14,7 +14,7 @@ from penstock.formats.change import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE,
 from penstock.schema_evolution.masks import FORMS, MASKS, Mask
 from penstock.schema_evolution.patterns import TablePattern
 from penstock.schema_evolution.transforms import Transform, with_constants
-from penstock.schema_evolution.type_mapping import TypeMapping
+from penstock.schema_evolution.types.mapping import TypeMapping
 
 FIELDS = (SourceField("id", "bigint"), SourceField("name", "varchar(20)"), SourceField("q", "int"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.schema_evolution.type_changes import Verdict, change_of
-from penstock.schema_evolution.type_mapping import TypeMapping
+from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.table.values.types import parse_type, type_json
 
 PAIRS = [

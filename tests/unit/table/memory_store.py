@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.table.storage.base import Entry
+from penstock.storage.base import Entry
 
 
 class MemoryStore:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from penstock.storage.environment import seeded
+from penstock.storage.local import LocalStorage
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.storage.ambient import seeded
-from penstock.table.storage.local import LocalStorage
 from penstock.table.values.types import Field, parse_type
 
 Columns = Sequence[tuple[str, str]]

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import ConfigError, PenstockError, TableCorrupt
-from penstock.table.catalog import Catalog
+from penstock.table.catalog.file_catalog import Catalog
 from penstock.table.handle import Table
-from penstock.table.maintain.sweep import delete_all
+from penstock.table.maintenance.file_deletion import delete_all
 from penstock.table.meta.paths import TablePaths
 from penstock.table.schema.changes import SetOption
 

@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.formats.change import ChangeBatch
-from penstock.ingest.mysql.bytesview import SPARE
-from penstock.ingest.mysql.log import segment as events
-from penstock.ingest.mysql.log.decode import Decoder
-from penstock.ingest.mysql.log.dump import DumpRequest
-from penstock.ingest.mysql.log.event_stream import SegmentCutter
-from penstock.ingest.mysql.log.options import DecodeOptions
-from penstock.ingest.mysql.log.segment import Segment
-from penstock.ingest.mysql.log.unpack import unpacked
+from penstock.ingest.mysql.binlog import segment as events
+from penstock.ingest.mysql.binlog.decode import Decoder
+from penstock.ingest.mysql.binlog.dump import DumpRequest
+from penstock.ingest.mysql.binlog.event_stream import SegmentCutter
+from penstock.ingest.mysql.binlog.options import DecodeOptions
+from penstock.ingest.mysql.binlog.segment import Segment
+from penstock.ingest.mysql.binlog.unpack import unpacked
+from penstock.ingest.mysql.byte_view import SPARE
 from penstock.ingest.mysql.position import LogPosition
-from penstock.ingest.mysql.wire import Packets
+from penstock.ingest.mysql.server.wire import Packets
 from tests.unit.ingest.mysql.logs import LOGS
 
 END = b"\xfe\x00\x00\x02\x00"

@@ -6,10 +6,10 @@ from collections import defaultdict
 from pathlib import Path
 
 from penstock.formats.change import ChangeBatch
-from penstock.ingest.mysql.log.decode import Decoder
-from penstock.ingest.mysql.log.files import file_segments
-from penstock.ingest.mysql.log.options import DecodeOptions
-from penstock.ingest.mysql.log.unpack import unpacked
+from penstock.ingest.mysql.binlog.decode import Decoder
+from penstock.ingest.mysql.binlog.log_files import file_segments
+from penstock.ingest.mysql.binlog.options import DecodeOptions
+from penstock.ingest.mysql.binlog.unpack import unpacked
 
 LOGS = Path(__file__).resolve().parents[3] / "data" / "mysql" / "log"
 KINDS = "+I", "-U", "+U", "-D"

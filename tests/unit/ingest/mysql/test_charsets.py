@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.ingest.mysql.charsets import CHARSETS, charset_named, charset_of_collation
+from penstock.ingest.mysql.server.charsets import CHARSETS, charset_named, charset_of_collation
 
 
 @pytest.mark.parametrize(

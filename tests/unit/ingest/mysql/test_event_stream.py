@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.ingest.mysql.binlog import segment as events
+from penstock.ingest.mysql.binlog.dump import DumpRequest
 from penstock.ingest.mysql.errors import LogGap, UnsupportedBinlogEvent
-from penstock.ingest.mysql.log import segment as events
-from penstock.ingest.mysql.log.dump import DumpRequest
 from penstock.ingest.mysql.position import LogPosition
 from tests.unit.ingest.mysql.dumped import Event, decoded, from_start, heartbeat, recorded, rotation, segments
 from tests.unit.ingest.mysql.logs import DecodeOptions, batches, changes

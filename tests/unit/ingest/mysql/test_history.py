@@ -8,14 +8,14 @@ import pickle
 import numpy as np
 import pytest
 
+from penstock.ingest.mysql.binlog.log_files import file_segments
+from penstock.ingest.mysql.binlog.options import DecodeOptions, EveryTable
+from penstock.ingest.mysql.binlog.query import Query, parse_query
+from penstock.ingest.mysql.binlog.segment import QUERY
+from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.ddl.history import SchemaHistory, Version
 from penstock.ingest.mysql.definition import Column, TableDefinition
 from penstock.ingest.mysql.errors import DdlNotUnderstood, SchemaHistoryMismatch
-from penstock.ingest.mysql.log.files import file_segments
-from penstock.ingest.mysql.log.options import DecodeOptions, EveryTable
-from penstock.ingest.mysql.log.query import Query, parse_query
-from penstock.ingest.mysql.log.segment import QUERY
-from penstock.ingest.mysql.log.unpack import unpacked
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.types import MySqlType
 from tests.unit.ingest.mysql.logs import LOGS, batches, changes

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.ingest.mysql.log.lanes import Layout, walk
+from penstock.ingest.mysql.binlog.row_layout import Layout, walk
 from penstock.ingest.mysql.values.arrays import spare
 
 Row = list[bytes | None]

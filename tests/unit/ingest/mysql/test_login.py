@@ -20,9 +20,9 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.x509.oid import NameOID
 
 from penstock.errors import SourceError
-from penstock.ingest.mysql.connection import Secret, ServerAddress, Tls, connect
 from penstock.ingest.mysql.errors import PasswordExposed
-from penstock.pipelines.spec.mysql_conf import mysql_source
+from penstock.ingest.mysql.server.connection import Secret, ServerAddress, Tls, connect
+from penstock.pipelines.config.mysql_conf import mysql_source
 
 PASSWORD = "s3cret-PW"
 SALT = b"A" * 8 + b"B" * 12

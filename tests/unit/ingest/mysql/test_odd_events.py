@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from penstock.errors import SourceError
+from penstock.ingest.mysql.binlog.query import Query
+from penstock.ingest.mysql.binlog.segment import parse_format
+from penstock.ingest.mysql.binlog.table_map import parse_table_map
 from penstock.ingest.mysql.errors import UnsupportedBinlogEvent
-from penstock.ingest.mysql.log.query import Query
-from penstock.ingest.mysql.log.segment import parse_format
-from penstock.ingest.mysql.log.table_map import parse_table_map
 from penstock.ingest.mysql.values.arrays import spare
 from penstock.ingest.mysql.values.decimals import decimals
 

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.ingest.mysql.binlog.log_files import file_segments
+from penstock.ingest.mysql.binlog.options import DecodeOptions, EveryTable
+from penstock.ingest.mysql.binlog.plan import LogPlan, PlanLimits, Planner
+from penstock.ingest.mysql.binlog.range_cutter import LogRange
+from penstock.ingest.mysql.binlog.read import range_batches
 from penstock.ingest.mysql.ddl.history import SchemaHistory
 from penstock.ingest.mysql.ddl.statements import RenameTables, TruncateTable
-from penstock.ingest.mysql.log.cutting import LogRange
-from penstock.ingest.mysql.log.files import file_segments
-from penstock.ingest.mysql.log.options import DecodeOptions, EveryTable
-from penstock.ingest.mysql.log.plan import LogPlan, PlanLimits, Planner
-from penstock.ingest.mysql.log.read import range_batches
 from penstock.ingest.mysql.position import LogPosition
 from tests.unit.ingest.mysql.logs import LOGS, batches, changes
 

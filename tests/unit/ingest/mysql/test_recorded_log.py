@@ -9,9 +9,9 @@ from decimal import Decimal
 import pytest
 
 from penstock.formats.change import ImageRule
+from penstock.ingest.mysql.binlog.log_files import file_segments
+from penstock.ingest.mysql.binlog.options import DecodeOptions, TheseTables
 from penstock.ingest.mysql.errors import ChecksumMismatch, SchemaHistoryMismatch, UnsupportedBinlogEvent
-from penstock.ingest.mysql.log.files import file_segments
-from penstock.ingest.mysql.log.options import DecodeOptions, TheseTables
 from tests.unit.ingest.mysql.logs import LOGS, batches, changes
 
 ALL_NAMED = [

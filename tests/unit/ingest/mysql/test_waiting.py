@@ -8,9 +8,9 @@ from typing import Any
 import pymysql
 import pytest
 
-from penstock.ingest.mysql import connection
-from penstock.ingest.mysql.connection import Secret, ServerAddress, connect
 from penstock.ingest.mysql.errors import ConnectionLost
+from penstock.ingest.mysql.server import connection
+from penstock.ingest.mysql.server.connection import Secret, ServerAddress, connect
 
 SERVER = ServerAddress("db", 3306, "cdc", Secret("x"), patience=60.0)
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from penstock.errors import CommitConflict, StoreError
+from penstock.storage.base import Storage
+from penstock.storage.environment import seeded
 from penstock.table.commit.attempt import Identity, Retries, land
 from penstock.table.commit.changes import Changes
 from penstock.table.commit.committer import Committer
@@ -16,8 +18,6 @@ from penstock.table.handle import Table
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.storage.ambient import seeded
-from penstock.table.storage.base import Storage
 from tests.invariants import check_invariants
 from tests.unit.table.tables import content, new_table, rows
 

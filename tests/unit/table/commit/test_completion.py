@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from penstock.errors import CommitConflict, StoreError
+from penstock.storage.base import Storage
+from penstock.storage.environment import seeded
 from penstock.table.commit import committer as commits
-from penstock.table.commit.table_writer import TableWriter
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import CommitKind
 from penstock.table.meta.store import TableStore
-from penstock.table.storage.ambient import seeded
-from penstock.table.storage.base import Storage
+from penstock.table.operations.write import TableWriter
 from tests.invariants import check_invariants
 from tests.unit.table.tables import content, new_table, rows
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.table.files.reading import FileReader
+from penstock.table.files.file_reader import FileReader
 from penstock.table.meta.data_file import EMPTY_ROW, EMPTY_STATS, DataFile
 from penstock.table.schema.schema_files import SchemaFiles
 from tests.golden.cases import Case

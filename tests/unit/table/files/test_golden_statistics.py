@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.table.files.writing import FileNames, RollingWriter
+from penstock.table.files.file_writer import FileNames, RollingWriter
 from penstock.table.meta.data_file import ColumnStats, DataFile
 from penstock.table.values.binary_row import decode_row
 from penstock.table.values.internal import from_internal

@@ -10,9 +10,9 @@ import pytest
 from pyarrow import orc
 
 from penstock.errors import TableCorrupt
-from penstock.table.files.orc import read
-from penstock.table.files.orc_tail import Kind, OrcTail
-from penstock.table.files.protobuf import Message
+from penstock.table.files.orc.protobuf import Message
+from penstock.table.files.orc.reader import read
+from penstock.table.files.orc.tail import Kind, OrcTail
 from penstock.table.values.types import Field, parse_type
 
 FIELDS = [Field(0, "d", parse_type("DECIMAL(10, 2)")), Field(1, "l", parse_type({"type": "ARRAY", "element": "INT"}))]

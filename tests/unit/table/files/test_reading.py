@@ -9,13 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import TableCorrupt
-from penstock.table.files import orc, parquet
 from penstock.table.files.conditions import Condition
 from penstock.table.files.encoding import Encoding
 from penstock.table.files.errors import FormatUnknown, TimestampOutOfRange
-from penstock.table.files.orc import OrcWriter
-from penstock.table.files.parquet import ParquetWriter
-from penstock.table.files.reading import POSITION, FileReader
+from penstock.table.files.file_reader import POSITION, FileReader
+from penstock.table.files.orc import reader as orc
+from penstock.table.files.orc.reader import OrcWriter
+from penstock.table.files.parquet import reader as parquet
+from penstock.table.files.parquet.reader import ParquetWriter
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import (

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from penstock.table.files.encoding import FORMATS
 from penstock.table.files.errors import FormatUnknown, TimestampOutOfRange
-from penstock.table.files.reading import FileReader
-from penstock.table.files.writing import FileNames, RollingWriter
+from penstock.table.files.file_reader import FileReader
+from penstock.table.files.file_writer import FileNames, RollingWriter
 from penstock.table.meta.data_file import DataFile
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import Field

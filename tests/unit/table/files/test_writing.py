@@ -11,9 +11,9 @@ import pytest
 from penstock.errors import ConfigError
 from penstock.table.files.encoding import encoding_of
 from penstock.table.files.errors import FormatUnknown, NullRefused
-from penstock.table.files.reading import FileReader
+from penstock.table.files.file_reader import FileReader
+from penstock.table.files.file_writer import FileNames, RollingWriter
 from penstock.table.files.statistics import greatest_prefix
-from penstock.table.files.writing import FileNames, RollingWriter
 from penstock.table.meta.data_file import DataFile, FileSource
 from penstock.table.meta.wall_clock import wall_millis
 from penstock.table.schema.table_schema import TableSchema

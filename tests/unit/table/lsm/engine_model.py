@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from penstock.table.lsm.merge.functions import Aggregate
-from penstock.table.lsm.merge.spec import Engine, MergeSpec
+from penstock.table.merge.aggregate_functions import Aggregate
+from penstock.table.merge.spec import Engine, MergeSpec
 
 Row = dict[str, Any]
 Record = tuple[int, Row]

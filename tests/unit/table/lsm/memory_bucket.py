@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.table.compaction.compact import BucketFiles, Compacted, compact
+from penstock.table.compaction.lookup import Lookup
+from penstock.table.compaction.lookup_store import LookupStore
+from penstock.table.compaction.plan import CompactionSpec
+from penstock.table.compaction.policy import Pick, Policy, pick, pick_all
 from penstock.table.files.conditions import Condition
-from penstock.table.lsm.compaction import BucketFiles, Compacted, compact
-from penstock.table.lsm.frontier import SortedRun, merge_runs
-from penstock.table.lsm.lookup import Lookup
-from penstock.table.lsm.lookup_store import LookupStore
-from penstock.table.lsm.merge.rows import merge_buffer
-from penstock.table.lsm.merge.spec import Engine
-from penstock.table.lsm.picking import Pick, Policy, pick, pick_all
-from penstock.table.lsm.runs import Levels, Run, sections
-from penstock.table.lsm.units import CompactionSpec
+from penstock.table.merge.bounded_merge import SortedRun, merge_runs
+from penstock.table.merge.merge_rows import merge_buffer
+from penstock.table.merge.sorted_runs import Levels, Run, sections
+from penstock.table.merge.spec import Engine
 from penstock.table.meta.data_file import EMPTY_STATS, DataFile
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.binary_row import encode_rows

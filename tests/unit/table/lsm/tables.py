@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.table.lsm.merge.spec import KIND, SEQUENCE, MergeSpec
+from penstock.table.merge.spec import KIND, SEQUENCE, MergeSpec
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.types import Field, parse_type

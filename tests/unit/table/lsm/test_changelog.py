@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.table.lsm.changelog import ChangelogSpec, diff
+from penstock.table.compaction.changelog import ChangelogSpec, diff
 from tests.unit.table.lsm.memory_bucket import records_of
 from tests.unit.table.lsm.tables import rows_table, spec_of
 

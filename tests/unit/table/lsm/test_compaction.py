@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.table.lsm.compaction import compact
-from penstock.table.lsm.lookup_store import LookupStore
-from penstock.table.lsm.merge.incoming import RetractRefused
-from penstock.table.lsm.picking import Pick, Policy, pick
+from penstock.table.compaction.compact import compact
+from penstock.table.compaction.lookup_store import LookupStore
+from penstock.table.compaction.policy import Pick, Policy, pick
+from penstock.table.merge.incoming_kinds import RetractRefused
 from tests.unit.table.lsm.engine_model import merge_key
 from tests.unit.table.lsm.memory_bucket import ROW_BYTES, MemoryBucket, MemoryWriter
 from tests.unit.table.lsm.tables import schema_of

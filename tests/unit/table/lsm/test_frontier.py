@@ -9,9 +9,9 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from penstock.table.lsm.frontier import SortedRun, merge_runs, steps
-from penstock.table.lsm.merge.rows import merge_rows
-from penstock.table.lsm.merge.spec import MergeSpec
+from penstock.table.merge.bounded_merge import SortedRun, merge_runs, steps
+from penstock.table.merge.merge_rows import merge_rows
+from penstock.table.merge.spec import MergeSpec
 from tests.unit.table.lsm.tables import rows_table, spec_of
 
 KEYS = {

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from penstock.table.files.reading import FileReader
-from penstock.table.lsm.frontier import SortedRun, merge_runs
-from penstock.table.lsm.merge.spec import Engine, MergeSpec
-from penstock.table.lsm.runs import Run, sections
+from penstock.table.files.file_reader import FileReader
+from penstock.table.merge.bounded_merge import SortedRun, merge_runs
+from penstock.table.merge.sorted_runs import Run, sections
+from penstock.table.merge.spec import Engine, MergeSpec
 from penstock.table.meta.data_file import DataFile
 from penstock.table.values.binary_row import encode_rows
 from penstock.table.values.types import DataType

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.table.lsm import lookup as lookup_room
-from penstock.table.lsm.lookup import Lookup
-from penstock.table.lsm.lookup_store import LookupStore
-from penstock.table.lsm.runs import Levels
-from penstock.table.lsm.units import CompactionSpec
+from penstock.table.compaction import lookup as lookup_room
+from penstock.table.compaction.lookup import Lookup
+from penstock.table.compaction.lookup_store import LookupStore
+from penstock.table.compaction.plan import CompactionSpec
+from penstock.table.merge.sorted_runs import Levels
 from penstock.table.meta.data_file import DataFile
 from tests.unit.table.lsm.memory_bucket import MemoryFiles, MemoryWriter
 from tests.unit.table.lsm.tables import rows_table, schema_of

@@ -8,10 +8,10 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from penstock.table.lsm.frontier import MAX_OPEN_RUNS, SortedRun
-from penstock.table.lsm.masking import deciding_columns, may_mask, shown_rows
-from penstock.table.lsm.merge.rows import merge_rows
-from penstock.table.lsm.merge.spec import MergeSpec
+from penstock.table.merge.bounded_merge import MAX_OPEN_RUNS, SortedRun
+from penstock.table.merge.merge_rows import merge_rows
+from penstock.table.merge.read_mask import deciding_columns, may_mask, shown_rows
+from penstock.table.merge.spec import MergeSpec
 from tests.unit.table.lsm.tables import rows_table, spec_of
 
 COLUMNS = {"k": "STRING NOT NULL", "v": "INT", "note": "STRING"}

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from penstock.table.lsm.merge.rows import merge_rows
-from penstock.table.lsm.merge.spec import MergeSpec
+from penstock.table.merge.merge_rows import merge_rows
+from penstock.table.merge.spec import MergeSpec
 from tests.unit.table.lsm.engine_model import Row, merge_key
 from tests.unit.table.lsm.engine_tables import TABLES, random_row
 from tests.unit.table.lsm.tables import rows_table, spec_of

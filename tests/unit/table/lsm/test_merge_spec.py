@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.table.lsm.merge.incoming import RetractRefused, check_retracts, kept_rows, row_kinds
-from penstock.table.lsm.merge.spec import Engine, MergeSpec, SequenceGroup, required_columns
+from penstock.table.merge.incoming_kinds import RetractRefused, check_retracts, kept_rows, row_kinds
+from penstock.table.merge.spec import Engine, MergeSpec, SequenceGroup, required_columns
 from tests.unit.table.lsm.tables import rows_table, schema_of, spec_of
 
 COLUMNS = {"k": "INT NOT NULL", "a": "INT", "b": "BIGINT", "s": "STRING", "g": "INT", "h": "INT"}

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.table.lsm.append_picking import AppendPolicy, pick_bins, pick_bucket, pick_window
-from penstock.table.lsm.picking import Pick, Policy, must_wait, pick, pick_all
-from penstock.table.lsm.runs import Levels
+from penstock.table.compaction.append_policy import AppendPolicy, pick_bins, pick_bucket, pick_window
+from penstock.table.compaction.policy import Pick, Policy, must_wait, pick, pick_all
+from penstock.table.merge.sorted_runs import Levels
 from penstock.table.meta.data_file import DataFile
 from tests.unit.table.lsm.test_runs import data_file
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.table.compaction.record_expiry import RecordExpiry
 from penstock.table.handle import Table
-from penstock.table.lsm.record_expiry import RecordExpiry
 from penstock.table.meta.live import live_entries
 from tests.invariants import check_invariants
 from tests.unit.table.tables import new_table, rows

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.table.lsm.merge.aggregates.roaring64 import decode, encode, union
+from penstock.table.merge.aggregates.roaring64 import decode, encode, union
 
 ONE_CONTAINER = "0101000000000000000400000000000000000000000000000000"
 TAIL_OF_ONE = "0100000000000000" + "00000000" * 2

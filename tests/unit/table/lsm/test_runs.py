@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from random import Random
 
-from penstock.table.lsm.runs import KeyedFile, Levels, newest_first, sections
+from penstock.table.merge.sorted_runs import KeyedFile, Levels, newest_first, sections
 from penstock.table.meta.data_file import EMPTY_STATS, DataFile
 from penstock.table.values.binary_row import encode_row
 from penstock.table.values.types import INT

@@ -12,9 +12,9 @@ import pytest
 from penstock.errors import ConfigError
 from penstock.table.commit.committer import Committer
 from penstock.table.handle import Table
-from penstock.table.maintain.automatic_tags import AutomaticTags, create_batch_tag
-from penstock.table.maintain.tag_periods import TagPeriod
-from penstock.table.maintain.upkeep import keep_up
+from penstock.table.maintenance.automatic_tags import AutomaticTags, create_batch_tag
+from penstock.table.maintenance.tag_periods import TagPeriod
+from penstock.table.maintenance.upkeep import keep_up
 from tests.unit.table.tables import new_table, rows
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from penstock.errors import ConfigError, SourceError
 from penstock.table.handle import Table
-from penstock.table.maintain.done_partitions import mark_due
-from penstock.table.maintain.upkeep import keep_up
+from penstock.table.maintenance.done_partitions import mark_due
+from penstock.table.maintenance.upkeep import keep_up
 from tests.unit.table.tables import new_table, rows
 
 COLUMNS = [("dt", "STRING NOT NULL"), ("id", "INT NOT NULL")]

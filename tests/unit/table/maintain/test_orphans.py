@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.table.maintain.orphans import DAY, find_orphans, remove_orphans
-from penstock.table.storage.local import LocalStorage
+from penstock.storage.local import LocalStorage
+from penstock.table.maintenance.orphans import DAY, find_orphans, remove_orphans
 from tests.golden.cases import case_names
 from tests.unit.table.maintain.tables import LATE, ROOT, check_whole, files, golden, orphans
 from tests.unit.table.tables import content, new_table, rows

@@ -12,15 +12,15 @@ import pytest
 from _pytest.logging import LogCaptureFixture
 
 from penstock.errors import ConfigError, TableCorrupt
-from penstock.table.catalog import Catalog
+from penstock.table.catalog.file_catalog import Catalog
 from penstock.table.handle import Table
-from penstock.table.maintain.branches import create_branch, delete_branch
-from penstock.table.maintain.expire import expire_snapshots
-from penstock.table.maintain.fast_forward import fast_forward
-from penstock.table.maintain.orphans import remove_orphans
-from penstock.table.maintain.retagging import replace_tag
-from penstock.table.maintain.rollback import rollback_to
-from penstock.table.maintain.tags import create_tag, delete_tag, expire_tags, tag_files
+from penstock.table.maintenance.branches import create_branch, delete_branch
+from penstock.table.maintenance.fast_forward import fast_forward
+from penstock.table.maintenance.orphans import remove_orphans
+from penstock.table.maintenance.rollback import rollback_to
+from penstock.table.maintenance.snapshot_expiry import expire_snapshots
+from penstock.table.maintenance.tag_changes import replace_tag
+from penstock.table.maintenance.tags import create_tag, delete_tag, expire_tags, tag_files
 from penstock.table.meta.branches import branch_names
 from penstock.table.meta.errors import BranchMissing, SnapshotMissing, TagMissing
 from penstock.table.meta.live import live_entries

@@ -10,8 +10,8 @@ import pytest
 
 from penstock.errors import TableCorrupt
 from penstock.table.handle import Table
-from penstock.table.maintain import upkeep
-from penstock.table.maintain.upkeep import keep_up
+from penstock.table.maintenance import upkeep
+from penstock.table.maintenance.upkeep import keep_up
 from penstock.table.meta.store import TableStore
 from tests.unit.table.tables import content, new_table, rows
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import TableCorrupt
+from penstock.storage.base import Entry
 from penstock.table.meta.errors import SnapshotMissing
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.snapshot_files import SnapshotFiles
 from penstock.table.meta.snapshot_json import parse_snapshot, snapshot_json
-from penstock.table.storage.base import Entry
 from tests.unit.table.memory_store import MemoryStore
 
 # As Java Paimon 1.3.1 wrote them: all that may be there, and as little as may be.

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import StoreError, TableCorrupt
-from penstock.pipelines.run.parking import is_of_its_table
+from penstock.pipelines.ledger.parked_tables import is_of_its_table
+from penstock.storage.base import Storage
+from penstock.storage.environment import seeded
+from penstock.storage.failures import store_error
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableStore
-from penstock.table.storage.ambient import seeded
-from penstock.table.storage.base import Storage
-from penstock.table.storage.failures import store_error
 from tests.unit.table.tables import content, new_table, rows
 
 PASSING = {

@@ -12,10 +12,10 @@ import pytest
 
 import penstock
 from penstock.errors import TableCorrupt
+from penstock.storage.local import LocalStorage
 from penstock.table.handle import Table
-from penstock.table.read.condition import Condition
+from penstock.table.read.filter import Condition
 from penstock.table.sql.session import Session
-from penstock.table.storage.local import LocalStorage
 from tests.unit.table.tables import new_table, rows
 
 F = pc.field

@@ -15,7 +15,7 @@ import pytest
 
 import penstock
 from penstock.errors import ConfigError
-from penstock.pipelines.spark_tables.place import TablePlace
+from penstock.pipelines.spark_source.table_place import TablePlace
 from penstock.table.schema.new_schema import create_schema
 from penstock.table.schema.option_catalog import OPTIONS, find
 from penstock.table.schema.option_checks import check_given, without_effect
@@ -23,7 +23,7 @@ from penstock.table.schema.option_types import Effect, Stops, TableOption
 from penstock.table.sql.session import Session
 
 ROOT = Path(__file__).resolve().parents[4]
-PACKAGES = ("table", "pipelines", "ingest", "formats", "schema_evolution")
+PACKAGES = ("table", "pipelines", "ingest", "formats", "schema_evolution", "storage")
 # Modules that name options without acting on them: the catalog itself, options that follow a renamed column, options
 # that Spark refuses.
 DECLARING = ("table/schema/option_", "table/schema/renames.py")
@@ -146,7 +146,7 @@ READS = {"integer": 1, "size": 1, "duration": 1, "boolean": 1, "text": 1, "choic
 
 def test_code_takes_the_declared_default_where_an_option_is_not_set() -> None:
     # Spark's own mode of overwriting comes before the table's; what is empty there stands for the default.
-    elsewhere = {("pipelines/spark_tables/table_write.py", "dynamic-partition-overwrite")}
+    elsewhere = {("pipelines/spark_source/table_write.py", "dynamic-partition-overwrite")}
     compared = 0
     for module, key, value in _defaults_in_code():
         option = find(key)

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import TableCorrupt
+from penstock.storage.base import Storage
 from penstock.table.schema.json_file import pretty_json
 from penstock.table.schema.schema_files import SchemaFiles, parse_schema, schema_json
 from penstock.table.schema.table_schema import TableSchema
-from penstock.table.storage.base import Storage
 from penstock.table.values.types import STRING, Field, parse_type
 from tests.unit.table.memory_store import MemoryStore
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.table.storage.conditional_put import put_if_absent
-from penstock.table.storage.open import StoreUnsafe, probe
+from penstock.storage.conditional_put import put_if_absent
+from penstock.storage.open import StoreUnsafe, probe
 from tests.unit.table.memory_store import MemoryStore
 
 PATH = "/t/snapshot/snapshot-1"

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.table.storage.local import LocalStorage
-from penstock.table.storage.open import StoreUnsafe, open_storage, probe
+from penstock.storage.local import LocalStorage
+from penstock.storage.open import StoreUnsafe, open_storage, probe
 from tests.unit.table.storage.contract import StorageContract
 
 

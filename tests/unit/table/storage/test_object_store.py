@@ -14,9 +14,9 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from penstock.errors import ConfigError
-from penstock.table.storage.conditional_put import put_if_absent
-from penstock.table.storage.object_store import FOLDER_MARK, ObjectStorage
-from penstock.table.storage.open import StoreUnsafe, open_storage, probe
+from penstock.storage.conditional_put import put_if_absent
+from penstock.storage.object_store import FOLDER_MARK, ObjectStorage
+from penstock.storage.open import StoreUnsafe, open_storage, probe
 from tests.unit.table.storage.contract import StorageContract
 
 KEYS = {"s3.access-key": "AKTEST", "s3.secret-key": "${TEST_S3_SECRET}", "s3.path.style.access": "true"}

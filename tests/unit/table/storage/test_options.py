@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.table.storage.open import open_storage
-from penstock.table.storage.options import azure_config, gcs_config, s3_config
+from penstock.storage.open import open_storage
+from penstock.storage.options import azure_config, gcs_config, s3_config
 
 
 @pytest.mark.parametrize("prefix", ["s3.", "s3a.", "fs.s3a."])

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.table.storage.private_folder import _own, private_folder
-from penstock.table.write.compacting import lookup_folder
-from penstock.table.write.keys.index import default_folder
+from penstock.storage.private_folder import _own, private_folder
+from penstock.table.compaction.bucket_compactor import lookup_folder
+from penstock.table.dynamic_buckets.key_index import default_folder
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 import penstock
 from penstock.errors import ConfigError
 from penstock.table.handle import Table
-from penstock.table.read.condition import Condition
+from penstock.table.read.filter import Condition
 
 F = pc.field
 SCHEMA = pa.schema(

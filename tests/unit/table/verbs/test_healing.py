@@ -8,7 +8,7 @@ import pytest
 
 import penstock
 from penstock.errors import ConfigError, TableCorrupt
-from penstock.table.cloning import copy_table
+from penstock.table.catalog.clone import copy_table
 from penstock.table.handle import Table
 from penstock.table.meta.live import all_manifests, live_entries
 from penstock.table.meta.snapshot import CommitKind

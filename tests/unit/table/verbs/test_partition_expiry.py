@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import ConfigError
 from penstock.table.handle import Table
-from penstock.table.maintain.partition_times import DEFAULT_FORM, TimeForm
+from penstock.table.maintenance.partition_times import DEFAULT_FORM, TimeForm
 from tests.invariants import check_invariants
 from tests.unit.table.tables import new_table, rows
 

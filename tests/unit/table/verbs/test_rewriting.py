@@ -12,13 +12,13 @@ import pytest
 
 import penstock
 from penstock.errors import CommitConflict, ConfigError
-from penstock.table.cloning import clone_table
-from penstock.table.commit import deleting
-from penstock.table.commit.overwriting import OverwriteWriter
-from penstock.table.merging import Clause, merge_into
+from penstock.table.catalog.clone import clone_table
+from penstock.table.compaction.bucket_compactor import BucketCompactor
 from penstock.table.meta.snapshot import CommitKind
+from penstock.table.operations import delete as deleting
+from penstock.table.operations.overwrite import OverwriteWriter
+from penstock.table.sql.merge_into import Clause, merge_into
 from penstock.table.sql.session import Session
-from penstock.table.write.compacting import BucketCompactor
 from tests.invariants import check_invariants
 from tests.unit.table.tables import content, new_table, rows
 

@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 import pytest
 
 from penstock.errors import CommitConflict, ConfigError
-from penstock.table.commit.compacting import sort_table
-from penstock.table.commit.selection import Selection, parse_buckets
+from penstock.table.buckets.layout import Layout
+from penstock.table.compaction import bucket_compactor as compacting
 from penstock.table.handle import Table
-from penstock.table.layout import Layout
 from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.live import delta_entries, live_entries
 from penstock.table.meta.snapshot import CommitKind
-from penstock.table.write import compacting
+from penstock.table.operations.compact import sort_table
+from penstock.table.operations.selection import Selection, parse_buckets
 from tests.invariants import check_invariants
 from tests.unit.table.tables import content, new_table, rows
 

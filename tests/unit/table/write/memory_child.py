@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from penstock.storage.local import LocalStorage
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableStore
-from penstock.table.storage.local import LocalStorage
 
 BATCH = 50_000
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.table.compaction.policy import Policy
 from penstock.table.handle import Table
-from penstock.table.lsm.picking import Policy
 from penstock.table.meta.data_file import FileSource
 from penstock.table.meta.entries import FileKind
 from penstock.table.meta.live import delta_entries, live_entries
@@ -122,7 +122,7 @@ def test_a_compaction_that_meets_another_is_dropped_and_the_data_stands(tmp_path
 def test_a_dedicated_compaction_that_meets_a_write_is_done_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from penstock.table.commit import compacting
+    from penstock.table.operations import compact as compacting
 
     table = table_of(tmp_path, "plain", write_only="true")
     for turn in range(3):

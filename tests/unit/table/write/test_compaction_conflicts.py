@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import CommitConflict
+from penstock.table.buckets.layout import Layout
 from penstock.table.commit.committer import Committed, Committer
-from penstock.table.commit.compacting import _messages
 from penstock.table.commit.conflicts import check_levels
-from penstock.table.commit.selection import Selection
 from penstock.table.handle import Table
-from penstock.table.layout import Layout
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.live import index_entries, live_entries
+from penstock.table.operations.compact import _messages
+from penstock.table.operations.selection import Selection
 from penstock.table.values.binary_row import decode_row, encode_row
 from tests.invariants import check_invariants
 from tests.unit.table.tables import content, new_table, rows

@@ -14,16 +14,16 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.table.buckets.bucket_state import TableState
+from penstock.table.buckets.input_rows import RowRefused
+from penstock.table.buckets.layout import Layout
 from penstock.table.commit.conflicts import ForeignWriter
+from penstock.table.dynamic_buckets import key_index
+from penstock.table.dynamic_buckets.cross_partition import KeyPlacer
+from penstock.table.dynamic_buckets.key_index import IndexFolder
 from penstock.table.handle import Table
-from penstock.table.layout import Layout
 from penstock.table.meta.snapshot import CommitKind
 from penstock.table.meta.store import TableStore
-from penstock.table.write.cross_partition import KeyPlacer
-from penstock.table.write.keys import index as key_index
-from penstock.table.write.keys.index import IndexFolder
-from penstock.table.write.rows import RowRefused
-from penstock.table.write.state import TableState
 from tests.unit.table.tables import content, new_table, rows
 
 COLUMNS = [("id", "STRING NOT NULL"), ("p", "STRING NOT NULL"), ("v", "INT")]

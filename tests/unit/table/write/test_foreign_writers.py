@@ -10,14 +10,14 @@ import pytest
 from penstock.errors import CommitConflict, StoreError
 from penstock.table.commit.committer import Committer
 from penstock.table.commit.conflicts import ForeignWriter
-from penstock.table.commit.table_writer import TableWriter
+from penstock.table.dynamic_buckets.assigner import Assigner
 from penstock.table.handle import Table
-from penstock.table.maintain.expire import expire_snapshots
-from penstock.table.maintain.rollback import rollback_to
+from penstock.table.maintenance.rollback import rollback_to
+from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from penstock.table.meta.errors import HistoryExpired
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.snapshot_files import SnapshotFiles
-from penstock.table.write.assigner import Assigner
+from penstock.table.operations.write import TableWriter
 from tests.invariants import check_invariants
 from tests.unit.table.tables import content, new_table, rows
 

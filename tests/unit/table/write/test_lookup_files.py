@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import penstock
+from penstock.table.compaction.bucket_compactor import lookup_folder
 from penstock.table.handle import Table
 from penstock.table.meta.live import live_entries
-from penstock.table.write.compacting import lookup_folder
 from tests.unit.table.tables import ORDERS, new_table, rows
 
 LOOKUP = {"bucket": "2", "changelog-producer": "lookup", "num-sorted-run.compaction-trigger": "50"}

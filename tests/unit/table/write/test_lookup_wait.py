@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.table.compaction.plan import CompactionSpec
 from penstock.table.handle import Table
-from penstock.table.lsm.units import CompactionSpec
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind
 from tests.invariants import check_invariants

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 import pytest
 
 from penstock.errors import CommitConflict, ConfigError
+from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.commit.conflicts import ForeignWriter
-from penstock.table.lsm.merge.incoming import RetractRefused
+from penstock.table.merge.incoming_kinds import RetractRefused
 from penstock.table.meta.snapshot import CommitKind
-from penstock.table.write.rows import RowRefused
 from tests.unit.table.tables import content, new_table, rows
 
 

@@ -12,8 +12,8 @@ import pytest
 from pyarrow import parquet as pq
 
 from penstock.table.handle import Table
-from penstock.table.write import keyed_rows
-from penstock.table.write.budget import WriteBudget
+from penstock.table.write import keyed_buffer as keyed_rows
+from penstock.table.write.memory_budget import WriteBudget
 from tests.unit.table.tables import content, new_table, rows
 
 COLUMNS = [("id", "STRING NOT NULL"), ("a", "INT"), ("b", "INT"), ("g", "INT")]

@@ -1,0 +1,223 @@
+"""Canal's rows in bulk: one call of Arrow's JSON reader for all messages of one source schema.
+
+`old` is parsed only where it can matter: for every update when before images are wanted, otherwise only where its
+bytes name a watched column. It is parsed by records, because only they tell a null from an absent member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import json as arrow_json
+
+from penstock.errors import DecodeError
+from penstock.formats.canal.message import OPERATIONS, Envelope, Texts, read_old, watched_names
+from penstock.formats.canal.values import Convert
+from penstock.formats.change import (
+    DELETE,
+    INSERT,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    Decoded,
+    ImageRule,
+    Int64s,
+    Kinds,
+    Messages,
+    SourceSchema,
+)
+from penstock.formats.faults import Faults
+from penstock.formats.row_builder import finish
+
+# Where each document's rows begin (one more at the end), and one text column per name over all rows.
+ParsedRows: TypeAlias = tuple[Int64s, list[pa.Array]]
+
+
+def parse_rows(documents: Sequence[msgspec.Raw], names: Sequence[str]) -> ParsedRows:
+    """The rows of all documents, by Arrow's reader.
+
+    Raises ArrowInvalid for anything but arrays of flat rows of strings: the record path knows what to make of it.
+    """
+    buffer = pa.py_buffer(b'{"d":' + b'}\n{"d":'.join(documents) + b"}")
+    _check_utf8(buffer)
+    rows = pa.list_(pa.struct([(name, pa.string()) for name in names]))
+    table = arrow_json.read_json(
+        pa.BufferReader(buffer),
+        read_options=arrow_json.ReadOptions(use_threads=False, block_size=buffer.size + 1),
+        parse_options=arrow_json.ParseOptions(
+            explicit_schema=pa.schema([("d", rows)]), unexpected_field_behavior="ignore"
+        ),
+    )
+    lists = table.column(0).combine_chunks()
+    lists = lists.chunk(0) if isinstance(lists, pa.ChunkedArray) else lists
+    structs = lists.flatten()
+    if len(lists) != len(documents) or lists.null_count or structs.null_count:
+        raise pa.ArrowInvalid("rows that are no objects")
+    return np.asarray(lists.offsets).astype(np.int64), structs.flatten()
+
+
+def _check_utf8(buffer: pa.Buffer) -> None:
+    """Arrow's JSON reader takes any bytes for text; the record path refuses them."""
+    offsets = pa.py_buffer(np.array([0, buffer.size], np.int32))
+    pa.StringArray.from_buffers(1, offsets, buffer).validate(full=True)
+
+
+class _Befores:
+    """The rows before the change, as row numbers and the texts that differ from the row after it."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        self.edits: dict[str, tuple[list[int], list[str | None]]] = {}
+
+    def add(self, row: int, changed: Texts) -> None:
+        for name, text in changed.items():
+            places, texts = self.edits.setdefault(name, ([], []))
+            places.append(len(self.rows))
+            texts.append(text)
+        self.rows.append(row)
+
+    def columns(self, names: Sequence[str], after: Sequence[pa.Array]) -> list[pa.Array]:
+        rows = pa.array(self.rows, pa.int64())
+        columns = [column.take(rows) for column in after]
+        for number, name in enumerate(names):
+            if name in self.edits:
+                places, texts = self.edits[name]
+                mask = np.zeros(len(self.rows), bool)
+                mask[places] = True
+                columns[number] = pc.replace_with_mask(columns[number], mask, pa.array(texts, pa.string()))
+        return columns
+
+
+def decode_bulk(
+    members: Sequence[Envelope],
+    parsed: ParsedRows,
+    numbers: Int64s,
+    schema: SourceSchema,
+    converts: Sequence[Convert | None],
+    rule: ImageRule,
+    messages: Messages,
+    decoded: Decoded,
+) -> None:
+    """Append one ChangeBatch for the messages `numbers`; `parsed` is the `data` of the members."""
+    names = [field.name for field in schema.fields]
+    starts, columns = parsed
+    counts = np.diff(starts)
+    member_of_row = np.repeat(np.arange(len(members)), counts)
+    operations = np.array([OPERATIONS[member.type or ""] for member in members], np.uint8)
+    faults = Faults()
+    befores = _read_befores(members, np.flatnonzero(operations == UPDATE_AFTER), starts, rule, numbers, faults, decoded)
+    kinds = operations[member_of_row]
+    row_of = np.arange(len(kinds))
+    if befores.rows:
+        columns, kinds, row_of = _with_befores(befores, columns, names, kinds, rule)
+    member_of_row = member_of_row[row_of]
+    after = (kinds == INSERT) | (kinds == UPDATE_AFTER)
+    columns = [
+        convert(column, faults) if convert else column for column, convert in zip(columns, converts, strict=True)
+    ]
+    times = event_times(members)
+    finish(
+        schema,
+        columns,
+        numbers[member_of_row],
+        kinds,
+        (2 * (row_of - starts[member_of_row]) + after).astype(np.int32),
+        times[member_of_row],
+        faults,
+        messages,
+        decoded,
+    )
+
+
+def event_times(members: Sequence[Envelope]) -> Int64s:
+    try:
+        times = np.array([member.ts for member in members])
+    except OverflowError:
+        times = np.empty(0)
+    return (
+        times if times.dtype == np.int64 and times.min() >= 0 else np.array([one.time() for one in members], np.int64)
+    )
+
+
+def _read_befores(
+    members: Sequence[Envelope],
+    updates: Int64s,
+    starts: Int64s,
+    rule: ImageRule,
+    numbers: Int64s,
+    faults: Faults,
+    decoded: Decoded,
+) -> _Befores:
+    befores = _Befores()
+    everything = rule.before_images == "all"
+    watch = {name.lower() for name in rule.watch}
+    if not everything:
+        updates = updates[_mentioning([members[member].old for member in updates.tolist()], rule)]
+    for member in updates.tolist():
+        try:
+            olds = read_old(members[member].old, decoded)
+        except DecodeError as error:
+            faults.messages[int(numbers[member])] = error
+            continue
+        first, count = int(starts[member]), int(starts[member + 1] - starts[member])
+        for row in range(count):
+            changed = (olds[row] if row < len(olds) else None) or {}
+            if everything or any(name.lower() in watch for name in changed):
+                befores.add(first + row, changed)
+    return befores
+
+
+def _mentioning(olds: Sequence[bytes], rule: ImageRule) -> Int64s:
+    """The numbers of those `old` that `may_move`, found in all of them at once."""
+    pattern = watched_names(rule)
+    if pattern is None or not olds:
+        return np.arange(len(olds)) if rule.watch else np.empty(0, np.int64)
+    text = b"\n".join(olds) + b"\n"
+    hits = [match.start() for match in pattern.finditer(text)]
+    # Where nothing is escaped, which is usual, one search says so; text values with escapes are read in vain.
+    at = text.find(b"\\")
+    while at >= 0:
+        hits.append(at)
+        at = text.find(b"\\", text.find(b"\n", at))
+    ends = np.cumsum([len(old) + 1 for old in olds])
+    return np.unique(np.searchsorted(ends, hits, side="right"))
+
+
+def _with_befores(
+    befores: _Befores, columns: list[pa.Array], names: Sequence[str], kinds: Kinds, rule: ImageRule
+) -> tuple[list[pa.Array], Kinds, Int64s]:
+    """All rows in message order, each before right ahead of its after, with the row number each belongs to."""
+    rows = np.array(befores.rows, np.int64)
+    images = befores.columns(names, columns)
+    moved = _moved(columns, images, rows, names, rule)
+    if rule.before_images != "all":
+        images = [image.filter(pa.array(moved)) for image in images]
+        rows = rows[moved]
+        moved = np.ones(len(rows), bool)
+    kinds = kinds.copy()
+    kinds[rows] = np.where(moved, INSERT, UPDATE_AFTER)
+    before_kinds = np.where(moved, DELETE, UPDATE_BEFORE).astype(np.uint8)
+    row_of = np.concatenate([np.arange(len(kinds)), rows])
+    order = np.argsort(np.concatenate([2 * np.arange(len(kinds)) + 1, 2 * rows]), kind="stable")
+    taken = pa.array(order)
+    merged = [pa.concat_arrays([column, image]).take(taken) for column, image in zip(columns, images, strict=True)]
+    return merged, np.concatenate([kinds, before_kinds])[order], row_of[order]
+
+
+def _moved(
+    columns: Sequence[pa.Array], images: Sequence[pa.Array], rows: Int64s, names: Sequence[str], rule: ImageRule
+) -> np.ndarray:
+    moved = np.zeros(len(rows), bool)
+    watch = {name.lower() for name in rule.watch}
+    for name, column, image in zip(names, columns, images, strict=True):
+        if name.lower() in watch:
+            present = column.take(pa.array(rows))
+            same = pc.or_(
+                pc.fill_null(pc.equal(present, image), fill_value=False), pc.and_(present.is_null(), image.is_null())
+            )
+            moved |= ~np.asarray(same)
+    return moved

@@ -1,0 +1,282 @@
+"""canal-json: one flat object per event and table, many rows a message, every value a string.
+
+Messages are grouped by database, table, the bytes of `mysqlType` and of `pkNames`, so that a group has one source
+schema. Large groups are parsed in bulk (canal_bulk.py), the quicker where their rows look alike (canal_alike.py), small
+and odd ones record by record; all give the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import DecodeError
+from penstock.formats.canal.bulk import decode_bulk, parse_rows
+from penstock.formats.canal.message import (
+    NAME,
+    OPERATIONS,
+    WITHOUT_ROWS,
+    Envelope,
+    Texts,
+    may_move,
+    read_envelope,
+    read_names,
+    read_old,
+    read_rows,
+    read_types,
+)
+from penstock.formats.canal.same_layout import MOST_BYTES, alike_rows
+from penstock.formats.canal.values import Convert, converter
+from penstock.formats.change import (
+    BAD_VALUE,
+    Decoded,
+    DecodeOptions,
+    ImageRule,
+    Int64s,
+    Messages,
+    SourceField,
+    SourceSchema,
+    Truncation,
+)
+from penstock.formats.faults import Faults
+from penstock.formats.json_envelope import NULL, UNREADABLE, missing, read_envelopes, unknown_operation
+from penstock.formats.json_text import text_column
+from penstock.formats.row_builder import Read, Rows, bad_record, check_members
+
+# One call of Arrow's reader gets at most so much; its offsets are 32 bit.
+SPAN_BYTES = 64 << 20
+SPAN_CELLS = 16 << 20
+# What a row has about, to see that a group of few messages is large because each has many rows.
+ROW_BYTES = 300
+# So many messages are read, then looked at, while they are still in the cache.
+BLOCK = 200
+# Rows that look alike are worth it when they are fewer: no parser has to be set up for them.
+ALIKE_SHARE = 0.6
+
+
+class Group:
+    """The messages of one source schema, by number."""
+
+    def __init__(self, first: Envelope) -> None:
+        self.database, self.table = first.database, first.table
+        self.types, self.keys = first.mysql_type, first.pk_names
+        self.numbers: list[int] = []
+        self.members: list[Envelope] = []
+
+
+def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+    decoded = Decoded()
+    for group in _groups(messages, decoded):
+        _decode_group(group, messages, options, decoded)
+    return decoded
+
+
+def _groups(messages: Messages, decoded: Decoded) -> list[Group]:
+    groups: dict[tuple[object, ...], Group] = {}
+    latest: dict[str | None, Group] = {}
+    for number, envelope in _envelopes(messages, decoded):
+        operation = envelope.type
+        if operation not in OPERATIONS or envelope.is_ddl or envelope.data == NULL:
+            _set_aside(envelope, number, messages, decoded)
+            continue
+        if operation == "UPDATE" and envelope.old == NULL:
+            decoded.bad.append(bad_record(messages, number, missing(NAME, "old", "type", "UPDATE")))
+            continue
+        # Comparing the bytes is far cheaper than hashing them, and a table's declaration seldom changes.
+        group = latest.get(envelope.table)
+        if (
+            group is None
+            or group.types != envelope.mysql_type
+            or group.keys != envelope.pk_names
+            or group.database != envelope.database
+        ):
+            identity = (envelope.database, envelope.table, bytes(envelope.mysql_type), bytes(envelope.pk_names))
+            group = latest[envelope.table] = groups.setdefault(identity, Group(envelope))
+        group.numbers.append(number)
+        group.members.append(envelope)
+    return list(groups.values())
+
+
+def _envelopes(messages: Messages, decoded: Decoded) -> Iterator[tuple[int, Envelope]]:
+    """The readable messages with their numbers."""
+    for start in range(0, len(messages), BLOCK):
+        some = messages.slice(start, start + BLOCK)
+        for number, envelope in enumerate(read_envelopes(some, read_envelope, decoded), start):
+            if envelope is not None:
+                yield number, envelope
+
+
+def _set_aside(envelope: Envelope, number: int, messages: Messages, decoded: Decoded) -> None:
+    """Messages that bring no rows: counted by operation, or bad when nobody knows what they are."""
+    operation = envelope.type
+    if envelope.is_ddl or operation in WITHOUT_ROWS:
+        decoded.skipped[operation or "DDL"] += 1
+        if operation == "TRUNCATE":
+            place = int(messages.offsets[number])
+            decoded.truncations.append(Truncation(place, envelope.database, envelope.table))
+        return
+    if operation is None:
+        error = missing(NAME, "type")
+    elif operation not in OPERATIONS:
+        error = unknown_operation(operation)
+    else:
+        error = missing(NAME, "data")
+    decoded.bad.append(bad_record(messages, number, error))
+
+
+@lru_cache(maxsize=8192)
+def _declared(types: bytes, keys: bytes) -> tuple[tuple[SourceField, ...] | None, tuple[str, ...]]:
+    """The fields (None where the message declares none) and the primary keys."""
+    declared, names = read_types(types), read_names(keys)
+    if declared is None:
+        return None, tuple(names or ())
+    check_members([declared])
+    return tuple(SourceField(name, text) for name, text in declared.items()), tuple(names or ())
+
+
+@lru_cache(maxsize=8192)
+def _converters(fields: tuple[SourceField, ...]) -> tuple[Convert | None, ...]:
+    return tuple(None if field.type is None else converter(field.name, field.type) for field in fields)
+
+
+def _decode_group(group: Group, messages: Messages, options: DecodeOptions, decoded: Decoded) -> None:
+    try:
+        fields, keys = _declared(bytes(group.types), bytes(group.keys))
+    except (*UNREADABLE, DecodeError) as error:
+        wrong = DecodeError(f"mysqlType or pkNames cannot be read: {error}", reason=BAD_VALUE)
+        decoded.bad += [bad_record(messages, number, wrong) for number in group.numbers]
+        return
+    rule = options.rule(group.database, group.table, keys)
+    if fields is None:
+        _decode_undeclared(group, keys, rule, messages, decoded)
+        return
+    schema = SourceSchema("mysql", group.database, group.table, fields, keys)
+    documents = [member.data for member in group.members]
+    sizes = np.fromiter(map(len, documents), np.int64, len(documents))
+    bulky = partial(_is_bulky, fields, options.bulk_rows)
+    if (
+        _is_bulky(fields, int(options.bulk_rows * ALIKE_SHARE), sizes)
+        and int(sizes.sum()) <= MOST_BYTES
+        and (alike := alike_rows(documents, [one.name for one in fields]))
+    ):
+        every = np.array(group.numbers, np.int64)
+        decode_bulk(group.members, alike, every, schema, _converters(fields), rule, messages, decoded)
+        return
+    if (weights := _overflowing(documents, sizes, len(fields))) is not None:
+        kept = _refuse_hollow(group, weights, sizes, len(fields), messages, decoded)
+        documents = [documents[place] for place in kept]
+        sizes = np.maximum(sizes, weights * (SPAN_BYTES // SPAN_CELLS))[kept]
+    for start, stop in _spans(sizes):
+        members, numbers = group.members[start:stop], group.numbers[start:stop]
+        if bulky(sizes[start:stop]):
+            try:
+                parsed, places = (
+                    parse_rows(documents[start:stop], [one.name for one in fields]),
+                    np.array(numbers, np.int64),
+                )
+                decode_bulk(members, parsed, places, schema, _converters(fields), rule, messages, decoded)
+                continue
+            except pa.ArrowInvalid:
+                pass  # something odd is among the rows; record by record it is found and named
+        names = [field.name for field in fields]
+        rows = _read_records(members, numbers, names, rule, messages, decoded)
+        rows.batch(schema, [_reader(convert) for convert in _converters(fields)], messages, decoded)
+
+
+def _is_bulky(fields: Sequence[SourceField], bulk_rows: int, sizes: Int64s) -> bool:
+    """Whether one call for all of these documents is cheaper than a look at each."""
+    return bool(fields) and (len(sizes) >= bulk_rows or int(sizes.sum()) >= bulk_rows * ROW_BYTES)
+
+
+def _spans(sizes: Int64s) -> Iterator[tuple[int, int]]:
+    """Consecutive members of at most SPAN_BYTES; a larger one goes alone."""
+    ends = np.cumsum(sizes)
+    start = 0
+    while start < len(ends):
+        done = int(ends[start - 1]) if start else 0
+        stop = max(int(np.searchsorted(ends, done + SPAN_BYTES, side="right")), start + 1)
+        yield start, stop
+        start = stop
+
+
+def _overflowing(documents: Sequence[msgspec.Raw], sizes: Int64s, width: int) -> Int64s | None:
+    """At most how many cells each member's table has; None where all together stay below SPAN_CELLS."""
+    # An empty row, `{},`, takes three bytes.
+    if width * int(sizes.sum()) // 3 <= SPAN_CELLS:
+        return None
+    if width * b"".join(documents).count(b"{") <= SPAN_CELLS:
+        return None
+    return np.fromiter((bytes(document).count(b"{") for document in documents), np.int64, len(documents)) * width
+
+
+def _refuse_hollow(
+    group: Group, cells: Int64s, sizes: Int64s, width: int, messages: Messages, decoded: Decoded
+) -> list[int]:
+    """The places of the members that stay: rows that have next to nothing of very many columns cost endless memory."""
+    hollow = set(np.flatnonzero((cells > SPAN_CELLS) & (cells > sizes)).tolist())
+    error = DecodeError(f"the rows of the record hold next to nothing of {width} columns", reason=BAD_VALUE)
+    decoded.bad += [bad_record(messages, group.numbers[place], error) for place in sorted(hollow)]
+    kept = [place for place in range(len(group.members)) if place not in hollow]
+    group.numbers = [group.numbers[place] for place in kept]
+    group.members = [group.members[place] for place in kept]
+    return kept
+
+
+def _decode_undeclared(
+    group: Group, keys: tuple[str, ...], rule: ImageRule, messages: Messages, decoded: Decoded
+) -> None:
+    rows = _read_records(group.members, group.numbers, None, rule, messages, decoded)
+    for part in rows.parts():
+        fields = tuple(SourceField(name) for name in part.names())
+        schema = SourceSchema("text", group.database, group.table, fields, keys)
+        part.batch(schema, [_reader(None)] * len(fields), messages, decoded)
+
+
+def _reader(convert: Convert | None) -> Read:
+    def read(values: Sequence[str | None], faults: Faults) -> pa.Array:
+        texts = text_column(values)
+        return convert(texts, faults) if convert else texts
+
+    return read
+
+
+def _read_records(
+    members: Sequence[Envelope],
+    numbers: Sequence[int],
+    names: Sequence[str] | None,
+    rule: ImageRule,
+    messages: Messages,
+    decoded: Decoded,
+) -> Rows:
+    rows, moves = Rows(rule, names), may_move(rule)
+    for number, member in zip(numbers, members, strict=True):
+        try:
+            after = read_rows(member.data, decoded)
+            wanted = member.type == "UPDATE" and (rows.all_images or moves(member.old))
+            olds = read_old(member.old, decoded) if wanted else []
+            images = list(_images(member.type, after, olds))
+            check_members([row for pair in images for row in pair if row is not None])
+        except DecodeError as error:
+            decoded.bad.append(bad_record(messages, number, error))
+            continue
+        for place, (before, row) in enumerate(images):
+            rows.change(number, member.time(), before, row, place)
+    return rows
+
+
+def _images(
+    operation: str | None, rows: Sequence[Texts], olds: Sequence[Texts | None]
+) -> Iterator[tuple[Texts | None, Texts | None]]:
+    """Each row before and after the change."""
+    for place, row in enumerate(rows):
+        if operation == "UPDATE":
+            old = olds[place] if place < len(olds) else None
+            yield {**row, **(old or {})}, row
+        elif operation == "DELETE":
+            yield row, None
+        else:
+            yield None, row

@@ -1,0 +1,97 @@
+"""The members of a canal message, and how its rows read record by record."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from penstock.formats.change import DELETE, INSERT, UPDATE_AFTER, Decoded, ImageRule
+from penstock.formats.json_envelope import NULL, UNREADABLE, read_json
+from penstock.formats.json_text import exact, text_of
+
+NAME = "canal-json"
+OPERATIONS = {"INSERT": INSERT, "ROW": INSERT, "UPDATE": UPDATE_AFTER, "DELETE": DELETE}
+WITHOUT_ROWS = frozenset(
+    [
+        "CREATE",
+        "ALTER",
+        "ERASE",
+        "QUERY",
+        "TRUNCATE",
+        "RENAME",
+        "CINDEX",
+        "DINDEX",
+        "GTID",
+        "XACOMMIT",
+        "XAROLLBACK",
+        "MHEARTBEAT",
+    ]
+)
+Texts = dict[str, str | None]
+
+
+class Envelope(msgspec.Struct, gc=False):
+    """The members that matter; the others are skipped without being read."""
+
+    database: str | None = None
+    table: str | None = None
+    type: str | None = None
+    is_ddl: bool | None = msgspec.field(default=None, name="isDdl")
+    data: msgspec.Raw = NULL
+    old: msgspec.Raw = NULL
+    mysql_type: msgspec.Raw = msgspec.field(default=NULL, name="mysqlType")
+    pk_names: msgspec.Raw = msgspec.field(default=NULL, name="pkNames")
+    ts: int | float | str | None = None
+
+    def time(self) -> int:
+        return self.ts if isinstance(self.ts, int) and 0 <= self.ts < 1 << 63 else -1
+
+
+read_envelope = msgspec.json.Decoder(Envelope).decode
+read_types = msgspec.json.Decoder(dict[str, str] | None).decode
+read_names = msgspec.json.Decoder(list[str] | None).decode
+_texts = msgspec.json.Decoder(list[Texts]).decode
+_values = msgspec.json.Decoder(list[dict[str, Any]], float_hook=exact).decode
+_old_texts = msgspec.json.Decoder(list[Texts | None]).decode
+_old_values = msgspec.json.Decoder(list[dict[str, Any] | None], float_hook=exact).decode
+
+
+def read_rows(data: msgspec.Raw, decoded: Decoded) -> list[Texts]:
+    """The rows of a message as texts; producers other than canal send numbers and nested values, too."""
+    try:
+        return _texts(data)
+    except UNREADABLE:
+        return read_json(bytes(data), lambda raw: [_as_texts(row) for row in _values(raw)], decoded)
+
+
+def read_old(old: msgspec.Raw, decoded: Decoded) -> list[Texts | None]:
+    """For each row what changed in it; None, or no element at all, means that nothing did."""
+    try:
+        return _old_texts(old)
+    except UNREADABLE:
+        return read_json(
+            bytes(old), lambda raw: [None if row is None else _as_texts(row) for row in _old_values(raw)], decoded
+        )
+
+
+def may_move(rule: ImageRule) -> Callable[[bytes], bool]:
+    """Whether an `old` can name a watched column, by its bytes alone; only then it is read without before images."""
+    pattern = watched_names(rule)
+    if pattern is None:
+        return lambda old: bool(rule.watch)
+    return lambda old: pattern.search(old) is not None or b"\\" in bytes(old)
+
+
+def watched_names(rule: ImageRule) -> re.Pattern[bytes] | None:
+    """Finds the watched names in JSON without escapes; an escape could spell any name. None where this cannot tell."""
+    if not rule.watch or not all(name.isascii() for name in rule.watch):
+        return None
+    names = "|".join(re.escape(name) for name in sorted(rule.watch))
+    return re.compile(rf'"(?:{names})"'.encode(), re.IGNORECASE)
+
+
+def _as_texts(row: dict[str, Any]) -> Texts:
+    return {name: text_of(value) for name, value in row.items()}

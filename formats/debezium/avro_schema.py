@@ -1,0 +1,260 @@
+"""Avro schemas as Debezium registers them: the columns of a row, their declared types and how their values read.
+
+The declared type of a column is its Avro schema as compact JSON: named types written out where they are used, the union
+with null taken off, and of the properties only those that bear on the type, `connect.name` and `connect.parameters`
+among them. `connect_type_of` gives the Kafka Connect type of those that have one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+
+from penstock.errors import DecodeError
+from penstock.formats.change import BAD_VALUE, SourceField
+from penstock.formats.debezium.connect import SOURCE_LENGTH, SOURCE_SCALE, SOURCE_TYPE, ConnectType, connect_type
+
+_SOURCE_COLUMN = "__debezium.source.column."
+SOURCE_NAME = f"{_SOURCE_COLUMN}name"
+_PRIMITIVES = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int64(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "fixed": pa.binary(),
+    "string": pa.string(),
+    "enum": pa.string(),
+}
+_CARRIERS = {"int": "int32", "long": "int64", "fixed": "bytes", "enum": "string", "record": "struct"}
+_KEPT = ("logicalType", "precision", "scale", "size", "connect.name")
+_KEPT_PARAMETERS = (SOURCE_TYPE, SOURCE_LENGTH, SOURCE_SCALE, "scale", "connect.decimal.precision", "length")
+# Avro's logical types by what Debezium calls the same.
+_LOGICAL_NAMES = {
+    "date": "org.apache.kafka.connect.data.Date",
+    "time-millis": "org.apache.kafka.connect.data.Time",
+    "time-micros": "io.debezium.time.MicroTime",
+    "timestamp-millis": "org.apache.kafka.connect.data.Timestamp",
+    "timestamp-micros": "io.debezium.time.MicroTimestamp",
+    "timestamp-nanos": "io.debezium.time.NanoTimestamp",
+    "local-timestamp-millis": "org.apache.kafka.connect.data.Timestamp",
+    "local-timestamp-micros": "io.debezium.time.MicroTimestamp",
+    "local-timestamp-nanos": "io.debezium.time.NanoTimestamp",
+    "decimal": "org.apache.kafka.connect.data.Decimal",
+}
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+_EXACT = Context(prec=1000)
+_MEMBER_UNITS = {
+    "io.debezium.time.Date": pa.date32(),
+    "io.debezium.time.Timestamp": pa.timestamp("ms"),
+    "io.debezium.time.MicroTimestamp": pa.timestamp("us"),
+    "io.debezium.time.NanoTimestamp": pa.timestamp("ns"),
+    "org.apache.kafka.connect.data.Date": pa.date32(),
+    "org.apache.kafka.connect.data.Timestamp": pa.timestamp("ms"),
+}
+_NO_SCHEMA = (
+    *(fastavro.schema.SchemaParseException, fastavro.schema.UnknownType),
+    *(ValueError, KeyError, TypeError, AttributeError, RecursionError),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: where its value is in the record, what it is called, its schema without null and references."""
+
+    member: str
+    name: str
+    schema: Mapping[str, Any]
+    comment: str | None = None
+
+    def source_field(self) -> SourceField:
+        return SourceField(self.name, json.dumps(self.schema, separators=(",", ":")), self.comment)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSchema:
+    """A schema ready to read with. Logical types are left out of `reading`: their values convert by columns."""
+
+    reading: Any
+    whole: Mapping[str, Any]
+
+    def row_columns(self) -> tuple[Column, ...]:
+        """The columns of the row that is `after`, else `before`, in this envelope."""
+        members = {one["name"]: one["type"] for one in self.whole.get("fields", ())}
+        rows = [members[name] for name in ("after", "before") if name in members]
+        return columns_of(rows[0]) if rows else ()
+
+
+def columns_of(record: Mapping[str, Any]) -> tuple[Column, ...]:
+    return tuple(_column(one) for one in record.get("fields", ()))
+
+
+def compile_schema(schema: Any) -> RecordSchema:
+    """DecodeError for a schema that cannot be used, named by its column where one is to blame."""
+    try:
+        whole = _resolved(schema, {}, "", ())
+        ready = RecordSchema(fastavro.parse_schema(_without_logical(schema)), whole)
+        ready.row_columns()  # names and types that are none are found here, not at the first message
+        return ready
+    except _NO_SCHEMA as error:
+        raise DecodeError(f"the Avro schema cannot be used: {error!r}", reason=BAD_VALUE) from error
+
+
+def _without_logical(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_logical(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {key: _without_logical(value) for key, value in schema.items() if key != "logicalType"}
+
+
+def _resolved(schema: Any, named: dict[str, Any], namespace: str, path: tuple[str, ...]) -> dict[str, Any]:
+    """`schema` with every named type in place, null taken off, and only the properties that matter."""
+    if isinstance(schema, list):
+        others = [one for one in schema if one != "null"]
+        if len(others) != 1:
+            raise DecodeError(f"{'.'.join(path) or 'the record'} is a union of several types", reason=BAD_VALUE)
+        return _resolved(others[0], named, namespace, path)
+    if isinstance(schema, str):
+        if schema in _PRIMITIVES:
+            return {"type": schema}
+        known: dict[str, Any] | None = named.get(schema) or named.get(f"{namespace}.{schema}")
+        if known is None:
+            # Names are entered when their type is complete, so that a type within itself is not found either.
+            raise DecodeError(
+                f"type {schema} at {'.'.join(path) or 'the top'} is unknown or within itself", reason=BAD_VALUE
+            )
+        return _referred_to(known)
+    kind = schema["type"]
+    if not isinstance(kind, str):
+        return _resolved(kind, named, namespace, path)
+    found = {"type": kind} | {key: schema[key] for key in _KEPT if key in schema}
+    if not all(isinstance(found.get(key, ""), str) for key in ("connect.name", "logicalType")):
+        raise TypeError(f"{'.'.join(path)} has a name of a type that is no text")
+    parameters = schema.get("connect.parameters") or {}
+    if kept := {key: str(parameters[key]) for key in (*_KEPT_PARAMETERS, SOURCE_NAME) if key in parameters}:
+        found["connect.parameters"] = kept
+    if kind in {"record", "fixed", "enum"}:
+        return _resolved_name(schema, found, named, namespace, path)
+    if kind in {"array", "map"}:
+        side = "items" if kind == "array" else "values"
+        found[side] = _resolved(schema[side], named, namespace, (*path, side))
+        if kind == "array" and _takes_no_bytes(found[side]):
+            # The length of such an array is whatever a message claims.
+            raise DecodeError(f"{'.'.join(path)} is an array of nothing", reason=BAD_VALUE)
+    elif kind not in _PRIMITIVES:
+        return _resolved(kind, named, namespace, path)
+    return found
+
+
+def _referred_to(known: dict[str, Any]) -> dict[str, Any]:
+    """A named type for those who use it by its name: what it says of a column is said of the one that defines it."""
+    parameters = {
+        key: value for key, value in known.get("connect.parameters", {}).items() if not key.startswith(_SOURCE_COLUMN)
+    }
+    found = {key: value for key, value in known.items() if key != "connect.parameters"}
+    return found | ({"connect.parameters": parameters} if parameters else {})
+
+
+def _takes_no_bytes(schema: Mapping[str, Any]) -> bool:
+    if schema["type"] == "record":
+        return all(_takes_no_bytes(one["type"]) for one in schema["fields"])
+    return schema["type"] == "null" or (schema["type"] == "fixed" and schema.get("size") == 0)
+
+
+def _resolved_name(
+    schema: Mapping[str, Any], found: dict[str, Any], named: dict[str, Any], namespace: str, path: tuple[str, ...]
+) -> dict[str, Any]:
+    name = schema["name"]
+    own = name.rpartition(".")[0] if "." in name else schema.get("namespace", namespace)
+    if found["type"] == "record":
+        found["fields"] = [
+            {
+                "name": one["name"],
+                "type": _resolved(one["type"], named, own, (*path, one["name"])),
+                **({"doc": one["doc"]} if one.get("doc") else {}),
+            }
+            for one in schema["fields"]
+        ]
+    named[name if "." in name or not own else f"{own}.{name}"] = found
+    return found
+
+
+def _column(member: Mapping[str, Any]) -> Column:
+    schema = dict(member["type"])
+    parameters = dict(schema.get("connect.parameters", {}))
+    # Avro allows fewer names than databases do; the true one is among the parameters.
+    name = parameters.pop(SOURCE_NAME, member["name"])
+    if not isinstance(name, str) or not isinstance(member["name"], str):
+        raise TypeError(f"{name!r} is no name of a column")
+    schema.pop("connect.parameters", None)
+    if parameters:
+        schema["connect.parameters"] = parameters
+    return Column(member["name"], name, schema, member.get("doc"))
+
+
+def connect_type_of(declared: str | Mapping[str, Any]) -> ConnectType | None:
+    """The Kafka Connect type of a column's Avro schema, by its source type, semantic name or logical type."""
+    schema = json.loads(declared) if isinstance(declared, str) else declared
+    kind = schema["type"]
+    name = schema.get("connect.name") or _LOGICAL_NAMES.get(schema.get("logicalType", ""))
+    parameters = dict(schema.get("connect.parameters", {}))
+    if kind == "record" and not str(name or "").startswith(("io.debezium.data.", "io.debezium.time.")):
+        name = None  # the name of the record itself
+    if name is None and SOURCE_TYPE not in parameters:
+        return None
+    if schema.get("logicalType") == "decimal":
+        parameters.setdefault("scale", str(schema.get("scale", 0)))
+        parameters.setdefault("connect.decimal.precision", str(schema.get("precision")))
+    return connect_type({"type": _CARRIERS.get(kind, kind), "name": name, "parameters": parameters})
+
+
+def member_connect_type(schema: Mapping[str, Any]) -> ConnectType | None:
+    """Of a value within records, arrays and maps: dates, instants and decimals are such there too, all else is what
+    carries it."""
+    kind = connect_type_of(schema)
+    return kind if kind is not None and (kind.name in _MEMBER_UNITS or kind.name == _DECIMAL) else None
+
+
+def arrow_type(schema: Mapping[str, Any]) -> pa.DataType:
+    """The Arrow type of values that are what Avro carries, nested ones included."""
+    member = member_connect_type(schema)
+    if member is not None:
+        return _MEMBER_UNITS.get(str(member.name), pa.string())
+    kind = schema["type"]
+    if kind == "record":
+        return pa.struct([(one["name"], arrow_type(one["type"])) for one in schema["fields"]])
+    if kind == "array":
+        return pa.list_(arrow_type(schema["items"]))
+    if kind == "map":
+        return pa.map_(pa.string(), arrow_type(schema["values"]))
+    return _PRIMITIVES[kind]
+
+
+def arrow_value(value: Any, schema: Mapping[str, Any]) -> Any:
+    """A value as pyarrow takes it: maps as pairs, at any depth."""
+    if value is None:
+        return None
+    member = member_connect_type(schema)
+    if member is not None:
+        return value if member.name != _DECIMAL else _plain(value, member.number("scale") or 0)
+    match schema["type"]:
+        case "record":
+            return {one["name"]: arrow_value(value[one["name"]], one["type"]) for one in schema["fields"]}
+        case "array":
+            return [arrow_value(item, schema["items"]) for item in value]
+        case "map":
+            return [(key, arrow_value(item, schema["values"])) for key, item in value.items()]
+    return value
+
+
+def _plain(value: bytes, scale: int) -> str:
+    return format(Decimal(int.from_bytes(value, signed=True)).scaleb(-scale, _EXACT), "f")

@@ -1,0 +1,120 @@
+"""debezium-bson (MongoDB through Debezium): `before` and `after` are strings of extended JSON, the key is `_id`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from penstock.errors import DecodeError
+from penstock.formats.change import BAD_VALUE, MISSING_FIELD, Decoded, DecodeOptions, Messages
+from penstock.formats.debezium.decode import message_key
+from penstock.formats.debezium.extended_json import plain_value
+from penstock.formats.debezium.operations import WITHOUT_ROWS, Row, skip_without_rows, without_operation
+from penstock.formats.json_envelope import NULL, UNREADABLE, missing, read_json, take_each, unknown_operation
+from penstock.formats.json_text import exact, text_of
+from penstock.formats.row_builder import TextTables
+
+NAME = "debezium-bson"
+KEY = ("_id",)
+_KINDS = {dict: "OBJECT", list: "ARRAY", bool: "BOOLEAN"}
+
+
+class Source(msgspec.Struct, gc=False):
+    db: str | None = None
+    collection: str | None = None
+
+
+class Payload(msgspec.Struct, gc=False):
+    op: str | None = None
+    before: Any = None
+    after: Any = None
+    source: Source | None = None
+    ts_ms: int | float | str | None = None
+    status: Any = None
+
+    def time(self) -> int:
+        return self.ts_ms if isinstance(self.ts_ms, int) and 0 <= self.ts_ms < 1 << 63 else -1
+
+
+class Envelope(Payload, gc=False):
+    schema: msgspec.Raw = NULL
+    payload: Payload | None = None
+
+
+_read_envelope = msgspec.json.Decoder(Envelope).decode
+_read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_read_document = msgspec.json.Decoder(dict[str, Any], float_hook=exact).decode
+_read_value = msgspec.json.Decoder(Any, float_hook=exact).decode
+
+
+def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+    decoded = Decoded()
+    tables = TextTables(options)
+    take_each(
+        messages,
+        _read_envelope,
+        decoded,
+        lambda envelope, number: _take(envelope, number, messages, tables, decoded),
+    )
+    tables.finish(messages, decoded)
+    return decoded
+
+
+def _take(envelope: Envelope, number: int, messages: Messages, tables: TextTables, decoded: Decoded) -> None:
+    payload = envelope.payload or envelope
+    operation, source = payload.op, payload.source or Source()
+    if operation is None:
+        decoded.skipped[without_operation(NAME, _member_names(messages.values[number] or b""), payload.status)] += 1
+        return
+    if operation in WITHOUT_ROWS:
+        skip_without_rows(operation, number, (source.db, source.collection), messages, decoded)
+        return
+    if operation not in {"c", "r", "u", "d"}:
+        raise unknown_operation(operation)
+    before, after = _document(payload.before, decoded), _document(payload.after, decoded)
+    if after is None and operation in {"c", "r"}:
+        raise missing(NAME, "after", "op", operation)
+    if before is None and operation in {"u", "d"}:
+        before = _key_row(messages, number, operation, decoded)
+    rows = tables.of(source.db, source.collection, KEY)
+    if operation == "d":
+        rows.change(number, payload.time(), before, None)
+    else:
+        # An update without `after` found its document gone: what is left is the delete.
+        rows.change(number, payload.time(), before if operation == "u" else None, after)
+
+
+def _member_names(value: bytes) -> set[str]:
+    try:
+        members = _read_members(value)
+        return set(_read_members(members["payload"]) if "payload" in members else members)
+    except UNREADABLE as error:
+        raise missing(NAME, "op") from error
+
+
+def _document(text: object, decoded: Decoded) -> Row | None:
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        kind = _KINDS.get(type(text), "NUMBER")
+        raise DecodeError(f"debezium bson record expected to be STRING type, but actual is {kind}", reason=BAD_VALUE)
+    return _texts(read_json(text.encode(), _read_document, decoded))
+
+
+def _texts(document: Row) -> Row:
+    try:
+        return {name: text_of(plain_value(value)) for name, value in document.items()}
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise DecodeError(f"the document is no extended JSON: {error}", reason=BAD_VALUE) from error
+
+
+def _key_row(messages: Messages, number: int, operation: str, decoded: Decoded) -> Row:
+    key = message_key(messages, number) or {}
+    if "id" not in key:
+        text = f"Invalid {NAME} format: missing 'id' field in key when 'op' is '{operation}'."
+        raise DecodeError(text, reason=MISSING_FIELD)
+    value = read_json(bytes(key["id"]), _read_value, decoded)
+    if isinstance(value, str):
+        value = read_json(value.encode(), _read_value, decoded)
+    return _texts({"_id": value})

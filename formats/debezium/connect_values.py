@@ -1,0 +1,242 @@
+"""The values of Kafka Connect's types as Arrow columns.
+
+| declared | column |
+|---|---|
+| int8 .. int64 | int64; a BIGINT UNSIGNED as text, negative ones corrected |
+| float, double, string, ISO texts | text, digits as sent |
+| boolean | bool |
+| bytes | binary |
+| Date | date32 |
+| Time, MicroTime, NanoTime | duration of the unit, since a TIME may be negative or longer than a day |
+| Timestamp, MicroTimestamp, NanoTimestamp | timestamp of the unit, no zone |
+| ZonedTimestamp | timestamp[us, UTC] |
+| Decimal, VariableScaleDecimal | text of plain digits |
+| Bits | binary, big-endian |
+| geometry | GeoJSON text |
+| vectors | list of float or double |
+| other structs, arrays, maps | compact JSON text |
+"""
+
+from __future__ import annotations
+
+import re
+from binascii import a2b_base64
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.formats.debezium.connect import ConnectType
+from penstock.formats.faults import Faults
+from penstock.formats.geometry import geojson
+from penstock.formats.json_text import compact_json, plain_digits
+from penstock.formats.row_builder import Read, each, texts
+
+_CONNECT = "org.apache.kafka.connect.data."
+_DEBEZIUM = "io.debezium."
+_UNITS = {
+    f"{_DEBEZIUM}time.Date": pa.date32(),
+    f"{_DEBEZIUM}time.Time": pa.duration("ms"),
+    f"{_DEBEZIUM}time.MicroTime": pa.duration("us"),
+    f"{_DEBEZIUM}time.NanoTime": pa.duration("ns"),
+    f"{_DEBEZIUM}time.Timestamp": pa.timestamp("ms"),
+    f"{_DEBEZIUM}time.MicroTimestamp": pa.timestamp("us"),
+    f"{_DEBEZIUM}time.NanoTimestamp": pa.timestamp("ns"),
+    f"{_CONNECT}Date": pa.date32(),
+    f"{_CONNECT}Time": pa.duration("ms"),
+    f"{_CONNECT}Timestamp": pa.timestamp("ms"),
+}
+_ISO = {f"{_DEBEZIUM}time.IsoDate", f"{_DEBEZIUM}time.IsoTime", f"{_DEBEZIUM}time.IsoTimestamp"}
+_VECTORS = {f"{_DEBEZIUM}data.FloatVector": pa.float32(), f"{_DEBEZIUM}data.DoubleVector": pa.float64()}
+_INTEGERS = {"int8", "int16", "int32", "int64"}
+_NESTED = {"struct", "array", "map"}
+# Beyond the first a column goes value by value; beyond the second a scale is not one.
+_COLUMN_SCALE, _MAX_SCALE = 100, 10_000
+_NUMERIC = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+_UTC = pa.timestamp("us", "UTC")
+_WIDEST = 83_886_080 // 8  # bytes of PostgreSQL's widest BIT
+
+
+def reader(column: str, declared: str | None) -> Read:
+    """What reads the values of a column declared so; without a declaration they become text."""
+    if declared is None:
+        return texts
+    kind = ConnectType.parse(declared)
+    what = f"the value of column {column} does not fit {declared}"
+    name = kind.name or ""
+    if name in _UNITS:
+        return partial(_units, kind=_UNITS[name], what=what)
+    if name == f"{_CONNECT}Decimal":
+        return partial(decimal_texts, scale=kind.number("scale") or 0, what=what)
+    if name == f"{_DEBEZIUM}data.VariableScaleDecimal":
+        return each(_variable_scale, pa.string(), what)
+    if name == f"{_DEBEZIUM}data.Bits":
+        return each(partial(_bits, width=((kind.number("length") or 1) + 7) // 8), pa.binary(), what)
+    if name == f"{_DEBEZIUM}time.ZonedTimestamp":
+        return partial(zoned_timestamps, what=what)
+    if name in _ISO:
+        return partial(_iso_texts, what=what)
+    if name.startswith(f"{_DEBEZIUM}data.geometry."):
+        return each(_geometry, pa.string(), what)
+    if name in _VECTORS:
+        return each(lambda vector: [float(number) for number in vector], pa.list_(_VECTORS[name]), what)
+    return _carried(kind, what)
+
+
+def _carried(kind: ConnectType, what: str) -> Read:
+    """Types that are what carries them."""
+    if kind.carrier in _INTEGERS:
+        unsigned = _is_unsigned_bigint(kind.source_type)
+        return each(_unsigned_text, pa.string(), what) if unsigned else partial(integers, what=what)
+    if kind.carrier == "boolean":
+        return each(_boolean, pa.bool_(), what)
+    if kind.carrier == "bytes":
+        return each(base64_bytes, pa.binary(), what)
+    if kind.carrier in _NESTED:
+        return each(_nested_text, pa.string(), what)
+    return texts
+
+
+def integers(values: Sequence[Any], faults: Faults, what: str) -> pa.Array:
+    try:
+        return pa.array(values, pa.int64())
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return each(_integer, pa.int64(), what)(values, faults)
+
+
+def _integer(value: Any) -> int:
+    number = int(value)
+    if isinstance(value, bool) or number.bit_length() > 63:
+        raise ValueError("no integer of 64 bits")
+    return number
+
+
+def _units(values: Sequence[Any], faults: Faults, kind: pa.DataType, what: str) -> pa.Array:
+    numbers = integers(values, faults, what)
+    if kind != pa.date32():
+        return numbers.cast(kind)
+    try:
+        return numbers.cast(pa.int32()).cast(kind)
+    except pa.ArrowInvalid:  # a batch with a day out of range is read a value at a time, to name the row at fault
+        return each(_day, pa.int32(), what)(numbers.to_pylist(), faults).cast(kind)
+
+
+def _day(number: int) -> int:
+    if number.bit_length() > 31:
+        raise ValueError("no day of 32 bits")
+    return number
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("no boolean")
+    return value
+
+
+def _is_unsigned_bigint(source_type: str | None) -> bool:
+    return source_type is not None and (
+        source_type.upper().startswith("BIGINT UNSIGNED") or source_type.upper() == "SERIAL"
+    )
+
+
+def _unsigned_text(value: Any) -> str:
+    number = int(value)
+    return str(number + (1 << 64) if number < 0 else number)
+
+
+def base64_bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else a2b_base64(value, strict_mode=True)
+
+
+def _nested_text(value: Any) -> str:
+    return value if isinstance(value, str) else compact_json(value)
+
+
+def _bits(value: Any, width: int) -> bytes:
+    """Debezium's bytes are little-endian and without their leading zeros."""
+    if not 0 < width <= _WIDEST:
+        raise ValueError("no such number of bits")
+    return base64_bytes(value)[::-1].rjust(width, b"\0")
+
+
+def _geometry(value: Mapping[str, Any]) -> str:
+    return geojson(base64_bytes(value["wkb"]), value.get("srid") or 0)
+
+
+def decimal_texts(values: Sequence[Any], faults: Faults, scale: int, what: str) -> pa.Array:
+    """Base64 of the unscaled value in columns when all fit 64 bits; else one by one, numbers and digits as well."""
+    if not 0 <= scale <= _COLUMN_SCALE:
+        return each(partial(_decimal_text, scale=scale), pa.string(), what)(values, faults)
+    try:
+        unscaled = [None if value is None else int.from_bytes(_unscaled(value), "big", signed=True) for value in values]
+        return scaled_texts(pa.array(unscaled, pa.int64()), scale)
+    except (ValueError, TypeError, OverflowError, pa.ArrowInvalid):
+        return each(partial(_decimal_text, scale=scale), pa.string(), what)(values, faults)
+
+
+def _unscaled(value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if len(value) % 4:
+        raise ValueError("no base64")
+    return a2b_base64(value, strict_mode=True)
+
+
+def scaled_texts(unscaled: pa.Array, scale: int) -> pa.Array:
+    """Integers with the decimal point `scale` digits from the right."""
+    digits = unscaled.cast(pa.string())
+    if scale == 0:
+        return digits
+    sign = pc.if_else(pc.starts_with(digits, "-"), "-", "")
+    padded = pc.utf8_lpad(pc.utf8_ltrim(digits, "-"), scale + 1, "0")
+    whole = pc.utf8_slice_codeunits(padded, 0, -scale)
+    fraction = pc.utf8_slice_codeunits(padded, -scale)
+    return pc.binary_join_element_wise(pc.binary_join_element_wise(sign, whole, ""), fraction, ".")
+
+
+def scaled_text(unscaled: int, scale: int) -> str:
+    if abs(scale) > _MAX_SCALE:
+        raise ValueError("no such scale")
+    if scale <= 0:
+        return str(unscaled) + "0" * (-scale if unscaled else 0)
+    digits = str(abs(unscaled)).rjust(scale + 1, "0")
+    return f"{'-' if unscaled < 0 else ''}{digits[:-scale]}.{digits[-scale:]}"
+
+
+def _decimal_text(value: Any, scale: int) -> str:
+    """A JSON number, base64 of the unscaled value, or digits that cannot be base64: what converters send."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, bytes) or (type(value) is str and _BASE64.fullmatch(value)):
+        return scaled_text(int.from_bytes(base64_bytes(value), "big", signed=True), scale)
+    if isinstance(value, str) and _NUMERIC.fullmatch(value):
+        return plain_digits(value) if "e" in value.lower() else str(value)
+    raise ValueError("no decimal")
+
+
+def _variable_scale(value: Mapping[str, Any]) -> str:
+    return scaled_text(int.from_bytes(base64_bytes(value["value"]), "big", signed=True), int(value["scale"]))
+
+
+def zoned_timestamps(values: Sequence[Any], faults: Faults, what: str) -> pa.Array:
+    try:
+        return pa.array(values, pa.string()).cast(_UTC)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return each(_instant, _UTC, what)(values, faults)
+
+
+def _instant(value: str) -> datetime:
+    """Fractions beyond microseconds are cut."""
+    moment = datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", value))
+    if moment.tzinfo is None:
+        raise ValueError("no zone")
+    return moment.astimezone(UTC)
+
+
+def _iso_texts(values: Sequence[Any], faults: Faults, what: str) -> pa.Array:
+    """Debezium writes a Z behind dates and times that have no zone."""
+    return each(lambda value: value.removesuffix("Z"), pa.string(), what)(values, faults)

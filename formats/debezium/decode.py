@@ -1,0 +1,170 @@
+"""debezium-json: the bare payload, or the envelope {"schema", "payload"} of Kafka Connect's JsonConverter.
+
+With a schema the columns have declared types (connect.py) and native values (connect_values.py); without one all are
+text. The primary keys are the fields of the message key, else the payload's `pkNames`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from penstock.formats.change import Decoded, DecodeOptions, Messages, SourceField, SourceSchema, TableName
+from penstock.formats.debezium.connect import row_fields
+from penstock.formats.debezium.connect_values import reader
+from penstock.formats.debezium.operations import WITHOUT_ROWS, Row, skip_without_rows, take_rows, without_operation
+from penstock.formats.json_envelope import NULL, UNREADABLE, missing, take_each
+from penstock.formats.json_text import exact
+from penstock.formats.row_builder import Rows
+
+NAME = "debezium-json"
+ABSENT = msgspec.Raw(b"")
+
+
+class Source(msgspec.Struct, gc=False):
+    db: str | None = None
+    schema: str | None = None
+    table: str | None = None
+
+
+class Payload(msgspec.Struct, gc=False):
+    op: str | None = None
+    before: Row | None = None
+    after: Row | None = None
+    source: Source | None = None
+    ts_ms: int | float | str | None = None
+    pk_names: list[str] | None = msgspec.field(default=None, name="pkNames")
+
+    def time(self) -> int:
+        return self.ts_ms if isinstance(self.ts_ms, int) and 0 <= self.ts_ms < 1 << 63 else -1
+
+
+class Envelope(Payload, gc=False):
+    """Either shape. A member `schema`, null or not, says that the change is in `payload`."""
+
+    schema: msgspec.Raw = ABSENT
+    payload: Payload | None = None
+
+    def change(self) -> Payload | None:
+        return self if self.schema == ABSENT else self.payload
+
+
+_read_envelope = msgspec.json.Decoder(Envelope, float_hook=exact).decode
+_read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_read_row = msgspec.json.Decoder(Row, float_hook=exact).decode
+
+
+class Group:
+    """The rows of one table, key and declared schema."""
+
+    def __init__(self, schema: msgspec.Raw, name: TableName, keys: tuple[str, ...], rows: Rows):
+        self.schema, self.name, self.keys, self.rows = schema, name, keys, rows
+
+
+def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+    decoded = Decoded()
+    groups = Groups(options)
+    take_each(
+        messages,
+        _read_envelope,
+        decoded,
+        lambda envelope, number: _take(envelope, number, messages, groups, decoded),
+    )
+    for group in groups.all():
+        _finish(group, messages, decoded)
+    return decoded
+
+
+class Groups:
+    def __init__(self, options: DecodeOptions) -> None:
+        self.options = options
+        self.latest: dict[tuple[object, ...], Group] = {}
+        self.found: dict[tuple[object, ...], Group] = {}
+
+    def of(self, payload: Payload, schema: msgspec.Raw, keys: tuple[str, ...]) -> Group:
+        database, table = self.name(payload)
+        identity = (database, table, keys)
+        # A schema of kilobytes comes with every message; comparing it is cheaper than hashing it.
+        group = self.latest.get(identity)
+        if group is None or group.schema != schema:
+            whole = (*identity, bytes(schema))
+            group = self.found.get(whole)
+            if group is None:
+                row_fields(bytes(schema or NULL))  # refuses a schema without rows before any row is taken
+                rows = Rows(self.options.rule(database, table, keys))
+                group = self.found[whole] = Group(schema, (database, table), keys, rows)
+            self.latest[identity] = group
+        return group
+
+    def name(self, payload: Payload) -> TableName:
+        source = payload.source or Source()
+        return source.schema if self.options.name_from == "schema" else source.db, source.table
+
+    def all(self) -> list[Group]:
+        return [group for group in self.found.values() if group.rows.rows]
+
+
+def _take(envelope: Envelope, number: int, messages: Messages, groups: Groups, decoded: Decoded) -> None:
+    payload = envelope.change()
+    if payload is None:
+        raise missing(NAME, "payload")
+    if payload.op is None:
+        members, status = _other_members(messages.values[number] or b"", envelope)
+        decoded.skipped[without_operation(NAME, members, status)] += 1
+        return
+    if payload.op in WITHOUT_ROWS:
+        skip_without_rows(payload.op, number, groups.name(payload), messages, decoded)
+        return
+    key = message_key(messages, number)
+    keys = tuple(key) if key else tuple(payload.pk_names or ())
+    rows = groups.of(payload, envelope.schema, keys).rows
+    take_rows(NAME, rows, number, payload.time(), payload.op, payload.before, payload.after, lambda: _key_row(key))
+
+
+def _other_members(value: bytes, envelope: Envelope) -> tuple[dict[str, msgspec.Raw], object]:
+    """The members of a message without operation, and its `status`."""
+    try:
+        members = _read_members(value)
+        members = members if envelope.schema == ABSENT else _read_members(members["payload"])
+        return members, msgspec.json.decode(members.get("status", NULL))
+    except UNREADABLE as error:
+        raise missing(NAME, "op") from error
+
+
+def message_key(messages: Messages, number: int) -> dict[str, msgspec.Raw] | None:
+    """The members of the message key, unwrapped; None for no key and for a key that is no JSON object."""
+    value = messages.keys[number] if messages.keys is not None else None
+    if not value:
+        return None
+    try:
+        members = _read_members(value)
+        return _read_members(members["payload"]) if members.keys() == {"schema", "payload"} else members
+    except UNREADABLE:
+        return None
+
+
+def _key_row(key: Mapping[str, msgspec.Raw] | None) -> Row | None:
+    if not key:
+        return None
+    members = [msgspec.json.encode(name) + b":" + value for name, value in key.items()]
+    try:
+        return _read_row(b"{" + b",".join(members) + b"}")
+    except UNREADABLE:
+        return None
+
+
+def _finish(group: Group, messages: Messages, decoded: Decoded) -> None:
+    declared = row_fields(bytes(group.schema or NULL))
+    for part in group.rows.parts():
+        names = part.names()
+        fields = tuple(SourceField(name) for name in names) if declared is None else _present(declared, names)
+        schema = SourceSchema("text" if declared is None else "debezium", *group.name, fields, group.keys)
+        part.batch(schema, [reader(field.name, field.type) for field in fields], messages, decoded)
+
+
+def _present(declared: tuple[SourceField, ...], names: list[str]) -> tuple[SourceField, ...]:
+    """The declared columns that any row has, in declared order, then members that are not declared."""
+    known = {field.name for field in declared}
+    fields = [field for field in declared if field.name in set(names)]
+    return (*fields, *(SourceField(name) for name in names if name not in known))

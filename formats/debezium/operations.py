@@ -1,0 +1,100 @@
+"""What Debezium's operations mean for rows, whatever carries them: JSON, Avro."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+from penstock.errors import DecodeError
+from penstock.formats.change import (
+    BAD_VALUE,
+    MISSING_FIELD,
+    UPDATE_AFTER,
+    Decoded,
+    Messages,
+    TableName,
+    Truncation,
+)
+from penstock.formats.json_envelope import missing, unknown_operation
+from penstock.formats.row_builder import Rows
+
+# What Debezium writes for a large PostgreSQL value that an update did not touch.
+UNAVAILABLE = "__debezium_unavailable_value"
+WITHOUT_ROWS = frozenset({"t", "m"})
+Row = dict[str, Any]
+KeyRow = Callable[[], Row | None]
+
+
+def skip_without_rows(operation: str, number: int, name: TableName, messages: Messages, decoded: Decoded) -> None:
+    """Count a truncate or logical message."""
+    if operation == "m":
+        decoded.skipped["message"] += 1
+        return
+    decoded.skipped["truncate"] += 1
+    decoded.truncations.append(Truncation(int(messages.offsets[number]), *name))
+
+
+def without_operation(format_name: str, members: Collection[str], status: object) -> str:
+    """Which of Debezium's other messages has these members; missing 'op' when it is none of them."""
+    names = set(members)
+    if names <= {"ts_ms", "ts_us", "ts_ns"}:
+        return "heartbeat"
+    if "id" in names and status in {"BEGIN", "END"}:
+        return "transaction"
+    if "databaseName" in names and names & {"ddl", "tableChanges"}:
+        return "schema-change"
+    if names & {"before", "after"} or not format_name.endswith("json"):
+        raise missing(format_name, "op")
+    advice = "A row without envelope (ExtractNewRecordState) is value.format=json."
+    raise DecodeError(f"{missing(format_name, 'op').message} {advice}", reason=MISSING_FIELD)
+
+
+def take_rows(
+    format_name: str,
+    rows: Rows,
+    number: int,
+    time: int,
+    operation: str,
+    before: Row | None,
+    after: Row | None,
+    key_row: KeyRow,
+) -> None:
+    """`key_row` gives the columns of the message key; it is asked only where a before image is wanting."""
+    if operation in {"c", "r", "u"} and after is None:
+        raise missing(format_name, "after", "op", operation)
+    if operation in {"c", "r"}:
+        rows.change(number, time, None, after)
+    elif operation == "u":
+        _take_update(rows, number, time, before, after or {}, key_row)
+    elif operation == "d":
+        before = before or key_row()
+        if before is None:
+            raise missing(format_name, "before", "op", "d")
+        rows.change(number, time, before, None)
+    else:
+        raise unknown_operation(operation)
+
+
+def _take_update(rows: Rows, number: int, time: int, before: Row | None, after: Row, key_row: KeyRow) -> None:
+    if UNAVAILABLE in after.values():
+        after = _with_kept_values(before or {}, after)
+    if before is not None:
+        rows.change(number, time, {**after, **before}, after)
+        return
+    old = {**after, **(key_row() or {})}
+    if rows.moves(old, after):
+        rows.change(number, time, old, after)
+    else:
+        # What the row was is not known, so that nothing can be retracted.
+        rows.put(number, time, UPDATE_AFTER, after)
+
+
+def _with_kept_values(before: Row, after: Row) -> Row:
+    kept = {name: before.get(name, value) if value == UNAVAILABLE else value for name, value in after.items()}
+    lost = [name for name, value in kept.items() if value == UNAVAILABLE]
+    if lost:
+        raise DecodeError(
+            f"the unchanged value of column {', '.join(lost)} was not sent: set REPLICA IDENTITY FULL on the table",
+            reason=BAD_VALUE,
+        )
+    return kept

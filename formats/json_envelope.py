@@ -1,0 +1,77 @@
+"""The outside of a JSON message: parsed once with msgspec, and what is said when that does not work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from penstock.errors import DecodeError
+from penstock.formats.change import MISSING_FIELD, NOT_JSON, UNKNOWN_OPERATION, Decoded, Messages
+from penstock.formats.json_text import repair_surrogates
+from penstock.formats.row_builder import bad_record
+
+Envelope = TypeVar("Envelope")
+
+NULL = msgspec.Raw(b"null")
+TOMBSTONE = "tombstone"
+# What msgspec raises for bytes it cannot read as the type asked for.
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+def read_envelopes(messages: Messages, read: Callable[[bytes], Envelope], decoded: Decoded) -> list[Envelope | None]:
+    """One envelope a message; None for tombstones (counted) and for messages that are not readable (bad)."""
+    try:
+        return [read(value) for value in messages.values]  # type: ignore[arg-type]
+    except (*UNREADABLE, TypeError):
+        return [_read_one(messages, number, read, decoded) for number in range(len(messages))]
+
+
+def take_each(
+    messages: Messages, read: Callable[[bytes], Envelope], decoded: Decoded, take: Callable[[Envelope, int], None]
+) -> None:
+    """Hand every envelope to `take`, with the number of its message. What it refuses is bad; the others go on."""
+    for number, envelope in enumerate(read_envelopes(messages, read, decoded)):
+        if envelope is None:
+            continue
+        try:
+            take(envelope, number)
+        except DecodeError as error:
+            decoded.bad.append(bad_record(messages, number, error))
+
+
+def _read_one(messages: Messages, number: int, read: Callable[[bytes], Envelope], decoded: Decoded) -> Envelope | None:
+    value = messages.values[number]
+    if value is None:
+        decoded.skipped[TOMBSTONE] += 1
+        return None
+    try:
+        return read_json(value, read, decoded)
+    except DecodeError as error:
+        decoded.bad.append(bad_record(messages, number, error))
+        return None
+
+
+def read_json(value: bytes, read: Callable[[bytes], Envelope], decoded: Decoded) -> Envelope:
+    """`read`, with unpaired surrogates repaired and every failure a DecodeError."""
+    try:
+        return read(value)
+    except RecursionError as error:
+        raise DecodeError("the value is JSON nested too deeply", reason=NOT_JSON) from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        repaired, count = repair_surrogates(value)
+        if not count:
+            raise DecodeError(f"the value is not a JSON record of this format: {error}", reason=NOT_JSON) from error
+    envelope = read_json(repaired, read, decoded)
+    decoded.repaired += count
+    return envelope
+
+
+def missing(format_name: str, field: str, condition: str | None = None, value: str | None = None) -> DecodeError:
+    when = "" if condition is None else f" when '{condition}' is '{value}'"
+    return DecodeError(f"Invalid {format_name} format: missing '{field}' field{when}.", reason=MISSING_FIELD)
+
+
+def unknown_operation(operation: object) -> DecodeError:
+    return DecodeError(f"Unknown record operation: {operation}", reason=UNKNOWN_OPERATION)

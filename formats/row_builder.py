@@ -1,0 +1,214 @@
+"""From rows gathered by source schema to ChangeBatches: the per-record path of every format.
+
+A format puts each change in with `Rows.change`; the rule of its table decides which rows an update gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import DecodeError
+from penstock.formats.change import (
+    BAD_VALUE,
+    DELETE,
+    INSERT,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    BadRecord,
+    ChangeBatch,
+    Decoded,
+    DecodeOptions,
+    ImageRule,
+    Messages,
+    SourceField,
+    SourceSchema,
+)
+from penstock.formats.faults import Faults
+from penstock.formats.json_text import text_column
+
+# More columns than any database has; and the cells of one batch where rows have few members in common.
+MAX_MEMBERS = 10_000
+MAX_CELLS = 4_000_000
+AFTER_KINDS = frozenset({INSERT, UPDATE_AFTER})
+Row = Mapping[str, Any]
+Read = Callable[[Sequence[Any], Faults], pa.Array]
+
+
+class Rows:
+    """Rows of one source schema with the number of their message, in message order."""
+
+    def __init__(self, rule: ImageRule, names: Iterable[str] | None = None) -> None:
+        self.rule = rule
+        self.all_images = rule.before_images == "all"
+        self.watch = {name.lower() for name in rule.watch}
+        # Where the columns are declared, no other member counts.
+        self.watched = None if names is None else [name for name in names if name.lower() in self.watch]
+        self._moving: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
+        self.rows: list[Row] = []
+        # Beside each row: message number, place in the message, kind, event time.
+        self.places: list[tuple[int, int, int, int]] = []
+
+    def change(self, at: int, time: int, before: Row | None, after: Row | None, number: int = 0) -> None:
+        """A change of the message's row `number`: insert, update or delete by which of the images are there.
+
+        DecodeError, with nothing taken, for a row of too many members.
+        """
+        if len(before or ()) > MAX_MEMBERS or len(after or ()) > MAX_MEMBERS:
+            check_members([before or {}, after or {}])
+        if before is None or after is None:
+            if after is not None:
+                self.put(at, time, INSERT, after, number)
+            elif before is not None:
+                self.put(at, time, DELETE, before, number)
+        elif self.moves(before, after):
+            self.put(at, time, DELETE, before, number)
+            self.put(at, time, INSERT, after, number)
+        else:
+            if self.all_images:
+                self.put(at, time, UPDATE_BEFORE, before, number)
+            self.put(at, time, UPDATE_AFTER, after, number)
+
+    def moves(self, before: Row, after: Row) -> bool:
+        return any(before.get(name) != after.get(name) for name in self._watched_of(before, after))
+
+    def _watched_of(self, before: Row, after: Row) -> Iterable[str]:
+        if self.watched is not None:
+            return self.watched
+        members = tuple(before), tuple(after)
+        if members not in self._moving:
+            both = before.keys() | after.keys()
+            self._moving[members] = [name for name in both if name.lower() in self.watch]
+        return self._moving[members]
+
+    def put(self, at: int, time: int, kind: int, row: Row, number: int = 0) -> None:
+        self.rows.append(row)
+        self.places.append((at, 2 * number + (kind in AFTER_KINDS), kind, time))
+
+    def names(self) -> list[str]:
+        """Every member of any row, in order of first appearance."""
+        seen: dict[str, None] = {}
+        for names in {tuple(row): None for row in self.rows}:
+            seen.update(dict.fromkeys(names))
+        return list(seen)
+
+    def parts(self) -> Iterator[Rows]:
+        """The rows in as many parts as keep each part's table of rows and members small; one, as a rule.
+
+        Rows that have few members in common would otherwise make a table of nothing but nulls.
+        """
+        if len(self.names()) * len(self.rows) <= MAX_CELLS:
+            yield self
+            return
+        start, seen = 0, dict[str, None]()
+        for end, row in enumerate(self.rows):
+            seen.update(dict.fromkeys(row))
+            if len(seen) * (end + 1 - start) > MAX_CELLS and end > start:
+                yield self._part(start, end)
+                start, seen = end, dict.fromkeys(row)
+        yield self._part(start, len(self.rows))
+
+    def _part(self, start: int, end: int) -> Rows:
+        part = Rows(self.rule)
+        part.rows, part.places = self.rows[start:end], self.places[start:end]
+        return part
+
+    def values(self, names: Sequence[str]) -> list[Sequence[Any]]:
+        """The values of each column, None where a row has no such member."""
+        wanted = tuple(names)
+        if names and self.rows and all(tuple(row) == wanted for row in self.rows):
+            # Usual, and several times cheaper than to ask every row for every member.
+            return list(zip(*[row.values() for row in self.rows], strict=True))
+        return [[row.get(name) for row in self.rows] for name in names]
+
+    def batch(self, schema: SourceSchema, reads: Sequence[Read], messages: Messages, decoded: Decoded) -> None:
+        """Append the ChangeBatch; `reads` makes the column of each field from the values of its member."""
+        faults = Faults()
+        values = self.values([field.name for field in schema.fields])
+        columns = [read(column, faults) for read, column in zip(reads, values, strict=True)]
+        at, sub, kinds, times = np.array(self.places, np.int64).reshape(-1, 4).T
+        finish(schema, columns, at, kinds.astype(np.uint8), sub.astype(np.int32), times, faults, messages, decoded)
+
+
+def check_members(rows: Iterable[Sized]) -> None:
+    """DecodeError for a row with more members than a table has columns, before any row of its message is taken."""
+    most = max(map(len, rows), default=0)
+    if most > MAX_MEMBERS:
+        raise DecodeError(f"{most} columns in one row, where at most {MAX_MEMBERS} are taken", reason=BAD_VALUE)
+
+
+class TextTables:
+    """The rows of formats that declare no types, by source table and keys: every column is text."""
+
+    def __init__(self, options: DecodeOptions) -> None:
+        self.options = options
+        self.rows: dict[tuple[str | None, str | None, tuple[str, ...]], Rows] = {}
+
+    def of(self, database: str | None, table: str | None, keys: Iterable[str] | None) -> Rows:
+        identity = (database, table, tuple(keys or ()))
+        rows = self.rows.get(identity)
+        if rows is None:
+            rows = self.rows[identity] = Rows(self.options.rule(*identity))
+        return rows
+
+    def finish(self, messages: Messages, decoded: Decoded) -> None:
+        for (database, table, keys), rows in self.rows.items():
+            for part in rows.parts():
+                fields = tuple(SourceField(name) for name in part.names())
+                schema = SourceSchema("text", database, table, fields, keys)
+                part.batch(schema, [texts] * len(fields), messages, decoded)
+
+
+def texts(values: Sequence[Any], _faults: Faults) -> pa.Array:
+    return text_column(values)
+
+
+def each(convert: Callable[[Any], object], kind: pa.DataType, what: str) -> Read:
+    """Value by value. A value that `convert` refuses is faulty."""
+
+    def read(values: Sequence[Any], faults: Faults) -> pa.Array:
+        converted: list[object] = []
+        for row, value in enumerate(values):
+            try:
+                converted.append(None if value is None else convert(value))
+            except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+                faults.add([row], f"{what}: {repr(value)[:80]}")
+                converted.append(None)
+        return pa.array(converted, kind)
+
+    return read
+
+
+def finish(
+    schema: SourceSchema,
+    columns: list[pa.Array],
+    at: np.ndarray,
+    kinds: np.ndarray,
+    sub: np.ndarray,
+    times: np.ndarray,
+    faults: Faults,
+    messages: Messages,
+    decoded: Decoded,
+) -> None:
+    """Take back the messages with faulty rows and append the rest as one ChangeBatch; `at` is the message number."""
+    names = [field.name for field in schema.fields]
+    # Rows without any column are rows, which only the struct form can say.
+    empty = pa.StructArray.from_buffers(pa.struct([]), len(at), [None])
+    struct = pa.StructArray.from_arrays(columns, names) if columns else empty
+    batch = pa.RecordBatch.from_struct_array(struct)
+    if faults:
+        wrong = faults.bad_messages(at)
+        decoded.bad += [bad_record(messages, number, error) for number, error in wrong.items()]
+        keep = ~np.isin(at, list(wrong))
+        batch = batch.filter(pa.array(keep))
+        at, kinds, sub, times = at[keep], kinds[keep], sub[keep], times[keep]
+    if len(at):
+        decoded.batches.append(ChangeBatch(schema, batch, kinds, messages.offsets[at], sub, times))
+
+
+def bad_record(messages: Messages, number: int, error: DecodeError) -> BadRecord:
+    raw = messages.values[number] or b""
+    return BadRecord(int(messages.offsets[number]), str(error.facts["reason"]), error.message, raw)

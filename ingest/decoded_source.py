@@ -1,0 +1,104 @@
+"""A source of messages together with the format they are in: ranges of undecoded bytes become decoded changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from penstock.formats import decode
+from penstock.formats.change import Decoded, DecodeOptions
+from penstock.ingest.batch_barrier import Barrier
+from penstock.ingest.fetched_chunk import Fetched, joined
+from penstock.ingest.registry_settings import RegistrySettings
+from penstock.ingest.source import Limit, Offsets, Range, Source
+
+# Rows of one table that come together cost less each. Where they are fewer than FEW, as in topics of many tables,
+# chunks are put together until they have WIDE_ROWS or WIDE_BYTES.
+FEW = 200
+WIDE_ROWS = 60_000
+WIDE_BYTES = 64 << 20
+
+TOPICS_KEPT = 1000
+
+# How many rows of one table last came in a chunk, by topic.
+_rows_together: dict[str, float] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Part of a range. `fetched` is what it was decoded from, None for sources that hand out changes themselves;
+    `barriers` are changes of whole tables, which are alone in their batch."""
+
+    decoded: Decoded
+    messages: int
+    bytes: int
+    fetched: Fetched | None = None
+    barriers: tuple[Barrier, ...] = ()
+
+
+class MessageSource(Source, Protocol):
+    def read(self, range_: Range) -> Iterator[Fetched]: ...
+
+
+class ChangeSource(Source, Protocol):
+    """What the job reads from: a source whose ranges come decoded."""
+
+    def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[Chunk]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedSource:
+    """A `ChangeSource` of messages in one format."""
+
+    source: MessageSource
+    format: str
+    registry: RegistrySettings | None = None
+
+    def initial_offsets(self) -> Offsets:
+        return self.source.initial_offsets()
+
+    def available(self) -> Offsets:
+        return self.source.available()
+
+    def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
+        return self.source.latest_offsets(start, limit, until)
+
+    def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
+        return self.source.plan(start, end, tasks)
+
+    def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[Chunk]:
+        if self.registry is not None:
+            options = replace(options, registry=self.registry.client())
+        for fetched in widened(self.source.read(range_)):
+            decoded = decode(self.format, fetched.messages, options)
+            _remember(fetched.topic, len(fetched.messages) / max(1, len(decoded.batches)))
+            yield Chunk(decoded, len(fetched.messages), fetched.size, fetched)
+
+    def lag(self, offsets: Offsets) -> dict[str, int]:
+        return self.source.lag(offsets)
+
+    def mirror(self, offsets: Offsets) -> None:
+        self.source.mirror(offsets)
+
+    def close(self) -> None:
+        self.source.close()
+
+
+def _remember(topic: str, together: float) -> None:
+    if len(_rows_together) >= TOPICS_KEPT:  # the files of a folder, for one, are a topic each
+        _rows_together.clear()
+    _rows_together[topic] = together
+
+
+def widened(fetches: Iterable[Fetched]) -> Iterator[Fetched]:
+    """Chunks of a range as they come, or several as one where their topic has few rows of each table in a chunk."""
+    held: list[Fetched] = []
+    for fetched in fetches:
+        held.append(fetched)
+        rows, size = sum(len(one.messages) for one in held), sum(one.size for one in held)
+        if _rows_together.get(fetched.topic, FEW) >= FEW or rows >= WIDE_ROWS or size >= WIDE_BYTES:
+            yield joined(held)
+            held = []
+    if held:
+        yield joined(held)

@@ -1,0 +1,234 @@
+"""Folders of JSON lines as a source: files are picked up when they appear, each read once, in a recorded order.
+
+Offsets: {"batch": n}, n counting the ledger's entries. Put files in whole (write elsewhere and move): a file is read as
+it was when it was seen.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import fs
+
+from penstock.errors import PositionLost, SourceError
+from penstock.formats.change import Messages
+from penstock.ingest.fetched_chunk import Fetched
+from penstock.ingest.files.ledger import FoundFile, Ledger, file_system
+from penstock.ingest.source import Limit, Offsets, Range, cut, piece_size
+
+Codec: TypeAlias = Literal["gzip", "zstd", "bz2"]
+
+CHUNK_BYTES = 8 << 20
+SMALLEST_PIECE_BYTES = 16 << 20
+LONGEST_LINE = 256 << 20
+SAMPLE_BYTES = 256 << 10
+_COMPRESSION: dict[str, Codec] = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd", ".bz2": "bz2"}
+_UNFINISHED = ("*.tmp", "*.inprogress", "*.crc", "*.part", ".*", "_*")
+
+
+@dataclass(frozen=True, slots=True)
+class FilesSettings:
+    """`order`: files of one batch in the order of their time (then name), or of their name."""
+
+    path: str
+    ledger: str
+    pattern: str = "*"
+    order: Literal["time", "name"] = "time"
+
+
+@dataclass(slots=True)
+class FilesSource:
+    """A `ranges.Source` over a folder and the folders below it."""
+
+    settings: FilesSettings
+    _ledger: Ledger | None = field(default=None, repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[type[FilesSource], tuple[FilesSettings]]:
+        return FilesSource, (self.settings,)
+
+    @property
+    def ledger(self) -> Ledger:
+        if self._ledger is None:
+            self._ledger = Ledger(self.settings.ledger)
+        return self._ledger
+
+    def initial_offsets(self) -> Offsets:
+        return {"batch": 0}
+
+    def available(self) -> Offsets:
+        return {"names": [file.name for file in self._found()]}
+
+    def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
+        batch = int(start["batch"]) + 1
+        if self.ledger.entry(batch) is None:  # else: planned before a crash, and it stays as it was planned
+            new = self._new_files(batch, until)
+            if not new:
+                return start
+            self.ledger.write(batch, self._limited(new, limit))
+        return {"batch": batch}
+
+    def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
+        files = [
+            file for batch in range(start["batch"] + 1, end["batch"] + 1) for file in self.ledger.entry(batch) or []
+        ]
+        size = piece_size([file.size for file in files], tasks, SMALLEST_PIECE_BYTES)
+        pieces = [
+            (file, piece)
+            for file in files
+            if file.size
+            for piece in ([(0, file.size)] if _compression(file.name) else cut(0, file.size, size))
+        ]
+        return [
+            Range(number, file.name, [begin, file.size], end, end - begin)
+            for number, (file, (begin, end)) in enumerate(pieces)
+        ]
+
+    def read(self, range_: Range) -> Iterator[Fetched]:
+        store, folder = file_system(self.settings.path)
+        begin, size = range_.start
+        return read_lines(store, folder, range_.place, begin, range_.end, size)
+
+    def lag(self, offsets: Offsets) -> dict[str, int]:
+        return {file.name: file.size for file in self._new_files(int(offsets["batch"]) + 1, None)}
+
+    def mirror(self, offsets: Offsets) -> None:
+        """Files have no place for it."""
+
+    def close(self) -> None:
+        self._ledger = None
+
+    def _new_files(self, batch: int, until: Offsets | None) -> list[FoundFile]:
+        taken = self.ledger.taken_before(batch)
+        wanted = None if until is None else set(until["names"])
+        return [file for file in self._found() if file.name not in taken and (wanted is None or file.name in wanted)]
+
+    def _found(self) -> list[FoundFile]:
+        store, folder = file_system(self.settings.path)
+        try:
+            infos = store.get_file_info(fs.FileSelector(folder, recursive=True))
+        except FileNotFoundError as error:
+            raise SourceError(
+                "the source folder does not exist",
+                folder=self.settings.path,
+                hint="make it, or is  source: {path: ...}  another?",
+            ) from error
+        files = [
+            FoundFile(info.path[len(folder) :].lstrip("/"), info.size, info.mtime_ns or 0)
+            for info in infos
+            if info.type == fs.FileType.File
+        ]
+        by_time = self.settings.order == "time"
+        return sorted(filter(self._is_wanted, files), key=lambda file: (file.modified if by_time else 0, file.name))
+
+    def _is_wanted(self, file: FoundFile) -> bool:
+        parts = file.name.split("/")
+        unfinished = any(fnmatch.fnmatchcase(part, mark) for part in parts for mark in _UNFINISHED)
+        return fnmatch.fnmatchcase(parts[-1], self.settings.pattern) and not unfinished
+
+    def _limited(self, files: list[FoundFile], limit: Limit) -> list[FoundFile]:
+        """At least one file; a row limit is turned into bytes by a look at the first file."""
+        allowed = limit.bytes
+        if limit.rows is not None:
+            by_rows = int(limit.rows * self._bytes_per_line(files[0]))
+            allowed = by_rows if allowed is None else min(allowed, by_rows)
+        if allowed is None:
+            return files
+        ends = np.cumsum([file.size for file in files])
+        return files[: max(1, int(np.searchsorted(ends, allowed, side="right")))]
+
+    def _bytes_per_line(self, file: FoundFile) -> float:
+        store, folder = file_system(self.settings.path)
+        with store.open_input_stream(f"{folder}/{file.name}") as raw:
+            stored = raw.read(SAMPLE_BYTES)
+        codec = _compression(file.name)
+        if codec is None:
+            return float(len(stored) / max(1, stored.count(b"\n")))
+        lines = 0
+        with pa.CompressedInputStream(pa.BufferReader(stored), codec) as plain:
+            try:
+                while block := plain.read(SAMPLE_BYTES):
+                    lines += block.count(b"\n")
+            except OSError:
+                pass  # the sample ends in the middle of the compressed stream
+        return float(len(stored) / max(1, lines))
+
+
+def read_lines(
+    store: fs.FileSystem, folder: str, name: str, begin: int, end: int, size: int, *, chunk: int = CHUNK_BYTES
+) -> Iterator[Fetched]:
+    """The lines that begin in [begin, end), empty ones left out; a line's offset is where it begins.
+
+    Offsets count uncompressed bytes; a compressed file is read whole. Holds one chunk and the longest line.
+    """
+    path, codec = f"{folder}/{name}", _compression(name)
+    _check_unchanged(store, path, size)
+    try:
+        with _opened(store, path, codec, begin) as stream:
+            position, rest = begin, b""
+            if begin:  # one byte earlier: a line that begins exactly here is ours, the end of another is not
+                position, rest = _after_newline(stream, begin - 1)
+            stop = None if codec else end
+            while stop is None or position < stop:
+                block = stream.read(chunk)
+                lines = (rest + block).split(b"\n")
+                rest = lines.pop() if block else b""
+                if len(rest) > LONGEST_LINE:
+                    raise SourceError(f"a line is longer than {LONGEST_LINE} bytes", file=path, offset=position)
+                fetched, position = _lines(name, lines, position, stop)
+                if fetched is not None:
+                    yield fetched
+                if not block:
+                    return
+    except OSError as error:
+        raise SourceError(f"a source file cannot be read: {error}", file=path) from error
+
+
+def _lines(name: str, lines: list[bytes], position: int, stop: int | None) -> tuple[Fetched | None, int]:
+    ends = np.cumsum(np.fromiter((len(line) + 1 for line in lines), np.int64, len(lines))) + position
+    begins = np.concatenate(([position], ends[:-1])).astype(np.int64) if lines else ends
+    position = int(ends[-1]) if lines else position
+    count = len(lines) if stop is None else int(np.searchsorted(begins, stop, side="left"))
+    kept = [number for number in range(count) if lines[number].strip()]
+    if not kept:
+        return None, position
+    values = [lines[number].rstrip(b"\r") for number in kept]
+    return Fetched(name, 0, Messages(values, begins[kept]), sum(map(len, values))), position
+
+
+def _after_newline(stream: pa.NativeFile, position: int) -> tuple[int, bytes]:
+    """Where the first line after `position` begins, and what was read of it already."""
+    while block := stream.read(64 << 10):
+        found = block.find(b"\n")
+        if found >= 0:
+            return position + found + 1, block[found + 1 :]
+        position += len(block)
+    return position, b""
+
+
+def _opened(store: fs.FileSystem, path: str, codec: Codec | None, begin: int) -> pa.NativeFile:
+    if codec is not None:
+        return store.open_input_stream(path, compression=codec)
+    stream = store.open_input_file(path)
+    stream.seek(max(0, begin - 1))
+    return stream
+
+
+def _check_unchanged(store: fs.FileSystem, path: str, size: int) -> None:
+    info = store.get_file_info(path)
+    if info.type != fs.FileType.File or info.size != size:
+        raise PositionLost(
+            "a source file is gone or was changed between being seen and being read",
+            file=path,
+            size_seen=size,
+            size_now=info.size,
+            hint="put files in whole: write them elsewhere and move them; keep them until they are committed",
+        )
+
+
+def _compression(name: str) -> Codec | None:
+    return next((codec for suffix, codec in _COMPRESSION.items() if name.endswith(suffix)), None)

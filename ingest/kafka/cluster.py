@@ -1,0 +1,156 @@
+"""What a Kafka cluster says about itself: topics, their ids, the ends of their partitions, a group's offsets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any, TypeAlias, TypeVar
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, ClusterMetadata, OffsetSpec, TopicDescription
+
+from penstock.errors import SourceError
+from penstock.ingest.kafka.client import (
+    REQUEST_SECONDS,
+    admin,
+    is_refusal,
+    is_unknown_topic,
+    patiently,
+    refused,
+)
+
+Place: TypeAlias = tuple[str, int]  # topic, partition
+_T = TypeVar("_T")
+_LOOK_SECONDS = 0.2
+
+
+class KafkaCluster:
+    """One client for questions; every answer is waited for while a broker restarts."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._refusal: KafkaError | None = None
+        self._properties = properties
+        self._admin: AdminClient = admin(properties, self._hear)
+        uncommitted = properties.get("isolation.level") == "read_uncommitted"
+        self._isolation = IsolationLevel.READ_UNCOMMITTED if uncommitted else IsolationLevel.READ_COMMITTED
+
+    def _hear(self, error: KafkaError) -> None:
+        if is_refusal(error):
+            self._refusal = error
+
+    def _answer(self, answer: Future[_T]) -> _T:
+        """SourceError as soon as the client was refused: it would try again and again until the answer is due."""
+        while True:
+            self._admin.poll(0)  # hands on the client's log lines and errors
+            if self._refusal is not None and not answer.done():
+                raise refused(self._refusal)
+            try:
+                return answer.result(timeout=_LOOK_SECONDS)
+            except TimeoutError:
+                continue
+
+    def topics_matching(self, pattern: str) -> list[str]:
+        """Names the whole of which the pattern matches; Kafka's own topics never."""
+        matches = re.compile(pattern).fullmatch
+        metadata = self._patiently(self._metadata)
+        return sorted(name for name in metadata.topics if matches(name) and not name.startswith("__"))
+
+    def _metadata(self) -> ClusterMetadata:
+        try:
+            return self._admin.list_topics(timeout=REQUEST_SECONDS)
+        except KafkaException:
+            self._admin.poll(0)
+            if self._refusal is not None:
+                raise refused(self._refusal) from None
+            raise
+
+    def partitions(self, topics: Iterable[str]) -> tuple[list[Place], dict[str, str]]:
+        """The partitions of the topics in order, and the broker's id of each topic."""
+        names = list(topics)
+        if not names:
+            return [], {}
+        found = self._describe(names)
+        places = [(one.name, part.id) for one in found for part in sorted(one.partitions, key=lambda part: part.id)]
+        return places, {one.name: str(one.topic_id) for one in found}
+
+    def _describe(self, topics: list[str]) -> list[TopicDescription]:
+        def ask() -> list[TopicDescription]:
+            answers = self._admin.describe_topics(TopicCollection(topics), request_timeout=REQUEST_SECONDS)
+            return [self._answer(answers[topic]) for topic in topics]
+
+        try:
+            return self._patiently(ask)
+        except SourceError as error:
+            cause = error.__cause__
+            if isinstance(cause, KafkaException) and is_unknown_topic(cause.args[0]):
+                raise SourceError(
+                    "a Kafka topic does not exist", topics=", ".join(topics), hint="create it, or correct its name"
+                ) from cause
+            raise
+
+    def earliest(self, places: Iterable[Place]) -> dict[Place, int]:
+        return self._offsets(places, OffsetSpec.earliest())
+
+    def latest(self, places: Iterable[Place]) -> dict[Place, int]:
+        """The end of each partition; with read_committed the end of what no open transaction holds back."""
+        return self._offsets(places, OffsetSpec.latest())
+
+    def at_time(self, places: Iterable[Place], millis: int) -> dict[Place, int]:
+        """The first offset with that time or later; -1 where there is none yet."""
+        return self._offsets(places, OffsetSpec.for_timestamp(millis), lowest=-1)
+
+    def _offsets(self, places: Iterable[Place], spec: OffsetSpec, lowest: int = 0) -> dict[Place, int]:
+        asked = {TopicPartition(topic, partition): spec for topic, partition in places}
+        if not asked:
+            return {}
+
+        def ask() -> dict[TopicPartition, Any]:
+            futures = self._admin.list_offsets(asked, isolation_level=self._isolation, request_timeout=REQUEST_SECONDS)
+            try:
+                found = {place: self._answer(future) for place, future in futures.items()}
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError._NOENT:
+                    # A client that once heard of no leader, from a broker that had just started, asks no more.
+                    self._admin = admin(self._properties, self._hear)
+                raise
+            if any(one.offset < lowest for one in found.values()):
+                # What the client says where a broker was silent: no error, and an offset that is none.
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "a broker did not tell the ends of a partition"))
+            return found
+
+        return {(place.topic, place.partition): answer.offset for place, answer in self._patiently(ask).items()}
+
+    def group_offsets(self, group: str, places: Iterable[Place]) -> dict[Place, int]:
+        """What the group has committed; partitions without an entry are left out."""
+        asked = [ConsumerGroupTopicPartitions(group, [TopicPartition(*place) for place in places])]
+        answer = self._all(lambda: self._admin.list_consumer_group_offsets(asked, request_timeout=REQUEST_SECONDS))
+        found = answer[group].topic_partitions
+        return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
+
+    def set_group_offsets(self, group: str, offsets: Mapping[Place, int]) -> None:
+        """Raises KafkaException; asked once only, because nothing depends on it."""
+        places = [TopicPartition(*place, offset) for place, offset in offsets.items()]
+        asked = [ConsumerGroupTopicPartitions(group, places)]
+        for answer in self._admin.alter_consumer_group_offsets(asked, request_timeout=REQUEST_SECONDS).values():
+            self._answer(answer)
+
+    def _patiently(self, ask: Callable[[], _T]) -> _T:
+        try:
+            return patiently(ask)
+        except SourceError as error:
+            error.facts.setdefault("brokers", self._properties.get("bootstrap.servers"))
+            raise
+
+    def _all(self, ask: Callable[[], Mapping[Any, Future[Any]]]) -> dict[Any, Any]:
+        def answers() -> dict[Any, Any]:
+            return {key: self._answer(future) for key, future in ask().items()}
+
+        return self._patiently(answers)

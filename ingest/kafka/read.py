@@ -1,0 +1,216 @@
+"""Read one range of a Kafka partition: exactly its records, in order, in chunks of bounded size."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from penstock.errors import PositionLost, SourceError
+from penstock.formats.change import Messages
+from penstock.ingest.fetched_chunk import Extra, Fetched
+from penstock.ingest.kafka.client import (
+    PATIENCE_SECONDS,
+    REQUEST_SECONDS,
+    broker_error,
+    consumer,
+    is_passing,
+    is_unknown_topic,
+    patiently,
+)
+from penstock.ingest.source import Range
+
+log = logging.getLogger(__name__)
+
+CHUNK_ROWS = 20_000
+CHUNK_BYTES = 32 << 20
+_FIRST_CHUNK = 500
+_WAIT_SECONDS = 0.1
+# How many connections are tried before patience ends. Seldom, but for good, a client hears nothing more once its broker
+# has restarted, or a device in between has forgotten the connection: a new one is served at once.
+_CONNECTIONS = 5
+ACCEPT_GAP = "--accept-gap  goes on with a hole"
+
+# Connections are worth keeping while a worker lives; what they have fetched ahead is not.
+_consumers: dict[tuple[tuple[str, str], ...], Consumer] = {}
+# The mean size of a topic's records, as they last came: with it a range need not begin with small chunks, which cost a
+# job of many tables most of its time.
+_sizes: dict[str, float] = {}
+
+
+def read_range(
+    properties: Mapping[str, str],
+    range_: Range,
+    *,
+    extras: Collection[Extra] = (),
+    rows: int = CHUNK_ROWS,
+    size: int = CHUNK_BYTES,
+    patience: float = PATIENCE_SECONDS,
+    accept_gap: bool = False,
+) -> Iterator[Fetched]:
+    """The records of [start, end). Offsets may have holes: transactions and compaction leave them.
+
+    A range whose beginning the broker has dropped raises PositionLost, or begins later with `accept_gap`. While brokers
+    are away it waits, `patience` seconds without a record at most, then raises a SourceError that may be retried. Holds
+    one chunk.
+    """
+    topic, _, number = range_.place.rpartition("/")
+    partition, position, end = int(number), int(range_.start), int(range_.end)
+    reading = _Reading(topic, partition, end, patience)
+    client = _consumer(properties)
+    if accept_gap:
+        position = _first_left(client, topic, partition, position)
+    client.assign([TopicPartition(topic, partition, position)])
+    wanted = _most(rows, size, _sizes[topic]) if topic in _sizes else _FIRST_CHUNK
+    try:
+        while not reading.done(position):
+            found = client.consume(min(wanted, end - position), _WAIT_SECONDS)
+            taken = reading.records(found, position)
+            if not taken:
+                if reading.is_stuck():
+                    client = _renewed(properties, client)
+                    client.assign([TopicPartition(topic, partition, position)])
+                continue
+            position = taken[-1].offset() + 1
+            fetched = _fetched(topic, partition, taken, extras)
+            _sizes[topic] = fetched.size / len(taken)
+            wanted = min(_most(rows, size, _sizes[topic]), 4 * wanted)
+            yield fetched
+    finally:
+        client.unassign()
+
+
+def _most(rows: int, size: int, each: float) -> int:
+    """How many records of this mean size a chunk may have."""
+    return int(max(1, min(rows, size / max(each, 1))))
+
+
+def _first_left(client: Consumer, topic: str, partition: int, position: int) -> int:
+    def ask() -> int:
+        first, _ = client.get_watermark_offsets(TopicPartition(topic, partition), timeout=REQUEST_SECONDS)
+        return int(first)
+
+    first = patiently(ask)
+    if first > position:
+        log.warning("event=gap_accepted topic=%s partition=%d from=%d to=%d", topic, partition, position, first)
+    return max(position, first)
+
+
+class _Reading:
+    """Judges what a consumer hands out: records, ends, and errors that pass or do not."""
+
+    def __init__(self, topic: str, partition: int, end: int, patience: float) -> None:
+        self.topic, self.partition, self.end = topic, partition, end
+        self._patience = patience
+        self._until = time.monotonic() + patience
+        self._renew_at = self._next_renewal()
+        self._reached = -1  # the offset up to which the partition has nothing more to hand out
+        self._complaint: KafkaError | None = None
+
+    def done(self, position: int) -> bool:
+        return position >= self.end or self._reached >= self.end
+
+    def is_stuck(self) -> bool:
+        """True once in a while when nothing comes: time for a new connection."""
+        if time.monotonic() < self._renew_at:
+            return False
+        self._renew_at = self._next_renewal()
+        return True
+
+    def _next_renewal(self) -> float:
+        return time.monotonic() + self._patience / _CONNECTIONS
+
+    def records(self, found: Sequence[Message], position: int) -> Sequence[Message]:
+        # The rule is that there are only records, all before the end: one pass without Python code per record.
+        plain = bool(found) and not any(map(Message.error, found)) and found[-1].offset() < self.end
+        taken = found if plain else [message for message in found if self._is_record(message, position)]
+        if taken:
+            self._until = time.monotonic() + self._patience
+            self._renew_at = self._next_renewal()
+        elif not self.done(position) and time.monotonic() > self._until:
+            raise self._nothing_came(position)
+        return taken
+
+    def _is_record(self, message: Message, position: int) -> bool:
+        error = message.error()
+        if error is not None:
+            self._judge(error, message, position)
+        elif message.offset() < self.end:
+            return True
+        else:
+            self._reached = message.offset()
+        return False
+
+    def _judge(self, error: KafkaError, message: Message, position: int) -> None:
+        if error.code() == KafkaError._PARTITION_EOF:
+            self._reached = message.offset()
+        elif error.code() in (
+            KafkaError._AUTO_OFFSET_RESET,
+            KafkaError.OFFSET_OUT_OF_RANGE,
+            KafkaError._LOG_TRUNCATION,
+        ):
+            raise PositionLost(
+                "the broker has dropped records before they were read",
+                topic=self.topic,
+                partition=self.partition,
+                offset=position,
+                hint=f"{ACCEPT_GAP}; longer retention.ms avoids the next one",
+            )
+        elif is_passing(error) or is_unknown_topic(error):
+            self._complaint = error
+        else:
+            raise broker_error(error, topic=self.topic, partition=self.partition, offset=position)
+
+    def _nothing_came(self, position: int) -> SourceError:
+        said = f": {self._complaint.str()}" if self._complaint else ""
+        kind, what = SourceError, f"Kafka gave nothing for {self._patience:g} s{said}"
+        if self._reached >= 0:
+            kind, what = PositionLost, "the Kafka partition ends before the planned end of the batch"
+        return kind(
+            what,
+            topic=self.topic,
+            partition=self.partition,
+            offset=position,
+            end=self.end,
+            retryable=kind is SourceError,
+        )
+
+
+def _fetched(topic: str, partition: int, taken: Sequence[Message], extras: Collection[Extra]) -> Fetched:
+    count = len(taken)
+    values = list(map(Message.value, taken))
+    times = list(map(Message.timestamp, taken)) if "timestamp" in extras else None
+    return Fetched(
+        topic,
+        partition,
+        Messages(
+            values=values,
+            offsets=np.fromiter(map(Message.offset, taken), np.int64, count),
+            keys=list(map(Message.key, taken)) if "key" in extras else None,
+            timestamps=None if times is None else np.fromiter((millis for _, millis in times), np.int64, count),
+        ),
+        sum(map(len, filter(None, values))),
+        headers=list(map(Message.headers, taken)) if "headers" in extras else None,
+        timestamp_types=None if times is None else [kind for kind, _ in times],
+    )
+
+
+def _name(properties: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(properties.items()))
+
+
+def _consumer(properties: Mapping[str, str]) -> Consumer:
+    key = _name(properties)
+    if key not in _consumers:
+        _consumers[key] = consumer(properties)
+    return _consumers[key]
+
+
+def _renewed(properties: Mapping[str, str], silent: Consumer) -> Consumer:
+    log.warning("event=kafka_reconnect reason=silence")
+    del _consumers[_name(properties)]
+    silent.close()
+    return _consumer(properties)

@@ -1,0 +1,281 @@
+"""Kafka topics as a source: which partitions there are, where to start, how far a batch goes, how it is cut.
+
+Offsets: {"offsets": {topic: {partition: next offset}}, "began": the same for the partitions first seen in this batch,
+"ids": {topic: the broker's id of it}, "gaps": where a batch begins in partitions whose records are gone}. What a batch
+begins with stands in its end, so that a batch planned again after a crash is the same, whatever the brokers have seen
+since.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from confluent_kafka import KafkaException
+
+from penstock.errors import ConfigError, PositionLost
+from penstock.ingest.fetched_chunk import Extra, Fetched
+from penstock.ingest.kafka.cluster import KafkaCluster, Place
+from penstock.ingest.kafka.read import ACCEPT_GAP, read_range
+from penstock.ingest.source import Limit, Offsets, Range, cut, piece_size, shares
+
+log = logging.getLogger(__name__)
+
+StartupMode = Literal["earliest-offset", "latest-offset", "group-offsets", "specific-offsets", "timestamp"]
+SAMPLE_RECORDS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Startup:
+    """Where a pipeline without a checkpoint begins. Afterwards the checkpoint rules, and new partitions are read from
+    their first record."""
+
+    mode: StartupMode = "group-offsets"
+    offsets: Mapping[Place, int] = field(default_factory=dict)  # specific-offsets; others begin at their first record
+    millis: int = 0
+    reset: Literal["earliest", "latest", "none"] = "none"  # group-offsets, where the group has none
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSettings:
+    """`properties` are the Java client's, secrets as references."""
+
+    properties: Mapping[str, str]
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    startup: Startup = Startup()
+    extras: frozenset[Extra] = frozenset()
+    accept_gap: bool = False  # records that are gone are passed over, with a word in the log
+
+    @property
+    def group(self) -> str | None:
+        return self.properties.get("group.id")
+
+
+class KafkaSource:
+    """A `ranges.Source` over topics; `read` gives the messages of a range in chunks."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self.settings = settings
+        self._known: KafkaCluster | None = None
+
+    def __reduce__(self) -> tuple[type[KafkaSource], tuple[KafkaSettings]]:
+        return KafkaSource, (self.settings,)
+
+    @property
+    def _cluster(self) -> KafkaCluster:
+        self._known = self._known or KafkaCluster(self.settings.properties)
+        return self._known
+
+    def initial_offsets(self) -> Offsets:
+        # The startup mode is worked out with the first end, which is what the checkpoint keeps.
+        return {}
+
+    def available(self) -> Offsets:
+        places, ids = self._partitions()
+        return {"offsets": _nested(self._cluster.latest(places)), "ids": ids}
+
+    def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
+        places, ids = self._partitions()
+        if until is not None:
+            wanted = _flat(until["offsets"])
+            places = [place for place in places if place in wanted]
+        known = _flat(start.get("offsets", {}))
+        renewed = self._renewed(start, ids)
+        began = self._beginnings(start, [place for place in places if place not in known])
+        froms = {place: offset for place, offset in (known | began).items() if place in set(places)}
+        ends = self._cluster.latest(places)
+        gaps = self._gaps(froms, ends, renewed, asked=not start)
+        froms |= gaps
+        if until is not None:
+            ends = {place: min(end, wanted[place]) for place, end in ends.items()}
+        ends = {place: max(ends[place], froms[place]) for place in places}
+        ends = self._limited(froms, ends, limit)
+        if start and not began and not gaps and ends == {place: known[place] for place in places}:
+            return start
+        kept = {place: offset for place, offset in known.items() if place not in ends}
+        offsets: Offsets = {"offsets": _nested(kept | ends), "ids": {**start.get("ids", {}), **ids}}
+        offsets |= {"began": _nested(began)} if began else {}
+        return offsets | ({"gaps": _nested(gaps)} if gaps else {})
+
+    def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
+        froms = _flat(end.get("began", {})) | _flat(start.get("offsets", {})) | _flat(end.get("gaps", {}))
+        ends = _flat(end["offsets"])
+        spans = {place: (froms[place], ends[place]) for place in sorted(ends) if ends[place] > froms[place]}
+        size = piece_size([stop - begin for begin, stop in spans.values()], tasks)
+        pieces = [
+            (f"{topic}/{partition}", piece) for (topic, partition), span in spans.items() for piece in cut(*span, size)
+        ]
+        return [Range(number, place, begin, stop, stop - begin) for number, (place, (begin, stop)) in enumerate(pieces)]
+
+    def sample(self, records: int) -> list[Range]:
+        """About so many records of all partitions, the first that are left, wherever a pipeline is to begin."""
+        first = KafkaSource(replace(self.settings, startup=Startup("earliest-offset")))
+        end = first.latest_offsets({}, Limit(rows=records))
+        return first.plan({}, end, 1)
+
+    def read(self, range_: Range) -> Iterator[Fetched]:
+        settings = self.settings
+        return read_range(settings.properties, range_, extras=settings.extras, accept_gap=settings.accept_gap)
+
+    def lag(self, offsets: Offsets) -> dict[str, int]:
+        at = _flat(offsets.get("offsets", {}))
+        ends = self._cluster.latest(at)
+        return {f"{topic}/{partition}": ends[topic, partition] - offset for (topic, partition), offset in at.items()}
+
+    def mirror(self, offsets: Offsets) -> None:
+        if self.settings.group is None:
+            return
+        try:
+            self._cluster.set_group_offsets(self.settings.group, _flat(offsets["offsets"]))
+        except KafkaException as error:
+            log.warning("event=group_offsets_not_set group=%s reason=%s", self.settings.group, error)
+            self._known = None  # after a restart of the broker only a new client may be heard
+
+    def close(self) -> None:
+        self._known = None
+
+    def _partitions(self) -> tuple[list[Place], dict[str, str]]:
+        settings = self.settings
+        topics = self._cluster.topics_matching(settings.pattern) if settings.pattern else settings.topics
+        return self._cluster.partitions(topics)
+
+    def _beginnings(self, start: Offsets, places: list[Place]) -> dict[Place, int]:
+        if not places:
+            return {}
+        if start:  # found while running: everything in them is new
+            return self._cluster.earliest(places)
+        return self._startup_offsets(places)
+
+    def _startup_offsets(self, places: list[Place]) -> dict[Place, int]:
+        startup = self.settings.startup
+        match startup.mode:
+            case "earliest-offset":
+                return self._cluster.earliest(places)
+            case "latest-offset":
+                return self._cluster.latest(places)
+            case "timestamp":
+                ends = self._cluster.latest(places)
+                found = self._cluster.at_time(places, startup.millis)
+                return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
+            case "specific-offsets":
+                named = {place: startup.offsets[place] for place in places if place in startup.offsets}
+                for topic, partition in sorted(startup.offsets.keys() - named.keys()):
+                    log.warning("event=startup_offset_without_partition topic=%s partition=%d", topic, partition)
+                return self._cluster.earliest(set(places) - set(named)) | named
+            case "group-offsets":
+                return self._group_startup(places)
+
+    def _group_startup(self, places: list[Place]) -> dict[Place, int]:
+        group, reset = self.settings.group, self.settings.startup.reset
+        found = self._cluster.group_offsets(group, places) if group else {}
+        rest = [place for place in places if place not in found]
+        if rest and reset == "none":
+            topic, partition = rest[0]
+            raise ConfigError(
+                "the consumer group has committed no offset to start from",
+                group=group,
+                topic=topic,
+                partition=partition,
+                hint="scan.startup.mode=earliest-offset  reads everything;  properties.auto.offset.reset  says it too",
+            )
+        return found | (self._cluster.earliest(rest) if reset == "earliest" else self._cluster.latest(rest))
+
+    def _renewed(self, start: Offsets, ids: Mapping[str, str]) -> set[str]:
+        """The topics that were deleted and made again since the offsets were reached."""
+        renewed = {topic for topic, known in start.get("ids", {}).items() if ids.get(topic, known) != known}
+        for topic in sorted(renewed):
+            if not self.settings.accept_gap:
+                raise PositionLost(
+                    "the Kafka topic was deleted and made again, so that the offsets reached mean nothing any more",
+                    topic=topic,
+                    hint=f"{ACCEPT_GAP}, from the first record of the new topic",
+                )
+            log.warning("event=topic_made_again topic=%s", topic)
+        return renewed
+
+    def _gaps(
+        self, froms: Mapping[Place, int], ends: Mapping[Place, int], renewed: Collection[str], *, asked: bool
+    ) -> dict[Place, int]:
+        """Where to go on in the partitions that have lost what comes next. `asked`: it was never read, the settings
+        alone say that it comes next."""
+        firsts = self._cluster.earliest(froms)
+        gaps: dict[Place, int] = {}
+        for place, offset in froms.items():
+            first, end = firsts[place], ends[place]
+            if place[0] not in renewed and first <= offset <= max(end, first):
+                continue
+            if not self.settings.accept_gap:
+                raise (self._not_there if asked else _lost)(place, offset, first, end)
+            log.warning("event=gap_accepted topic=%s partition=%d from=%d to=%d", *place, offset, first)
+            gaps[place] = first
+        return gaps
+
+    def _not_there(self, place: Place, offset: int, first: int, end: int) -> PositionLost:
+        """A first start at an offset that is not among the partition's."""
+        specific = self.settings.startup.mode == "specific-offsets"
+        whose = "scan.startup.specific-offsets names" if specific else "the consumer group has committed"
+        then = f"name an offset from {first} to {end}" if specific else f"{ACCEPT_GAP}, from the first record"
+        return PositionLost(
+            f"{whose} an offset that the Kafka partition "
+            + ("no longer has" if offset < first else "does not have: it ends before"),
+            topic=place[0],
+            partition=place[1],
+            group=None if specific else self.settings.group,
+            asked_for=offset,
+            kept=f"{first} to {end}",
+            hint=f"{then}; or start with scan.startup.mode earliest-offset, latest-offset or timestamp",
+        )
+
+    def _limited(self, froms: Mapping[Place, int], ends: dict[Place, int], limit: Limit) -> dict[Place, int]:
+        waiting = {place: ends[place] - froms[place] for place in ends}
+        total = sum(waiting.values())
+        allowed = limit.rows if limit.rows is not None else total
+        if limit.bytes is not None and total:
+            allowed = min(allowed, max(1, int(limit.bytes / self._mean_bytes(froms, waiting))))
+        if allowed >= total:
+            return ends
+        granted = shares({f"{topic}/{partition}": count for (topic, partition), count in waiting.items()}, allowed)
+        return {
+            (topic, partition): froms[topic, partition] + granted[f"{topic}/{partition}"] for topic, partition in ends
+        }
+
+    def _mean_bytes(self, froms: Mapping[Place, int], waiting: Mapping[Place, int]) -> float:
+        """Bytes a record, from the first few of the fullest partition."""
+        topic, partition = place = max(waiting, key=lambda one: waiting[one])
+        first = froms[place]
+        sample = Range(0, f"{topic}/{partition}", first, first + min(SAMPLE_RECORDS, waiting[place]))
+        sizes = [
+            len(value or b"")
+            for fetched in read_range(self.settings.properties, sample)
+            for value in fetched.messages.values
+        ]
+        return max(1.0, sum(sizes) / len(sizes)) if sizes else 1.0
+
+
+def _lost(place: Place, offset: int, first: int, end: int) -> PositionLost:
+    gone = offset < first
+    return PositionLost(
+        "the Kafka records this pipeline stopped at are gone"
+        if gone
+        else "the Kafka partition ends before the offset this pipeline stopped at",
+        topic=place[0],
+        partition=place[1],
+        stopped_at=offset,
+        kept=f"{first} to {end}",
+        lost=first - offset if gone else None,
+        hint=f"{ACCEPT_GAP}; longer retention.ms avoids the next one",
+    )
+
+
+def _flat(nested: Mapping[str, Mapping[str, int]]) -> dict[Place, int]:
+    return {(topic, int(partition)): offset for topic, parts in nested.items() for partition, offset in parts.items()}
+
+
+def _nested(flat: Mapping[Place, int]) -> dict[str, dict[str, int]]:
+    nested: dict[str, dict[str, int]] = {}
+    for (topic, partition), offset in sorted(flat.items()):
+        nested.setdefault(topic, {})[str(partition)] = offset  # JSON keys are text
+    return nested

@@ -1,0 +1,213 @@
+"""Cells of the log to Arrow, a whole column at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.ingest.mysql.binlog import table_map as kinds
+from penstock.ingest.mysql.byte_view import at_every_byte, big_endian_at, unsigned_at
+from penstock.ingest.mysql.types import BYTES, INTEGER_BYTES, NETWORK_BYTES
+from penstock.ingest.mysql.values import labels, strings, temporal
+from penstock.ingest.mysql.values.arrays import fixed, padded, slices
+from penstock.ingest.mysql.values.decimals import decimals
+from penstock.ingest.mysql.values.network import addresses
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.ingest.mysql.binlog.table_layout import ShapedColumn
+    from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
+    from penstock.ingest.mysql.values.rules import Cells
+
+_ARROW_INTEGERS = {1: "int8", 2: "int16", 3: "int32", 4: "int32", 8: "int64"}
+_FRACTION_UNITS = {0: 0, 1: 10_000, 2: 100, 3: 1}
+
+
+def column_of(data: Bytes, shaped: ShapedColumn, start: Int64s, length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+    """The column of the cells that stand at these places; what stands at a null's place does not matter."""
+    if null.any():
+        start, length = np.where(null, 0, start), np.where(null, 0, length)
+    build = _BUILDERS.get(shaped.kind, _strings)
+    return build(data, shaped, start, length, null, cells)
+
+
+def _integers(
+    data: Bytes, shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, _cells: Cells
+) -> pa.Array:
+    width, unsigned = INTEGER_BYTES[shaped.column.type.base], shaped.column.type.unsigned
+    name = ("u" if unsigned else "") + _ARROW_INTEGERS[width]
+    if width == 3:
+        values = unsigned_at(data, start, 3)
+        if not unsigned:
+            values -= (values >> 23) << 24
+        return fixed(pa.type_for_alias(name), values.astype(name), null)
+    read = at_every_byte(data, f"<{'u' if unsigned else 'i'}{width}")[start]
+    return fixed(pa.type_for_alias(name), read, null)
+
+
+def _floats(data: Bytes, shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, _cells: Cells) -> pa.Array:
+    if shaped.kind == kinds.FLOAT:
+        return fixed(pa.float32(), at_every_byte(data, "<f4")[start], null)
+    return fixed(pa.float64(), at_every_byte(data, "<f8")[start], null)
+
+
+def _decimals(
+    data: Bytes, shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, _cells: Cells
+) -> pa.Array:
+    return decimals(data, start, null, shaped.size, shaped.scale)
+
+
+def _years(data: Bytes, _shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, _cells: Cells) -> pa.Array:
+    stored = data[start].astype(np.int32)
+    return fixed(pa.int32(), np.where(stored == 0, np.int32(0), stored + np.int32(1900)), null)
+
+
+def _dates(data: Bytes, _shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+    packed = unsigned_at(data, start, 3)
+    return temporal.dates(temporal.Parts.of_dates(packed >> 9, packed >> 5 & 15, packed & 31), null, cells)
+
+
+def _fraction(data: Bytes, at: Int64s, digits: int) -> Int64s:
+    width = (digits + 1) // 2
+    if not width:
+        return np.zeros(len(at), np.int64)
+    return big_endian_at(data, at, width).astype(np.int64) * _FRACTION_UNITS[width]
+
+
+def _datetimes(
+    data: Bytes, shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, cells: Cells
+) -> pa.Array:
+    packed = big_endian_at(data, start, 5).astype(np.int64) - 0x8000000000
+    date, time = packed >> 17, packed & 0x1FFFF
+    year_month = date >> 5
+    parts = temporal.Parts(
+        year_month // 13,
+        year_month % 13,
+        date & 31,
+        time >> 12,
+        time >> 6 & 63,
+        time & 63,
+        _fraction(data, start + 5, shaped.size),
+    )
+    return temporal.datetimes(parts, null, cells)
+
+
+def _timestamps(
+    data: Bytes, shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, cells: Cells
+) -> pa.Array:
+    if shaped.kind == kinds.TIMESTAMP:
+        seconds, micro = unsigned_at(data, start, 4), np.zeros(len(start), np.int64)
+    else:
+        seconds, micro = big_endian_at(data, start, 4).astype(np.int64), _fraction(data, start + 4, shaped.size)
+    return temporal.datetimes(temporal.Parts.of_instants(seconds, micro), null, cells)
+
+
+def _times(data: Bytes, shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+    width = (shaped.size + 1) // 2
+    packed = big_endian_at(data, start, 3 + width).astype(np.int64) - (0x800000 << 8 * width)
+    # Below zero the two's complement runs over time and fraction together: the absolute value first, then the split.
+    absolute = np.abs(packed)
+    time, fraction = absolute >> 8 * width, absolute & ((1 << 8 * width) - 1)
+    seconds = (time >> 12 & 0x3FF) * 3600 + (time >> 6 & 63) * 60 + (time & 63)
+    micros = seconds * 1_000_000 + fraction * _FRACTION_UNITS[width]
+    return temporal.times(micros, packed < 0, null, cells)
+
+
+def _old_times(
+    data: Bytes, _shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, cells: Cells
+) -> pa.Array:
+    """TIME before 5.6.4: HHMMSS as a signed number of three bytes."""
+    packed = unsigned_at(data, start, 3)
+    packed = packed - ((packed >> 23) << 24)
+    digits = np.abs(packed)
+    seconds = digits // 10_000 * 3600 + digits // 100 % 100 * 60 + digits % 100
+    return temporal.times(seconds * 1_000_000, packed < 0, null, cells)
+
+
+def _old_datetimes(
+    data: Bytes, _shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, cells: Cells
+) -> pa.Array:
+    """DATETIME before 5.6.4: YYYYMMDDHHMMSS as a number."""
+    digits = at_every_byte(data, "<i8")[start]
+    date, time = digits // 1_000_000, digits % 1_000_000
+    zero = np.zeros(len(start), np.int64)
+    parts = temporal.Parts(
+        date // 10_000, date // 100 % 100, date % 100, time // 10_000, time // 100 % 100, time % 100, zero
+    )
+    return temporal.datetimes(parts, null, cells)
+
+
+def _enums(data: Bytes, shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+    return labels.enum_labels(unsigned_at(data, start, shaped.size), null, cells)
+
+
+def _sets(data: Bytes, shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+    if shaped.size == 8:
+        return labels.set_members(at_every_byte(data, "<u8")[start], null, cells)
+    return labels.set_members(unsigned_at(data, start, shaped.size).astype(np.uint64), null, cells)
+
+
+def _bits(data: Bytes, shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, _cells: Cells) -> pa.Array:
+    width = np.full(len(start), (shaped.size + 7) // 8, np.int64)
+    return labels.bits(data, start, width, null, shaped.size)
+
+
+def _jsons(data: Bytes, _shaped: ShapedColumn, start: Int64s, length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+    return strings.jsons(slices(pa.binary(), data, start, length, null), cells)
+
+
+def _geometries(
+    data: Bytes, _shaped: ShapedColumn, start: Int64s, length: Int64s, null: Bools, cells: Cells
+) -> pa.Array:
+    return strings.geometries(slices(pa.binary(), data, start, length, null), cells)
+
+
+def _vectors(data: Bytes, _shaped: ShapedColumn, start: Int64s, length: Int64s, null: Bools, _cells: Cells) -> pa.Array:
+    return strings.vectors(slices(pa.binary(), data, start, length, null))
+
+
+def _strings(data: Bytes, shaped: ShapedColumn, start: Int64s, length: Int64s, null: Bools, cells: Cells) -> pa.Array:
+    base = shaped.column.type.base
+    if base in NETWORK_BYTES:
+        return addresses(padded(data, start, length, NETWORK_BYTES[base]), null, base)
+    if base == "vector":
+        return strings.vectors(slices(pa.binary(), data, start, length, null))
+    if base == "binary":
+        # The log leaves BINARY's trailing zeros out.
+        return labels.same_width(padded(data, start, length, shaped.size), null)
+    if base in BYTES or shaped.charset is None:
+        return slices(pa.binary(), data, start, length, null)
+    return strings.decoded(slices(pa.binary(), data, start, length, null), shaped.charset, cells)
+
+
+def _compressed(
+    data: Bytes, shaped: ShapedColumn, start: Int64s, length: Int64s, null: Bools, cells: Cells
+) -> pa.Array:
+    plain = strings.uncompressed(slices(pa.binary(), data, start, length, null), cells)
+    if shaped.column.type.base in BYTES or shaped.charset is None:
+        return plain
+    return strings.decoded(plain, shaped.charset, cells)
+
+
+_BUILDERS: dict[int, Callable[[Bytes, ShapedColumn, Int64s, Int64s, Bools, Cells], pa.Array]] = {
+    **dict.fromkeys((kinds.TINY, kinds.SHORT, kinds.INT24, kinds.LONG, kinds.LONGLONG), _integers),
+    **dict.fromkeys((kinds.FLOAT, kinds.DOUBLE), _floats),
+    **dict.fromkeys((kinds.TIMESTAMP, kinds.TIMESTAMP2), _timestamps),
+    **dict.fromkeys((kinds.DATE, kinds.NEWDATE), _dates),
+    kinds.NEWDECIMAL: _decimals,
+    kinds.YEAR: _years,
+    kinds.TIME: _old_times,
+    kinds.TIME2: _times,
+    kinds.DATETIME: _old_datetimes,
+    kinds.DATETIME2: _datetimes,
+    kinds.ENUM: _enums,
+    kinds.SET: _sets,
+    kinds.BIT: _bits,
+    kinds.JSON: _jsons,
+    kinds.GEOMETRY: _geometries,
+    kinds.VECTOR: _vectors,
+    **dict.fromkeys((kinds.BLOB_COMPRESSED, kinds.VARCHAR_COMPRESSED), _compressed),
+}

@@ -1,0 +1,182 @@
+"""Segments of the log to change batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.formats.change import ChangeBatch
+from penstock.ingest.mysql.binlog import segment as events
+from penstock.ingest.mysql.binlog.columns import column_of
+from penstock.ingest.mysql.binlog.event_groups import Group, Grouping, others, unreadable
+from penstock.ingest.mysql.binlog.query import CHANGES, parse_query
+from penstock.ingest.mysql.binlog.range_cutter import STARTS
+from penstock.ingest.mysql.binlog.row_images import Rows, partial_rows, whole_rows
+from penstock.ingest.mysql.binlog.row_layout import walk
+from penstock.ingest.mysql.ddl.logged_statements import written_tables
+from penstock.ingest.mysql.errors import (
+    RowImageError,
+    StatementBinlogError,
+    UnsupportedBinlogEvent,
+)
+from penstock.ingest.mysql.values.rules import Cells
+
+if TYPE_CHECKING:
+    from penstock.ingest.mysql.binlog.options import DecodeOptions
+    from penstock.ingest.mysql.binlog.segment import Segment
+    from penstock.ingest.mysql.byte_view import Int64s
+
+
+class Decoder:
+    """Turns segments, in order, into batches. `oddities` counts values that had no place.
+
+    It remembers table maps from one segment to the next, so that a transaction may lie across several.
+    """
+
+    def __init__(self, options: DecodeOptions, oddities: Counter[str] | None = None) -> None:
+        self.options = options
+        self.oddities: Counter[str] = Counter() if oddities is None else oddities
+        self._grouping = Grouping(options)
+        self._last_pos, self._rows_at_last_pos = -1, 0
+        self._open_has_rows = False  # whether the transaction under way has rows that are taken
+
+    def remember_map(self, body: bytes, *, mariadb: bool) -> None:
+        """Take note of a TABLE_MAP in force where the first segment begins, within a transaction."""
+        self._open_has_rows |= self._grouping.remember(body, mariadb=mariadb)
+
+    def decode(self, segment: Segment) -> list[ChangeBatch]:
+        """The changes of plain events; compressed ones are to be unpacked before."""
+        for event in others(segment):
+            if segment.kind[event] == events.QUERY:
+                self._check_statement(segment, event)
+            else:
+                raise _incident(segment, event)
+        groups = self._grouping.groups(segment)
+        self._check_prepared(segment, [np.array(group.event, np.int64) for group in groups])
+        walked = [(group, self._walk(segment, group)) for group in groups]
+        base = self._rows_before(segment, [rows for _, rows in walked])
+        return [self._batch(segment, group, rows, base) for group, rows in walked if len(rows)]
+
+    def _walk(self, segment: Segment, group: Group) -> Rows:
+        event = np.array(group.event, np.int64)
+        start, end = np.array(group.start, np.int64), segment.end[event]
+        is_update = _UPDATES[segment.kind[event]]
+        shape = group.shape
+        before, after = shape.present(group.before), shape.present(group.after)
+        try:
+            if len(before) == len(after) == len(shape.columns):
+                return whole_rows(walk(segment.data, start, end, [shape.layout(before)])[0], event, is_update)
+            if not self.options.partial_images:
+                raise _partial(segment, group)
+            layouts = [shape.layout(before), shape.layout(after)] if group.apart else [shape.layout(before)]
+            return partial_rows(walk(segment.data, start, end, layouts), event, before, after)
+        except (ValueError, IndexError) as error:
+            raise unreadable(segment, group.event[0], str(error)) from error
+
+    def _rows_before(self, segment: Segment, groups: list[Rows]) -> Int64s:
+        """How many rows stand before each event at its own position: a compressed transaction's events share one."""
+        pos = segment.pos
+        counts = np.zeros(len(pos), np.int64)
+        if not len(pos):
+            return counts
+        for rows in groups:
+            counts += np.bincount(rows.event[~rows.is_after], minlength=len(pos))
+        before = np.cumsum(counts) - counts
+        first = np.ones(len(pos), np.bool_)
+        first[1:] = pos[1:] != pos[:-1]
+        base = before - before[np.maximum.accumulate(np.where(first, np.arange(len(pos)), 0))]
+        base[pos == self._last_pos] += self._rows_at_last_pos
+        self._last_pos, self._rows_at_last_pos = int(pos[-1]), int(base[-1] + counts[-1])
+        return base
+
+    def _batch(self, segment: Segment, group: Group, rows: Rows, base: Int64s) -> ChangeBatch:
+        shape = group.shape
+        rule = self.options.image_rule(shape.definition)
+        watched = [place for place, shaped in enumerate(shape.columns) if shaped.column.name in rule.watch]
+        rows.row += base[rows.event]
+        delete = _DELETES[segment.kind[rows.event]]
+        changes = rows.as_changes(segment.data, delete, watched, keep_all=rule.before_images == "all")
+        rows = changes.rows
+        arrays = []
+        for place, shaped in enumerate(shape.columns):
+            definition, in_key = shape.definition, shape.definition.has_in_key(shaped.column.name)
+            cells = Cells(shaped.column, definition.qualified, self.options.rules, self.oddities, in_key)
+            with events.reading(segment, group.event[0], f"column {shaped.column.name} of {definition.qualified}"):
+                arrays.append(column_of(segment.data, shaped, *rows.source.cells(place), cells))
+        names = [shaped.column.name for shaped in shape.columns]
+        return ChangeBatch(
+            shape.schema,
+            pa.RecordBatch.from_arrays(arrays, names=names),
+            changes.kinds,
+            segment.pos[rows.event],
+            rows.sub.astype(np.int32),
+            segment.seconds[rows.event] * 1000,
+        )
+
+    def _check_prepared(self, segment: Segment, taken: list[Int64s]) -> None:
+        """Rows of an XA transaction stand where it was prepared: whether it is committed shows later, or never, save
+        for one that is committed in one phase."""
+        rows = np.sort(np.concatenate(taken)) if taken else np.zeros(0, np.int64)
+        starts = np.flatnonzero(STARTS[segment.kind])
+        for event in np.flatnonzero(segment.kind == events.XA_PREPARE).tolist():
+            if segment.body(event)[:1] not in {b"\0", b""}:
+                continue
+            before = starts[starts < event]
+            begin = int(before[-1]) if len(before) else 0
+            if ((rows > begin) & (rows < event)).any() or (not len(before) and self._open_has_rows):
+                raise UnsupportedBinlogEvent(
+                    "a captured table was changed by an XA transaction",
+                    file=segment.file,
+                    pos=int(segment.pos[event]),
+                    hint="it may be committed long after it was logged, or never: keep captured tables out of XA, and"
+                    " read them again (--resnapshot)",
+                )
+        if len(starts):
+            self._open_has_rows = bool((rows > starts[-1]).any())
+        else:
+            self._open_has_rows |= len(rows) > 0
+
+    def _check_statement(self, segment: Segment, event: int) -> None:
+        with events.reading(segment, event, "a statement of the log"):
+            query = parse_query(segment.body(event))
+        if query.verb not in CHANGES:
+            return
+        touched = sorted(name for name in written_tables(query) if self.options.choice.takes(*name))
+        if touched:
+            raise StatementBinlogError(
+                "a change was logged as its statement, not as rows: its rows cannot be known",
+                table=", ".join(".".join(name) for name in touched),
+                file=segment.file,
+                pos=int(segment.pos[event]),
+                statement=query.sql[:200],
+                hint="SET PERSIST binlog_format = ROW, see that no session sets STATEMENT or MIXED, and read the table"
+                " again (--resnapshot)",
+            )
+
+
+def _incident(segment: Segment, event: int) -> UnsupportedBinlogEvent:
+    return UnsupportedBinlogEvent(
+        "the server reports an incident in its log",
+        file=segment.file,
+        pos=int(segment.pos[event]),
+        hint="the server lost events here: read the tables again (--resnapshot)",
+    )
+
+
+def _partial(segment: Segment, group: Group) -> RowImageError:
+    return RowImageError(
+        "the log holds rows without all their columns",
+        table=group.shape.definition.qualified,
+        file=segment.file,
+        pos=int(segment.pos[group.event[0]]),
+        hint="SET PERSIST binlog_row_image = FULL (MariaDB: SET GLOBAL), see that no session sets another, and read the"
+        " table again (--resnapshot)",
+    )
+
+
+_DELETES, _UPDATES = np.zeros(256, np.bool_), np.zeros(256, np.bool_)
+_DELETES[[events.DELETE, events.DELETE_V1]] = True
+_UPDATES[list(events.UPDATES)] = True

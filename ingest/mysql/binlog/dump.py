@@ -1,0 +1,161 @@
+"""Events off the network: the server's dump of its log from a place on."""
+
+from __future__ import annotations
+
+import re
+import struct
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pymysql
+
+from penstock.errors import PositionLost, SourceError
+from penstock.ingest.mysql.binlog.event_stream import SegmentCutter
+from penstock.ingest.mysql.binlog.gtid import packed_set
+from penstock.ingest.mysql.errors import BinlogPurged, BinlogReset, ConnectionLost, ServerIdClash
+from penstock.ingest.mysql.position import FIRST_EVENT, LogPosition, MySqlGtidSet
+from penstock.ingest.mysql.server.connection import ask, connect, refused, server_facts
+from penstock.ingest.mysql.server.wire import PacketStream, command, read_timeout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.ingest.mysql.binlog.segment import Segment
+    from penstock.ingest.mysql.server.connection import Connection, ServerAddress, ServerFacts
+
+BINLOG_DUMP, BINLOG_DUMP_GTID = 0x12, 0x1E
+_NON_BLOCK, _ANNOTATE_ROWS, _THROUGH_GTID = 0x01, 0x02, 0x04
+_FATAL_READ = 1236
+BLOCK_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class DumpRequest:
+    """From where, as whom. Ends at `until` (exclusive, same file) or, without it, at the log's end at the moment.
+
+    With `gtid` the server finds the place by itself and leaves out the transactions of that set.
+    """
+
+    start: LogPosition
+    server_id: int
+    until: int | None = None
+    by_gtid: bool = False
+    verify: bool = True
+    block_bytes: int = BLOCK_BYTES
+    heartbeat_s: float = 10.0
+
+
+@contextmanager
+def dumping(server: ServerAddress, request: DumpRequest) -> Iterator[Iterator[Segment]]:
+    """The log's segments from the request's start on; the connection lasts as long as the block.
+
+    Every dump has an identity of its own, so that it does not push out another: a fresh uuid (MySQL), the server id
+    (MariaDB). A lost connection is a `ConnectionLost`; nothing is skipped, the caller asks again from where it was.
+    """
+    connection = connect(server)
+    try:
+        facts = server_facts(connection)
+        _introduce(connection, facts, request)
+        _ask_for_log(connection, facts, request)
+        yield _segments(connection, request)
+    except pymysql.MySQLError as error:
+        raise _dump_refused(error, server, request) from error
+    except OSError as error:
+        raise ConnectionLost(
+            "the MySQL server went away during the dump", retryable=True, position=request.start, said=str(error)
+        ) from error
+    finally:
+        connection.close()
+
+
+def _introduce(connection: Connection, facts: ServerFacts, request: DumpRequest) -> None:
+    ask(connection, f"SET @master_heartbeat_period = {int(request.heartbeat_s * 1e9)}")
+    ask(connection, "SET @master_binlog_checksum = @@global.binlog_checksum")
+    if facts.is_mariadb:
+        ask(connection, "SET @mariadb_slave_capability = 4")
+        if request.by_gtid:
+            ask(connection, "SET @slave_connect_state = %s, @slave_gtid_strict_mode = 0", request.start.gtid)
+    else:
+        # Both names, for servers before and after the renaming.
+        identity = str(uuid.uuid4())
+        ask(connection, "SET @slave_uuid = %s, @replica_uuid = %s", identity, identity)
+    read_timeout(connection, request.heartbeat_s * 3)
+
+
+def _ask_for_log(connection: Connection, facts: ServerFacts, request: DumpRequest) -> None:
+    # MariaDB leaves its ANNOTATE_ROWS events out unless asked for them, and positions are counted from all events.
+    start, flags = request.start, _NON_BLOCK | (_ANNOTATE_ROWS if facts.is_mariadb else 0)
+    beyond = bool(start.pos >> 32) and not request.by_gtid
+    # MySQL's command with GTIDs is refused by a server whose gtid_mode is not ON, and where transactions without GTID
+    # come: it is for starts by a set, and for places that the old command has no bits for.
+    name = b"" if request.by_gtid else start.file.encode()
+    place = FIRST_EVENT if request.by_gtid else start.pos
+    if facts.is_mariadb or not (request.by_gtid or beyond):
+        if beyond:
+            raise SourceError(
+                "a MariaDB server cannot start a dump beyond 4 GiB of a file",
+                position=start,
+                hint="set max_binlog_size to 1 GiB, and start this pipeline from the next file",
+            )
+        command(connection, BINLOG_DUMP, struct.pack("<IHI", place, flags, request.server_id) + name)
+        return
+    known = packed_set(MySqlGtidSet(start.gtid)) if request.by_gtid else struct.pack("<Q", 0)
+    body = struct.pack("<HII", flags | (_THROUGH_GTID if request.by_gtid else 0), request.server_id, len(name)) + name
+    command(connection, BINLOG_DUMP_GTID, body + struct.pack("<QI", place, len(known)) + known)
+
+
+def _segments(connection: Connection, request: DumpRequest) -> Iterator[Segment]:
+    stream, cutter = PacketStream(connection), SegmentCutter(request)
+    while not cutter.done:
+        stream.fill()
+        if cutter.has_enough(stream):
+            yield from cutter.cut(stream.take())
+
+
+_TO_ANONYMOUS = (
+    "transactions without GTID stand here, which no server hands out whose mode is ON: SET GLOBAL gtid_mode ="
+    " ON_PERMISSIVE; run this pipeline until it has caught up, then set ON again"
+)
+
+_NOT_THAT_LOG = (
+    "the log was reset or the server restored, and what stands here now is another log; or its file is damaged (SHOW"
+    " BINLOG EVENTS tells): read the tables again (--resnapshot)"
+)
+
+
+def _dump_refused(error: pymysql.MySQLError, server: ServerAddress, request: DumpRequest) -> SourceError:
+    code = error.args[0] if error.args else 0
+    said = str(error.args[-1])
+    # 1236 from MySQL, 4052 from MariaDB, whose words are `same server_id` since 11.0.
+    if re.search(r"same (server_uuid/)?server_id", said):
+        return ServerIdClash(
+            "another reader came with our identity",
+            server_id=request.server_id,
+            said=said,
+            hint="give every pipeline its own range in the option server-id",
+            retryable=True,
+        )
+    if code == _FATAL_READ and re.search(
+        r"purged|could not find (the )?(first|next) (binary )?log", said, re.IGNORECASE
+    ):
+        return BinlogPurged(
+            "the log this pipeline wants is gone from the server",
+            position=request.start,
+            gtid=request.start.gtid if request.by_gtid else None,
+            said=said,
+            hint="read the tables again (--resnapshot), or go on from the oldest log with a gap "
+            " (--accept-gap); keep the log longer: SET PERSIST binlog_expire_logs_seconds = 604800",
+        )
+    if code == _FATAL_READ and re.search(r"impossible position|position > file size", said):
+        return BinlogReset(
+            "the server's log is another than the one this pipeline read",
+            position=request.start,
+            said=said,
+            hint="the log was reset or the server restored: read the tables again (--resnapshot)",
+        )
+    if code == _FATAL_READ:
+        hint = _TO_ANONYMOUS if "anonymous transaction" in said else _NOT_THAT_LOG
+        return PositionLost("the server cannot dump its log from here", position=request.start, said=said, hint=hint)
+    return refused(error, server)

@@ -1,0 +1,203 @@
+"""Which row events can be read together: those of one table, one shape, one set of columns in the image."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.errors import SourceError
+from penstock.ingest.mysql.binlog import segment as events
+from penstock.ingest.mysql.binlog.options import NoDefinitions
+from penstock.ingest.mysql.binlog.table_layout import shape_of
+from penstock.ingest.mysql.binlog.table_map import parse_table_map
+from penstock.ingest.mysql.byte_view import at_every_byte
+from penstock.ingest.mysql.errors import PartialJsonError, UnsupportedBinlogEvent
+
+if TYPE_CHECKING:
+    from penstock.ingest.mysql.binlog.options import DecodeOptions
+    from penstock.ingest.mysql.binlog.segment import Segment
+    from penstock.ingest.mysql.binlog.table_layout import Shape
+    from penstock.ingest.mysql.binlog.table_map import TableMap
+    from penstock.ingest.mysql.byte_view import Bools
+    from penstock.ingest.mysql.definition import TableDefinition
+
+_MAPS_AND_ROWS = np.zeros(256, np.bool_)
+_MAPS_AND_ROWS[[events.TABLE_MAP, *events.ROWS, events.PARTIAL_UPDATE]] = True
+_OTHERS = np.zeros(256, np.bool_)
+_OTHERS[[events.QUERY, events.INCIDENT]] = True
+_V2 = frozenset({events.WRITE, events.UPDATE, events.DELETE})
+_TABLE_ID = 6
+
+
+@dataclass(slots=True)
+class Group:
+    """Places of the events in the segment, and where their rows start.
+
+    Whole images are all laid out alike and stand in one group; of partial ones updates have a group of their own.
+    """
+
+    shape: Shape
+    before: bytes
+    after: bytes
+    apart: bool
+    event: list[int] = field(default_factory=list)
+    start: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Table:
+    """A table as one map tells it; `shape` for the definition it was last completed with.
+
+    `seen` keeps, by kind of event, the header that the last one had (from behind the flags to the rows) and the group
+    it belongs to: nearly always the next one is the same.
+    """
+
+    mapped: TableMap
+    wanted: bool
+    passed_over: bool = False
+    definition: TableDefinition | None = None
+    shape: Shape | None = None
+    seen: dict[int, tuple[bytes, Group]] = field(default_factory=dict)
+
+
+class Grouping:
+    """Follows table maps from event to event, and from segment to segment: a transaction may lie across several."""
+
+    def __init__(self, options: DecodeOptions) -> None:
+        self._options = options
+        self._tracked = not isinstance(options.definitions, NoDefinitions)
+        self._by_map: dict[bytes, _Table] = {}
+        self._by_id: dict[bytes, _Table] = {}
+
+    def remember(self, body: bytes, *, mariadb: bool) -> bool:
+        """Take note of the body of a TABLE_MAP that stands before the first segment; whether its table is taken."""
+        table = self._by_id[body[:_TABLE_ID]] = self._table(body, mariadb=mariadb)
+        return table.wanted
+
+    def groups(self, segment: Segment) -> list[Group]:
+        chosen = np.flatnonzero(_MAPS_AND_ROWS[segment.kind])
+        raw, by_map, by_id = segment.raw, self._by_map, self._by_id
+        places = (chosen, segment.kind[chosen], segment.start[chosen] + events.HEADER, segment.end[chosen])
+        touched: dict[int, Group] = {}
+        for table in by_map.values():
+            table.seen.clear()
+        for event, kind, start, end in zip(*(values.tolist() for values in places), strict=True):
+            if kind == events.TABLE_MAP:
+                body = bytes(raw[start:end])
+                table = by_map.get(body) or self._read_map(segment, event, body)
+                by_id[body[:_TABLE_ID]] = table
+                if table.wanted and self._tracked:
+                    place = table.mapped.name, segment.file, int(segment.pos[event])
+                    table.passed_over = self._options.definitions.passes_over(*place)
+                    if not table.passed_over:
+                        self._complete(table, segment, event)
+                continue
+            known = by_id.get(bytes(raw[start : start + _TABLE_ID]))
+            if known is None:
+                raise unreadable(segment, event, "no table map stands before these rows")
+            if not known.wanted or known.passed_over:
+                continue
+            if kind == events.PARTIAL_UPDATE:
+                raise _differences(segment, event, known)
+            header, group = known.seen.get(kind) or (b"\0", None)
+            rows = start + 8 + len(header)
+            if group is None or raw[start + 8 : rows] != header:
+                rows, group = self._read_header(known, segment, event, touched)
+            group.event.append(event)
+            group.start.append(rows)
+        return list(touched.values())
+
+    def _table(self, body: bytes, *, mariadb: bool) -> _Table:
+        mapped = parse_table_map(body[_TABLE_ID:], mariadb=mariadb)
+        table = _Table(mapped, self._options.choice.takes(mapped.database, mapped.table))
+        self._by_map[body] = table
+        return table
+
+    def _read_map(self, segment: Segment, event: int, body: bytes) -> _Table:
+        with events.reading(segment, event, "a table map of the log"):
+            return self._table(body, mariadb=segment.mariadb)
+
+    def _complete(self, table: _Table, segment: Segment, event: int) -> Shape:
+        place = int(segment.pos[event])
+        known, named = self._options.definitions, table.mapped.has_names
+        definition = known.definition_at(table.mapped.name, segment.file, place, named=named)
+        if table.shape is None or definition is not table.definition:
+            with events.reading(segment, event, f"the table map of {'.'.join(table.mapped.name)}"):
+                table.shape, table.definition = shape_of(table.mapped, definition), definition
+            table.seen.clear()
+        return table.shape
+
+    def _read_header(self, table: _Table, segment: Segment, event: int, touched: dict[int, Group]) -> tuple[int, Group]:
+        """Where the rows of an event start, and their group."""
+        with events.reading(segment, event, "row events of the log"):
+            return self._parse_header(table, segment, event, touched)
+
+    def _parse_header(
+        self, table: _Table, segment: Segment, event: int, touched: dict[int, Group]
+    ) -> tuple[int, Group]:
+        raw, kind = segment.raw, int(segment.kind[event])
+        begin = at = int(segment.start[event]) + events.HEADER + 8
+        if kind in _V2:
+            at += raw[at] | raw[at + 1] << 8
+        count = raw[at]
+        at += 1
+        if count >= 0xFB:  # more than 250 columns
+            count, at = int.from_bytes(raw[at : at + 2], "little"), at + 2
+        width = (count + 7) // 8
+        before = bytes(raw[at : at + width])
+        at += width
+        after = before
+        if kind in events.UPDATES:
+            after = bytes(raw[at : at + width])
+            at += width
+        shape = table.shape or self._complete(table, segment, event)
+        if at > segment.end[event] or count != len(shape.columns):
+            raise unreadable(segment, event, "the rows have another number of columns than their map")
+        whole = len(shape.present(before)) == len(shape.present(after)) == count
+        apart = kind in events.UPDATES and not whole
+        sought = (before, after, apart)
+        same = (
+            group
+            for group in touched.values()
+            if group.shape is shape and (group.before, group.after, group.apart) == sought
+        )
+        group = next(same, None) or Group(shape, *sought)
+        touched[id(group)] = group
+        table.seen[kind] = bytes(raw[begin:at]), group
+        return at, group
+
+
+def _differences(segment: Segment, event: int, table: _Table) -> PartialJsonError:
+    return PartialJsonError(
+        "the log holds JSON differences, not values",
+        table=".".join(table.mapped.name),
+        file=segment.file,
+        pos=int(segment.pos[event]),
+        hint="SET PERSIST binlog_row_value_options = '', reconnect writers, read the tables again (--resnapshot)",
+    )
+
+
+def others(segment: Segment) -> list[int]:
+    """Events beside maps and rows that need a look; the BEGIN and COMMIT of transactions do not."""
+    chosen = _OTHERS[segment.kind]
+    chosen &= ~brackets(segment)
+    places: list[int] = np.flatnonzero(chosen).tolist()
+    return places
+
+
+def brackets(segment: Segment) -> Bools:
+    """Which events are a transaction's BEGIN or COMMIT, told without parsing them."""
+    # Behind the empty or named database stand a zero and the word; nothing else ends like this.
+    words = at_every_byte(segment.data, "<u8")[np.maximum(segment.end - 8, 0)]
+    begin = (words >> np.uint64(16)) == int.from_bytes(b"\0BEGIN", "little")
+    commit = (words >> np.uint64(8)) == int.from_bytes(b"\0COMMIT", "little")
+    is_bracket: Bools = (segment.kind == events.QUERY) & (begin | commit)
+    return is_bracket
+
+
+def unreadable(segment: Segment, event: int, reason: str) -> SourceError:
+    return UnsupportedBinlogEvent(
+        f"row events of the log cannot be read: {reason}", file=segment.file, pos=int(segment.pos[event])
+    )

@@ -1,0 +1,159 @@
+"""A dump's packets as segments of the log: the file and its format are followed, every byte of the file is counted."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pymysql
+
+from penstock.ingest.mysql.binlog.position_count import PositionCount, logged
+from penstock.ingest.mysql.binlog.segment import (
+    CHECKSUM,
+    FORMAT_DESCRIPTION,
+    HEADER,
+    MARIADB_START_ENCRYPTION,
+    ROTATE,
+    Format,
+    Headers,
+    Segment,
+    parse_format,
+    read_headers,
+    refuse_unknown,
+    verify_checksums,
+)
+from penstock.ingest.mysql.errors import UnsupportedBinlogEvent
+from penstock.ingest.mysql.position import FIRST_EVENT
+from penstock.ingest.mysql.server.wire import HEADER as PACKET_HEADER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.ingest.mysql.binlog.dump import DumpRequest
+    from penstock.ingest.mysql.byte_view import Bools, Int64s
+    from penstock.ingest.mysql.server.wire import Packets, PacketStream
+
+_AROUND_EVENT = PACKET_HEADER + 1  # the packet's header and a status byte
+
+
+class SegmentCutter:
+    """Turns the packets of a dump into segments that hold just what the log file holds."""
+
+    def __init__(self, request: DumpRequest) -> None:
+        self._request = request
+        # A dump from a GTID set says by its first, made-up ROTATE in which file it starts, and where.
+        pos = FIRST_EVENT if request.by_gtid else request.start.pos
+        self._count = PositionCount(request.start.file, pos, may_skip=request.by_gtid)
+        self._format = Format("", has_checksum=False)
+        self.done = False
+
+    def has_enough(self, stream: PacketStream) -> bool:
+        """Whether the collected packets fill a block, reach the wanted end, or end the answer."""
+        if stream.count == 0:
+            return False
+        if stream.size >= self._request.block_bytes or self._is_over(bytes(stream.payload(-1)[:1024])):
+            return True
+        until = self._request.until
+        collected = stream.size - _AROUND_EVENT * stream.count
+        return until is not None and collected >= until - self._count.pos
+
+    def _is_over(self, last: bytes) -> bool:
+        """Whether this payload ends the answer or lies at or behind the wanted end."""
+        if last[0] != 0:
+            return True
+        until, kind = self._request.until, last[5]
+        if until is None or len(last) < HEADER + 1 or kind in {FORMAT_DESCRIPTION, ROTATE}:
+            return until is not None and kind == ROTATE and _rotates_to(last)[0] != self._request.start.file
+        next_pos = int.from_bytes(last[14:18], "little")
+        return next_pos != 0 and (next_pos - until) % (1 << 32) < 1 << 31
+
+    def cut(self, packets: Packets) -> Iterator[Segment]:
+        start, end = packets.starts, packets.ends
+        status = np.frombuffer(packets.raw, np.uint8)[start]
+        events = int(np.flatnonzero(status)[0]) if status.any() else len(status)
+        start, end = start[:events] + 1, end[:events]
+        headers = read_headers(packets.raw, start)
+        self._check_sizes(headers, end - start)
+        in_file = logged(headers)
+        begin = 0
+        for turn in np.flatnonzero((headers.kind == ROTATE) | (headers.kind == FORMAT_DESCRIPTION)).tolist():
+            yield from self._piece(packets.raw, start[begin:turn], headers.part(begin, turn), in_file[begin:turn])
+            if self.done:
+                return
+            if in_file[turn]:
+                self._count.take(headers.part(turn, turn + 1))
+            self._turn(bytes(packets.raw[start[turn] : end[turn]]))
+            begin = turn + 1
+        yield from self._piece(packets.raw, start[begin:], headers.part(begin, events), in_file[begin:])
+        if events < len(status):
+            self._ended_by(bytes(packets.raw[packets.starts[events] : packets.ends[events]]))
+
+    def _check_sizes(self, headers: Headers, length: Int64s) -> None:
+        wrong = np.flatnonzero(headers.size != length)
+        if len(wrong):
+            first = int(wrong[0])
+            raise UnsupportedBinlogEvent(
+                "an event of the log has another size than its packet",
+                type=int(headers.kind[first]),
+                size=int(headers.size[first]),
+                packet=int(length[first]),
+                file=self._count.file,
+                hint="the transfer is damaged, or a proxy changes it: read from the server itself",
+            )
+
+    def _piece(self, raw: bytearray, start: Int64s, headers: Headers, in_file: Bools) -> Iterator[Segment]:
+        """The events of one file among these, up to the wanted end."""
+        if self.done or not in_file.any():
+            return
+        start, headers = start[in_file], headers.chosen(in_file)
+        pos = self._count.take(headers)
+        # No range may start at the key of an encrypted file: the server would read it as an encrypted event.
+        inside = headers.kind != MARIADB_START_ENCRYPTION
+        start, pos, headers = start[inside], pos[inside], headers.chosen(inside)
+        if not len(pos):
+            return
+        refuse_unknown(self._count.file, pos, headers.kind, headers.ignorable)
+        has_checksum = self._format.has_checksum
+        segment = Segment(
+            self._count.file,
+            raw,
+            start,
+            start + headers.size - (CHECKSUM if has_checksum else 0),
+            pos,
+            headers.kind,
+            headers.seconds,
+            self._format.is_mariadb,
+            self._count.pos,
+        )
+        until = self._request.until
+        if until is not None and segment.after >= until:
+            self.done = True
+            segment = segment.chosen(pos < until)
+        if has_checksum and self._request.verify:
+            verify_checksums(segment)
+        yield segment
+
+    def _turn(self, event: bytes) -> None:
+        if event[4] == FORMAT_DESCRIPTION:
+            self._format = parse_format(event[HEADER:])
+            return
+        file, pos = _rotates_to(b"\0" + event)
+        self.done |= self._request.until is not None and file != self._request.start.file
+        self._count.enter(file, pos)
+
+    def _ended_by(self, payload: bytes) -> None:
+        self.done = True
+        if payload[0] == 0xFF:
+            code = int.from_bytes(payload[1:3], "little")
+            text = payload[3:].decode("utf-8", "replace")
+            raise pymysql.OperationalError(code, text[6:] if text.startswith("#") else text)
+
+
+def _rotates_to(payload: bytes) -> tuple[str, int]:
+    """The file that comes next, and where in it."""
+    event = payload[1:]
+    # A made-up ROTATE may have a checksum before any format has said so: its own bytes tell.
+    if zlib.crc32(event[:-CHECKSUM]) == int.from_bytes(event[-CHECKSUM:], "little"):
+        event = event[:-CHECKSUM]
+    return event[HEADER + 8 :].decode(), int.from_bytes(event[HEADER : HEADER + 8], "little")

@@ -1,0 +1,147 @@
+"""Transactions by name: GTID events of both servers, and the packed form of a set that a dump asks with."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.ingest.mysql.binlog.segment import ANONYMOUS_GTID, GTID, GTID_TAGGED, HEADER, MARIADB_GTID, reading
+from penstock.ingest.mysql.byte_view import at_every_byte, gathered
+from penstock.ingest.mysql.position import MySqlGtidSet
+
+if TYPE_CHECKING:
+    from penstock.ingest.mysql.binlog.segment import Segment
+    from penstock.ingest.mysql.byte_view import Bools, Int64s
+    from penstock.ingest.mysql.position import TransactionSet
+
+# Bytes of the body up to the last field that names the transaction.
+_SHORTEST = {GTID: 25, GTID_TAGGED: 4, MARIADB_GTID: 12}
+
+
+def packed_set(known: MySqlGtidSet) -> bytes:
+    """The set as COM_BINLOG_DUMP_GTID takes it; the form with tags is used only when there are some."""
+    sources = known.intervals()
+    tagged = any(":" in source for source in sources)
+    count = len(sources)
+    packed = [struct.pack("<Q", 1 << 56 | count << 8 | 1 if tagged else count)]
+    for source, intervals in sources.items():
+        name, _, tag = source.partition(":")
+        packed.append(uuid.UUID(name).bytes + (bytes([len(tag) << 1]) + tag.encode() if tagged else b""))
+        packed.append(struct.pack("<Q", len(intervals)))
+        packed += [struct.pack("<QQ", first, last + 1) for first, last in intervals]
+    return b"".join(packed)
+
+
+def transaction_name(segment: Segment, event: int) -> str | None:
+    """The GTID as the server prints it; None for an anonymous transaction or another event."""
+    kind = int(segment.kind[event])
+    if kind not in _SHORTEST:
+        return None
+    with reading(segment, event, "the start of a transaction in the log"):
+        body = segment.body(event)
+        if len(body) < _SHORTEST[kind]:
+            raise ValueError("the event ends within a field")
+        return _name(segment, event, body)
+
+
+def _name(segment: Segment, event: int, body: bytes) -> str | None:
+    match int(segment.kind[event]):
+        case kind if kind == GTID:
+            return f"{uuid.UUID(bytes=body[1:17])}:{int.from_bytes(body[17:25], 'little')}"
+        case kind if kind == GTID_TAGGED:
+            return _tagged_name(body)
+        case kind if kind == MARIADB_GTID:
+            server = int.from_bytes(segment.raw[int(segment.start[event]) + 5 :][:4], "little")
+            return f"{int.from_bytes(body[8:12], 'little')}-{server}-{int.from_bytes(body[:8], 'little')}"
+    return None
+
+
+def _tagged_name(body: bytes) -> str:
+    """Of the self-describing event: fields by number, numbers of as many bytes as the first one's trailing ones say."""
+    at = 0
+
+    def number() -> int:
+        nonlocal at
+        extra = (~body[at] & body[at] + 1).bit_length() - 1 if body[at] != 0xFF else 8
+        raw = int.from_bytes(body[at : at + extra + 1], "little")
+        at += extra + 1
+        return raw >> extra + 1 if extra < 8 else raw >> 8
+
+    number()  # version of the form
+    number()  # size
+    number()  # last field that may not be ignored
+    source, sequence, tag = b"", 0, ""
+    while at < len(body):
+        match number():
+            case 0:
+                number()  # flags
+            case 1:
+                source = bytes(number() for _ in range(16))
+            case 2:
+                folded = number()
+                sequence = folded >> 1 ^ -(folded & 1)
+            case 3:
+                length = number()
+                tag = body[at : at + length].decode()
+                break
+            case _:
+                break
+    return f"{uuid.UUID(bytes=source)}:{tag}:{sequence}" if tag else f"{uuid.UUID(bytes=source)}:{sequence}"
+
+
+def add_transactions(known: TransactionSet, segment: Segment) -> None:
+    """Add every transaction that starts in the segment; numbers in a row are added together."""
+    if isinstance(known, MySqlGtidSet):
+        _add_plain(known, segment)
+        rest: Int64s = np.flatnonzero(segment.kind == GTID_TAGGED).astype(np.int64)
+    else:
+        rest = _last_of_domains(segment)
+    for event in rest.tolist():
+        name = transaction_name(segment, event)
+        if name is not None:
+            known.add(name)
+
+
+def _add_plain(known: MySqlGtidSet, segment: Segment) -> None:
+    plain = np.flatnonzero(segment.kind == GTID)
+    if not len(plain):
+        return
+    body = segment.start[plain] + HEADER
+    for event in plain[segment.end[plain] - body < _SHORTEST[GTID]].tolist():
+        transaction_name(segment, event)  # names the short event
+    sources = gathered(segment.data, body + 1, 16)
+    numbers = at_every_byte(segment.data, "<i8")[body + 17]
+    distinct, which = np.unique(np.ascontiguousarray(sources).view("V16").reshape(-1), return_inverse=True)
+    for place, source in enumerate(distinct):
+        found = np.unique(numbers[which == place])
+        breaks = np.flatnonzero(np.diff(found) != 1)
+        firsts = found[np.concatenate([[0], breaks + 1])]
+        lasts = found[np.concatenate([breaks, [len(found) - 1]])]
+        for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
+            known.add_range(str(uuid.UUID(bytes=source.tobytes())), first, last)
+
+
+def _last_of_domains(segment: Segment) -> Int64s:
+    events = np.flatnonzero(segment.kind == MARIADB_GTID)
+    domains = at_every_byte(segment.data, "<u4")[segment.start[events] + HEADER + 8]
+    _, first_from_behind = np.unique(domains[::-1], return_index=True)
+    return np.sort(events[::-1][first_from_behind]).astype(np.int64)
+
+
+def outside(known: TransactionSet, segment: Segment, open_is_known: bool) -> tuple[Bools, bool]:
+    """Which events belong to transactions that the set does not hold, and whether the last one, still open, is held.
+
+    `open_is_known` says the same of the transaction that the segment begins within.
+    """
+    keep = np.ones(len(segment), np.bool_)
+    starts = np.flatnonzero(np.isin(segment.kind, [GTID, ANONYMOUS_GTID, GTID_TAGGED, MARIADB_GTID])).tolist()
+    bounds = [*starts, len(segment)]
+    keep[: bounds[0]] = not open_is_known
+    for start, end in zip(starts, bounds[1:], strict=True):
+        name = transaction_name(segment, start)
+        open_is_known = name is not None and known.holds(name)
+        keep[start:end] = not open_is_known
+    return keep, open_is_known

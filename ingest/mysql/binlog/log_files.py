@@ -1,0 +1,103 @@
+"""Events out of log files on disk: copies kept elsewhere than on the server, and recordings for tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.errors import SourceError
+from penstock.ingest.mysql.binlog.segment import (
+    CHECKSUM,
+    FORMAT_DESCRIPTION,
+    HEADER,
+    MARIADB_START_ENCRYPTION,
+    ROTATE,
+    Format,
+    Segment,
+    parse_format,
+    read_headers,
+    refuse_unknown,
+    verify_checksums,
+)
+from penstock.ingest.mysql.byte_view import SPARE
+from penstock.ingest.mysql.position import FIRST_EVENT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import BinaryIO
+
+_MAGIC = b"\xfebin"
+BLOCK_BYTES = 16 << 20
+
+
+def file_segments(
+    path: Path,
+    start: int = FIRST_EVENT,
+    until: int | None = None,
+    *,
+    verify: bool = True,
+    block_bytes: int = BLOCK_BYTES,
+) -> Iterator[Segment]:
+    """The events of one file from `start` to `until`. An event cut off at the end of the file is left out: its writer
+    may not be done with it."""
+    with path.open("rb") as file:
+        if (magic := file.read(len(_MAGIC))) != _MAGIC:
+            what = "an encrypted log file: read it through its server" if magic == b"\xfdbin" else "no log file"
+            raise SourceError(f"this is {what}", file=path)
+        format_ = _format(file, path)
+        file.seek(start)
+        pos = start
+        while until is None or pos < until:
+            segment = _next_segment(file, path.name, pos, block_bytes, format_)
+            if segment is None:
+                return
+            pos = segment.after
+            if until is not None:
+                segment = segment.chosen(segment.pos < until)
+            # The format's own checksum does not cover the mark of a file in use.
+            segment = segment.chosen((segment.kind != FORMAT_DESCRIPTION) & (segment.kind != ROTATE))
+            if verify and format_.has_checksum:
+                verify_checksums(segment)
+            yield segment
+
+
+def _format(file: BinaryIO, path: Path) -> Format:
+    """Of the file, from its first event; it holds for all of them."""
+    header = file.read(HEADER)
+    if len(header) < HEADER or header[4] != FORMAT_DESCRIPTION:
+        raise SourceError("the log file does not begin with its format", file=path)
+    try:
+        format_ = parse_format(file.read(max(int.from_bytes(header[9:13], "little") - HEADER, 0)))
+    except SourceError as error:
+        error.facts["file"] = path
+        raise
+    following = file.read(HEADER)
+    if len(following) == HEADER and following[4] == MARIADB_START_ENCRYPTION:
+        raise SourceError("this is an encrypted log file: read it through its server", file=path)
+    return format_
+
+
+def _next_segment(file: BinaryIO, name: str, pos: int, block_bytes: int, format_: Format) -> Segment | None:
+    file.seek(pos)
+    raw = bytearray(file.read(block_bytes))
+    if len(raw) >= HEADER and (first := int.from_bytes(raw[9:13], "little")) > len(raw):
+        raw += file.read(first - len(raw))  # one event larger than a block
+    starts, at = [], 0
+    while at + HEADER <= len(raw):
+        size = int.from_bytes(raw[at + 9 : at + 13], "little")
+        if size < HEADER:
+            raise SourceError("an event is shorter than its header", file=name, pos=pos + at)
+        if at + size > len(raw):
+            break
+        starts.append(at)
+        at += size
+    if not starts:
+        return None
+    raw += bytes(SPARE)
+    start = np.array(starts, np.int64)
+    headers = read_headers(raw, start)
+    refuse_unknown(name, start + pos, headers.kind, headers.ignorable)
+    end = start + headers.size - (CHECKSUM if format_.has_checksum else 0)
+    return Segment(name, raw, start, end, start + pos, headers.kind, headers.seconds, format_.is_mariadb, pos + at)

@@ -1,0 +1,246 @@
+"""The driver's look ahead: what of the log the next batch reads, cut into ranges that tasks read on their own.
+
+Only headers are looked at, and the statements of DDL. Ranges are cut between transactions, so that a batch shows whole
+ones; a transaction larger than a range is cut between row events, and its parts carry the table maps they need.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.ingest.mysql.binlog import segment as events
+from penstock.ingest.mysql.binlog.dump import DumpRequest, dumping
+from penstock.ingest.mysql.binlog.event_groups import brackets
+from penstock.ingest.mysql.binlog.query import CHANGES, parse_query
+from penstock.ingest.mysql.binlog.range_cutter import ROWS, STARTS, LogRange, RangeCutter, Transactions
+from penstock.ingest.mysql.binlog.resume import latest
+from penstock.ingest.mysql.binlog.unpack import opened_query
+from penstock.ingest.mysql.ddl.statements import parse_ddl
+from penstock.ingest.mysql.position import LogPosition, file_number
+from penstock.ingest.mysql.server.connection import connected, server_facts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from penstock.ingest.mysql.binlog.query import Query
+    from penstock.ingest.mysql.binlog.segment import Segment
+    from penstock.ingest.mysql.ddl.history import SchemaHistory
+    from penstock.ingest.mysql.ddl.statements import Statement
+    from penstock.ingest.mysql.ddl.tables import TableChange
+    from penstock.ingest.mysql.server.connection import ServerAddress
+
+_DDL = frozenset({"CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE", "SET"})
+_QUERIES = np.zeros(256, np.bool_)
+_QUERIES[[events.QUERY, events.MARIADB_QUERY_COMPRESSED]] = True
+
+
+@dataclass(frozen=True, slots=True)
+class DdlSeen:
+    """A change of a table in the log, with its place."""
+
+    change: TableChange
+    file: str
+    pos: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlan:
+    """The ranges of a batch, in log order, and where the next plan starts.
+
+    `barrier` are DDLs that have to be applied between batches: such a plan has them alone and no ranges. `caught_up`
+    when the log had no more at the moment.
+    """
+
+    ranges: tuple[LogRange, ...]
+    end: LogPosition
+    ddl: tuple[DdlSeen, ...] = ()
+    barrier: tuple[DdlSeen, ...] = ()
+    caught_up: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlanLimits:
+    """A batch ends at the first transaction's start behind `bytes`; ranges are of about `range_bytes`.
+
+    `until` stops the plan there at the latest. With `by_gtid` the server finds the start by the position's set.
+    """
+
+    bytes: int = 1 << 30
+    range_bytes: int = 8 << 20
+    until: LogPosition | None = None
+    by_gtid: bool = False
+
+
+def plan_log(
+    server: ServerAddress,
+    start: LogPosition,
+    limits: PlanLimits,
+    server_id: int,
+    history: SchemaHistory,
+    is_barrier: Callable[[Statement], bool] = lambda statement: False,
+) -> LogPlan:
+    """Look ahead from `start`; the history is carried over every DDL of the plan, and over none behind it.
+
+    Called again with the same start it gives a plan that begins alike and may reach further, if the log has grown.
+    Holds one block of the log.
+    """
+    request = DumpRequest(
+        start,
+        server_id,
+        by_gtid=limits.by_gtid,
+        verify=False,
+        block_bytes=min(limits.range_bytes, 8 << 20),
+    )
+    planner = Planner(start, limits, history, is_barrier)
+    before = _end_of_log(server) if limits.by_gtid else start
+    with dumping(server, request) as segments:
+        plan = planner.plan(segments)
+    # Nothing new for our set: then it covers all that the log held before the look.
+    return plan if plan.end.file else replace(plan, end=replace(before, gtid=start.gtid))
+
+
+def _end_of_log(server: ServerAddress) -> LogPosition:
+    with connected(server) as connection:
+        return latest(connection, server_facts(connection))
+
+
+class Planner:
+    """The planning itself, whatever the segments come from."""
+
+    def __init__(
+        self,
+        start: LogPosition,
+        limits: PlanLimits,
+        history: SchemaHistory,
+        is_barrier: Callable[[Statement], bool] = lambda statement: False,
+    ) -> None:
+        self.limits, self.history, self.is_barrier = limits, history, is_barrier
+        self.transactions = Transactions(start, mariadb=history.mariadb)
+        self.cut = RangeCutter(start, known=start.gtid if limits.by_gtid else "")
+        self.ddl: list[DdlSeen] = []
+        self.barrier: list[DdlSeen] = []
+        self.start = start
+        self.skip = start.skip_events
+        self.seconds = start.time_ms // 1000
+
+    def plan(self, segments: Iterable[Segment]) -> LogPlan:
+        for segment in segments:
+            end = self._take(segment)
+            if end is not None:
+                return self._finished(end, caught_up=False)
+        self.cut.close()
+        return self._finished(self._position_behind_all(), caught_up=True)
+
+    def _finished(self, end: LogPosition, *, caught_up: bool) -> LogPlan:
+        end = replace(end, time_ms=self.seconds * 1000)
+        return LogPlan(tuple(self.cut.ranges), end, tuple(self.ddl), tuple(self.barrier), caught_up)
+
+    def _take(self, segment: Segment) -> LogPosition | None:
+        """Go over a segment; the plan's end, if it lies within."""
+        self.cut.enter(segment)
+        place = self._pass_skipped(segment) if self.skip else 0
+        stops = _stops(segment, place)
+        while place < len(segment):
+            boundary = self._next_boundary(segment, place)
+            query = next((stop for stop in stops if stop >= place), len(segment))
+            stop = min(boundary, query)
+            self._pass(segment, place, stop)
+            if stop == len(segment):
+                break
+            end = self._end_at(segment, stop) if stop == boundary else self._statement(segment, stop)
+            if end is not None:
+                return end
+            self._pass(segment, stop, stop + 1)
+            place = stop + 1
+        return self._cut_within_transaction(segment)
+
+    def _pass(self, segment: Segment, begin: int, end: int) -> None:
+        if begin < end:
+            self.transactions.follow(segment, begin, end)
+            self.cut.follow(segment, begin, end)
+            self.seconds = int(segment.seconds[end - 1]) or self.seconds
+
+    def _pass_skipped(self, segment: Segment) -> int:
+        """Pass the row events of the first transaction that an earlier plan has taken; where the first new one is."""
+        rows = np.flatnonzero(ROWS[segment.kind])
+        stop = int(rows[self.skip]) if len(rows) > self.skip else len(segment)
+        self._pass(segment, 0, stop)
+        # What was passed is no range's; the next one begins here, or behind the segment while there is more to pass.
+        self.cut.begin(self.cut.after, self.transactions.maps)
+        self.skip = self.skip - len(rows) if stop == len(segment) else 0
+        return stop
+
+    def _next_boundary(self, segment: Segment, place: int) -> int:
+        """The next transaction's start at which a range or the plan ends."""
+        want = self.cut.start + min(self.limits.range_bytes, max(self.limits.bytes - self.cut.planned, 1))
+        until = self.limits.until
+        if until is not None and file_number(segment.file) >= file_number(until.file):
+            want = min(want, until.pos) if file_number(segment.file) == file_number(until.file) else 0
+        candidates = np.flatnonzero(STARTS[segment.kind[place:]] & (segment.pos[place:] >= want)) + place
+        return int(candidates[0]) if len(candidates) else len(segment)
+
+    def _end_at(self, segment: Segment, boundary: int) -> LogPosition | None:
+        """Close the range at this transaction's start; the position, if the plan ends here as well."""
+        pos = int(segment.pos[boundary])
+        self.cut.close_at(pos)
+        here = LogPosition(segment.file, pos)
+        past = self.limits.until is not None and not here.is_before(self.limits.until)
+        if past or self.cut.planned >= self.limits.bytes:
+            return replace(here, gtid=self.transactions.with_open())
+        return None
+
+    def _statement(self, segment: Segment, event: int) -> LogPosition | None:
+        """Carry the history over a DDL, or end the plan before it; anything else but DDL is left to the tasks."""
+        with events.reading(segment, event, "a statement of the log"):
+            query = parse_query(opened_query(segment, event))
+        if query.verb not in _DDL:
+            self.cut.worth |= query.verb in CHANGES
+            return None
+        statements = parse_ddl(query, mariadb=self.history.mariadb, lower_names=self.history.lower_names)
+        if not any(self.is_barrier(statement) for statement in statements):
+            self.ddl += self._applied(query, segment, event)
+            return None
+        if self.transactions.count > 1 or self.start.skip_events:
+            self.cut.close_at(self.transactions.open_at)
+            return LogPosition(segment.file, self.transactions.open_at, self.transactions.before_open())
+        self.barrier += self._applied(query, segment, event)
+        self._pass(segment, event, event + 1)
+        behind = int(segment.pos[event + 1]) if event + 1 < len(segment) else segment.after
+        self.cut.begin(behind, {})
+        return LogPosition(segment.file, behind, self.transactions.with_open())
+
+    def _applied(self, query: Query, segment: Segment, event: int) -> list[DdlSeen]:
+        pos = int(segment.pos[event])
+        return [DdlSeen(change, segment.file, pos) for change in self.history.apply(query, segment.file, pos)]
+
+    def _cut_within_transaction(self, segment: Segment) -> LogPosition | None:
+        """End the range inside a transaction that alone is larger than a range; the plan too, if it is full."""
+        inside = max(self.cut.start, self.transactions.open_at)
+        rows = np.flatnonzero(ROWS[segment.kind] & (segment.pos >= inside))
+        # The last row event goes to the next range: without another before it, there is nothing to cut off.
+        if segment.after - inside < self.limits.range_bytes or not len(rows) or self.cut.row_events < 2:
+            return None
+        last = int(rows[-1])
+        self.cut.close_at(int(segment.pos[last]))
+        self.cut.begin(int(segment.pos[last]), self.transactions.maps_before(segment, last), row_events=1)
+        passed = self.transactions.row_events - 1
+        same = self.transactions.open_at == self.start.pos and segment.file == self.start.file
+        if self.cut.planned < self.limits.bytes or passed <= (self.start.skip_events if same else 0):
+            return None
+        return LogPosition(segment.file, self.transactions.open_at, self.transactions.before_open(), passed)
+
+    def _position_behind_all(self) -> LogPosition:
+        if self.cut.file is None:
+            return self.start
+        return LogPosition(self.cut.file, self.cut.after, self.transactions.with_open())
+
+
+def _stops(segment: Segment, place: int) -> list[int]:
+    """Statements that are no BEGIN or COMMIT."""
+    chosen = _QUERIES[segment.kind] & ~brackets(segment)
+    chosen[:place] = False
+    stops: list[int] = np.flatnonzero(chosen).tolist()
+    return stops

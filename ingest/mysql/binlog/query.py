@@ -1,0 +1,82 @@
+"""QUERY events: the statements that the log carries as text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from penstock.ingest.mysql.server.charsets import charset_of_collation
+
+_HEADER = 13
+_ANSI_QUOTES, _NO_BACKSLASH_ESCAPES = 0x4, 0x100000
+_FIXED_VARS = {0: 4, 1: 8, 3: 4, 4: 6, 7: 2, 8: 2, 9: 8, 10: 4, 13: 3, 16: 1, 17: 8, 18: 2, 19: 1, 20: 1}
+_COMMENT = re.compile(r"\s*(?:/\*(?![!M]).*?\*/|--[ \t][^\n]*\n|#[^\n]*\n)", re.DOTALL)
+_WORD = re.compile(r"\s*(?:/\*M?!\d*\s*)?\(?\s*([a-zA-Z]+)")
+CHANGES = frozenset({"INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD"})
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A statement, the database it was run in, and how the session quoted."""
+
+    sql: str
+    database: str
+    ansi_quotes: bool
+    backslash_escapes: bool
+
+    @property
+    def verb(self) -> str:
+        """The first word, in capitals, comments before it passed over."""
+        at = 0
+        while comment := _COMMENT.match(self.sql, at):
+            at = comment.end()
+        word = _WORD.match(self.sql, at)
+        return word[1].upper() if word else ""
+
+
+def parse_query(body: bytes) -> Query:
+    database_length = body[8]
+    variables_length = int.from_bytes(body[11:13], "little")
+    at = _HEADER + variables_length
+    sql_mode, collation = _session(body[_HEADER:at])
+    database = body[at : at + database_length].decode("utf-8", "replace")
+    if len(body) < at + database_length + 1:
+        raise ValueError("the statement ends within its header")
+    text = body[at + database_length + 1 :]
+    charset = charset_of_collation(collation) if collation else None
+    # What the client sent is in its own character set; the usual ones are UTF-8.
+    sql = charset.decode(text) if charset and not charset.is_utf8 else text.decode("utf-8", "replace")
+    return Query(sql, database, bool(sql_mode & _ANSI_QUOTES), not sql_mode & _NO_BACKSLASH_ESCAPES)
+
+
+def _session(raw: bytes) -> tuple[int, int | None]:
+    """SQL mode and client collation among the status variables; reading stops at one whose length is not known."""
+    sql_mode, collation, at = 0, None, 0
+    while at < len(raw):
+        code = raw[at]
+        at += 1
+        if code == 1:
+            sql_mode = int.from_bytes(raw[at : at + 8], "little")
+        elif code == 4:
+            collation = int.from_bytes(raw[at : at + 2], "little")
+        length = _variable_length(code, raw, at)
+        if length is None:
+            break
+        at += length
+    return sql_mode, collation
+
+
+def _variable_length(code: int, raw: bytes, at: int) -> int | None:
+    if code in _FIXED_VARS:
+        return _FIXED_VARS[code]
+    rest = raw[at:]
+    match code:
+        case 2:  # catalog, with a zero behind
+            return 1 + rest[0] + 1
+        case 5 | 6:  # time zone, catalog
+            return 1 + rest[0]
+        case 11:  # user and host
+            return 1 + rest[0] + 1 + rest[1 + rest[0]]
+        case 12:  # names of databases
+            return None
+    return None

@@ -1,0 +1,144 @@
+"""Ranges of the log under construction, and the transaction that is being passed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.ingest.mysql.binlog import segment as events
+from penstock.ingest.mysql.binlog.gtid import add_transactions, transaction_name
+from penstock.ingest.mysql.byte_view import gathered
+from penstock.ingest.mysql.position import transaction_set
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.ingest.mysql.binlog.segment import Segment
+    from penstock.ingest.mysql.position import LogPosition
+
+ROWS = np.zeros(256, np.bool_)
+ROWS[[*events.ROWS, *range(events.MARIADB_WRITE_V1_COMPRESSED, events.MARIADB_DELETE_COMPRESSED + 1)]] = True
+_WORTH = ROWS.copy()
+_WORTH[[events.TRANSACTION_PAYLOAD, events.PARTIAL_UPDATE, events.XA_PREPARE, events.INCIDENT]] = True
+STARTS = np.zeros(256, np.bool_)
+STARTS[list(events.TRANSACTION_STARTS)] = True
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """What one task reads: the events of one file from `start` to `until` (exclusive).
+
+    `maps` are the bodies of the table maps in force where the range begins inside a transaction. Transactions of the
+    set `known` are left out: another server's log may hold them in another order.
+    """
+
+    file: str
+    start: int
+    until: int
+    maps: tuple[bytes, ...] = ()
+    known: str = ""
+
+    @property
+    def bytes(self) -> int:
+        return self.until - self.start
+
+
+class RangeCutter:
+    """Closes ranges where it is told to; one without anything to read is not kept."""
+
+    def __init__(self, start: LogPosition, known: str) -> None:
+        self.ranges: list[LogRange] = []
+        self.planned = 0  # bytes of the closed ranges
+        self.file: str | None = None
+        self.start = start.pos
+        self.after = start.pos
+        self.worth = False
+        self.row_events = 0  # of the open range
+        self._maps: tuple[bytes, ...] = ()
+        self._known = known
+        self._start_file = start.file
+
+    def enter(self, segment: Segment) -> None:
+        """Go on in this segment's file; a range never spans two."""
+        if segment.file != self.file:
+            self.close()
+            if self.file is not None or segment.file != self._start_file:
+                self.begin(int(segment.pos[0]), {})
+            self.file = segment.file
+
+    def follow(self, segment: Segment, begin: int, end: int) -> None:
+        self.row_events += int(ROWS[segment.kind[begin:end]].sum())
+        self.worth |= bool(_WORTH[segment.kind[begin:end]].any())
+        self.after = int(segment.pos[end]) if end < len(segment) else segment.after
+
+    def begin(self, pos: int, maps: Mapping[bytes, bytes], row_events: int = 0) -> None:
+        """Leave what was open and start a range here, with so many row events in it already."""
+        self.start, self.worth, self._maps = pos, row_events > 0, tuple(maps.values())
+        self.row_events = row_events
+
+    def close_at(self, pos: int) -> None:
+        if pos > self.start and self.file is not None:
+            if self.worth:
+                self.ranges.append(LogRange(self.file, self.start, pos, self._maps, self._known))
+            self.planned += pos - self.start
+        self.begin(pos, {})
+
+    def close(self) -> None:
+        self.close_at(self.after)
+
+
+class Transactions:
+    """Which transactions were passed; the last one counts as open until another starts."""
+
+    def __init__(self, start: LogPosition, *, mariadb: bool) -> None:
+        self._known = transaction_set(start.gtid, mariadb=mariadb)
+        self._open: str | None = None
+        self.open_at = start.pos
+        self.count = 0
+        self.row_events = 0
+        self.maps: dict[bytes, bytes] = {}
+
+    def follow(self, segment: Segment, begin: int, end: int) -> None:
+        starts = np.flatnonzero(STARTS[segment.kind[begin:end]]) + begin
+        if len(starts):
+            self._close()
+            self.count += len(starts)
+            last = int(starts[-1])
+            add_transactions(self._known, segment.chosen(np.arange(begin, last)))
+            self._open, self.open_at = transaction_name(segment, last), int(segment.pos[last])
+            self.row_events, self.maps = 0, {}
+            begin = last
+        self.row_events += int(ROWS[segment.kind[begin:end]].sum())
+        self.maps |= _newest_maps(segment, begin, end)
+
+    def maps_before(self, segment: Segment, event: int) -> dict[bytes, bytes]:
+        """The maps in force at an event of the open transaction."""
+        begin = np.flatnonzero(STARTS[segment.kind[:event]])
+        later = _newest_maps(segment, event, len(segment))
+        earlier = _newest_maps(segment, int(begin[-1]) if len(begin) else 0, event)
+        return {known: body for known, body in self.maps.items() if known not in later} | earlier
+
+    def _close(self) -> None:
+        if self._open is not None:
+            self._known.add(self._open)
+
+    def before_open(self) -> str:
+        """The set without the open transaction."""
+        return str(self._known)
+
+    def with_open(self) -> str:
+        self._close()
+        return str(self._known)
+
+
+def _newest_maps(segment: Segment, begin: int, end: int) -> dict[bytes, bytes]:
+    """By table id, the last TABLE_MAP's body of each."""
+    places = np.flatnonzero(segment.kind[begin:end] == events.TABLE_MAP) + begin
+    if not len(places):
+        return {}
+    ids = gathered(segment.data, segment.start[places] + events.HEADER, 6)
+    distinct, from_behind = np.unique(np.ascontiguousarray(ids[::-1]).view("V6").reshape(-1), return_index=True)
+    newest = places[::-1][from_behind]
+    return {known.tobytes(): segment.body(int(place)) for known, place in zip(distinct, newest, strict=True)}

@@ -1,0 +1,64 @@
+"""A range of the log to change batches, in a task."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from penstock.ingest.mysql.binlog.decode import Decoder
+from penstock.ingest.mysql.binlog.dump import BLOCK_BYTES, DumpRequest, dumping
+from penstock.ingest.mysql.binlog.gtid import outside
+from penstock.ingest.mysql.binlog.unpack import unpacked
+from penstock.ingest.mysql.position import LogPosition, TransactionSet, transaction_set
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from penstock.formats.change import ChangeBatch
+    from penstock.ingest.mysql.binlog.options import DecodeOptions
+    from penstock.ingest.mysql.binlog.range_cutter import LogRange
+    from penstock.ingest.mysql.binlog.segment import Segment
+    from penstock.ingest.mysql.server.connection import ServerAddress
+
+
+def read_range(
+    server: ServerAddress,
+    part: LogRange,
+    options: DecodeOptions,
+    server_id: int,
+    *,
+    oddities: Counter[str] | None = None,
+    block_bytes: int = BLOCK_BYTES,
+) -> Iterator[ChangeBatch]:
+    """The range's changes, over a connection and under an identity of its own.
+
+    `pos` of a row is its event's place in the file and `sub` counts the rows there, so that (range, pos, sub) is the
+    log's order. Called again it gives the same rows. Holds one block of the log and what it decodes to.
+    """
+    request = DumpRequest(LogPosition(part.file, part.start), server_id, until=part.until, block_bytes=block_bytes)
+    with dumping(server, request) as segments:
+        yield from range_batches(segments, part, options, oddities, block_bytes)
+
+
+def range_batches(
+    segments: Iterable[Segment],
+    part: LogRange,
+    options: DecodeOptions,
+    oddities: Counter[str] | None = None,
+    block_bytes: int = BLOCK_BYTES,
+) -> Iterator[ChangeBatch]:
+    """The same of segments at hand."""
+    decoder = Decoder(options, Counter() if oddities is None else oddities)
+    known: TransactionSet | None = None
+    open_is_known, first = False, True
+    for segment in segments:
+        if first:
+            first = False
+            known = transaction_set(part.known, mariadb=segment.mariadb) if part.known else None
+            for body in part.maps:
+                decoder.remember_map(body, mariadb=segment.mariadb)
+        if known is not None:
+            keep, open_is_known = outside(known, segment, open_is_known)
+            segment = segment.chosen(keep)
+        for plain in unpacked(segment, block_bytes):
+            yield from decoder.decode(plain)

@@ -1,0 +1,168 @@
+"""Row images to rows of a batch: which of an update's two images go on, and as what kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from penstock.formats.change import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+from penstock.ingest.mysql.byte_view import ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.ingest.mysql.binlog.row_layout import Images
+    from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
+
+Place = tuple["Int64s", "Int64s", "Bools"]
+
+
+class CellSource(Protocol):
+    """Where a table column's cells stand: start, length, null."""
+
+    def cells(self, column: int) -> Place: ...
+    def chosen(self, index: Int64s) -> CellSource: ...
+
+
+@dataclass(slots=True)
+class WholeImages:
+    """Images that hold every column of the table."""
+
+    images: Images
+
+    def cells(self, column: int) -> Place:
+        start, length = self.images.cells(column)
+        return start, length, self.images.null[column]
+
+    def chosen(self, index: Int64s) -> WholeImages:
+        return WholeImages(self.images.chosen(index))
+
+
+@dataclass(slots=True)
+class PartialImages:
+    """Images that lack columns: a row takes what its own image has, then what the image before the change has."""
+
+    sources: list[tuple[Images, dict[int, int], Int64s]]  # images, column -> their column, image of each row or -1
+    size: int
+
+    def cells(self, column: int) -> Place:
+        start, length = np.zeros(self.size, np.int64), np.zeros(self.size, np.int64)
+        null = np.ones(self.size, np.bool_)
+        absent = null.copy()
+        for images, columns, image in self.sources:
+            if column not in columns:
+                continue
+            fill = absent & (image >= 0)
+            at, size = images.cells(columns[column])
+            start[fill], length[fill] = at[image[fill]], size[image[fill]]
+            null[fill] = images.null[columns[column]][image[fill]]
+            absent &= ~fill
+        return start, length, null
+
+    def chosen(self, index: Int64s) -> PartialImages:
+        sources = [(images, columns, image[index]) for images, columns, image in self.sources]
+        return PartialImages(sources, len(index))
+
+
+@dataclass(slots=True)
+class Rows:
+    """Rows of one group of events, in order. `event` is the event's place in the segment, `row` counts within it."""
+
+    event: Int64s
+    row: Int64s
+    is_update: Bools
+    is_after: Bools
+    source: CellSource
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+    @property
+    def sub(self) -> Int64s:
+        return 2 * self.row + self.is_after
+
+    def chosen(self, index: Int64s) -> Rows:
+        return Rows(
+            self.event[index],
+            self.row[index],
+            self.is_update[index],
+            self.is_after[index],
+            self.source.chosen(index),
+        )
+
+    def as_changes(self, data: Bytes, delete: Bools, watched: Sequence[int], *, keep_all: bool) -> Changes:
+        """Kinds for the rows, and of updates only the images wanted.
+
+        An update in which a watched column differs is a deletion and an insertion, and both stay; of the others the
+        image before stays only with `keep_all`.
+        """
+        kinds = np.where(delete, DELETE, INSERT).astype(np.uint8)
+        if not self.is_update.any():
+            return Changes(self, kinds)
+        before = np.flatnonzero(self.is_update & ~self.is_after)
+        after = before + 1
+        moved = np.zeros(len(before), np.bool_)
+        for column in watched:
+            moved |= _differ(data, self.source.cells(column), before, after)
+        kinds[before] = np.where(moved, DELETE, UPDATE_BEFORE)
+        kinds[after] = np.where(moved, INSERT, UPDATE_AFTER)
+        if keep_all or moved.all():
+            return Changes(self, kinds)
+        keep = np.ones(len(self), np.bool_)
+        keep[before[~moved]] = False
+        index = np.flatnonzero(keep)
+        return Changes(self.chosen(index), kinds[index])
+
+
+@dataclass(slots=True)
+class Changes:
+    rows: Rows
+    kinds: Bytes
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def whole_rows(images: Images, event: Int64s, is_update: Bools) -> Rows:
+    """Rows of images that are all laid out alike; an update's images come in pairs."""
+    update = is_update[images.lane]
+    row = np.where(update, images.step // 2, images.step)
+    return Rows(event[images.lane], row, update, update & (images.step % 2 == 1), WholeImages(images))
+
+
+def partial_rows(found: Sequence[Images], event: Int64s, before: Sequence[int], after: Sequence[int]) -> Rows:
+    """Rows of inserts or deletes (one kind of image), or of updates (images before and after, laid out apart)."""
+    first = {column: place for place, column in enumerate(before)}
+    if len(found) == 1:
+        images = found[0]
+        every = np.arange(len(images))
+        no = np.zeros(len(images), np.bool_)
+        return Rows(event[images.lane], images.step, no, no, PartialImages([(images, first, every)], len(images)))
+    old, new = found
+    second = {column: place for place, column in enumerate(after)}
+    pair = np.repeat(np.arange(len(old)), 2)
+    is_after = np.tile([False, True], len(old))
+    # The row after the change takes its own cells first, then those the change left alone.
+    sources = [(new, second, np.where(is_after, pair, -1)), (old, first, pair)]
+    return Rows(
+        event[old.lane][pair],
+        old.step[pair] // 2,
+        np.ones(len(pair), np.bool_),
+        is_after,
+        PartialImages(sources, len(pair)),
+    )
+
+
+def _differ(data: Bytes, cells: Place, before: Int64s, after: Int64s) -> Bools:
+    """Whether the bytes of these pairs of cells differ."""
+    start, length, null = cells
+    differ: Bools = (null[before] != null[after]) | (length[before] != length[after]) & ~null[before]
+    same_size = np.flatnonzero(~differ & ~null[before] & (length[before] > 0))
+    if len(same_size):
+        size = length[before[same_size]]
+        old, offsets = ranges(data, start[before[same_size]], size)
+        new, _ = ranges(data, start[after[same_size]], size)
+        differ[same_size] = np.add.reduceat(old != new, offsets[:-1], dtype=np.int64) > 0
+    return differ

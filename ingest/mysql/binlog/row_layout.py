@@ -1,0 +1,187 @@
+"""Finding the cells of many row events at once.
+
+Rows have no length: inside an event they can only be found one after another. Events are independent, so each event is
+a lane, and one step finds one row of every lane. Only cells of variable length are looked at while walking; where the
+others stand follows afterwards, for all rows together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.ingest.mysql.byte_view import unsigned_at
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a row image is laid out: a cell a present column; `widths` are bytes, or minus the length prefix's bytes."""
+
+    widths: tuple[int, ...]
+
+    @property
+    def null_bytes(self) -> int:
+        return (len(self.widths) + 7) // 8
+
+
+class Images:
+    """The row images found, in the order of events and of rows within an event.
+
+    `lane` is the event's number, `step` the image's number within it, `null` has a line a column of the layout. Where
+    cells of fixed width stand is worked out when a column is asked for: a wide table would not fit in memory else.
+    """
+
+    def __init__(self, layout: Layout, lane: Int64s, step: Int64s, row: Int64s, null: Bools) -> None:
+        self.layout = layout
+        self.lane = lane
+        self.step = step
+        self.null = null
+        self._row = row  # where the first cell of each image stands
+        self._variable: dict[int, tuple[Int64s, Int64s]] = {}
+        self._any_null = bool(null.any())
+        self._asked: tuple[int, Int64s] | None = None
+
+    def __len__(self) -> int:
+        return len(self.lane)
+
+    def found(self, column: int, start: Int64s, length: Int64s) -> None:
+        """Note where the content of a column of variable length stands."""
+        self._variable[column] = start, length
+
+    def cells(self, column: int) -> tuple[Int64s, Int64s]:
+        """Where each cell's content begins and its bytes. Cheapest when columns are asked for in order."""
+        if column in self._variable:
+            return self._variable[column]
+        width = self.layout.widths[column]
+        return self._begin_of(column), np.full(len(self), width, np.int64)
+
+    def _begin_of(self, column: int) -> Int64s:
+        known, at = self._asked or (-1, self._row)
+        if known > column or self._asked is None:
+            known, at = 0, self._row
+        for passed in range(known, column):
+            at = self._end_of(passed, at)
+        self._asked = column, at
+        return at
+
+    def _end_of(self, column: int, at: Int64s) -> Int64s:
+        width = self.layout.widths[column]
+        if width >= 0:
+            return at + (width * ~self.null[column] if self._any_null else width)
+        start, length = self._variable[column]
+        return np.where(self.null[column], start + width, start + length) if self._any_null else start + length
+
+    def chosen(self, index: Int64s | Bools) -> Images:
+        some = Images(self.layout, self.lane[index], self.step[index], self._row[index], self.null[:, index])
+        some._variable = {column: (start[index], length[index]) for column, (start, length) in self._variable.items()}
+        return some
+
+
+@dataclass(slots=True)
+class _Walked:
+    """What the steps leave behind: arrays a step, to be joined at the end."""
+
+    lanes: list[Int64s]
+    steps: list[int]
+    rows: list[Int64s]
+    nulls: list[Bytes]
+    variable: list[list[tuple[Int64s, Int64s]]]
+
+
+def walk(data: Bytes, start: Int64s, end: Int64s, layouts: Sequence[Layout]) -> list[Images]:
+    """The images of the row areas [start, end), one list entry a layout; image i of an event has layout i mod n.
+
+    An area that does not end where a row ends is a ValueError.
+    """
+    plans = [_Plan(layout) for layout in layouts]
+    walked = [_Walked([], [], [], [], []) for _ in layouts]
+    lane = np.flatnonzero(start < end)
+    at, stop, step = start[lane], end[lane], 0
+    while len(lane):
+        turn = step % len(plans)
+        after = plans[turn].step(data, at, lane, step, walked[turn])
+        going = after < stop
+        if (after > stop).any() or not any(plan.columns for plan in plans):
+            raise ValueError("a row does not end where its event does")
+        if going.all():
+            at = after
+        else:
+            lane, at, stop = lane[going], after[going], stop[going]
+        step += 1
+    return [plan.finish(found) for plan, found in zip(plans, walked, strict=True)]
+
+
+class _Plan:
+    """A layout taken apart: runs of fixed cells, each run ended by a cell of variable length or the row's end."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.columns = len(layout.widths)
+        self.fixed_width = np.array([max(width, 0) for width in layout.widths], np.int64)
+        self.prefixes = [(column, -width) for column, width in enumerate(layout.widths) if width < 0]
+        edges = [-1, *(column for column, _ in self.prefixes), self.columns]
+        self.runs = [(first + 1, last) for first, last in pairwise(edges)]
+        self.run_widths = [int(self.fixed_width[first:last].sum()) for first, last in self.runs]
+
+    def step(self, data: Bytes, at: Int64s, lane: Int64s, step: int, found: _Walked) -> Int64s:
+        """Note one row of every lane and give where it ends."""
+        nulls = data[at[:, None] + np.arange(self.layout.null_bytes)]
+        found.lanes.append(lane)
+        found.steps.append(step)
+        found.rows.append(at)
+        found.nulls.append(nulls)
+        at = at + self.layout.null_bytes
+        cells: list[tuple[Int64s, Int64s]] = []
+        if nulls.any():
+            present = self._present(nulls)
+            for run, (first, last) in enumerate(self.runs):
+                at = at + present[:, first:last] @ self.fixed_width[first:last]
+                if run < len(self.prefixes):
+                    column, prefix = self.prefixes[run]
+                    length = unsigned_at(data, at, prefix)
+                    cells.append((at + prefix, length))
+                    at = at + (prefix + length) * present[:, column]
+        else:
+            for run, width in enumerate(self.run_widths):
+                at = at + width if width else at
+                if run < len(self.prefixes):
+                    prefix = self.prefixes[run][1]
+                    length = unsigned_at(data, at, prefix)
+                    at = at + prefix
+                    cells.append((at, length))
+                    at = at + length
+        found.variable.append(cells)
+        return at
+
+    def _present(self, nulls: Bytes) -> Int64s:
+        bits = np.unpackbits(nulls, axis=1, count=self.columns, bitorder="little")
+        return 1 - bits.astype(np.int64)
+
+    def finish(self, found: _Walked) -> Images:
+        if not found.lanes:
+            none = np.zeros(0, np.int64)
+            images = Images(self.layout, none, none, none, np.zeros((self.columns, 0), np.bool_))
+            for column, _ in self.prefixes:
+                images.found(column, none, none)
+            return images
+        lane = np.concatenate(found.lanes)
+        order = np.argsort(lane.astype(np.uint16) if lane.max() < 1 << 16 else lane, kind="stable")
+        step = np.repeat(np.array(found.steps, np.int64), [len(lanes) for lanes in found.lanes])
+        nulls = np.concatenate(found.nulls)[order]
+        bits = np.unpackbits(nulls, axis=1, count=self.columns, bitorder="little")
+        null = np.ascontiguousarray(bits.T).view(np.bool_)
+        row = np.concatenate(found.rows)[order] + self.layout.null_bytes
+        images = Images(self.layout, lane[order], step[order], row, null)
+        for number, (column, _) in enumerate(self.prefixes):
+            start = np.concatenate([cells[number][0] for cells in found.variable])[order]
+            length = np.concatenate([cells[number][1] for cells in found.variable])[order]
+            images.found(column, start, length)
+        return images

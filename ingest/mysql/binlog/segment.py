@@ -1,0 +1,204 @@
+"""Whole events of one log file in one buffer, known by arrays: where each stands, how long it is, what it is."""
+
+from __future__ import annotations
+
+import zlib
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.errors import PenstockError
+from penstock.ingest.mysql.byte_view import at_every_byte
+from penstock.ingest.mysql.errors import ChecksumMismatch, UnsupportedBinlogEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
+
+HEADER = 19
+CHECKSUM = 4
+
+QUERY, STOP, ROTATE, FORMAT_DESCRIPTION, XID, TABLE_MAP = 2, 3, 4, 15, 16, 19
+WRITE_V1, UPDATE_V1, DELETE_V1, INCIDENT, HEARTBEAT, IGNORABLE, ROWS_QUERY = 23, 24, 25, 26, 27, 28, 29
+WRITE, UPDATE, DELETE, GTID, ANONYMOUS_GTID, PREVIOUS_GTIDS = 30, 31, 32, 33, 34, 35
+TRANSACTION_CONTEXT, VIEW_CHANGE, XA_PREPARE, PARTIAL_UPDATE, TRANSACTION_PAYLOAD = 36, 37, 38, 39, 40
+HEARTBEAT_V2, GTID_TAGGED = 41, 42
+MARIADB_ANNOTATE, MARIADB_CHECKPOINT, MARIADB_GTID, MARIADB_GTID_LIST, MARIADB_START_ENCRYPTION = range(160, 165)
+MARIADB_QUERY_COMPRESSED, MARIADB_WRITE_V1_COMPRESSED, MARIADB_DELETE_COMPRESSED = 165, 166, 171
+
+ROWS = frozenset({WRITE_V1, UPDATE_V1, DELETE_V1, WRITE, UPDATE, DELETE})
+UPDATES = frozenset({UPDATE_V1, UPDATE})
+COMPRESSED = frozenset({TRANSACTION_PAYLOAD, *range(MARIADB_QUERY_COMPRESSED, MARIADB_DELETE_COMPRESSED + 1)})
+TRANSACTION_STARTS = frozenset({GTID, ANONYMOUS_GTID, GTID_TAGGED, MARIADB_GTID})
+# Present, but of no use to a reader of rows.
+HARMLESS = frozenset(
+    {XID, HEARTBEAT, HEARTBEAT_V2, IGNORABLE, ROWS_QUERY, PREVIOUS_GTIDS, TRANSACTION_CONTEXT, VIEW_CHANGE, ROTATE}
+    | {STOP, 5, 13, 14, FORMAT_DESCRIPTION}  # session variables
+    | {MARIADB_ANNOTATE, MARIADB_CHECKPOINT, MARIADB_GTID_LIST, MARIADB_START_ENCRYPTION}
+)
+KNOWN = ROWS | COMPRESSED | TRANSACTION_STARTS | HARMLESS | {QUERY, TABLE_MAP, PARTIAL_UPDATE, XA_PREPARE, INCIDENT}
+
+_ARTIFICIAL, _IGNORABLE_FLAG = 0x20, 0x80
+# Version, server version, time, length of headers, checksum algorithm, checksum.
+_SHORTEST_FORMAT = 2 + 50 + 4 + 1 + 1 + CHECKSUM
+
+
+@dataclass(slots=True)
+class Segment:
+    """`start` and `end` bound each event in `raw`, header included, checksum left out; `pos` is its place in the file.
+
+    `pos` of an event inside a compressed transaction is the outer event's. `after` is the place in the file behind the
+    last event read. Spare bytes follow the last event in `raw`.
+    """
+
+    file: str
+    raw: bytearray
+    start: Int64s
+    end: Int64s
+    pos: Int64s
+    kind: Bytes
+    seconds: Int64s
+    mariadb: bool = False
+    after: int = 0
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @property
+    def data(self) -> Bytes:
+        return np.frombuffer(self.raw, np.uint8)
+
+    def chosen(self, keep: Int64s | Bools) -> Segment:
+        """The same buffer, these events only."""
+        return replace(
+            self,
+            start=self.start[keep],
+            end=self.end[keep],
+            pos=self.pos[keep],
+            kind=self.kind[keep],
+            seconds=self.seconds[keep],
+        )
+
+    def body(self, event: int) -> bytes:
+        return bytes(self.raw[int(self.start[event]) + HEADER : int(self.end[event])])
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """The headers' fields of events that begin at known places."""
+
+    seconds: Int64s
+    kind: Bytes
+    size: Int64s
+    next_pos: Int64s
+    artificial: Bools
+    ignorable: Bools
+
+    def part(self, begin: int, end: int) -> Headers:
+        return self.chosen(slice(begin, end))
+
+    def chosen(self, some: slice | Bools) -> Headers:
+        return Headers(
+            self.seconds[some],
+            self.kind[some],
+            self.size[some],
+            self.next_pos[some],
+            self.artificial[some],
+            self.ignorable[some],
+        )
+
+
+def read_headers(raw: bytearray, start: Int64s) -> Headers:
+    data = np.frombuffer(raw, np.uint8)
+    numbers = at_every_byte(data, "<u4")
+    flags = at_every_byte(data, "<u2")[start + 17].astype(np.int64)
+    return Headers(
+        numbers[start].astype(np.int64),
+        data[start + 4],
+        numbers[start + 9].astype(np.int64),
+        numbers[start + 13].astype(np.int64),
+        flags & _ARTIFICIAL != 0,
+        flags & _IGNORABLE_FLAG != 0,
+    )
+
+
+def refuse_unknown(file: str, pos: Int64s, kind: Bytes, ignorable: Bools) -> None:
+    """An event of a kind we do not know must carry the mark that it may be skipped."""
+    known = np.zeros(256, np.bool_)
+    known[list(KNOWN)] = True
+    strange = np.flatnonzero(~known[kind] & ~ignorable)
+    if len(strange):
+        first = int(strange[0])
+        raise UnsupportedBinlogEvent(
+            "the log holds an event of an unknown kind",
+            type=int(kind[first]),
+            file=file,
+            pos=int(pos[first]),
+            hint="a newer server than this version knows: upgrade penstock, or leave the server's new feature off",
+        )
+
+
+@contextmanager
+def reading(segment: Segment, event: int, what: str) -> Iterator[None]:
+    """Name file and position of an event whose content cannot be understood, whatever the parser stumbled over.
+
+    An event with a right checksum may still be odd: a newer server wrote it, or something between us and the server.
+    """
+    file, pos = segment.file, int(segment.pos[event])
+    try:
+        yield
+    except PenstockError as error:
+        error.facts = {"file": file, "pos": pos, **error.facts}
+        raise
+    except (ValueError, IndexError, KeyError, OverflowError, NotImplementedError) as error:
+        said = f"{error} is not known" if isinstance(error, KeyError) else str(error)
+        raise UnsupportedBinlogEvent(
+            f"{what} cannot be read",
+            file=file,
+            pos=pos,
+            said=said,
+            hint="the log is damaged, or a newer server wrote it: look at the event with mysqlbinlog; upgrade penstock,"
+            " or read the tables again (--resnapshot)",
+        ) from error
+
+
+def verify_checksums(segment: Segment) -> None:
+    """Each event's last four bytes, which `end` leaves out, against all bytes before them."""
+    view = memoryview(segment.raw)
+    for place, (begin, stop) in enumerate(zip(segment.start.tolist(), segment.end.tolist(), strict=True)):
+        if zlib.crc32(view[begin:stop]) != int.from_bytes(view[stop : stop + CHECKSUM], "little"):
+            raise ChecksumMismatch(
+                "an event of the log does not have its checksum",
+                file=segment.file,
+                pos=int(segment.pos[place]),
+                hint="the file or the transfer is damaged: try again, then check the server's disk",
+                retryable=True,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """What a FORMAT_DESCRIPTION says that a reader needs."""
+
+    server_version: str
+    has_checksum: bool
+
+    @property
+    def is_mariadb(self) -> bool:
+        return "mariadb" in self.server_version.lower()
+
+
+def parse_format(body: bytes) -> Format:
+    """From the event's body, its own checksum still behind it."""
+    if len(body) < _SHORTEST_FORMAT:
+        raise UnsupportedBinlogEvent(
+            "the format description of the log is cut short",
+            bytes=len(body),
+            hint="the log or the transfer is damaged: try again, then check the server's disk",
+        )
+    version = body[2:52].rstrip(b"\0").decode("latin-1")
+    # One byte names the algorithm, four hold the checksum: present since 5.6 whatever the algorithm.
+    return Format(version, body[-5] == 1)

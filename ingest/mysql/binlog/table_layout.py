@@ -1,0 +1,263 @@
+"""How a table's rows stand in the log and what they are: the log's own map, completed by the tracked definition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from penstock.ingest.mysql.binlog import table_map as kinds
+from penstock.ingest.mysql.binlog.row_layout import Layout
+from penstock.ingest.mysql.definition import Column, TableDefinition, schema_of
+from penstock.ingest.mysql.errors import SchemaHistoryMismatch
+from penstock.ingest.mysql.server.charsets import BINARY_COLLATION, CHARSETS, charset_named, charset_of_collation
+from penstock.ingest.mysql.types import BLOBS, GEOMETRIES, NETWORK_BYTES, TEXTS, MySqlType
+from penstock.ingest.mysql.values.decimals import packed_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.formats.change import SourceSchema
+    from penstock.ingest.mysql.binlog.table_map import MappedColumn, TableMap
+    from penstock.ingest.mysql.server.charsets import Charset
+
+_INTEGERS = {
+    kinds.TINY: "tinyint",
+    kinds.SHORT: "smallint",
+    kinds.INT24: "mediumint",
+    kinds.LONG: "int",
+    kinds.LONGLONG: "bigint",
+}
+_PLAIN = {
+    kinds.FLOAT: "float",
+    kinds.DOUBLE: "double",
+    kinds.YEAR: "year",
+    kinds.DATE: "date",
+    kinds.NEWDATE: "date",
+    kinds.TIME: "time",
+    kinds.DATETIME: "datetime",
+    kinds.TIMESTAMP: "timestamp",
+    kinds.JSON: "json",
+}
+_FRACTIONAL = {kinds.TIME2: ("time", 3), kinds.DATETIME2: ("datetime", 5), kinds.TIMESTAMP2: ("timestamp", 4)}
+_WIDTHS = {
+    kinds.TINY: 1,
+    kinds.SHORT: 2,
+    kinds.INT24: 3,
+    kinds.LONG: 4,
+    kinds.LONGLONG: 8,
+    kinds.FLOAT: 4,
+    kinds.DOUBLE: 8,
+    kinds.YEAR: 1,
+    kinds.DATE: 3,
+    kinds.NEWDATE: 3,
+    kinds.TIME: 3,
+    kinds.DATETIME: 8,
+    kinds.TIMESTAMP: 4,
+    kinds.NULL: 0,
+}
+_PREFIXED = frozenset({kinds.BLOB, kinds.BLOB_COMPRESSED, kinds.GEOMETRY, kinds.JSON, kinds.VECTOR})
+
+
+@dataclass(frozen=True, slots=True)
+class ShapedColumn:
+    """`column` is what it is, the rest how it is stored. `charset` is None for what has no characters."""
+
+    column: Column
+    kind: int
+    size: int
+    scale: int
+    charset: Charset | None
+
+    @property
+    def width(self) -> int:
+        """Bytes of a cell, or minus the bytes of its length."""
+        if self.kind in _WIDTHS:
+            return _WIDTHS[self.kind]
+        if self.kind in _FRACTIONAL:
+            return _FRACTIONAL[self.kind][1] + (self.size + 1) // 2
+        if self.kind == kinds.NEWDECIMAL:
+            return packed_size(self.size, self.scale)
+        if self.kind in _PREFIXED:
+            return -self.size
+        if self.kind in {kinds.ENUM, kinds.SET}:
+            return self.size
+        if self.kind == kinds.BIT:
+            return (self.size + 7) // 8
+        return -1 if self.size <= 255 else -2
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A table at one moment of the log."""
+
+    definition: TableDefinition
+    columns: tuple[ShapedColumn, ...]
+
+    @property
+    def schema(self) -> SourceSchema:
+        return schema_of(self.definition)
+
+    def present(self, bitmap: bytes) -> list[int]:
+        """The columns that images with this bitmap hold."""
+        return [place for place in range(len(self.columns)) if bitmap[place // 8] >> place % 8 & 1]
+
+    def layout(self, present: Sequence[int]) -> Layout:
+        return Layout(tuple(self.columns[place].width for place in present))
+
+
+def shape_of(mapped: TableMap, definition: TableDefinition | None) -> Shape:
+    """The map's table, names from the map where it has them, else from the definition tracked for this place.
+
+    A definition that contradicts the map is a `SchemaHistoryMismatch` where it is needed, and put aside where it only
+    would have told details (TINYINT(1), comments).
+    """
+    if mapped.has_names and mapped.columns:
+        return _from_map(mapped, definition)
+    if definition is None:
+        raise SchemaHistoryMismatch(
+            "the log has no column names and no definition of this table is known",
+            table=".".join(mapped.name),
+            hint="SET PERSIST binlog_row_metadata = FULL on the server, or read the table again (--resnapshot)",
+        )
+    if len(definition.columns) != len(mapped.columns):
+        raise _mismatch(mapped, definition)
+    columns = tuple(
+        _completed(_typed(told), told, column) for told, column in zip(mapped.columns, definition.columns, strict=True)
+    )
+    if not all(_agrees(told, shaped.column.type) for told, shaped in zip(mapped.columns, columns, strict=True)):
+        raise _mismatch(mapped, definition)
+    whole = replace(definition, database=mapped.database, table=mapped.table)
+    return Shape(replace(whole, columns=tuple(shaped.column for shaped in columns)), columns)
+
+
+def _mismatch(mapped: TableMap, definition: TableDefinition) -> SchemaHistoryMismatch:
+    return SchemaHistoryMismatch(
+        "the log's columns are not those of the tracked definition",
+        table=".".join(mapped.name),
+        in_the_log=", ".join(_storage(column) for column in mapped.columns),
+        tracked=", ".join(f"{column.name} {column.type}" for column in definition.columns),
+        hint="a DDL was missed: have the tables read again (--resnapshot)",
+    )
+
+
+def _storage(column: MappedColumn) -> str:
+    return str(_typed(column).type)
+
+
+def _from_map(mapped: TableMap, definition: TableDefinition | None) -> Shape:
+    columns = []
+    for told in mapped.columns:
+        known = definition.column(told.name or "") if definition else None
+        columns.append(_detailed(_typed(told), told, known))
+    names = [shaped.column.name for shaped in columns]
+    if mapped.primary_key is not None:
+        key = tuple(names[place] for place in mapped.primary_key)
+    else:
+        key = definition.primary_key if definition else ()
+    comment = definition.comment if definition else None
+    whole = TableDefinition(mapped.database, mapped.table, tuple(shaped.column for shaped in columns), key, comment)
+    return Shape(whole, tuple(columns))
+
+
+def _typed(told: MappedColumn) -> Column:
+    """The column by what the log alone says; without signs and charsets it may be a poor guess."""
+    return Column(told.name or "", _log_type(told), told.nullable, _charset_name(told))
+
+
+def _charset_name(told: MappedColumn) -> str | None:
+    if told.collation is None or told.collation == BINARY_COLLATION:
+        return None
+    charset = charset_of_collation(told.collation)
+    return charset.name if charset else None
+
+
+def _log_type(told: MappedColumn) -> MySqlType:
+    if told.kind in _INTEGERS:
+        return MySqlType(_INTEGERS[told.kind], unsigned=bool(told.unsigned))
+    if told.kind in _PLAIN:
+        return MySqlType(_PLAIN[told.kind])
+    if told.kind in _FRACTIONAL:
+        return MySqlType(_FRACTIONAL[told.kind][0], told.size or None)
+    match told.kind:
+        case kinds.NEWDECIMAL:
+            return MySqlType("decimal", told.size, told.scale)
+        case kinds.BIT:
+            return MySqlType("bit", told.size)
+        case kinds.ENUM | kinds.SET:
+            return MySqlType("enum" if told.kind == kinds.ENUM else "set", labels=told.labels or ())
+        case kinds.GEOMETRY:
+            return MySqlType(GEOMETRIES[told.geometry or 0])
+        case kinds.VECTOR:
+            return MySqlType("vector", told.dimension)
+        case kinds.BLOB | kinds.BLOB_COMPRESSED:
+            return MySqlType((BLOBS if told.collation in {None, BINARY_COLLATION} else TEXTS)[told.size - 1])
+    return _string_type(told)
+
+
+def _string_type(told: MappedColumn) -> MySqlType:
+    is_fixed = told.kind == kinds.STRING
+    charset = charset_of_collation(told.collation if told.collation is not None else BINARY_COLLATION)
+    # A byte of a compressed cell tells how it is stored.
+    size = told.size - 1 if told.kind == kinds.VARCHAR_COMPRESSED else told.size
+    if charset is None or charset.name == "binary":
+        return MySqlType("binary" if is_fixed else "varbinary", size)
+    return MySqlType("char" if is_fixed else "varchar", size // charset.bytes_per_character)
+
+
+def _detailed(column: Column, told: MappedColumn, known: Column | None) -> ShapedColumn:
+    """What the log told, with the details it lacks taken from a definition that does not contradict it."""
+    if known is not None and _agrees(told, known.type) and column.type.unsigned == known.type.unsigned:
+        column = replace(column, comment=known.comment)
+        told_poorly = known.type.base in {*NETWORK_BYTES, "vector"} or (known.type.base, known.type.size) == (
+            "tinyint",
+            1,
+        )
+        if told_poorly:
+            column = replace(column, type=known.type, charset=None)
+    return _shaped(column, told)
+
+
+def _completed(column: Column, told: MappedColumn, known: Column) -> ShapedColumn:
+    """The definition's column; the log's word goes where it has one."""
+    kind = known.type
+    if told.unsigned is not None and kind.base in _INTEGERS.values() and told.unsigned != kind.unsigned:
+        kind = column.type
+    if told.kind in {kinds.ENUM, kinds.SET} and told.labels is not None:
+        kind = column.type
+    charset = column.charset if told.collation is not None else known.charset
+    return _shaped(Column(known.name, kind, told.nullable, charset, known.comment), told)
+
+
+def _shaped(column: Column, told: MappedColumn) -> ShapedColumn:
+    charset = charset_named(column.charset) if column.charset else None
+    if charset is None and column.type.is_character:
+        charset = CHARSETS["utf8mb4"]
+    return ShapedColumn(column, told.kind, told.size, told.scale, charset)
+
+
+def _agrees(told: MappedColumn, kind: MySqlType) -> bool:
+    """Whether a column of this type is stored as the log says."""
+    base, size = kind.base, kind.size or 0
+    if told.kind in _INTEGERS:
+        return base == _INTEGERS[told.kind]
+    if told.kind in _FRACTIONAL:
+        return base == _FRACTIONAL[told.kind][0] and size == told.size
+    match told.kind:
+        case kinds.NEWDECIMAL:
+            return (base, kind.size, kind.scale) == ("decimal", told.size, told.scale)
+        case kinds.BIT:
+            return (base, size) == ("bit", told.size)
+        case kinds.ENUM | kinds.SET:
+            return base == ("enum" if told.kind == kinds.ENUM else "set")
+        case kinds.GEOMETRY:
+            return base in GEOMETRIES
+        case kinds.VECTOR:
+            return base == "vector"
+        case kinds.BLOB | kinds.BLOB_COMPRESSED:
+            return base in {TEXTS[told.size - 1], BLOBS[told.size - 1]} or (told.size == 4 and base == "json")
+        case kinds.STRING:
+            return base in {"char", "binary"} or NETWORK_BYTES.get(base) == told.size
+        case kinds.VARCHAR | kinds.VARCHAR_COMPRESSED:
+            # MariaDB logs VECTOR(n) as bytes, four a number.
+            return base in {"varchar", "varbinary"} or (base == "vector" and told.size == 4 * size)
+    return base == _PLAIN.get(told.kind)

@@ -1,0 +1,183 @@
+"""Compressed events to plain ones: MySQL's transaction payloads, MariaDB's compressed queries and rows."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.ingest.mysql.binlog import segment as events
+from penstock.ingest.mysql.binlog.segment import COMPRESSED, HEADER, Segment
+from penstock.ingest.mysql.binlog.table_map import Reader
+from penstock.ingest.mysql.byte_view import SPARE
+from penstock.ingest.mysql.errors import UnsupportedBinlogEvent
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_IS_COMPRESSED = np.zeros(256, np.bool_)
+_IS_COMPRESSED[list(COMPRESSED)] = True
+_ZSTD, _NONE = 0, 255
+_PIECE = 4 << 20
+_LARGEST = 1 << 30  # bytes of an event: max_allowed_packet can be no larger
+# MariaDB's compressed events to the plain kinds.
+_PLAIN = {165: events.QUERY, 166: 23, 167: 24, 168: 25, 169: 30, 170: 31, 171: 32}
+
+
+@dataclass(slots=True)
+class _Rebuilt:
+    """Events copied one after another into a buffer of their own."""
+
+    file: str
+    mariadb: bool
+    raw: bytearray = field(default_factory=bytearray)
+    start: list[int] = field(default_factory=list)
+    end: list[int] = field(default_factory=list)
+    pos: list[int] = field(default_factory=list)
+    kind: list[int] = field(default_factory=list)
+    seconds: list[int] = field(default_factory=list)
+
+    def add(self, event: bytes | bytearray | memoryview, kind: int, pos: int, seconds: int) -> None:
+        self.start.append(len(self.raw))
+        self.raw += event
+        self.end.append(len(self.raw))
+        self.kind.append(kind)
+        self.pos.append(pos)
+        self.seconds.append(seconds)
+
+    def segment(self) -> Segment:
+        self.raw += bytes(SPARE)
+        start, end, pos, seconds = (
+            np.array(values, np.int64) for values in (self.start, self.end, self.pos, self.seconds)
+        )
+        return Segment(self.file, self.raw, start, end, pos, np.array(self.kind, np.uint8), seconds, self.mariadb)
+
+
+def unpacked(segment: Segment, block_bytes: int) -> Iterator[Segment]:
+    """The segment with its compressed events opened, in pieces of about `block_bytes` at most.
+
+    A transaction larger than that streams through: never more than one piece of it is in memory, save that one event
+    always is. Events of an opened transaction have the outer event's position.
+    """
+    if not _IS_COMPRESSED[segment.kind].any():
+        yield segment
+        return
+    rebuilt = _Rebuilt(segment.file, segment.mariadb)
+    for place in range(len(segment)):
+        for event, kind in _opened(segment, place):
+            if len(rebuilt.raw) + len(event) > block_bytes and rebuilt.raw:
+                yield rebuilt.segment()
+                rebuilt = _Rebuilt(segment.file, segment.mariadb)
+            rebuilt.add(event, kind, int(segment.pos[place]), int(segment.seconds[place]))
+    yield rebuilt.segment()
+
+
+def opened_query(segment: Segment, place: int) -> bytes:
+    """The body of a QUERY event, compressed or not."""
+    event, _ = next(_opened(segment, place))
+    return bytes(event[HEADER:])
+
+
+def _opened(segment: Segment, place: int) -> Iterator[tuple[bytes | memoryview, int]]:
+    kind = int(segment.kind[place])
+    event = memoryview(segment.raw)[int(segment.start[place]) : int(segment.end[place])]
+    try:
+        if kind == events.TRANSACTION_PAYLOAD:
+            yield from _payload_events(bytes(event[HEADER:]))
+        elif kind == events.MARIADB_QUERY_COMPRESSED:
+            yield _plain_query(bytes(event)), events.QUERY
+        elif kind in _PLAIN:
+            yield _plain_rows(bytes(event), _PLAIN[kind]), _PLAIN[kind]
+        else:
+            yield event, kind
+    except (ValueError, IndexError, KeyError, zlib.error, zstd.ZstdError) as error:
+        raise UnsupportedBinlogEvent(
+            "a compressed event of the log cannot be opened",
+            file=segment.file,
+            pos=int(segment.pos[place]),
+            said=str(error),
+        ) from error
+
+
+def _payload_events(body: bytes) -> Iterator[tuple[bytes, int]]:
+    """Inner events have no checksum; they are walked as they come out of the decompressor."""
+    reader, algorithm, size = Reader(body), _ZSTD, 0
+    while (name := reader.packed()) != 0:
+        length = reader.packed()
+        value = Reader(reader.take(length))
+        if name == 1:
+            size = value.packed()
+        elif name == 2:
+            algorithm = value.packed()
+    if algorithm not in {_ZSTD, _NONE}:
+        raise ValueError(f"compression algorithm {algorithm} is not known")
+    packed = reader.take(size) if size else reader.take(reader.rest)
+    pending = b""
+    for piece in _decompressed(packed) if algorithm == _ZSTD else [packed]:
+        pending += piece
+        at = 0
+        while len(pending) - at >= HEADER:
+            length = int.from_bytes(pending[at + 9 : at + 13], "little")
+            if length < HEADER:
+                raise ValueError("an inner event is shorter than its header")
+            if len(pending) - at < length:
+                break
+            yield pending[at : at + length], pending[at + 4]
+            at += length
+        pending = pending[at:]
+    if pending:
+        raise ValueError("the transaction ends within an event")
+
+
+def _decompressed(packed: bytes) -> Iterator[bytes]:
+    while packed:  # there may be several frames
+        decompressor = zstd.ZstdDecompressor()
+        piece = decompressor.decompress(packed, max_length=_PIECE)
+        yield piece
+        while not decompressor.eof:
+            if decompressor.needs_input:
+                raise ValueError("the compressed transaction ends early")
+            yield decompressor.decompress(b"", max_length=_PIECE)
+        packed = decompressor.unused_data
+
+
+def _inflated(raw: bytes) -> bytes:
+    """MariaDB's wrapping: 1, method in three bits, the bytes of the length in three, then length and zlib stream."""
+    flags = raw[0]
+    length_bytes = flags & 0x07
+    if flags & 0x80 == 0 or flags >> 4 & 0x07:
+        raise ValueError("the compression is not known")
+    length = int.from_bytes(raw[1 : 1 + length_bytes], "big")
+    if length > _LARGEST:
+        raise ValueError(f"the content has {length} bytes, and no event has so many")
+    content = zlib.decompressobj().decompress(raw[1 + length_bytes :], length + 1)
+    if len(content) != length:
+        raise ValueError("the content has not the length it says")
+    return content
+
+
+def _plain_query(event: bytes) -> bytes:
+    # Everything up to the zero behind the database is as in a plain query.
+    body = event[HEADER:]
+    text = 13 + int.from_bytes(body[11:13], "little") + body[8] + 1
+    return event[: HEADER + text] + _inflated(body[text:])
+
+
+def _plain_rows(event: bytes, kind: int) -> bytes:
+    """The rows' area alone is compressed."""
+    at = HEADER + 8
+    if kind in {events.WRITE, events.UPDATE, events.DELETE}:
+        at += int.from_bytes(event[at : at + 2], "little")
+    count, prefix = event[at], 1
+    if count >= 0xFB:
+        count, prefix = int.from_bytes(event[at + 1 : at + 3], "little"), 3
+    at += prefix + (count + 7) // 8 * (2 if kind in events.UPDATES else 1)
+    return event[:at] + _inflated(event[at:])

@@ -1,0 +1,94 @@
+"""What DDL that the log shows means for the batches around it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from penstock.ingest.batch_barrier import Barrier
+from penstock.ingest.mysql.binlog.plan import DdlSeen
+from penstock.ingest.mysql.ddl.alter import ChangeColumn, RenameColumn
+from penstock.ingest.mysql.server.catalog import TableName
+from penstock.ingest.mysql.settings import shadowed
+
+log = logging.getLogger(__name__)
+
+_KEPT = {
+    "truncate": "its rows stay in the table of the warehouse; --on-truncate delete-all, in a file  ddl: {truncate:"
+    " delete-all}, follows it",
+    "drop": "its rows stay in the table of the warehouse; --on-drop delete-all, in a file  ddl: {drop: delete-all},"
+    " follows it",
+    "rename-column": "the new name is a new column, and rows that do not change stay in the old one; --on-rename-column"
+    " rename, in a file  ddl: {rename-column: rename}, follows it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A change of a whole table that is not followed, because the settings say so."""
+
+    kind: Literal["truncate", "drop", "rename-column"]
+    database: str
+    table: str
+    columns: tuple[tuple[str, str], ...] = ()
+
+
+def renames_column(change: object) -> bool:
+    match change:
+        case RenameColumn():
+            return True
+        case ChangeColumn(old, parsed):
+            return old.lower() != parsed.column.name.lower()
+    return False
+
+
+def is_a_tools_swap(old: TableName, new: TableName) -> bool:
+    """Whether a schema change tool puts its copy in its table's place."""
+    return old[0] == new[0] and shadowed(old[1]) == new[1]
+
+
+def given_up(pairs: Iterable[tuple[TableName, TableName]]) -> list[TableName]:
+    """The names that no longer mean the rows they meant: of tables that were renamed, save for a tool's swap."""
+    known = list(pairs)
+    kept = {new for old, new in known if is_a_tools_swap(old, new)}
+    return [old for old, _ in known if old not in kept]
+
+
+def barriers_of(seen: Sequence[DdlSeen], takes: Callable[[TableName], bool], *, drops: bool) -> Iterator[Barrier]:
+    renamed = [(one.change.old_name, one.change.name) for one in seen if one.change.old_name is not None]
+    yield from (Barrier("drop", *name) for name in given_up(renamed) if drops and takes(name))
+    for one in seen:
+        change = one.change
+        if not takes(change.name):
+            continue
+        if change.kind == "truncate" or change.kind == "drop":  # noqa: PLR1714  told apart for the type
+            yield Barrier(change.kind, *change.name)
+        elif change.renamed_columns:
+            yield Barrier("rename-columns", *change.name, change.renamed_columns)
+
+
+def not_followed(seen: Sequence[DdlSeen], takes: Callable[[TableName], bool]) -> Iterator[Ignored]:
+    """What changed a whole table and is no barrier by the settings: the table keeps its rows, or its column."""
+    renamed = [(one.change.old_name, one.change.name) for one in seen if one.change.old_name is not None]
+    yield from (Ignored("drop", *name) for name in given_up(renamed) if takes(name))
+    for one in seen:
+        change = one.change
+        if not takes(change.name):
+            continue
+        if change.kind == "truncate" or change.kind == "drop":  # noqa: PLR1714  told apart for the type
+            yield Ignored(change.kind, *change.name)
+        elif change.renamed_columns:
+            yield Ignored("rename-column", *change.name, change.renamed_columns)
+
+
+def tell_of_ignored(ignored: Iterable[Ignored]) -> None:
+    for one in ignored:
+        table = f"{one.database}.{one.table}"
+        match one.kind:
+            case "rename-column":
+                columns = ",".join(f"{old}->{new}" for old, new in one.columns)
+                log.warning("event=rename_not_followed table=%s columns=%s note=%s", table, columns, _KEPT[one.kind])
+            case kind:
+                log.warning("event=%s_not_followed table=%s note=%s", kind, table, _KEPT[kind])

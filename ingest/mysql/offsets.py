@@ -1,0 +1,163 @@
+"""Where a batch ends: one JSON object that a restart on any machine can go on from."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from penstock.ingest.batch_barrier import Barrier
+from penstock.ingest.mysql.binlog.range_cutter import LogRange
+from penstock.ingest.mysql.ddl.history import Version
+from penstock.ingest.mysql.position import LogPosition
+from penstock.ingest.mysql.server.catalog import TableName
+from penstock.ingest.mysql.snapshot.chunks import Chunk, ChunkCursor
+from penstock.ingest.source import Offsets
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What lies between the end before and this one: it is never planned twice."""
+
+    chunks: tuple[Chunk, ...] = ()
+    log: tuple[LogRange, ...] = ()
+    defined: tuple[Version, ...] = ()  # tables whose definition is new
+    barriers: tuple[Barrier, ...] = ()
+    as_of: LogPosition | None = None  # where the log stands for exact chunks
+    ignored: tuple[str, ...] = ()  # changes of whole tables that are not followed, by what they are
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.chunks or self.log or self.defined or self.barriers or self.ignored)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """`waiting` are tables whose reading has not begun, `cursors` those being cut. `settle` is the place in the log
+    behind which the tables read are what the source was at one moment; `unsettled` while it is still to be noted."""
+
+    server: str
+    log: LogPosition
+    by_gtid: bool = False
+    waiting: tuple[TableName, ...] = ()
+    cursors: tuple[ChunkCursor, ...] = ()
+    settle: LogPosition | None = None
+    unsettled: bool = False
+    signals: tuple[str, ...] = ()
+    reread: str = ""  # the last wish to read all tables again that was granted
+    batch: Batch = field(default_factory=Batch)
+
+    @property
+    def reads_tables(self) -> bool:
+        return bool(self.waiting or self.cursors)
+
+    def reading(self, names: Sequence[TableName]) -> Progress:
+        """With the rows of these tables still to be read, whatever was read of them before."""
+        cursors = tuple(cursor for cursor in self.cursors if (cursor.database, cursor.table) not in names)
+        waiting = tuple(dict.fromkeys([*self.waiting, *names]))
+        return replace(self, waiting=waiting, cursors=cursors)
+
+    def to_json(self) -> Offsets:
+        made: Offsets = {
+            "v": VERSION,
+            "server": self.server,
+            "phase": "snapshot" if self.reads_tables or self.unsettled else "stream",
+            "log": self.log.to_json(),
+        }
+        if self.by_gtid:
+            made["by_gtid"] = True
+        if self.waiting:
+            made["waiting"] = [list(name) for name in self.waiting]
+        if self.cursors:
+            made["cursors"] = [_listed(cursor.to_json()) for cursor in self.cursors]
+        if self.settle is not None:
+            made["settle"] = self.settle.to_json()
+        if self.unsettled:
+            made["unsettled"] = True
+        if self.signals:
+            made["signals"] = list(self.signals)
+        if self.reread:
+            made["reread"] = self.reread
+        if not self.batch.is_empty:
+            made["batch"] = _batch_json(self.batch)
+        return made
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Progress:
+        settle = value.get("settle")
+        return cls(
+            str(value["server"]),
+            LogPosition.from_json(value["log"]),
+            bool(value.get("by_gtid", False)),
+            _names(value.get("waiting", ())),
+            tuple(ChunkCursor.from_json(one) for one in value.get("cursors", ())),
+            None if settle is None else LogPosition.from_json(settle),
+            bool(value.get("unsettled", False)),
+            tuple(value.get("signals", ())),
+            str(value.get("reread", "")),
+            _batch_from(value.get("batch", {})),
+        )
+
+
+def _names(values: Sequence[Sequence[str]]) -> tuple[TableName, ...]:
+    return tuple((database, table) for database, table in values)
+
+
+def _listed(value: Mapping[str, object]) -> dict[str, object]:
+    """Tuples as the lists that JSON makes of them, so that offsets are equal before and after a checkpoint."""
+    return {name: list(part) if isinstance(part, tuple) else part for name, part in value.items()}
+
+
+def _batch_json(batch: Batch) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "chunks": [chunk_json(chunk) for chunk in batch.chunks],
+        "log": [range_json(part) for part in batch.log],
+        "defined": [version.to_json() for version in batch.defined],
+        "barriers": [barrier_json(barrier) for barrier in batch.barriers],
+        "as_of": None if batch.as_of is None else batch.as_of.to_json(),
+        "ignored": list(batch.ignored),
+    }
+    return {name: part for name, part in made.items() if part}
+
+
+def _batch_from(value: Mapping[str, Any]) -> Batch:
+    as_of = value.get("as_of")
+    return Batch(
+        tuple(chunk_from(one) for one in value.get("chunks", ())),
+        tuple(range_from(one) for one in value.get("log", ())),
+        tuple(Version.from_json(one) for one in value.get("defined", ())),
+        tuple(barrier_from(one) for one in value.get("barriers", ())),
+        None if as_of is None else LogPosition.from_json(as_of),
+        tuple(value.get("ignored", ())),
+    )
+
+
+def chunk_json(chunk: Chunk) -> dict[str, Any]:
+    found = _listed(asdict(chunk))
+    return {name: part for name, part in found.items() if name == "number" or part}
+
+
+def chunk_from(value: Mapping[str, Any]) -> Chunk:
+    known: dict[str, Any] = {name: tuple(part) if isinstance(part, list) else part for name, part in value.items()}
+    return Chunk(**known)
+
+
+def range_json(part: LogRange) -> list[Any]:
+    return [part.file, part.start, part.until, [base64.b64encode(body).decode() for body in part.maps], part.known]
+
+
+def range_from(value: Sequence[Any]) -> LogRange:
+    file, start, until, maps, known = value
+    return LogRange(file, start, until, tuple(base64.b64decode(body) for body in maps), known)
+
+
+def barrier_json(barrier: Barrier) -> list[Any]:
+    return [barrier.kind, barrier.database, barrier.table, [list(pair) for pair in barrier.columns]]
+
+
+def barrier_from(value: Sequence[Any]) -> Barrier:
+    kind, database, table, columns = value
+    return Barrier(kind, database, table, tuple((old, new) for old, new in columns))

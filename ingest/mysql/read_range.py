@@ -1,0 +1,159 @@
+"""One range of a batch to changes, in a task."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.formats.change import ChangeBatch, Decoded, ImageRule, Int64s, SourceSchema
+from penstock.formats.change import DecodeOptions as Wanted
+from penstock.ingest.decoded_source import Chunk
+from penstock.ingest.mysql.binlog.options import DecodeOptions
+from penstock.ingest.mysql.binlog.read import read_range
+from penstock.ingest.mysql.ddl.history import HistoryPart, Version
+from penstock.ingest.mysql.definition import TableDefinition, schema_of
+from penstock.ingest.mysql.offsets import barrier_from, chunk_from, range_from
+from penstock.ingest.mysql.position import LogPosition
+from penstock.ingest.mysql.settings import FollowSettings
+from penstock.ingest.mysql.snapshot.chunk_as_of import read_as_of
+from penstock.ingest.mysql.snapshot.read import SnapshotOptions, read_chunk
+
+_ROW_BITS = 24  # rows of one event; a log file has less than 2^39 bytes
+CHUNK, LOG, DEFINED, BARRIERS, IGNORED = "chunk", "log", "defined", "barriers", "ignored"
+
+
+@dataclass(frozen=True, slots=True)
+class ImagesOfTargets(DecodeOptions):
+    """Which images of an update are needed is for the table to say that the row goes to."""
+
+    wanted: Wanted = field(default_factory=Wanted)
+
+    def image_rule(self, definition: TableDefinition) -> ImageRule:
+        known = self.images.get(definition.name)
+        return known or self.wanted.rule(definition.database, definition.table, definition.primary_key)
+
+
+@dataclass(frozen=True, slots=True)
+class RangeReading:
+    """What a range's place holds: `start` as the planner made it."""
+
+    settings: FollowSettings
+    start: Mapping[str, Any]
+    wanted: Wanted
+
+    def chunks(self) -> Iterator[Chunk]:
+        oddities: Counter[str] = Counter()
+        if BARRIERS in self.start:
+            yield Chunk(Decoded(), 0, 0, barriers=tuple(barrier_from(one) for one in self.start[BARRIERS]))
+            return
+        if IGNORED in self.start:
+            yield Chunk(Decoded(skipped=Counter(self.start[IGNORED])), 0, 0)
+            return
+        for batch in self._batches(oddities):
+            change = self._finished(batch)
+            if change is not None:
+                yield Chunk(Decoded([change]), len(change), change.columns.nbytes)
+        if oddities:
+            yield Chunk(Decoded(skipped=oddities), 0, 0)
+
+    def _batches(self, oddities: Counter[str]) -> Iterator[ChangeBatch]:
+        settings, start = self.settings, self.start
+        server_id = settings.server_id(int(start.get("reader", 0)))
+        if DEFINED in start:
+            yield from (_empty(Version.from_json(one)) for one in start[DEFINED])
+        elif CHUNK in start:
+            chunk, options = chunk_from(start[CHUNK]), SnapshotOptions(settings.rules)
+            if "as_of" in start:
+                at = LogPosition.from_json(start["as_of"])
+                yield from read_as_of(settings.server, chunk, at, options, self._log_options(), server_id, oddities)
+            else:
+                yield from read_chunk(settings.server, chunk, options, oddities)
+        else:
+            part = range_from(start[LOG])
+            yield from read_range(settings.server, part, self._log_options(), server_id, oddities=oddities)
+
+    def _log_options(self) -> ImagesOfTargets:
+        versions: dict[tuple[str, str], tuple[Version, ...]] = {}
+        for record in self.start["history"]:
+            version = Version.from_json(record)
+            versions[version.name] = (*versions.get(version.name, ()), version)
+        part = HistoryPart(versions)
+        return ImagesOfTargets(
+            choice=self.settings.tables, definitions=part, rules=self.settings.rules, wanted=self.wanted
+        )
+
+    def _finished(self, batch: ChangeBatch) -> ChangeBatch | None:
+        """As the tables take it: without keyless tables, comments and instants where they are not wanted."""
+        if not (batch.schema.primary_keys or self.settings.keyless):
+            return None
+        batch = replace(batch, schema=self._with_comments(batch.schema))
+        if LOG in self.start:
+            batch = replace(batch, pos=_row_places(batch))
+        return in_zone(batch, self.settings.zone)
+
+    def _with_comments(self, schema: SourceSchema) -> SourceSchema:
+        """With those that are wanted: of new tables and columns always, of others where they follow ALTER TABLE."""
+        if self.settings.comments:
+            # Where there is none now, there may have been one before.
+            fields = tuple(replace(one, comment=one.comment or "") for one in schema.fields)
+            return replace(schema, fields=fields, comment=schema.comment or "")
+        if DEFINED in self.start:
+            return replace(schema, comments_follow=False)
+        return replace(schema, fields=tuple(replace(one, comment=None) for one in schema.fields), comment=None)
+
+
+def _row_places(batch: ChangeBatch) -> Int64s:
+    """A place for every row: what is wrong with one is no matter of the others of its event."""
+    places: Int64s = np.minimum(batch.sub >> 1, (1 << _ROW_BITS) - 1).astype(np.int64)
+    places += batch.pos << _ROW_BITS
+    return places
+
+
+def in_zone(batch: ChangeBatch, zone: str) -> ChangeBatch:
+    """TIMESTAMP columns, which are instants, as the time that clocks of the zone show; those that are texts too."""
+    given = batch.columns.columns
+    columns = [
+        _in_zone(column, declared.type or "", zone) for declared, column in zip(batch.schema.fields, given, strict=True)
+    ]
+    if all(mine is theirs for mine, theirs in zip(columns, given, strict=True)):
+        return batch
+    return replace(batch, columns=pa.RecordBatch.from_arrays(columns, names=batch.columns.schema.names))
+
+
+def _in_zone(column: pa.Array, declared: str, zone: str) -> pa.Array:
+    if pa.types.is_timestamp(column.type) and column.type.tz:
+        return _local(column, zone)
+    if pa.types.is_string(column.type) and declared.startswith("timestamp") and zone != "UTC":
+        return _local_texts(column, zone)
+    return column
+
+
+def _local(column: pa.Array, zone: str) -> pa.Array:
+    if zone == "UTC":
+        return column.view(pa.timestamp("us"))
+    return pc.local_timestamp(column.view(pa.timestamp("us", zone)))
+
+
+def _local_texts(column: pa.Array, zone: str) -> pa.Array:
+    """Texts are all of one length; the zero date is no instant and stays."""
+    real = pc.invert(pc.starts_with(column, "0000"))
+    instants = pc.if_else(real, column, pa.scalar(None, pa.string())).cast(pa.timestamp("us"))
+    local = _local(instants, zone).cast(pa.string())
+    length = pc.max(pc.binary_length(column)).as_py() or 0
+    return pc.if_else(real, pc.utf8_slice_codeunits(local, 0, length), column)
+
+
+def _empty(version: Version) -> ChangeBatch:
+    """No rows, only the columns that a table has from now on."""
+    if version.definition is None:
+        raise ValueError("a table that is gone has no columns")
+    schema = schema_of(version.definition)
+    columns = pa.RecordBatch.from_arrays([pa.nulls(0)] * len(schema.fields), names=[f.name for f in schema.fields])
+    nothing = np.zeros(0, np.int64)
+    return ChangeBatch(schema, columns, nothing.astype(np.uint8), nothing, nothing.astype(np.int32), nothing)

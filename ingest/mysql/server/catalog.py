@@ -1,0 +1,138 @@
+"""What the server's catalog says of its tables, now. Never of yesterday's rows: for those there is the history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from penstock.ingest.mysql.definition import Column, TableDefinition
+from penstock.ingest.mysql.server.connection import ask
+from penstock.ingest.mysql.types import parse_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from penstock.ingest.mysql.server.connection import Connection, Row
+
+SYSTEM_DATABASES = ("mysql", "sys", "information_schema", "performance_schema")
+TableName = tuple[str, str]
+# Of MariaDB are sequences, whose numbers are logged as rows of a table, and tables that keep the rows of the past:
+# the log shows these as rows of now.
+BASE_TABLE, SEQUENCE, SYSTEM_VERSIONED = "BASE TABLE", "SEQUENCE", "SYSTEM VERSIONED"
+LOGGED = (BASE_TABLE, SEQUENCE, SYSTEM_VERSIONED)
+# Names a query: more make its text too long for a server with a small max_allowed_packet.
+_NAMES_A_QUERY = 500
+
+
+@dataclass(frozen=True, slots=True)
+class TableFacts:
+    """A table as the catalog lists it; `rows` is the engine's estimate, easily a tenth off."""
+
+    database: str
+    table: str
+    engine: str
+    rows: int
+    bytes_a_row: int
+    has_primary_key: bool
+    kind: str = BASE_TABLE
+
+    @property
+    def name(self) -> TableName:
+        return self.database, self.table
+
+
+def list_tables(connection: Connection, kinds: Sequence[str] = (BASE_TABLE,)) -> list[TableFacts]:
+    """All tables of these kinds outside the system's databases, in the catalog's order."""
+    types = ", ".join(["%s"] * len(kinds))
+    marks = ", ".join(["%s"] * len(SYSTEM_DATABASES))
+    rows = ask(
+        connection,
+        "SELECT t.TABLE_SCHEMA, t.TABLE_NAME, COALESCE(t.ENGINE, ''), COALESCE(t.TABLE_ROWS, 0),"
+        " COALESCE(t.AVG_ROW_LENGTH, 0), k.COLUMN_NAME IS NOT NULL, t.TABLE_TYPE FROM information_schema.TABLES t"
+        # TABLE_CONSTRAINTS would do, but MariaDB shows it only to those who may do more than SELECT.
+        " LEFT JOIN information_schema.KEY_COLUMN_USAGE k ON k.TABLE_SCHEMA = t.TABLE_SCHEMA"
+        " AND k.TABLE_NAME = t.TABLE_NAME AND k.CONSTRAINT_NAME = 'PRIMARY' AND k.ORDINAL_POSITION = 1"
+        f" WHERE t.TABLE_TYPE IN ({types}) AND t.TABLE_SCHEMA NOT IN ({marks})"
+        " ORDER BY t.TABLE_SCHEMA, t.TABLE_NAME",
+        *kinds,
+        *SYSTEM_DATABASES,
+    )
+    return [TableFacts(row[0], row[1], row[2], int(row[3]), int(row[4]), bool(row[5]), row[6]) for row in rows]
+
+
+def definitions(connection: Connection, names: Iterable[TableName]) -> dict[TableName, TableDefinition]:
+    """The definitions of these tables; one that does not exist is left out."""
+    wanted = list(dict.fromkeys(names))
+    found: dict[TableName, TableDefinition] = {}
+    for start in range(0, len(wanted), _NAMES_A_QUERY):
+        found |= _definitions_of(connection, wanted[start : start + _NAMES_A_QUERY])
+    return found
+
+
+def _definitions_of(connection: Connection, names: list[TableName]) -> dict[TableName, TableDefinition]:
+    pairs = " OR ".join(["(TABLE_SCHEMA = %s AND TABLE_NAME = %s)"] * len(names))
+    values = [part for name in names for part in name]
+    columns = ask(
+        connection,
+        "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, CHARACTER_SET_NAME, COLUMN_COMMENT"
+        f" FROM information_schema.COLUMNS WHERE {pairs} ORDER BY ORDINAL_POSITION",
+        *values,
+    )
+    keys = ask(
+        connection,
+        "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME FROM information_schema.KEY_COLUMN_USAGE"
+        f" WHERE CONSTRAINT_NAME = 'PRIMARY' AND ({pairs}) ORDER BY ORDINAL_POSITION",
+        *values,
+    )
+    tables = ask(
+        connection,
+        "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_COMMENT, SUBSTRING_INDEX(TABLE_COLLATION, '_', 1)"
+        f" FROM information_schema.TABLES WHERE {pairs}",
+        *values,
+    )
+    columns_of, key_of = _by_table(columns), _by_table(keys)
+    return {
+        (row[0], row[1]): TableDefinition(
+            row[0],
+            row[1],
+            tuple(map(_column, columns_of[row[0], row[1]])),
+            tuple(str(key[2]) for key in key_of.get((row[0], row[1]), ())),
+            row[2] or None,
+            row[3],
+        )
+        for row in tables
+        if (row[0], row[1]) in columns_of
+    }
+
+
+def _by_table(rows: list[Row]) -> dict[TableName, list[Row]]:
+    # Not groupby: where names differ in case alone, the server's order mixes their rows.
+    found: dict[TableName, list[Row]] = {}
+    for row in rows:
+        found.setdefault((row[0], row[1]), []).append(row)
+    return found
+
+
+def _column(row: Row) -> Column:
+    # Text from this side may come as bytes where the server keeps it in a BLOB of its dictionary.
+    kind = row[3].decode() if isinstance(row[3], bytes) else str(row[3])
+    return Column(str(row[2]), parse_type(kind), row[4] == "YES", row[5], row[6] or None)
+
+
+def unique_keys(connection: Connection, name: TableName) -> list[tuple[str, ...]]:
+    """Unique indexes whose columns are all NOT NULL and indexed whole, the primary key first."""
+    rows = ask(
+        connection,
+        "SELECT INDEX_NAME, COLUMN_NAME, NULLABLE, SUB_PART FROM information_schema.STATISTICS"
+        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND NON_UNIQUE = 0 ORDER BY INDEX_NAME, SEQ_IN_INDEX",
+        *name,
+    )
+    keys = [(index, list(parts)) for index, parts in groupby(rows, itemgetter(0))]
+    whole = [
+        (index, tuple(str(part[1]) for part in parts))
+        for index, parts in keys
+        if all(part[2] != "YES" and part[3] is None and part[1] is not None for part in parts)
+    ]
+    return [columns for _, columns in sorted(whole, key=lambda key: (key[0] != "PRIMARY", key[0]))]

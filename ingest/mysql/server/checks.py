@@ -1,0 +1,337 @@
+"""Is this server fit to be followed? All that is wrong at once, each with the statement that puts it right."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import pymysql
+
+from penstock.errors import SourceError
+from penstock.ingest.mysql.errors import (
+    BinlogDisabled,
+    BinlogFormatError,
+    MissingGrant,
+    NoUsableKey,
+    PartialJsonError,
+    RowImageError,
+    ServerIdClash,
+    SourceNotReady,
+)
+from penstock.ingest.mysql.server.catalog import list_tables
+from penstock.ingest.mysql.server.charsets import charset_named
+from penstock.ingest.mysql.server.connection import ask, is_lost, server_facts, variables
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from penstock.ingest.mysql.server.catalog import TableName
+    from penstock.ingest.mysql.server.connection import Connection, Row, ServerFacts
+
+_DAY_S = 86_400
+# The series whose logs the tests read, on a real server.
+_TESTED = {"mysql": ((9, 7),), "mariadb": ((10, 11), (11, 8))}
+_NAMES = {"mysql": "MySQL", "mariadb": "MariaDB"}
+_GTID_MODES = ("OFF_PERMISSIVE", "ON_PERMISSIVE", "ON")  # a server takes one step at a time
+_FOREIGN_KEY = re.compile(r"CONSTRAINT (`(?:[^`]|``)+`) FOREIGN KEY .*\)((?: ON (?:DELETE|UPDATE) [A-Z ]+?)*),?\n")
+_SETTINGS = (
+    "log_bin",
+    "binlog_format",
+    "binlog_row_image",
+    "binlog_row_value_options",
+    "binlog_row_metadata",
+    "binlog_storage_engine",
+    "gtid_mode",
+    "server_id",
+    "binlog_expire_logs_seconds",
+    "expire_logs_days",
+    "log_replica_updates",
+    "log_slave_updates",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong; a `warning` does not keep the pipeline from starting."""
+
+    error: type[SourceError]
+    level: Literal["error", "warning"]
+    message: str
+    seen: str
+    wanted: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.message}: {self.seen}, wanted {self.wanted}\n      {self.fix}"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the pipeline will do, so that only what it needs is asked for."""
+
+    tables: Sequence[TableName] = ()
+    server_ids: range = range(0)
+    partial_images: bool = False
+    locking_snapshot: bool = False
+    snapshot: bool = True
+
+
+def check_retention(connection: Connection) -> list[Finding]:
+    """Whether a pipeline that stands still for some days finds its place in the log again."""
+    return list(_retention(server_facts(connection), variables(connection, *_SETTINGS)))
+
+
+def check_source(connection: Connection, wanted: Wanted) -> list[Finding]:
+    """Everything that stands in the way, errors first. Reads only; holds nothing afterwards."""
+    facts = server_facts(connection)
+    settings = variables(connection, *_SETTINGS)
+    findings = [
+        *_version(facts),
+        *_log_settings(facts, settings, wanted),
+        *_retention(facts, settings),
+        *_identity(connection, facts, settings, wanted),
+        *_grants(connection, facts, wanted),
+        *_tables(connection, facts, wanted),
+        *_labels(connection, facts, settings, wanted),
+    ]
+    return sorted(findings, key=lambda finding: finding.level)
+
+
+def require_ready(findings: Sequence[Finding]) -> None:
+    """Raise what is wrong: one error of its own kind, or all of them in one report."""
+    errors = [finding for finding in findings if finding.level == "error"]
+    if len(errors) == 1:
+        only = errors[0]
+        raise only.error(only.message, hint=only.fix, seen=only.seen, wanted=only.wanted)
+    if errors:
+        facts: dict[str, object] = {str(number): finding for number, finding in enumerate(errors, 1)}
+        error = SourceNotReady(f"{len(errors)} things keep this server from being followed")
+        error.facts.update(facts)
+        raise error
+
+
+def _error(error: type[SourceError], message: str, seen: object, wanted: str, fix: str) -> Finding:
+    return Finding(error, "error", message, str(seen), wanted, fix)
+
+
+def _warning(error: type[SourceError], message: str, seen: object, wanted: str, fix: str) -> Finding:
+    return Finding(error, "warning", message, str(seen), wanted, fix)
+
+
+def _put(facts: ServerFacts, setting: str, value: object, note: str = "") -> str:
+    """The statement that changes a setting and keeps it; MariaDB keeps nothing by itself."""
+    notes = [*(["write it into the configuration file too"] if facts.is_mariadb else []), *([note] if note else [])]
+    statement = f"SET {'GLOBAL' if facts.is_mariadb else 'PERSIST'} {setting} = {value};"
+    return f"{statement}  -- {', '.join(notes)}" if notes else statement
+
+
+def _version(facts: ServerFacts) -> Iterator[Finding]:
+    if facts.version[:2] not in _TESTED[facts.flavour]:
+        seen = f"{_NAMES[facts.flavour]} {'.'.join(map(str, facts.version))}"
+        tested = ", ".join(
+            f"{_NAMES[flavour]} {major}.{minor}" for flavour, series in _TESTED.items() for major, minor in series
+        )
+        fix = "run  penstock verify  now and then: it compares the tables with the server's rows"
+        yield _warning(SourceError, "the log of this server's version is not tested", seen, tested, fix)
+
+
+def _log_settings(facts: ServerFacts, settings: dict[str, str], wanted: Wanted) -> Iterator[Finding]:
+    if settings.get("log_bin") != "ON":
+        fix = "start the server with log_bin=binlog in its configuration (a restart is needed)"
+        yield _error(BinlogDisabled, "binary logging is off", settings.get("log_bin"), "ON", fix)
+        return
+    format_, image = settings.get("binlog_format", "ROW"), settings.get("binlog_row_image", "FULL")
+    if format_ != "ROW":
+        fix = _put(facts, "binlog_format", "ROW", "then reconnect writers")
+        yield _error(BinlogFormatError, "changes are not logged as rows", format_, "ROW", fix)
+    if engine := settings.get("binlog_storage_engine"):
+        fix = "start the server without binlog_storage_engine: the log is then kept in files (a restart is needed)"
+        yield _error(BinlogFormatError, "the log is kept in tables of a storage engine", engine, "log files", fix)
+    if image != "FULL" and not wanted.partial_images:
+        fix = _put(facts, "binlog_row_image", "FULL", "then reconnect writers")
+        yield _error(RowImageError, "rows are not logged whole", image, "FULL", fix)
+    if options := settings.get("binlog_row_value_options"):
+        fix = _put(facts, "binlog_row_value_options", "''", "then reconnect writers")
+        yield _error(PartialJsonError, "JSON is logged as differences", options, "''", fix)
+    if (metadata := settings.get("binlog_row_metadata", "MINIMAL")) != "FULL":
+        fix = _put(facts, "binlog_row_metadata", "FULL", "names then come from the log itself")
+        yield _warning(SourceError, "the log carries no column names", metadata, "FULL", fix)
+    if settings.get("gtid_mode", "ON") != "ON":
+        steps = ["enforce_gtid_consistency = ON", *(f"gtid_mode = {mode}" for mode in _GTID_MODES)]
+        fix = "; ".join(f"SET PERSIST {step}" for step in steps) + ";  -- without it no failover can be followed"
+        yield _warning(SourceError, "transactions have no GTID", settings["gtid_mode"], "ON", fix)
+
+
+def _retention(facts: ServerFacts, settings: dict[str, str]) -> Iterator[Finding]:
+    seconds = int(float(settings.get("binlog_expire_logs_seconds") or 0))
+    seconds = seconds or int(float(settings.get("expire_logs_days") or 0) * _DAY_S)
+    if 0 < seconds < 4 * _DAY_S:  # a long weekend
+        fix = _put(facts, "binlog_expire_logs_seconds", 7 * _DAY_S, "the pipeline may stand still as long")
+        yield _warning(SourceError, "the log is kept for a short time only", f"{seconds / 3600:.0f} h", "7 days", fix)
+
+
+def _identity(
+    connection: Connection, facts: ServerFacts, settings: dict[str, str], wanted: Wanted
+) -> Iterator[Finding]:
+    if (own := int(settings["server_id"])) in wanted.server_ids:
+        fix = f"leave {own} out of the option server-id"
+        yield _error(ServerIdClash, "the server itself has an id of our range", own, "an id outside of it", fix)
+    for reader in _readers(connection, facts):
+        if reader in wanted.server_ids:
+            fix = "give every pipeline a range of its own in the option server-id"
+            yield _warning(ServerIdClash, "another reader has an id of our range", reader, "a range of our own", fix)
+    logs_replicated = settings.get("log_replica_updates") or settings.get("log_slave_updates") or "ON"
+    if logs_replicated != "ON" and _is_replica(connection, facts):
+        fix = "start the replica with log_replica_updates=ON (MariaDB: log_slave_updates), or read from its source"
+        yield _error(SourceError, "this replica does not log what it replicates", logs_replicated, "ON", fix)
+
+
+def _tried(connection: Connection, statement: str) -> list[Row] | pymysql.MySQLError:
+    """The rows, or the server's refusal; a connection that failed says nothing of rights and is raised."""
+    try:
+        return ask(connection, statement)
+    except pymysql.MySQLError as error:
+        if is_lost(error):
+            raise
+        return error
+
+
+def _readers(connection: Connection, facts: ServerFacts) -> list[int]:
+    statement = "SHOW REPLICAS" if not facts.is_mariadb and facts.version >= (8, 0, 22) else "SHOW SLAVE HOSTS"
+    found = _tried(connection, statement)
+    # The missing right, if it is one, is reported with the grants.
+    return [] if isinstance(found, pymysql.MySQLError) else [int(row[0]) for row in found]
+
+
+def _is_replica(connection: Connection, facts: ServerFacts) -> bool:
+    statement = "SHOW REPLICA STATUS" if not facts.is_mariadb and facts.version >= (8, 0, 22) else "SHOW SLAVE STATUS"
+    found = _tried(connection, statement)
+    return not isinstance(found, pymysql.MySQLError) and bool(found)
+
+
+def _grants(connection: Connection, facts: ServerFacts, wanted: Wanted) -> Iterator[Finding]:
+    """Rights are tried where trying is harmless: roles and wildcards make reading them a riddle."""
+    user = str(ask(connection, "SELECT CURRENT_USER()")[0][0])
+    name = "@".join(f"'{part}'" for part in user.rsplit("@", 1))
+    held = {
+        str(row[0]).upper() for row in ask(connection, "SELECT PRIVILEGE_TYPE FROM information_schema.USER_PRIVILEGES")
+    }
+    status = _tried(connection, facts.status_statement)
+    if isinstance(status, pymysql.MySQLError):
+        yield _missing("REPLICATION CLIENT", "*.*", name, status.args[-1])
+    else:
+        yield from _filters(status, wanted.tables)
+    if "REPLICATION SLAVE" not in held and not _has_role(connection, "REPLICATION SLAVE"):
+        yield _missing("REPLICATION SLAVE", "*.*", name, "not granted")
+    if wanted.locking_snapshot and not held & {"RELOAD", "FLUSH_TABLES"}:
+        yield _missing("RELOAD, LOCK TABLES", "*.*", name, "not granted")
+    for database, table in wanted.tables if wanted.snapshot else ():
+        found = _tried(connection, f"SELECT 1 FROM {qualified((database, table))} LIMIT 0")
+        if isinstance(found, pymysql.MySQLError):
+            yield _missing("SELECT", qualified((database, table)), name, found.args[-1])
+
+
+def _has_role(connection: Connection, privilege: str) -> bool:
+    return any(privilege in str(row[0]).upper() for row in ask(connection, "SHOW GRANTS"))
+
+
+def _missing(privilege: str, on: str, user: str, said: object) -> Finding:
+    return _error(MissingGrant, f"{privilege} is not granted", said, privilege, f"GRANT {privilege} ON {on} TO {user};")
+
+
+def _filters(status: Sequence[tuple[object, ...]], tables: Collection[TableName]) -> Iterator[Finding]:
+    if not status:
+        return
+    only, never = (set(str(status[0][place] or "").split(",")) - {""} for place in (2, 3))
+    unlogged = {database for database, _ in tables if database in never or (only and database not in only)}
+    if unlogged:
+        fix = "remove binlog-do-db / binlog-ignore-db from the server's configuration"
+        yield _error(
+            BinlogDisabled, "the log leaves databases out", ", ".join(sorted(unlogged)), "all of ours logged", fix
+        )
+
+
+def _tables(connection: Connection, facts: ServerFacts, wanted: Wanted) -> Iterator[Finding]:
+    known = {table.name: table for table in list_tables(connection)}
+    for name in wanted.tables:
+        table = known.get(name)
+        if table is None:
+            continue
+        if not table.has_primary_key:
+            take = "or take it into an append table (--include-keyless append)"
+            fix = f"ALTER TABLE {qualified(name)} ADD PRIMARY KEY (...);  -- {take}"
+            yield _warning(NoUsableKey, f"{'.'.join(name)} has no primary key", "none", "a primary key", fix)
+        if table.engine.upper() in {"MEMORY", "BLACKHOLE", "FEDERATED", "CSV"}:
+            fix = f"ALTER TABLE {qualified(name)} ENGINE = InnoDB;  -- or leave the table out"
+            yield _warning(SourceError, f"{'.'.join(name)} may change unlogged", table.engine, "InnoDB", fix)
+    yield from _charsets(connection, set(wanted.tables))
+    yield from _times_in_keys(connection, set(wanted.tables))
+    if facts.is_mariadb or facts.version < (9, 6, 0):
+        readable = [name for name in wanted.tables if name in known]
+        yield from _cascades(connection, readable)
+
+
+def _times_in_keys(connection: Connection, tables: Collection[TableName]) -> Iterator[Finding]:
+    statement = (
+        "SELECT c.TABLE_SCHEMA, c.TABLE_NAME, GROUP_CONCAT(c.COLUMN_NAME) FROM information_schema.COLUMNS c"
+        " WHERE c.DATA_TYPE = 'time' AND c.COLUMN_KEY = 'PRI' GROUP BY 1, 2 ORDER BY 1, 2"
+    )
+    for database, table, columns in ask(connection, statement):
+        if (database, table) in tables:
+            message = f"{database}.{table} has times in its key, and rows with one outside of a day are bad records"
+            fix = (
+                "--type-mapping time-to-string  makes them texts;  --isolate  keeps other tables from stopping with it"
+            )
+            yield _warning(SourceError, message, columns, "times of day, or texts", fix)
+
+
+def _labels(connection: Connection, facts: ServerFacts, settings: dict[str, str], wanted: Wanted) -> Iterator[Finding]:
+    """The catalog has question marks for characters of four bytes; the log tells labels only with full metadata."""
+    if settings.get("binlog_row_metadata", "MINIMAL") == "FULL":
+        return
+    statement = (
+        "SELECT TABLE_SCHEMA, TABLE_NAME, GROUP_CONCAT(COLUMN_NAME) FROM information_schema.COLUMNS"
+        " WHERE DATA_TYPE IN ('enum', 'set') AND CHARACTER_SET_NAME NOT IN ('latin1', 'ascii')"
+        " AND LOCATE('?', COLUMN_TYPE) > 0 GROUP BY 1, 2 ORDER BY 1, 2"
+    )
+    for database, table, columns in ask(connection, statement):
+        if (database, table) in set(wanted.tables):
+            fix = _put(facts, "binlog_row_metadata", "FULL", "labels then come from the log itself")
+            message = (
+                f"{database}.{table} has labels with ?, which may stand for characters that the catalog cannot show"
+            )
+            yield _warning(SourceError, message, columns, "labels as they are", fix)
+
+
+def _charsets(connection: Connection, tables: Collection[TableName]) -> Iterator[Finding]:
+    """The log has texts as the column keeps them, so each character set must be known here too."""
+    statement = (
+        "SELECT TABLE_SCHEMA, TABLE_NAME, CHARACTER_SET_NAME, GROUP_CONCAT(COLUMN_NAME) FROM information_schema.COLUMNS"
+        " WHERE CHARACTER_SET_NAME IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+    )
+    for database, table, charset, columns in ask(connection, statement):
+        if (database, table) in tables and charset_named(charset) is None:
+            fix = f"ALTER TABLE {qualified((database, table))} CONVERT TO CHARACTER SET utf8mb4;"
+            message = f"{database}.{table} has texts that cannot be read from the log: {columns}"
+            yield _error(SourceError, message, charset, "a character set of MySQL's or MariaDB's own", fix)
+
+
+def _cascades(connection: Connection, tables: Collection[TableName]) -> Iterator[Finding]:
+    # The catalog's list of constraints is hidden by MariaDB from those who may only read; the table's text is not.
+    for database, table in sorted(tables):
+        text = str(ask(connection, f"SHOW CREATE TABLE {qualified((database, table))}")[0][1])
+        for constraint, rules in _FOREIGN_KEY.findall(text):
+            if "CASCADE" in rules or "SET NULL" in rules:
+                fix = "this server does not log what a cascade changes: let the application or a trigger do it"
+                message = f"{database}.{table} changes by cascade"
+                yield _warning(SourceError, message, f"{constraint}{rules}", "no cascade", fix)
+
+
+def qualified(name: TableName) -> str:
+    return ".".join(map(quoted, name))
+
+
+def quoted(name: str) -> str:
+    """An identifier as SQL takes it."""
+    return "`" + name.replace("`", "``") + "`"

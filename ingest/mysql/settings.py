@@ -1,0 +1,133 @@
+"""What is followed, from where, and how; plain data, safe to pickle and to print."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+from penstock.ingest.mysql.server.catalog import SYSTEM_DATABASES, TableName
+from penstock.ingest.mysql.server.connection import ServerAddress
+from penstock.ingest.mysql.snapshot.chunks import ChunkOptions
+from penstock.ingest.mysql.values.rules import ValueRules
+
+Mode = Literal["initial", "snapshot", "latest-offset", "earliest-offset", "timestamp", "specific-offset"]
+SnapshotMode = Literal["watermark", "exact"]
+
+_LOG_BYTES = 256 << 20
+_SNAPSHOT_ROWS = 2_000_000
+
+
+_SHADOW = re.compile(r"_(_?.+)_(?:gho|ghc|del|new|old)", re.DOTALL)
+
+
+def shadowed(table: str) -> str | None:
+    """The table of which gh-ost or pt-online-schema-change made this copy, by its name; None for an ordinary name."""
+    found = _SHADOW.fullmatch(table)
+    return found[1].removeprefix("_") if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedTables:
+    """Which tables are taken: full matches of regular expressions, excluding wins; `left_out` for reasons of their own.
+
+    Copies that schema change tools make of a captured table are not taken.
+    """
+
+    databases: str
+    tables: str = ".*"
+    including: str = ".*"
+    excluding: str | None = None
+    including_databases: str = ".*"
+    excluding_databases: str | None = None
+    left_out: frozenset[TableName] = frozenset()
+    names: str | None = None  # of `database.table`, in one
+    excluding_names: str | None = None
+
+    def takes(self, database: str, table: str) -> bool:
+        if database in SYSTEM_DATABASES or (database, table) in self.left_out:
+            return False
+        original = shadowed(table)
+        return (original is None or not self.takes(database, original)) and self._matches(database, table)
+
+    def _matches(self, database: str, table: str) -> bool:
+        return (
+            _matches(self.databases, database)
+            and _matches(self.tables, table)
+            and _matches(self.including, table)
+            and _matches(self.including_databases, database)
+            and not _matches(self.excluding, table)
+            and not _matches(self.excluding_databases, database)
+            and (self.names is None or _matches(self.names, f"{database}.{table}"))
+            and not _matches(self.excluding_names, f"{database}.{table}")
+        )
+
+
+def _matches(pattern: str | None, name: str) -> bool:
+    return pattern is not None and re.fullmatch(pattern, name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Startup:
+    """Where a pipeline without a checkpoint begins; afterwards the checkpoint rules."""
+
+    mode: Mode = "initial"
+    file: str = ""
+    pos: int = 4
+    gtid: str = ""
+    millis: int = 0
+
+    @property
+    def reads_tables(self) -> bool:
+        return self.mode in {"initial", "snapshot"}
+
+
+@dataclass(frozen=True, slots=True)
+class Barriers:
+    """Which changes of tables are carried over between batches; the others are passed over, as Paimon does."""
+
+    truncate: bool = False
+    drop: bool = False
+    rename_column: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FollowSettings:
+    """`state` is the checkpoint, beside whose own files the schema history and signals are kept.
+
+    `snapshot` watermark: rows are read as they are, and the log behind the batch's place is laid over them: right for
+    tables where a change may come twice. exact: every chunk is as of the place in the log where the pipeline stands,
+    which stays there until all of them are read.
+    """
+
+    server: ServerAddress
+    tables: CapturedTables
+    state: str
+    server_ids: tuple[int, int]
+    startup: Startup = Startup()
+    snapshot: SnapshotMode = "watermark"
+    chunks: ChunkOptions = field(default_factory=ChunkOptions)
+    rules: ValueRules = field(default_factory=ValueRules)
+    barriers: Barriers = Barriers()
+    zone: str = "UTC"
+    comments: bool = False
+    keyless: bool = False
+    new_tables: bool = True
+    resnapshot: str = ""  # a word that offsets do not have yet: empty the tables, read them again
+    reset: tuple[TableName, ...] = ()  # only what is made of these
+    accept_gap: bool = False  # go on from the oldest log that is left
+    resnapshot_when_lost: bool = False  # empty the tables and read them again where the log is gone
+    keyless_stops: bool = False  # a table without key is refused, not left out
+    first: tuple[str, ...] = ()  # expressions of `database.table`, in the order in which tables are to be read
+    log_bytes: int = _LOG_BYTES
+    snapshot_rows: int = _SNAPSHOT_ROWS
+
+    def rank(self, name: TableName) -> int:
+        """The lower, the earlier a table is read."""
+        of_it = (number for number, pattern in enumerate(self.first) if _matches(pattern, ".".join(name)))
+        return next(of_it, len(self.first))
+
+    def server_id(self, number: int) -> int:
+        """The identity of the reader of this number."""
+        first, last = self.server_ids
+        return first + number % (last - first + 1)

@@ -1,0 +1,157 @@
+"""A chunk as it was at a place of the log fixed beforehand: the rows as they are, and the log since then taken back.
+
+The first change of a key behind the place tells what the key was there: nothing where it was inserted, the image before
+where it was updated or deleted. So the rows of a chunk are the same however often and however late they are read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import SourceError
+from penstock.formats.change import DELETE, UPDATE_BEFORE, ChangeBatch, ImageRule
+from penstock.ingest.mysql.binlog.options import DecodeOptions, TheseTables
+from penstock.ingest.mysql.binlog.resume import latest, settled, snapshot_position
+from penstock.ingest.mysql.position import LogPosition
+from penstock.ingest.mysql.server.connection import connected, server_facts
+from penstock.ingest.mysql.snapshot.chunk_watermark import changes_between, in_chunk, insertions, joined, row_numbers
+from penstock.ingest.mysql.snapshot.chunks import Chunk
+from penstock.ingest.mysql.snapshot.locked_tables import one_moment
+from penstock.ingest.mysql.snapshot.read import SnapshotOptions, chunk_batches
+
+if TYPE_CHECKING:
+    from penstock.ingest.mysql.byte_view import Bools
+    from penstock.ingest.mysql.server.connection import ServerAddress
+
+_TRIES = 3
+Changes = Callable[[LogPosition, LogPosition], list[ChangeBatch]]
+
+
+def read_as_of(
+    server: ServerAddress,
+    chunk: Chunk,
+    at: LogPosition,
+    snapshot: SnapshotOptions,
+    log: DecodeOptions,
+    server_id: int,
+    oddities: Counter[str] | None = None,
+) -> Iterator[ChangeBatch]:
+    """The chunk's rows as of `at`, as insertions. The log from there on must still be kept. Holds the chunk, and the
+    changes of its table since. Columns are those the table has now; what was not yet there then is null."""
+    chunk = chunk.open_end
+    name = (chunk.database, chunk.table)
+    options = replace(log, choice=TheseTables(frozenset([name])), images={name: ImageRule("all")})
+
+    def changes(low: LogPosition, high: LogPosition) -> list[ChangeBatch]:
+        return [] if not low.is_before(high) else list(changes_between(server, low, high, options, server_id))
+
+    with connected(server) as connection:
+        facts = server_facts(connection)
+        if not chunk.key:
+            rows, high = _whole_table(server, chunk, snapshot, changes, oddities)
+            yield from rows_before(rows, changes(at, high))
+            return
+        rows = list(chunk_batches(connection, chunk, snapshot, oddities))
+        since = changes(at, latest(connection, facts))
+        yield from keys_before(rows, since, lambda keys: in_chunk(connection, chunk, keys))
+
+
+def keys_before(
+    rows: Sequence[ChangeBatch], changes: Sequence[ChangeBatch], is_in_chunk: Callable[[pa.Table], Bools]
+) -> list[ChangeBatch]:
+    """Rows of a table with a key, these changes taken back."""
+    if not changes:
+        return list(rows)
+    batches = _alike([*rows, *changes])
+    schema = batches[0].schema
+    whole = pa.Table.from_batches([batch.columns for batch in batches]).combine_chunks()
+    keys = row_numbers(whole.select(list(schema.primary_keys)))
+    from_log = np.repeat([False, True], [sum(map(len, rows)), sum(map(len, changes))])
+    kinds = np.concatenate([batch.kinds for batch in batches])
+    touched = np.flatnonzero(from_log)
+    order = touched[np.lexsort((joined(batches, "sub")[touched], joined(batches, "pos")[touched]))]
+    first = np.full(int(keys.max()) + 1, -1, np.int64)
+    first[keys[order[::-1]]] = order[::-1]  # the last assignment stays: the first change
+    stays = ~from_log & (first[keys] < 0)
+    was_there = first[(first >= 0)]
+    was_there = was_there[np.isin(kinds[was_there], [DELETE, UPDATE_BEFORE])]
+    in_rows = np.zeros(len(first), np.bool_)
+    in_rows[keys[~from_log]] = True
+    stays[was_there] = in_rows[keys[was_there]]
+    doubtful = was_there[~in_rows[keys[was_there]]]
+    if len(doubtful):
+        stays[doubtful] = is_in_chunk(whole.take(pa.array(doubtful)).select(list(schema.primary_keys)))
+    kept = whole.take(pa.array(np.flatnonzero(stays))).combine_chunks()
+    return [insertions(batches[0], batch) for batch in kept.to_batches() if len(batch)]
+
+
+def rows_before(rows: Sequence[ChangeBatch], changes: Sequence[ChangeBatch]) -> list[ChangeBatch]:
+    """Rows of a table without a key, these changes taken back: as often as a row was written it goes, as often as it
+    was deleted it comes."""
+    if not changes:
+        return list(rows)
+    batches = _alike([*rows, *changes])
+    whole = pa.Table.from_batches([batch.columns for batch in batches]).combine_chunks()
+    numbers = row_numbers(whole)
+    from_log = np.repeat([False, True], [sum(map(len, rows)), sum(map(len, changes))])
+    gone = np.isin(np.concatenate([batch.kinds for batch in batches]), [DELETE, UPDATE_BEFORE])
+    counts = np.bincount(numbers, weights=np.where(~from_log | gone, 1, -1)).astype(np.int64)
+    _, one_of_each = np.unique(numbers, return_index=True)
+    index = np.repeat(one_of_each, np.maximum(counts, 0))
+    kept = whole.take(pa.array(np.sort(index))).combine_chunks()
+    return [insertions(batches[0], batch) for batch in kept.to_batches() if len(batch)]
+
+
+def _whole_table(
+    server: ServerAddress, chunk: Chunk, snapshot: SnapshotOptions, changes: Changes, oddities: Counter[str] | None
+) -> tuple[list[ChangeBatch], LogPosition]:
+    """A table without a key, and the place of the log that its rows are of: known by itself on MariaDB, by nothing
+    having happened on MySQL, or by a lock (RELOAD) on a table that never rests."""
+    for _ in range(_TRIES):
+        with connected(server) as connection:
+            facts = server_facts(connection)
+            if facts.is_mariadb:
+                high = snapshot_position(connection, facts, keep=True)
+                return list(chunk_batches(connection, chunk, snapshot, oddities)), high
+            low = settled(connection, facts)
+            rows = list(chunk_batches(connection, chunk, snapshot, oddities))
+            high = latest(connection, facts)
+            if not changes(low, high):
+                return rows, high
+    with one_moment(server) as (connection, high):
+        return list(chunk_batches(connection, chunk, snapshot, oddities)), high
+
+
+def _alike(batches: Sequence[ChangeBatch]) -> list[ChangeBatch]:
+    """All in the columns of the first, which are the newest: the table may have been altered since."""
+    target = batches[0].columns.schema
+    return [
+        batch
+        if batch.columns.schema == target
+        else replace(batch, schema=batches[0].schema, columns=_cast(batch, target))
+        for batch in batches
+    ]
+
+
+def _cast(batch: ChangeBatch, target: pa.Schema) -> pa.RecordBatch:
+    known = dict(zip(batch.columns.schema.names, batch.columns.columns, strict=True))
+    try:
+        columns = [
+            pc.cast(known[field.name], field.type) if field.name in known else pa.nulls(len(batch), field.type)
+            for field in target
+        ]
+    except pa.ArrowException as error:
+        raise SourceError(
+            "the table was altered while it was read, so that its old values have no place in its new columns",
+            table=f"{batch.schema.database}.{batch.schema.table}",
+            said=str(error),
+            hint="start the pipeline anew: its tables are then read as they are now",
+        ) from error
+    return pa.RecordBatch.from_arrays(columns, schema=target)

@@ -1,0 +1,45 @@
+"""Tables as of one position by one transaction: the way for tables without a key, which no log can be laid over."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from penstock.ingest.mysql.binlog.resume import latest
+from penstock.ingest.mysql.server.connection import ask, connected, server_facts
+from penstock.ingest.mysql.snapshot.chunks import Chunk
+from penstock.ingest.mysql.snapshot.read import SnapshotOptions, chunk_batches
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterator, Sequence
+
+    from penstock.formats.change import ChangeBatch
+    from penstock.ingest.mysql.position import LogPosition
+    from penstock.ingest.mysql.server.catalog import TableName
+    from penstock.ingest.mysql.server.connection import Connection, ServerAddress
+
+
+@contextmanager
+def one_moment(server: ServerAddress) -> Iterator[tuple[Connection, LogPosition]]:
+    """A connection that sees all tables as they were at the position given; it ends with the block.
+
+    Writers are held back by FLUSH TABLES WITH READ LOCK for the instant between both (RELOAD is needed), not while the
+    tables are read. Only transactional tables keep that moment.
+    """
+    with connected(server) as reader:
+        ask(reader, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        with connected(server) as locker:
+            ask(locker, "FLUSH TABLES WITH READ LOCK")
+            ask(reader, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+            position = latest(locker, server_facts(locker))
+            ask(locker, "UNLOCK TABLES")
+        yield reader, position
+
+
+def read_locked(
+    connection: Connection, names: Sequence[TableName], options: SnapshotOptions, oddities: Counter[str] | None = None
+) -> Iterator[ChangeBatch]:
+    """All rows of these tables, one table after another, on a connection of `one_moment`."""
+    for database, table in names:
+        yield from chunk_batches(connection, Chunk(database, table, 0, is_last=True), options, oddities)

@@ -1,0 +1,189 @@
+"""A MySQL or MariaDB server as a `ChangeSource`.
+
+Offsets are a `Progress`: where the log is, which tables are still to be read, and all that lies in the batch itself, so
+that a batch planned once is the same however often it is read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.errors import SourceError
+from penstock.formats.change import DecodeOptions
+from penstock.ingest.decoded_source import Chunk
+from penstock.ingest.mysql.ddl.history import SchemaHistory, Version
+from penstock.ingest.mysql.errors import BinlogPurged
+from penstock.ingest.mysql.offsets import Batch, Progress, barrier_json, chunk_json, range_json
+from penstock.ingest.mysql.planner import Planner
+from penstock.ingest.mysql.position import LogPosition, file_number
+from penstock.ingest.mysql.read_range import BARRIERS, CHUNK, DEFINED, IGNORED, LOG, RangeReading
+from penstock.ingest.mysql.server.connection import connected, log_files
+from penstock.ingest.mysql.settings import FollowSettings
+from penstock.ingest.mysql.types import NETWORK_BYTES
+from penstock.ingest.source import Limit, Offsets, Range, grouped
+
+log = logging.getLogger(__name__)
+
+_TRIES = 3
+_LAST_FILE = "end.999999999"
+# Beside a byte of the log: a full chunk, and a table that is one chunk, which is small as a rule.
+_WEIGHT_OF_A_CHUNK, _WEIGHT_OF_A_TABLE = 5 << 20, 1 << 18
+
+
+@dataclass(slots=True)
+class MySqlSource:
+    settings: FollowSettings
+    _planner: Planner | None = field(default=None, repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[type[MySqlSource], tuple[FollowSettings]]:
+        return MySqlSource, (self.settings,)
+
+    @property
+    def planner(self) -> Planner:
+        self._planner = self._planner or Planner(self.settings)
+        return self._planner
+
+    def initial_offsets(self) -> Offsets:
+        # Where the log stands is looked up with the first end, which is what the checkpoint keeps.
+        return {}
+
+    def available(self) -> Offsets:
+        return {"log": self.planner.end().to_json()}
+
+    def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
+        for attempt in range(_TRIES):
+            try:
+                return self._latest(start, limit, until)
+            except SourceError as error:
+                # What a plan that broke off has learnt of the tables is forgotten with its planner.
+                self._planner = None
+                # Where a log is purged under a pipeline that had read it, a new planner goes on behind it.
+                again = error.retryable or (isinstance(error, BinlogPurged) and attempt == 0)
+                if not again or attempt == _TRIES - 1:
+                    raise
+                log.warning(
+                    "event=plan_again try=%d of=%d waits=%gs reason=%s",
+                    attempt + 2,
+                    _TRIES,
+                    self.settings.server.patience,
+                    error.message,
+                )
+        raise AssertionError
+
+    def _latest(self, start: Offsets, limit: Limit, until: Offsets | None) -> Offsets:
+        stop = None if until is None else LogPosition.from_json(until["log"])
+        begin = self.planner.begin() if "server" not in start else Progress.from_json(start)
+        end = self.planner.next(begin, limit, stop)
+        if end is None:
+            return start if "server" in start else begin.to_json()
+        return end.to_json()
+
+    def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
+        """Chunks first, then new definitions, then the log: what it says of a row comes behind the row read."""
+        progress = Progress.from_json(end)
+        batch = progress.batch
+        before = LogPosition.from_json(start["log"]) if "log" in start else None
+        parts = [*_chunks(batch), *_definitions(batch), *_log(batch)]
+        if not parts:
+            return []
+        if batch.log or batch.as_of:
+            known = self._known(progress, before)
+            parts = [
+                (place, content | known, weight) if _reads_log(content) else (place, content, weight)
+                for place, content, weight in parts
+            ]
+        ranges = [Range(number, place, content, None, weight) for number, (place, content, weight) in enumerate(parts)]
+        # A reader a task: two with one identity would push each other out.
+        for reader, group in enumerate(grouped(ranges, tasks)):
+            for one in group:
+                one.start["reader"] = reader
+        return ranges
+
+    def _known(self, progress: Progress, before: LogPosition | None) -> dict[str, Any]:
+        """The definitions that readers of the log need: those it does not tell by itself."""
+        start = progress.batch.as_of or before or LogPosition(progress.log.file, 0)
+        return self._part(self.planner.history_at(progress), start, LogPosition(_after(progress.log), 0))
+
+    def definitions_for(self, progress: Progress) -> dict[str, Any]:
+        """The same for a reader of the log from this place to its end, as far as the pipeline has looked."""
+        return self._part(self.planner.whole_history(progress.server), progress.log, LogPosition(_LAST_FILE, 0))
+
+    def _part(self, history: SchemaHistory, start: LogPosition, end: LogPosition) -> dict[str, Any]:
+        with connected(self.settings.server) as connection:
+            names_in_log = self.planner.names_in_log(connection, start)
+        part = history.part(self.settings.tables, start, end)
+        versions = [
+            version
+            for found in part.versions.values()
+            for version in found
+            if not names_in_log or self.settings.comments or _has_details(version)
+        ]
+        return {"history": [version.to_json() for version in versions]}
+
+    def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[Chunk]:
+        return RangeReading(self.settings, range_.start, options).chunks()
+
+    def lag(self, offsets: Offsets) -> dict[str, int]:
+        """Bytes of the log beyond these offsets, and tables that are still to be read."""
+        if "server" not in offsets:
+            return {}
+        progress = Progress.from_json(offsets)
+        with connected(self.settings.server) as connection:
+            files = log_files(connection)
+        here = file_number(progress.log.file)
+        behind = sum(size for name, size in files if file_number(name) >= here)
+        unread = [*progress.waiting, *((cursor.database, cursor.table) for cursor in progress.cursors)]
+        waiting = {f"{database}.{table}": 1 for database, table in unread}
+        return {"log": behind - progress.log.pos} | waiting
+
+    def mirror(self, offsets: Offsets) -> None:
+        """A server keeps no place for its readers."""
+
+    def close(self) -> None:
+        self._planner = None
+
+
+def _after(position: LogPosition) -> str:
+    """The name of a file behind this one."""
+    return f"end.{file_number(position.file) + 1}"
+
+
+Part = tuple[str, dict[str, Any], int]
+
+
+def _chunks(batch: Batch) -> Iterator[Part]:
+    as_of = {} if batch.as_of is None else {"as_of": batch.as_of.to_json()}
+    for chunk in batch.chunks:
+        weight = _WEIGHT_OF_A_CHUNK if chunk.lower or not chunk.is_last else _WEIGHT_OF_A_TABLE
+        yield f"{chunk.database}.{chunk.table}/{chunk.number}", {CHUNK: chunk_json(chunk), **as_of}, weight
+
+
+def _definitions(batch: Batch) -> Iterator[Part]:
+    if batch.defined:
+        yield "definitions", {DEFINED: [version.to_json() for version in batch.defined]}, 1
+    if batch.ignored:
+        yield "definitions", {IGNORED: list(batch.ignored)}, 1
+    if batch.barriers:
+        yield "barriers", {BARRIERS: [barrier_json(one) for one in batch.barriers]}, 1
+
+
+def _log(batch: Batch) -> Iterator[Part]:
+    for part in batch.log:
+        yield f"{part.file}:{part.start}", {LOG: range_json(part)}, part.bytes
+
+
+def _reads_log(content: Mapping[str, Any]) -> bool:
+    return LOG in content or "as_of" in content
+
+
+def _has_details(version: Version) -> bool:
+    """Whether the log leaves out something of this table: booleans, addresses, uuids."""
+    if version.definition is None:
+        return True
+    return any(
+        column.type.base in NETWORK_BYTES or (column.type.base == "tinyint" and column.type.size == 1)
+        for column in version.definition.columns
+    )

@@ -1,0 +1,56 @@
+"""The schema registry of a source: its settings travel, the client stays in the process that asks."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from penstock.errors import ConfigError
+from penstock.formats.debezium.schema_registry import SchemaRegistry
+from penstock.ingest.kafka.client import trusted
+from penstock.references import resolve
+
+_KNOWN = {"url", "basic.auth.user.info", "basic.auth.credentials.source"}
+_TLS = "ssl."
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrySettings:
+    """What follows `schema.registry.` in the options of Kafka's own clients; secrets as references."""
+
+    options: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> RegistrySettings | None:
+        if not options:
+            return None
+        for name in options:
+            if name not in _KNOWN and not name.startswith(_TLS):
+                raise ConfigError(
+                    f"schema.registry.{name} is not known", hint=f"there are {', '.join(sorted(_KNOWN))} and ssl.*"
+                )
+        if "url" not in options:
+            raise ConfigError("schema.registry.url must be specified.")
+        return cls(tuple(sorted(options.items())))
+
+    def client(self) -> SchemaRegistry:
+        """The one client of this process."""
+        return _client(self)
+
+
+@lru_cache(maxsize=8)
+def _client(settings: RegistrySettings) -> SchemaRegistry:
+    options = {name: resolve(value) for name, value in settings.options}
+    tls = {name: value for name, value in options.items() if name.startswith(_TLS)}
+    return SchemaRegistry(
+        options["url"], user_info=options.get("basic.auth.user.info"), tls=_context(tls) if tls else None
+    )
+
+
+def _context(options: Mapping[str, str]) -> ssl.SSLContext:
+    trust = trusted(options)
+    return ssl.create_default_context(
+        cafile=trust.get("ssl.ca.location") or options.get("ssl.ca.location"), cadata=trust.get("ssl.ca.pem")
+    )

@@ -1,0 +1,79 @@
+"""Check all that stands in the way of a pipeline: file, options, source, warehouse, tables, checkpoint, Java."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError, PenstockError
+from penstock.pipelines.api.findings import Finding, of_error
+
+if TYPE_CHECKING:
+    from penstock.pipelines.config.model import PipelineSpec
+
+
+def checked(path: Path, jars: str = "") -> Iterator[Finding]:
+    """What is wrong with the file is told at once and ends the check: nothing else can be asked then."""
+    from penstock.pipelines.config.yaml_file import examine
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        yield Finding("file", "error", f"{path} cannot be read: {error.strerror}", "is the path right?", 2)
+        return
+    except UnicodeDecodeError:
+        yield Finding("file", "error", f"{path} is not UTF-8", "save it so", 2)
+        return
+    found = examine(text, str(path))
+    if isinstance(found, list):
+        yield from (of_error("file", error) for error in found)
+        return
+    yield Finding("file", "ok", f"{path} describes pipeline {found.pipeline.name}")
+    yield from checked_spec(found, jars)
+
+
+def checked_spec(spec: PipelineSpec, jars: str = "") -> Iterator[Finding]:
+    """All but the file itself. `jars` are those that the run is given by settings of Spark."""
+    for about, check in _checks(jars):
+        try:
+            yield from check(spec)
+        except PenstockError as error:
+            yield of_error(about, error)
+        except OSError as error:
+            yield Finding(about, "error", str(error), "its address, keys and rights, the disk, the network", 12)
+
+
+def _checks(jars: str) -> list[tuple[str, Callable[[PipelineSpec], Iterator[Finding]]]]:
+    from penstock.pipelines.api.check_places import check_checkpoint, check_java, check_tables, check_warehouse
+    from penstock.pipelines.api.check_source import check_source
+
+    return [
+        ("options", _options),
+        ("source", check_source),
+        ("warehouse", check_warehouse),
+        ("tables", check_tables),
+        ("checkpoint", partial(check_checkpoint, jars=jars)),
+        ("java", check_java),
+    ]
+
+
+def _options(spec: PipelineSpec) -> Iterator[Finding]:
+    """Everything a job is made of, made: expressions, patterns, names of metadata columns."""
+    from penstock.pipelines.job.build import job
+    from penstock.table.schema.option_checks import check_given, without_effect
+
+    options = spec.sink.options
+    wrong = 0
+    for name, value in options.items():
+        try:
+            check_given({name: value})
+        except ConfigError as error:
+            wrong += 1
+            yield of_error("options", error)
+    job(spec)
+    if not wrong:
+        yield Finding("options", "ok", f"{len(options)} table options, all known")
+    for name, note in without_effect(options).items():
+        yield Finding("options", "warning", f"{name} has no effect: {note}")

@@ -1,0 +1,147 @@
+"""Checks of where a pipeline writes: warehouse, the tables in it, the checkpoint; and of what it runs on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from penstock.errors import ConfigError
+from penstock.pipelines.api.findings import Finding
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
+from penstock.pipelines.monitor.sizes import Sizes
+from penstock.pipelines.monitor.status import state_of
+from penstock.pipelines.spark.hadoop import checkpoint_needs, checkpoint_url
+from penstock.pipelines.spark.java import java_home, java_version
+from penstock.pipelines.spark.session import SUBMITTED
+from penstock.storage.open import probe
+from penstock.table.catalog.file_catalog import Catalog
+from penstock.table.schema.option_checks import check_writable, without_effect
+
+_MANY_FILES, _SMALL_FILE = 500, 8 << 20
+
+
+def check_warehouse(spec: PipelineSpec) -> Iterator[Finding]:
+    """A file is made, made again (which must fail) and deleted: the one promise that commits rest on."""
+    catalog = spec.sink.catalog
+    opened = Catalog(catalog.warehouse, catalog.options)
+    folder = catalog.warehouse.removeprefix("file://")
+    if "://" not in folder and not Path(folder).exists():
+        above = next(parent for parent in Path(folder).absolute().parents if parent.exists())
+        probe(opened.storage, str(above))
+        yield Finding("warehouse", "ok", f"{folder} will be made; {above} can be written to")
+        return
+    try:
+        probe(opened.storage, opened.root)
+    except OSError as error:
+        yield Finding("warehouse", "error", f"{catalog.warehouse} cannot be written to: {error}", "its rights", 2)
+        return
+    yield Finding("warehouse", "ok", f"{catalog.warehouse} makes a file only where none is; {_tables(opened)}")
+
+
+def _tables(catalog: Catalog) -> str:
+    counts = {database: len(catalog.tables(database)) for database in catalog.databases()}
+    return f"{sum(counts.values())} tables in {len(counts)} databases"
+
+
+def check_tables(spec: PipelineSpec) -> Iterator[Finding]:
+    """Tables that are there already: made by this pipeline, or by somebody else."""
+    catalog = spec.sink.catalog
+    warehouse = Warehouse.of(catalog.warehouse, catalog.options)
+    databases = Catalog(catalog.warehouse, catalog.options).databases()
+    state = state_of(spec.pipeline.name, spec.checkpoint, warehouse, databases)
+    for broken in (table for table in state.tables if table.error):
+        yield Finding(
+            "tables", "error", f"{broken.table}: {broken.error}", "restore the file, or penstock rollback-to", 6
+        )
+    if state.tables and state.progress.done is None and not spec.pipeline.accept_replay:
+        yield Finding(
+            "tables",
+            "error",
+            f"{len(state.tables)} tables were written by this pipeline with another checkpoint",
+            "give the old checkpoint again, or  --resume-from-tables, or  --accept-replay",
+            9,
+        )
+    elif state.tables:
+        yield Finding("tables", "ok", f"{len(state.tables)} tables of this pipeline, batch {state.progress.done}")
+        yield from small_files(warehouse, [table.table for table in state.tables])
+        yield from table_options(spec, warehouse, [table.table for table in state.tables if not table.error])
+    else:
+        yield Finding("tables", "ok", "none yet: they are made as they are met")
+
+
+def table_options(spec: PipelineSpec, warehouse: Warehouse, tables: list[str]) -> Iterator[Finding]:
+    """Options of the tables themselves: those that forbid to write, and those without effect."""
+    for table in tables:
+        options = warehouse.store(table).schema().options
+        try:
+            check_writable(options)
+        except ConfigError as error:
+            yield Finding("tables", "error", f"{table}: {error.message}", error.hint or "", error.exit_code)
+        own = {key: value for key, value in options.items() if spec.sink.options.get(key) != value}
+        for key, note in without_effect(own).items():
+            yield Finding("tables", "warning", f"{table}: {key} has no effect: {note}")
+
+
+def small_files(warehouse: Warehouse, tables: list[str]) -> Iterator[Finding]:
+    """Tables in many small files: each costs a reader and a commit more than its rows do."""
+    sizes = Sizes(warehouse).of(tables)
+    small = {
+        name: one for name, one in sizes.items() if one.files >= _MANY_FILES and one.bytes < one.files * _SMALL_FILE
+    }
+    for name, (files, size) in sorted(small.items(), key=lambda one: -one[1].files)[:5]:
+        yield Finding(
+            "tables",
+            "warning",
+            f"{name} is {files:,} files of {size / files / 1e6:.1f} MB",
+            "a longer trigger, fewer buckets or partitions, or  penstock compact --compact-strategy full",
+        )
+
+
+def check_checkpoint(spec: PipelineSpec, jars: str = "") -> Iterator[Finding]:
+    location = spec.checkpoint
+    needed = checkpoint_needs(checkpoint_url(location), jars)
+    if needed is not None:
+        submitted = SUBMITTED in os.environ  # its jars are not seen from here
+        yield Finding(
+            "checkpoint",
+            "warning" if submitted else "error",
+            f"{location}: Spark writes it through Hadoop, which needs {needed.package}",
+            f"{needed.fix}; or a checkpoint on a disk:  --checkpoint /var/lib/penstock/NAME",
+            0 if submitted else 2,
+        )
+    folder = CheckpointFolder(location, spec.sink.catalog.options)
+    progress = folder.progress()
+    if folder.exists:
+        folder.probe()
+    elif (closed := _closed_above(location)) is not None:
+        yield Finding(
+            "checkpoint", "error", f"{location} cannot be made: {closed} cannot be written to", "its rights", 2
+        )
+        return
+    done = "new" if progress.planned is None else f"batch {progress.done}"
+    yield Finding("checkpoint", "ok", f"{location}: {done}")
+    if folder.signals().paused:
+        yield Finding(
+            "checkpoint", "warning", "the pipeline is to pause", f"penstock signal {spec.pipeline.name} resume"
+        )
+
+
+def _closed_above(location: str) -> Path | None:
+    """The folder in which a local path would be made, where this user may make nothing."""
+    if "://" in location.removeprefix("file://"):
+        return None
+    above = Path(location.removeprefix("file://")).absolute().parents
+    there = next(parent for parent in above if parent.exists())
+    return None if os.access(there, os.W_OK | os.X_OK) else there
+
+
+def check_java(spec: PipelineSpec) -> Iterator[Finding]:
+    try:
+        home = java_home()
+    except ConfigError as error:
+        yield Finding("java", "error", f"{error.message} ({error.facts.get('looked_at')})", error.hint or "", 2)
+        return
+    yield Finding("java", "ok", f"Java {java_version(home)} at {home}")

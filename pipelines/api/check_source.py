@@ -1,0 +1,175 @@
+"""Checks of where changes come from: it answers, it has what is wanted, what it has can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+
+from penstock.errors import PenstockError, PositionLost
+from penstock.formats.change import SourceSchema
+from penstock.ingest.decoded_source import DecodedSource
+from penstock.ingest.kafka.client import patience
+from penstock.ingest.mysql.definition import schema_of
+from penstock.ingest.source import Limit, Offsets
+from penstock.pipelines.api.findings import Finding, of_error
+from penstock.pipelines.api.plan import PlannedTable, planned
+from penstock.pipelines.api.sample import sample
+from penstock.pipelines.config import model
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.config.mysql_model import MySqlSource
+from penstock.pipelines.job import build
+from penstock.pipelines.job import mysql_setup as mysql
+from penstock.pipelines.job.unmet_rules import NoSuchTable, unmet_rules
+from penstock.pipelines.ledger.filled_tables import SourceName
+from penstock.pipelines.ledger.holes import COPIES, READS_ON, Lacking, lacking_messages, refusal
+from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
+
+_PROTECTION = {
+    "disabled": "nothing is encrypted; the password is only given hashed",
+    "preferred": "encrypted where the server offers it, and nobody checks whose server it is (verify-identity does)",
+    "required": "encrypted, and nobody checks whose server it is (verify-identity does)",
+    "verify-ca": "encrypted, the server's certificate is checked, its name is not",
+    "verify-identity": "encrypted, the server's certificate and name are checked",
+}
+_LOOK = Limit(rows=200, bytes=8 << 20)
+
+
+def check_source(spec: PipelineSpec) -> Iterator[Finding]:
+    if isinstance(spec.source, MySqlSource):
+        yield from _server(spec, spec.source)
+        return
+    source = build.source(spec)
+    try:
+        with patience(0.0):
+            yield from _messages(spec, source)
+    finally:
+        source.close()
+
+
+def _messages(spec: PipelineSpec, source: object) -> Iterator[Finding]:
+    assert isinstance(source, DecodedSource)
+    there = source.available()
+    yield Finding("source", "ok", _described(spec, there))
+    warehouse = build.job_warehouse(spec)
+    if not spec.pipeline.accept_gap:
+        lacking = lacking_messages(build.shape(spec, warehouse), build.filled_tables(spec, warehouse))
+        yield from lacking_tables(lacking, READS_ON)
+    position = CheckpointFolder(spec.checkpoint, spec.sink.catalog.options).progress().offsets
+    if position is not None:
+        lag = sum(source.lag(position).values())
+        yield Finding("source", "ok", f"goes on where it stopped; {lag:,} more there")
+        return
+    yield from _readable(spec)
+
+
+def _described(spec: PipelineSpec, there: dict[str, object]) -> str:
+    match spec.source:
+        case model.KafkaSource(properties=properties):
+            offsets = there["offsets"]
+            assert isinstance(offsets, dict)
+            count = sum(len(partitions) for partitions in offsets.values())
+            return f"Kafka at {properties['bootstrap.servers']}: {len(offsets)} topics, {count} partitions"
+        case model.FilesSource(path=path):
+            names = there["names"]
+            assert isinstance(names, list)
+            return f"{path}: {len(names)} files"
+    raise AssertionError(spec.source.type)
+
+
+def _server(spec: PipelineSpec, server: MySqlSource) -> Iterator[Finding]:
+    warehouse = build.job_warehouse(spec)
+    shape, filled = build.shape(spec, warehouse), build.filled_tables(spec, warehouse)
+    tables, found = mysql.check(spec, server, must=filled.is_new)
+    shown = ", ".join(table.qualified for table in tables[:5])
+    yield Finding("source", "ok", f"{server.hostname}:{server.port}: {len(tables)} tables to take: {shown}")
+    yield Finding("source", "ok", f"ssl mode {server.ssl.mode}: {_PROTECTION[server.ssl.mode]}")
+    for one in found:
+        code = one.error.exit_code if one.level == "error" else 0
+        yield Finding("source", one.level, f"{one.message}: {one.seen}, wanted {one.wanted}", one.fix, code)
+    schemas = [schema_of(one) for one in tables]
+    if tables:
+        yield from _tables_planned(spec, schemas, filled.sources)
+    reached = CheckpointFolder(spec.checkpoint, spec.sink.catalog.options).progress().offsets
+    if reached is not None:
+        yield from _goes_on(spec, server, reached)
+    if not spec.pipeline.accept_gap:
+        left_out = {one.table for one in _plans(spec, schemas) if one.action == "leave out"}
+        lacking = mysql.check_lacking(spec, server, tables, shape, filled)
+        yield from lacking_tables(lacking, COPIES, left_out)
+
+
+def _tables_planned(
+    spec: PipelineSpec, schemas: Sequence[SourceSchema], before: Collection[SourceName] = (), *, sampled: bool = False
+) -> Iterator[Finding]:
+    """All that `run` would refuse of rules, names, keys and options. Of messages only some are seen: a rule for a table
+    that is not among them is no error."""
+    warehouse = build.job_warehouse(spec)
+    shape = build.shape(spec, warehouse)
+    for error in unmet_rules(spec, shape, schemas, before):
+        found = of_error("tables", error)
+        passes = sampled and isinstance(error, NoSuchTable)
+        yield replace(found, level="warning", code=0) if passes else found
+    for table in _plans(spec, schemas):
+        if table.action == "leave out":
+            yield Finding("tables", "warning", f"{table.table} is left out", table.problem or "")
+        if table.action == "refuse":
+            yield Finding("tables", "error", f"{table.table}: {table.problem}", "penstock plan FILE  shows it", 5)
+
+
+def _plans(spec: PipelineSpec, schemas: Sequence[SourceSchema]) -> list[PlannedTable]:
+    """None where a rule cannot be applied, of which it was told."""
+    warehouse = build.job_warehouse(spec)
+    shape = build.shape(spec, warehouse)
+    try:
+        shaped = [shape.shaped(one) for one in schemas]
+    except PenstockError:
+        return []
+    return planned(shape, shaped, now=warehouse.now_millis())
+
+
+def _goes_on(spec: PipelineSpec, server: MySqlSource, reached: Offsets) -> Iterator[Finding]:
+    try:
+        position = mysql.check_reached(spec, server, reached)
+    except PositionLost as error:
+        yield of_error("source", error)
+        return
+    if position is not None:
+        yield Finding("source", "ok", f"its log still has what comes next: {position}")
+
+
+def lacking_tables(lacking: Lacking, hint: str, left_out: Collection[str] = ()) -> Iterator[Finding]:
+    """Tables that lack rows which the checkpoint counts as read; of those that cannot be made it was told."""
+    for one in (one for one in lacking.again if one.table not in left_out):
+        fix = "the next run empties the table and copies its source tables again"
+        yield Finding("tables", "warning", f"{one.table}: {one.reason}", fix)
+    for one in lacking.passed:
+        fix = f"--reset {one.table}  copies it; newly-added-tables: false leaves it so"
+        yield Finding("tables", "warning", f"{one.table}: {one.reason}", fix)
+    for one in lacking.refused:
+        error = refusal([one], hint)
+        yield Finding("tables", "error", f"{one.table}: {one.reason}", error.hint or "", error.exit_code)
+
+
+def _readable(spec: PipelineSpec) -> Iterator[Finding]:
+    """The first messages, decoded: a wrong format is told now, not by the first batch."""
+    seen = sample(spec, _LOOK)
+    if not seen.messages:
+        yield Finding(
+            "source", "warning", "nothing to read is there yet", "tables are made when the first record comes"
+        )
+        return
+    if seen.bad:
+        first = seen.bad[0]
+        level = "error" if len(seen.bad) == seen.messages or spec.errors.bad_record == "fail" else "warning"
+        yield Finding(
+            "source",
+            "error" if level == "error" else "warning",
+            f"{len(seen.bad)} of the first {seen.messages} messages cannot be read: {first.message}",
+            "is value.format right?  errors: {bad-record: dead-letter}  keeps such messages in a table",
+            8 if level == "error" else 0,
+        )
+        return
+    yield from _tables_planned(spec, seen.given, sampled=True)
+    tables = sorted({f"{one.database}.{one.table}" for one in seen.schemas if one.table})
+    of = f" of {', '.join(tables[:5])}" if tables else ""
+    yield Finding("source", "ok", f"the first {seen.messages} messages can be read{of}")

@@ -1,0 +1,52 @@
+"""Values that a table's types cannot hold as the source has them.
+
+They come into the table by rules, and `verify` reads the source by the same rules: both sides are equal after them. How
+many there are is counted, so that "equal" says what it leaves open.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.formats.change import ChangeBatch
+from penstock.pipelines.mapping.pipeline_mapping import TableShape
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.types import AtomicType
+
+TIMES, BOOLEANS, NULLS = (
+    "TIME cut to milliseconds",
+    "TINYINT(1) other than 0 and 1 as true",
+    "made null (midnight where NOT NULL)",
+)
+
+
+def lossy_values(change: ChangeBatch, table: TableSchema, shape: TableShape) -> Counter[str]:
+    """How many values of the batch its table holds otherwise, by what becomes of them."""
+    found: Counter[str] = Counter()
+    types = {one.name: one.type for one in table.fields}
+    for declared, column in zip(change.schema.fields, change.columns.columns, strict=True):
+        type_ = types.get(shape.rules.name(declared.name))
+        if not isinstance(type_, AtomicType):
+            continue
+        if type_.root == "BOOLEAN" and pa.types.is_integer(column.type):
+            found[BOOLEANS] += _count(pc.greater(pc.abs(pc.subtract(pc.multiply(_int64(column), 2), 1)), 1))
+        elif type_.root == "TIME" and _has_micros(column.type):
+            micros = _int64(column)
+            whole = pc.multiply(pc.divide(micros, 1000), 1000)
+            found[TIMES] += _count(pc.not_equal(micros, whole))
+    return +found
+
+
+def _has_micros(type_: pa.DataType) -> bool:
+    return type_ in {pa.time64("us"), pa.duration("us"), pa.int64()}
+
+
+def _int64(column: pa.Array) -> pa.Array:
+    return column.cast(pa.int64())
+
+
+def _count(flags: pa.Array) -> int:
+    return int(pc.sum(flags).as_py() or 0)

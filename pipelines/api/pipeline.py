@@ -1,0 +1,129 @@
+"""A pipeline in Python: the object that a file and the sync actions become, with the verbs as its methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.pipelines.api.check import checked_spec
+from penstock.pipelines.api.findings import Finding
+from penstock.pipelines.api.run import run_here
+from penstock.pipelines.config import yaml_file
+from penstock.table.values.html import rows_html
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from penstock.pipelines.api.plan import PlannedTable
+    from penstock.pipelines.config.model import PipelineSpec
+
+
+class Pipeline:
+    """`described` is a file, or the keys of one as a mapping: `{"source": {...}, "sink": {...}}`.
+
+    Nothing is connected to before a method asks for it. What is wrong with the description is a ConfigError here.
+    """
+
+    def __init__(self, described: str | Path | Mapping[str, Any]) -> None:
+        if isinstance(described, Mapping):
+            self.spec: PipelineSpec = yaml_file.of_mapping(described)
+        else:
+            self.spec = yaml_file.load(Path(described))
+
+    @property
+    def name(self) -> str:
+        return self.spec.pipeline.name
+
+    @property
+    def checkpoint(self) -> str:
+        return self.spec.checkpoint
+
+    def __repr__(self) -> str:
+        return f"Pipeline({self.name}: {self.spec.source.type} into {self.spec.sink.catalog.warehouse})"
+
+    def check(self) -> Findings:
+        """All that stands in the way of a run. Changes nothing."""
+        return Findings(tuple(checked_spec(self.spec)))
+
+    def plan(self, sample: int = 1000) -> PipelinePlan:
+        """The tables a run would make or change, of messages by the first `sample` of them. Changes nothing."""
+        from penstock.pipelines.api.planned_source import tables_planned  # it needs Spark's classes; the name does not
+
+        looked, tables = tables_planned(self.spec, sample)
+        return PipelinePlan(looked, tuple(tables))
+
+    def run(
+        self,
+        *,
+        until_caught_up: bool | None = None,
+        session: SparkSession | None = None,
+        master: str | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> dict[str, object]:
+        """Carry changes until the source is caught up with, or an interrupt; what was done, as `run --json` tells it.
+
+        Runs in `session`, in the active one, or in one of its own, which it ends. Called again, it goes on where the
+        checkpoint is; dies half way: the same. Raises what the command line would print.
+        """
+        spec = self.spec
+        if until_caught_up is not None:
+            until = "caught-up" if until_caught_up else "forever"
+            spec = spec.model_copy(update={"pipeline": spec.pipeline.model_copy(update={"until": until})})
+        return run_here(spec, session=session, master=master, settings=settings)
+
+
+@dataclass(frozen=True, slots=True)
+class Findings(Sequence[Finding]):
+    """What `check` found; true where nothing is an error."""
+
+    all: tuple[Finding, ...]
+
+    def __bool__(self) -> bool:
+        return all(finding.level != "error" for finding in self.all)
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.all[place]
+
+    def __repr__(self) -> str:
+        return "\n".join(line for finding in self.all for line in finding.lines())
+
+    def _repr_html_(self) -> str:
+        return rows_html(("", "about", "found", "to repair"), [(f.level, f.about, f.message, f.fix) for f in self.all])
+
+
+@dataclass(frozen=True, slots=True)
+class PipelinePlan:
+    """`looked` says what the plan was made of."""
+
+    looked: str
+    tables: tuple[PlannedTable, ...]
+
+    def __repr__(self) -> str:
+        lines = [f"  {table.action} {table.table}  {_keys(table)}  {_columns(table)}" for table in self.tables]
+        return "\n".join([f"PipelinePlan({self.looked})", *lines])
+
+    def _repr_html_(self) -> str:
+        names = ("table", "column", "type", "source", "why", "change")
+        rows = [
+            (f"{table.action} {table.table}", one.name, one.type, one.source, one.reason, one.change)
+            for table in self.tables
+            for one in table.columns
+        ]
+        refused = [(f"refuse {table.table}", "", "", "", table.problem, "") for table in self.tables if table.problem]
+        return f"<b>{escape(self.looked)}</b>{rows_html(names, rows + refused)}"
+
+
+def _keys(table: PlannedTable) -> str:
+    return f"key {', '.join(table.primary_keys)}" if table.primary_keys else "no key"
+
+
+def _columns(table: PlannedTable) -> str:
+    if table.problem is not None:
+        return table.problem
+    return ", ".join(f"{one.name} {one.type}" for one in table.columns)

@@ -1,0 +1,158 @@
+"""What a pipeline would make of a source: tables and columns before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from penstock.errors import PenstockError
+from penstock.formats.change import SourceField, SourceSchema
+from penstock.pipelines.driver.replay import LEFT_OUT_HINT
+from penstock.pipelines.errors import KeylessTable
+from penstock.pipelines.mapping.pipeline_mapping import TableShape
+from penstock.schema_evolution.drift import Drift, drift_of
+from penstock.schema_evolution.types.source import TYPED
+from penstock.table.meta.store import TableMissing
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.schema.type_text import written
+from penstock.table.schema.validation import UnusableName
+from penstock.table.usable import check_name, check_usable
+from penstock.table.values.types import Field
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedColumn:
+    """`source` is the type as declared where the column comes from; `change` is empty where nothing is to be done."""
+
+    name: str
+    type: str
+    source: str
+    reason: str
+    change: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTable:
+    """`action` is create, alter, keep, leave out or refuse; with the last two, `problem` says why."""
+
+    table: str
+    action: str
+    sources: tuple[str, ...]
+    primary_keys: tuple[str, ...] = ()
+    partition_keys: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    columns: tuple[PlannedColumn, ...] = ()
+    problem: str | None = None
+
+
+def planned(shape: TableShape, schemas: Sequence[SourceSchema], *, now: int) -> list[PlannedTable]:
+    """Each table that the source schemas lead to; source tables that are left out have none."""
+    by_target: dict[str, list[SourceSchema]] = {}
+    for schema in schemas:
+        target = shape.target(schema.database, schema.table)
+        if target is not None:
+            by_target.setdefault(target, []).append(schema)
+    return [_table(shape, target, found, now) for target, found in sorted(by_target.items())]
+
+
+def _table(shape: TableShape, target: str, sources: list[SourceSchema], now: int) -> PlannedTable:
+    names = tuple(dict.fromkeys(".".join(filter(None, (one.database, one.table))) for one in sources))
+    try:
+        current = _current(shape, target)
+        if current is None:
+            check_name(target.partition(".")[0], "database")
+            check_name(target.partition(".")[2], "table", more="; --table-mapping gives a source table another name")
+            made = shape.planned(target, sources, now)
+            check_usable(made)
+            return _described(shape, target, "create", names, made, sources, {})
+        wanted = dict(shape.table_rules.new_tables(shape.new_tables, target, sources).options)
+        check_usable(replace(current, options={**wanted, **current.options}))
+        drifts = [drift_of(source, target, current, shape.rules) for source in sources]
+        changes = _changes(drifts)
+        return _described(shape, target, "alter" if changes else "keep", names, current, sources, changes)
+    except (UnusableName, KeylessTable) as error:
+        leaves_out = shape.table is None  # with one table nothing would be left
+        hint = LEFT_OUT_HINT if leaves_out and isinstance(error, UnusableName) else error.hint
+        problem = f"{error.message}; {hint}"
+        return PlannedTable(target, "leave out" if leaves_out else "refuse", names, problem=problem)
+    except PenstockError as error:
+        problem = "; ".join(filter(None, (error.message, error.hint)))
+        return PlannedTable(target, "refuse", names, problem=problem)
+
+
+def _current(shape: TableShape, target: str) -> TableSchema | None:
+    try:
+        return shape.warehouse.store(target).schema()
+    except TableMissing:
+        return None
+
+
+def _changes(drifts: Sequence[Drift]) -> dict[str, str]:
+    changes: dict[str, str] = {}
+    for drift in drifts:
+        changes |= {one.name: f"add {one.name} {written(one.type)}" for one in drift.added}
+        changes |= {one.name: f"widen {one.name} to hold {written(one.type)}" for one in drift.widened}
+        for one in drift.comments:
+            changes.setdefault(one.name, f"comment of {one.name}")
+    return changes
+
+
+def _described(
+    shape: TableShape,
+    target: str,
+    action: str,
+    names: tuple[str, ...],
+    schema: TableSchema,
+    sources: Sequence[SourceSchema],
+    changes: Mapping[str, str],
+) -> PlannedTable:
+    given = {shape.rules.name(one.name): (source, one) for source in reversed(sources) for one in source.fields}
+    columns = [_column(shape, one, given.get(one.name), schema, changes) for one in schema.fields]
+    known = set(schema.names)
+    columns += [
+        PlannedColumn(name, "", given[name][1].type or "text", "new at the source", change)
+        for name, change in changes.items()
+        if name not in known
+    ]
+    keys, partitions = tuple(schema.primary_keys), tuple(schema.partition_keys)
+    return PlannedTable(target, action, names, keys, partitions, dict(schema.options), tuple(columns))
+
+
+def _column(
+    shape: TableShape,
+    column: Field,
+    given: tuple[SourceSchema, SourceField] | None,
+    schema: TableSchema,
+    changes: Mapping[str, str],
+) -> PlannedColumn:
+    change = changes.get(column.name, "")
+    if given is None:
+        return PlannedColumn(column.name, written(column.type), "", _made_here(shape, column.name), change)
+    source, declared = given
+    reason = _reason(shape, source, declared)
+    if column.name in schema.primary_keys:
+        reason += ", key: NOT NULL"
+    return PlannedColumn(column.name, written(column.type), declared.type or "text", reason, change)
+
+
+def _reason(shape: TableShape, source: SourceSchema, declared: SourceField) -> str:
+    rule = shape.table_rules.transform(source.database, source.table)
+    if rule is not None and declared.name in (rule.masks or {}):
+        return f"masked by {(rule.masks or {})[declared.name]}"
+    if declared.type is None:
+        return "the format declares no types: STRING"
+    if declared.type.startswith(TYPED):
+        return "computed by the projection, or a text that the route adds"
+    if shape.rules.mapping.to_string:
+        return "type-mapping to-string"
+    return f"{source.dialect} {declared.type}"
+
+
+def _made_here(shape: TableShape, name: str) -> str:
+    for one in shape.new_tables.computed:
+        if one.name == name:
+            return f"computed by {one.function}({', '.join(argument.text for argument in one.arguments)})"
+    for column, kind in shape.new_tables.metadata:
+        if column == name:
+            return f"metadata column {kind}"
+    return "the source no longer has it; it stays and is null"

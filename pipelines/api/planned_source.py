@@ -1,0 +1,36 @@
+"""The source schemas a plan is made of: of messages a sample, of a server its catalog."""
+
+from __future__ import annotations
+
+from penstock.ingest.kafka.client import patience
+from penstock.ingest.mysql.definition import schema_of
+from penstock.ingest.source import Limit
+from penstock.pipelines.api.plan import PlannedTable, planned
+from penstock.pipelines.api.sample import sample
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.config.mysql_model import MySqlSource
+from penstock.pipelines.job import build
+from penstock.pipelines.job import mysql_setup as mysql
+from penstock.pipelines.job.unmet_rules import NoSuchTable, check_rules, unmet_rules
+from penstock.pipelines.mapping.target_tables import Warehouse
+
+
+def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedTable]]:
+    """What was looked at in words, and the tables that follow from it."""
+    catalog = spec.sink.catalog
+    warehouse = Warehouse.of(catalog.warehouse, catalog.options)
+    shape = build.shape(spec, warehouse)
+    if isinstance(spec.source, MySqlSource):
+        found, _ = mysql.check(spec, spec.source)
+        looked = f"{spec.source.type}: {len(found)} tables of {spec.source.hostname}:{spec.source.port}"
+        schemas = [schema_of(one) for one in found]
+        check_rules(spec, shape, schemas, build.filled_tables(spec, warehouse).sources)
+        return looked, planned(shape, [shape.shaped(one) for one in schemas], now=warehouse.now_millis())
+    with patience(0.0):
+        seen = sample(spec, Limit(rows=records))
+    for error in unmet_rules(spec, shape, seen.given) if seen.given else ():
+        if not isinstance(error, NoSuchTable):  # of other tables the first messages may tell nothing
+            raise error
+    bad = f", {len(seen.bad)} of them cannot be read" if seen.bad else ""
+    looked = f"{spec.source.type}: looked at the first {seen.messages:,} messages{bad}"
+    return looked, planned(shape, seen.schemas, now=warehouse.now_millis())

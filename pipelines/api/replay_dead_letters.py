@@ -1,0 +1,225 @@
+"""Dead letters read again: the messages they keep go the same way as the first time, into the same tables."""
+
+from __future__ import annotations
+
+import tempfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import ConfigError
+from penstock.formats.change import Messages
+from penstock.ingest.decoded_source import DecodedSource
+from penstock.ingest.fetched_chunk import Fetched
+from penstock.ingest.source import Limit, Offsets, Range
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.driver.local_runner import take_batch
+from penstock.pipelines.job import build
+from penstock.pipelines.ledger.batch_identity import NOW, BatchIdentity
+from penstock.pipelines.tasks.bad_records import OnBad
+from penstock.pipelines.tasks.dead_letters import DEFAULT_NAME, LETTERS_DATABASE
+from penstock.pipelines.tasks.reports import MOST_BAD_SHOWN, BatchReport
+from penstock.table.handle import Table
+from penstock.table.meta.snapshot import Snapshot
+
+SUFFIX = ".dlq"  # of the name under which replays commit: theirs is a count of their own
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A row of the dead-letter table. (place, offset) is where its message stood."""
+
+    place: str
+    offset: int
+    topic: str | None
+    partition: int | None
+    value: bytes | None
+    key: bytes | None
+    millis: int | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    attempt: int
+
+    @property
+    def position(self) -> str:
+        return f"{self.place}@{self.offset}"
+
+
+@dataclass(slots=True)
+class Replayed:
+    """`bad` is by position in the source: what is wrong with the letters that are bad still."""
+
+    rows: dict[str, int] = field(default_factory=dict)
+    bad: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+
+def table_of_letters(spec: PipelineSpec) -> str:
+    named = spec.errors.dead_letter.table or DEFAULT_NAME
+    return named if "." in named else f"{spec.sink.database or LETTERS_DATABASE}.{named}"
+
+
+def letters_of(rows: pa.Table) -> list[Letter]:
+    """In the order of the source; of letters of one position the newest."""
+    found: dict[str, Letter] = {}
+    millis = rows.column("record_time").cast(pa.int64()).to_pylist()
+    for row, time in zip(rows.drop_columns(["record_time"]).to_pylist(), millis, strict=True):
+        letter = _letter(row, time)
+        if letter.position not in found or found[letter.position].attempt <= letter.attempt:
+            found[letter.position] = letter
+    return sorted(found.values(), key=lambda one: (one.place, one.offset))
+
+
+def _letter(row: dict[str, Any], millis: int | None) -> Letter:
+    place, _, offset = row["source_position"].rpartition("@")
+    headers = row["headers"]
+    pairs = headers.items() if isinstance(headers, dict) else headers or ()
+    return Letter(
+        place,
+        int(offset),
+        row["topic"],
+        row["partition"],
+        row["raw_value"],
+        row["raw_key"],
+        millis,
+        tuple(pairs),
+        row["attempt"] or 0,
+    )
+
+
+class LetterSource:
+    """A `MessageSource` of dead letters; each range holds so few that a report names all bad ones of it."""
+
+    def __init__(self, letters: Sequence[Letter], number: int) -> None:
+        self._letters = letters
+        self._number = number
+
+    def initial_offsets(self) -> Offsets:
+        return {"letters": 0}
+
+    def available(self) -> Offsets:
+        which = zlib.crc32("\n".join(one.position for one in self._letters).encode())
+        return {"letters": self._number, "which": which}
+
+    def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
+        return self.available()
+
+    def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
+        cuts = [0]
+        for number, letter in enumerate(self._letters):
+            if number - cuts[-1] >= MOST_BAD_SHOWN or letter.place != self._letters[cuts[-1]].place:
+                cuts.append(number)
+        ends = [*cuts[1:], len(self._letters)]
+        return [
+            Range(number, self._letters[begin].place, begin, end, end - begin)
+            for number, (begin, end) in enumerate(zip(cuts, ends, strict=True))
+        ]
+
+    def read(self, range_: Range) -> Iterator[Fetched]:
+        letters = self._letters[range_.start : range_.end]
+        times = [one.millis for one in letters]
+        messages = Messages(
+            [one.value for one in letters],
+            np.array([one.offset for one in letters], np.int64),
+            [one.key for one in letters],
+            None if None in times else np.array(times, np.int64),
+        )
+        first = letters[0]
+        size = sum(len(one.value or b"") for one in letters)
+        headers = [list(one.headers) for one in letters]
+        yield Fetched(first.topic or first.place, first.partition or 0, messages, size, headers)
+
+    def lag(self, offsets: Offsets) -> dict[str, int]:
+        return {}
+
+    def mirror(self, offsets: Offsets) -> None:
+        """There is nobody to show it to."""
+
+    def close(self) -> None: ...
+
+
+def replay(spec: PipelineSpec, letters: Sequence[Letter], snapshot: Snapshot) -> Replayed:
+    """Write what the letters hold into the pipeline's tables, once: done again at the same snapshot of the dead-letter
+    table it changes nothing. Letters that are bad still are told, not written."""
+    empty = next((one for one in letters if one.value is None), None)
+    if empty is not None:
+        raise ConfigError(
+            "this letter kept no message to read again", position=empty.position, hint="penstock dlq ... drop"
+        )
+    done = Replayed()
+    job = build.job(spec)
+    source = build.source(spec)
+    # Rows of a server's log are kept as canal would have told them.
+    value_format = source.format if isinstance(source, DecodedSource) else "canal-json"
+
+    def note(identity: BatchIdentity, report: BatchReport) -> None:
+        for one in report.ranges:
+            for table, rows in one.rows.items():
+                done.rows[table] = done.rows.get(table, 0) + rows
+            for bad in (one.bad, *one.unfit.values()):
+                for record in bad.shown:
+                    done.bad[f"{one.range.place}@{record.pos}"] = (record.reason_class, record.message)
+
+    again = replace(
+        job,
+        name=f"{job.name}{SUFFIX}",
+        source=DecodedSource(LetterSource(letters, snapshot.id), value_format),
+        on_bad=OnBad("skip", spec.pipeline.name, most=len(letters), share=1.0),
+        accept_replay=True,
+    )
+    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
+        batches = again.batches(Path(folder), 1, 1, note)
+        batches.checkpoint = "replay"
+        start, end = again.source.initial_offsets(), again.source.available()
+        take_batch(batches, snapshot.id, start, end | {NOW: snapshot.time_millis})
+    return done
+
+
+def settle(table: Table, letters: Sequence[Letter], bad: dict[str, tuple[str, str]], pipeline: str) -> None:
+    """Take the good letters out of the table, and give those that are bad still one attempt more.
+
+    Dies between its commits: the good ones, which the tables have, are gone; the bad ones are there once, or twice with
+    another attempt, and are read as one.
+    """
+    ours = pc.field("pipeline") == pipeline
+    good = [one.position for one in letters if one.position not in bad]
+    if good:
+        table.delete(ours & pc.field("source_position").isin(good))
+    still = {one.position: one.attempt for one in letters if one.position in bad}
+    if not still:
+        return
+    table = table.refresh()
+    rows = _newest(table.scan(where=ours & pc.field("source_position").isin(list(still))).to_arrow(), still)
+    with table.writer() as writer:
+        writer.write(_tried_again(rows, bad))
+        writer.commit()
+    for attempt in sorted(set(still.values())):
+        positions = [position for position, before in still.items() if before == attempt]
+        old = (pc.field("attempt") <= attempt) | pc.field("attempt").is_null()
+        table.refresh().delete(ours & pc.field("source_position").isin(positions) & old)
+
+
+def _newest(rows: pa.Table, attempts: Mapping[str, int]) -> pa.Table:
+    """One row of each position: a settling that died may have left two."""
+    positions, tried = rows["source_position"].to_pylist(), rows["attempt"].to_pylist()
+    found: dict[str, int] = {}
+    for place, (position, attempt) in enumerate(zip(positions, tried, strict=True)):
+        if (attempt or 0) == attempts[position]:
+            found[position] = place
+    return rows.take(pa.array(sorted(found.values()), pa.int64()))
+
+
+def _tried_again(rows: pa.Table, bad: Mapping[str, tuple[str, str]]) -> pa.Table:
+    attempts = pc.add(pc.fill_null(rows["attempt"], 0), 1).cast(pa.int32())
+    why = [bad[position] for position in rows["source_position"].to_pylist()]
+    for name, values in (
+        ("attempt", attempts),
+        ("error_class", pa.array([kind for kind, _ in why])),
+        ("error", pa.array([text for _, text in why])),
+    ):
+        rows = rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), values)
+    return rows

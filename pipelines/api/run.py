@@ -1,0 +1,161 @@
+"""Run a pipeline in this process: a session, the job, signals."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from threading import current_thread, main_thread
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from penstock.pipelines.config.model import PipelineSpec
+    from penstock.pipelines.job.job import Running
+    from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
+    from penstock.pipelines.monitor.run_monitor import Watch
+
+log = logging.getLogger(__name__)
+
+
+def run_command(
+    spec: PipelineSpec,
+    *,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    as_json: bool = False,
+) -> int:
+    """The process that runs a pipeline and nothing else: its log goes to stderr, what was done to stdout."""
+    from penstock.pipelines.monitor.logs import log_to_stderr
+    from penstock.pipelines.monitor.stray_output import stray_output_logged
+
+    tell: Callable[[dict[str, object]], None] = (lambda done: print(json.dumps(done))) if as_json else lambda done: None
+    log_to_stderr(spec.observe.log.level, spec.observe.log.format)
+    run_here(spec, master=master, settings=settings, tell=tell, output=stray_output_logged)
+    return 0
+
+
+def run_here(
+    spec: PipelineSpec,
+    *,
+    session: SparkSession | None = None,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    tell: Callable[[dict[str, object]], None] = lambda done: None,
+    output: Callable[[], AbstractContextManager[int | None]] = nullcontext,
+) -> dict[str, object]:
+    """Runs until it has caught up, is asked to stop (SIGTERM, SIGINT, a signal: returns after the batch) or fails
+    (raises). `tell` hears what was done also where tables are parked, which raises. Ends the session it made, whose
+    stderr is the file that `output` gives."""
+    from py4j.protocol import Py4JError
+
+    from penstock.pipelines.job.build import ready
+    from penstock.pipelines.job.job import Running
+    from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
+    from penstock.pipelines.monitor.driver_lock import refuse_second_driver
+    from penstock.pipelines.spark.session import active_session, open_session
+
+    job = ready(spec)  # what is wrong with it is told before a JVM is started
+    check_checkpoint_store(spec, settings or {})
+    folder = CheckpointFolder(spec.checkpoint, spec.sink.catalog.options)
+    check_writable(folder)
+    refuse_second_driver(folder)
+    found = session or active_session()
+    with output() as stderr:
+        opened = found or open_session(
+            spec.pipeline.name, master=master, cores=spec.pipeline.parallelism, settings=settings, stderr=stderr
+        )
+    running = Running(job, opened)
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        running.stop()
+
+    # Only the main thread may be told by signals.
+    asked = (signal.SIGTERM, signal.SIGINT) if current_thread() is main_thread() else ()
+    before = [(number, signal.signal(number, stop)) for number in asked]
+    try:
+        with watched(spec, running) as watch:
+            running.run()
+        parking = job.parking()
+        done = summary(watch) | {"parked": sorted(parking.tables)}
+        log.info("event=ended pipeline=%s batch=%s rows=%d", job.name, done["batch"], watch.facts.get("rows", 0))
+        tell(done)
+        if parking.tables:
+            raise parking.error()
+    finally:
+        for number, handler in before:
+            signal.signal(number, handler)
+        if found is None:
+            with suppress(Py4JError, OSError):  # of a JVM that has ended already
+                opened.stop()
+    return done
+
+
+def check_writable(folder: CheckpointFolder) -> None:
+    """ConfigError where nothing can be written to it: Spark would say so in a word of Java's."""
+    try:
+        folder.probe()
+    except OSError as error:
+        if error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}:
+            raise
+        raise ConfigError(
+            "the checkpoint cannot be written to",
+            checkpoint=folder.location,
+            reason=error.strerror,
+            hint="who runs this needs the right to write there; --checkpoint names another place",
+        ) from error
+
+
+def summary(watch: Watch) -> dict[str, object]:
+    facts = watch.facts
+    rows = {table: one["rows"] for table, one in facts["tables"].items()}
+    return {"pipeline": watch.name, "batch": facts.get("batch"), "rows": rows, "bad": facts.get("bad", 0)}
+
+
+@contextmanager
+def watched(spec: PipelineSpec, running: Running) -> Iterator[Watch]:
+    """Status, signals and observers of a run. What they need is taken before the first batch: packages, the port."""
+    from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
+    from penstock.pipelines.monitor.observers import observed
+    from penstock.pipelines.monitor.run_monitor import LOOK_SECONDS, Watch
+
+    job = running.job
+    watch = Watch(
+        name=job.name,
+        folder=CheckpointFolder(spec.checkpoint, spec.sink.catalog.options),
+        warehouse=job.warehouse,
+        running=running,
+        source=job.source,
+        trigger_seconds=job.trigger_seconds,
+        letters=job.on_bad.table,
+        look_seconds=spec.source.heartbeat if spec.source.type == "mysql" else LOOK_SECONDS,
+    )
+    running.on_batch = watch.on_batch
+    with observed(spec, watch), watch:
+        yield watch
+
+
+def check_checkpoint_store(spec: PipelineSpec, settings: Mapping[str, str]) -> None:
+    """ConfigError that names the jar where Spark lacks the client for the checkpoint's store."""
+    from penstock.pipelines.spark.hadoop import checkpoint_needs, checkpoint_url
+    from penstock.pipelines.spark.session import SUBMITTED
+
+    if SUBMITTED in os.environ:  # its jars are not seen from here
+        return
+    packages = settings.get("spark.jars.packages", "") + settings.get("spark.jars", "")
+    needed = checkpoint_needs(checkpoint_url(spec.checkpoint), packages)
+    if needed is not None:
+        raise ConfigError(
+            "Spark has no client for the checkpoint's store",
+            checkpoint=spec.checkpoint,
+            needs=needed.package,
+            hint=needed.fix,
+        )

@@ -1,0 +1,64 @@
+"""A first look at a source's messages: what tables are in them, whether they can be read. Leaves no trace."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, field, replace
+
+from penstock.formats.change import BadRecord, DecodeOptions, SourceSchema
+from penstock.ingest.decoded_source import DecodedSource
+from penstock.ingest.files.source import FilesSource
+from penstock.ingest.source import Limit
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.job import build
+from penstock.pipelines.mapping.target_tables import Warehouse
+
+
+@dataclass(slots=True)
+class Sample:
+    """Schemas in the order in which they were met, each once."""
+
+    messages: int = 0
+    schemas: list[SourceSchema] = field(default_factory=list)
+    given: list[SourceSchema] = field(default_factory=list)  # before transforms
+    bad: list[BadRecord] = field(default_factory=list)
+
+
+def sample(spec: PipelineSpec, limit: Limit) -> Sample:
+    """The first messages a new pipeline would read, decoded: about `limit.rows` of them."""
+    found = Sample()
+    catalog = spec.sink.catalog
+    shape = build.shape(spec, Warehouse.of(catalog.warehouse, catalog.options))
+    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
+        made = build.source(spec)
+        assert isinstance(made, DecodedSource), "only messages are sampled"
+        source = _without_trace(made, folder)
+        try:
+            start = source.initial_offsets()
+            end = source.latest_offsets(start, limit)
+            if end == start:
+                return found
+            for range_ in source.plan(start, end, 1):
+                for chunk in source.chunks(range_, DecodeOptions(zone=spec.pipeline.local_time_zone)):
+                    found.messages += chunk.messages
+                    found.bad += chunk.decoded.bad
+                    for batch in chunk.decoded.batches:
+                        if batch.schema not in found.given:
+                            found.given.append(batch.schema)
+                        change, unread = shape.transformed(batch, chunk.fetched, 0)
+                        found.bad += unread
+                        if change.schema not in found.schemas:
+                            found.schemas.append(change.schema)
+                    if limit.rows is not None and found.messages >= limit.rows:
+                        return found
+        finally:
+            source.close()
+    return found
+
+
+def _without_trace(source: DecodedSource, folder: str) -> DecodedSource:
+    """Files that are looked at are not taken: the list of them is kept elsewhere."""
+    inner = source.source
+    if isinstance(inner, FilesSource):
+        return replace(source, source=FilesSource(replace(inner.settings, ledger=folder)))
+    return source

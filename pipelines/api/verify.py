@@ -1,0 +1,374 @@
+"""Is a table what its source was? Compared at the place of the log that the table stands for, while both go on.
+
+Every chunk of the source is read as of that place, every row of both sides is hashed, and the hashes are added up by
+ranges of keys. Ranges whose sums differ are gone through again, key by key. Holds one chunk, one batch, the sums, and
+the keys of the ranges that differ.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.errors import ConfigError, SourceError
+from penstock.formats.change import ChangeBatch, DecodeOptions
+from penstock.ingest.mysql.definition import TableDefinition
+from penstock.ingest.mysql.offsets import Progress, chunk_json
+from penstock.ingest.mysql.planner import Planner
+from penstock.ingest.mysql.read_range import CHUNK, RangeReading
+from penstock.ingest.mysql.server.catalog import definitions
+from penstock.ingest.mysql.server.connection import connected
+from penstock.ingest.mysql.snapshot.chunks import next_chunks, start_chunks
+from penstock.ingest.mysql.source import MySqlSource
+from penstock.ingest.source import Offsets
+from penstock.pipelines.api.lossy_values import NULLS, lossy_values
+from penstock.pipelines.ledger.batch_identity import PIPELINE, range_of
+from penstock.pipelines.mapping.pipeline_mapping import TableShape
+from penstock.table.buckets.layout import Layout
+from penstock.table.buckets.route import key_hashes
+from penstock.table.handle import Table
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableMissing
+from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.values.types import AtomicType
+
+RANGES = 1024  # sums a table, where keys are no numbers
+_CHUNKS_AT_ONCE = 20
+_WHOLE = {"TINYINT", "SMALLINT", "INT", "BIGINT"}
+
+Int64s = npt.NDArray[np.int64]
+Key = tuple[object, ...]
+Rows = tuple[pa.RecordBatch, Int64s, Int64s]  # keys, hashes of rows, numbers of ranges
+
+
+class NotComparable(ConfigError):
+    """Of a table whose rows, as it was set up, are not those of its source."""
+
+
+class SourceAltered(SourceError):
+    """The source was altered, and its rows do not fit the table before its next batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyDiffers:
+    """`how`: missing in the table, extra in it, changed, or doubled: of several rows of the source."""
+
+    how: str
+    key: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class TableVerdict:
+    """`ranges` are those that differ, as people read them; of the keys the first are listed, all are counted.
+
+    `not_compared` says why there is nothing to be said of a table, `unfit` how many rows of the source are bad records,
+    which no table takes and which are not compared.
+    """
+
+    table: str
+    position: str
+    snapshot: int | None
+    source_rows: int
+    table_rows: int
+    ranges: tuple[str, ...] = ()
+    keys: tuple[KeyDiffers, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    not_compared: str | None = None
+    unfit: int = 0
+    lossy: Mapping[str, int] = field(default_factory=dict)  # values that both sides have otherwise than the source
+    is_early: bool = False  # it can be compared after the next batches
+
+    @property
+    def is_equal(self) -> bool:
+        return not self.ranges and self.not_compared is None
+
+    @property
+    def differs(self) -> bool:
+        return bool(self.ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """`reached` is where the checkpoint says that the pipeline is, None where nobody can tell: the tables do then."""
+
+    pipeline: str
+    source: MySqlSource
+    shape: TableShape
+    reached: Offsets | None = None
+    most_keys: int = 20
+    ignored: frozenset[str] = frozenset()
+    parked: Mapping[str, str] = field(default_factory=dict)  # tables that lack batches, and why
+
+    def verdicts(self, wanted: Collection[str] = ()) -> Iterator[TableVerdict]:
+        """For each table that has sources, or for those wanted, by their names as `database.table` or `table`."""
+        settings = self.source.settings
+        planner = Planner(settings)
+        with connected(settings.server) as connection:
+            names = [table.name for table in planner.captured(connection)]
+            targets = _targets(self.shape, list(definitions(connection, names).values()))
+        known = [name for name in targets if not wanted or {name, name.partition(".")[2]} & set(wanted)]
+        if wanted and not known:
+            raise ConfigError("no such table is carried", tables=", ".join(wanted), carried=", ".join(targets))
+        for target in known:
+            yield self._verdict_or_why_not(target, targets[target], must=bool(wanted) or len(known) == 1)
+
+    def _verdict_or_why_not(self, target: str, sources: Sequence[TableDefinition], must: bool) -> TableVerdict:
+        """A table that cannot be compared does not keep the others from it, unless it was asked for."""
+        if target in self.parked:
+            return TableVerdict(target, "", None, 0, 0, not_compared=f"it is parked: {self.parked[target]}")
+        try:
+            return self._verdict(target, sources)
+        except (NotComparable, SourceAltered, TableMissing) as why:
+            if must:
+                raise
+            early = isinstance(why, SourceAltered)
+            return TableVerdict(target, "", None, 0, 0, not_compared=why.message, is_early=early)
+
+    def _verdict(self, target: str, sources: Sequence[TableDefinition]) -> TableVerdict:
+        table = Table(self.shape.warehouse.store(target))
+        snapshot, progress = self._common(table)
+        compared = Compared.of(table, sources, self.shape, self.ignored)
+        before, unfit, lossy = _Side(compared), 0, Counter[str]()
+        for rows, bad, lost in self._source_rows(compared, sources, progress):
+            before.add(rows)
+            unfit += bad
+            lossy += lost
+        after = _Side(compared)
+        for rows in _table_rows(compared, table, snapshot):
+            after.add(rows)
+        differing = before.differs_from(after)
+        at, number = str(progress.log), None if snapshot is None else snapshot.id
+        if not len(differing):
+            return TableVerdict(target, at, number, before.rows, after.rows, unfit=unfit, lossy=lossy)
+        before.look_into(differing, (rows for rows, _, _ in self._source_rows(compared, sources, progress)))
+        after.look_into(differing, _table_rows(compared, table, snapshot))
+        keys, counts = _differing_keys(compared.keys, before, after, self.most_keys)
+        ranges = tuple(compared.range_text(one) for one in differing[: self.most_keys].tolist())
+        return TableVerdict(target, at, number, before.rows, after.rows, ranges, keys, counts, unfit=unfit, lossy=lossy)
+
+    def _common(self, table: Table) -> tuple[Snapshot | None, Progress]:
+        """The table's newest snapshot and the place of the log it stands for: the end of its own batch, or of a later
+        one that had nothing for this table."""
+        latest = table.store.snapshots.latest()
+        newest_first = table.store.snapshots.newest_first()
+        made = (one for one in newest_first if latest is not None and one.id <= latest.id)
+        last = next((one for one in made if one.properties.get(PIPELINE) == self.pipeline), None)
+        ends = [] if last is None else [range_of(last)[1]]
+        reached = [] if self.reached is None else [self.reached]
+        found = [Progress.from_json(one) for one in (*reached, *ends) if "server" in one]
+        if not found:
+            raise SourceError("the pipeline has not committed anything yet", table=table.name)
+        progress = max(found, key=lambda one: one.log.order)
+        settled = progress.settle is None or not progress.log.is_before(progress.settle)
+        if progress.reads_tables or progress.unsettled or not settled:
+            raise SourceError(
+                "tables are still being read: they are what the source was at one moment once the log has passed it",
+                position=progress.log,
+                settles_at=progress.settle,
+                hint="verify again after the next batches",
+                retryable=True,
+            )
+        return latest, progress
+
+    def _source_rows(
+        self, compared: Compared, sources: Sequence[TableDefinition], progress: Progress
+    ) -> Iterator[tuple[Rows, int, Counter[str]]]:
+        """Rows, how many beside them are bad records, and the values that no type of the table holds."""
+        for definition in sources:
+            for change, oddities in self._changes(definition, progress):
+                rows, bad, lost = compared.rows_of(change, self.shape)
+                lost[NULLS] += sum(oddities.values())
+                yield rows, bad, +lost
+
+    def _changes(
+        self, definition: TableDefinition, progress: Progress
+    ) -> Iterator[tuple[ChangeBatch, Mapping[str, int]]]:
+        """Batches of the source, and the values that were made null as they were read."""
+        settings = self.source.settings
+        known = self.source.definitions_for(progress)
+        planner = Planner(settings)
+        with connected(settings.server) as connection:
+            facts = {table.name: table for table in planner.captured(connection)}
+            cursor = start_chunks(connection, facts[definition.name], settings.chunks)
+            while not cursor.done:
+                chunks, cursor = next_chunks(connection, cursor, _CHUNKS_AT_ONCE)
+                for chunk in chunks:
+                    start: dict[str, Any] = {CHUNK: chunk_json(chunk), "as_of": progress.log.to_json(), **known}
+                    oddities: Counter[str] = Counter()
+                    last: ChangeBatch | None = None
+                    for part in RangeReading(settings, start, DecodeOptions()).chunks():
+                        oddities.update(part.decoded.skipped)
+                        for batch in part.decoded.batches:
+                            if last is not None:
+                                yield last, {}
+                            last = batch
+                    if last is not None:  # what was made null is told behind the rows
+                        yield last, oddities
+
+
+def _targets(shape: TableShape, definitions: Sequence[TableDefinition]) -> dict[str, list[TableDefinition]]:
+    found: dict[str, list[TableDefinition]] = {}
+    for definition in definitions:
+        target = shape.target(definition.database, definition.table)
+        if target is not None:
+            found.setdefault(target, []).append(definition)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What of a table is compared: the columns that its sources have, but for those that are computed or ignored."""
+
+    layout: Layout
+    columns: tuple[str, ...]
+    keys: tuple[str, ...]
+    step: int | None  # of the ranges, where one whole number is the key
+
+    @classmethod
+    def of(
+        cls, table: Table, sources: Sequence[TableDefinition], shape: TableShape, ignored: Collection[str]
+    ) -> Compared:
+        layout = Layout.of(table.store.schema())
+        schema = layout.schema
+        engine = schema.options.get("merge-engine", "deduplicate")
+        if not schema.primary_keys or engine != "deduplicate":
+            raise NotComparable(
+                "rows of this table are not rows of its source, so they cannot be compared",
+                table=table.name,
+                merge_engine=engine if schema.primary_keys else None,
+                primary_key=None if schema.primary_keys else "none",
+            )
+        own = {shape.rules.name(column.name) for one in sources for column in one.columns}
+        apart = {one.name for one in shape.new_tables.computed} | {name for name, _ in shape.new_tables.metadata}
+        columns = tuple(name for name in schema.names if name in own - apart - set(ignored))
+        keys = tuple(name for name in schema.primary_keys if name in own)
+        if len(keys) != len(schema.primary_keys):
+            raise NotComparable("a key that is computed cannot be compared", table=table.name, key=schema.primary_keys)
+        whole = len(keys) == 1 and _is_whole(layout, keys[0])
+        return cls(layout, columns, keys, 4096 if whole else None)
+
+    def rows_of(self, change: ChangeBatch, shape: TableShape) -> tuple[Rows, int, Counter[str]]:
+        fitted = shape.fit(_known_part(change, self.layout, shape), self.layout.schema, None, 0)
+        if fitted is None:
+            raise SourceAltered(
+                "the source was altered, and its rows do not fit the table yet",
+                table=f"{change.schema.database}.{change.schema.table}",
+                hint="verify again after the next batch",
+                retryable=True,
+            )
+        lost = lossy_values(change, self.layout.schema, shape)
+        lost[NULLS] += fitted.nulled
+        return self.hashed(fitted.batch), len(fitted.bad), lost
+
+    def hashed(self, rows: pa.RecordBatch) -> Rows:
+        keys = rows.select(list(self.keys))
+        of_rows = key_hashes(self.layout, rows, self.columns).astype(np.int64) & 0xFFFFFFFF
+        if self.step is not None:
+            numbers = keys.column(0).to_numpy(zero_copy_only=False).astype(np.int64) // self.step
+        else:
+            numbers = key_hashes(self.layout, rows, self.keys).astype(np.int64) % RANGES
+        return keys, of_rows, numbers
+
+    def range_text(self, number: int) -> str:
+        name = ", ".join(self.keys)
+        if self.step is None:
+            return f"hash of ({name}) is {number} of {RANGES}"
+        return f"{name} from {number * self.step} to {(number + 1) * self.step - 1}"
+
+
+def _is_whole(layout: Layout, name: str) -> bool:
+    type_ = layout.schema.field(name).type
+    return isinstance(type_, AtomicType) and type_.root in _WHOLE
+
+
+def _known_part(change: ChangeBatch, layout: Layout, shape: TableShape) -> ChangeBatch:
+    """Without columns that the table does not have (yet)."""
+    there = set(layout.schema.names)
+    kept = [place for place, one in enumerate(change.schema.fields) if shape.rules.name(one.name) in there]
+    if len(kept) == len(change.schema.fields):
+        return change
+    fields = tuple(change.schema.fields[place] for place in kept)
+    return replace(change, schema=replace(change.schema, fields=fields), columns=change.columns.select(kept))
+
+
+def _table_rows(compared: Compared, table: Table, snapshot: Snapshot | None) -> Iterator[Rows]:
+    """In the columns that the table has now: those that were renamed since the snapshot have other names in it."""
+    if snapshot is None:
+        return
+    now, then = compared.layout.schema, table.store.schemas.get(snapshot.schema_id)
+    before = {one.id: one.name for one in then.fields}
+    columns = list(dict.fromkeys([*compared.columns, *compared.keys]))
+    names = {name: before.get(now.field(name).id) for name in columns}
+    schema = arrow_schema([now.field(name) for name in columns])
+    for batch in table.scan(columns=list(filter(None, names.values())), snapshot=snapshot.id).to_batches():
+        if len(batch):
+            arrays = [
+                pa.nulls(len(batch), field.type) if old is None else batch.column(old).cast(field.type)
+                for field, old in zip(schema, names.values(), strict=True)
+            ]
+            yield compared.hashed(pa.RecordBatch.from_arrays(arrays, names=columns))
+
+
+class _Side:
+    """Sums of one side by range, and the keys of some ranges."""
+
+    def __init__(self, compared: Compared) -> None:
+        self._compared = compared
+        self._sums: dict[int, int] = {}
+        self._counts: Counter[int] = Counter()
+        self.rows = 0
+        self.found: dict[Key, int] = {}
+        self.doubled: set[Key] = set()
+
+    def add(self, rows: Rows) -> None:
+        _, hashes, numbers = rows
+        distinct, place = np.unique(numbers, return_inverse=True)
+        sums = np.zeros(len(distinct), np.int64)
+        np.add.at(sums, place, hashes * 0x9E3779B1 & 0xFFFFFFFFFFFF)
+        counts = np.bincount(place, minlength=len(distinct))
+        for number, total, count in zip(distinct.tolist(), sums.tolist(), counts.tolist(), strict=True):
+            self._sums[number] = self._sums.get(number, 0) + total
+            self._counts[number] += count
+        self.rows += len(hashes)
+
+    def differs_from(self, other: _Side) -> Int64s:
+        numbers = sorted(self._sums.keys() | other._sums.keys())
+        return np.array([one for one in numbers if self._of(one) != other._of(one)], np.int64)
+
+    def _of(self, number: int) -> tuple[int, int]:
+        return self._sums.get(number, 0), self._counts[number]
+
+    def look_into(self, numbers: Int64s, every: Iterator[Rows]) -> None:
+        for keys, hashes, of_row in every:
+            chosen = np.flatnonzero(np.isin(of_row, numbers))
+            if len(chosen):
+                lists = [column.take(pa.array(chosen)).to_pylist() for column in keys.columns]
+                for key, hashed in zip(zip(*lists, strict=True), hashes[chosen].tolist(), strict=True):
+                    if key in self.found:
+                        self.doubled.add(key)
+                    self.found[key] = hashed
+
+
+def _differing_keys(
+    names: Sequence[str], source: _Side, table: _Side, most: int
+) -> tuple[tuple[KeyDiffers, ...], dict[str, int]]:
+    """The first keys of each kind of difference, and how many there are of each."""
+    ours, theirs = table.found, source.found
+    ways: dict[str, list[Key]] = {
+        "missing": [key for key in theirs if key not in ours],
+        "extra": [key for key in ours if key not in theirs],
+        "changed": [key for key, hashed in theirs.items() if ours.get(key, hashed) != hashed],
+        "doubled": list(source.doubled),
+    }
+    shown = [
+        KeyDiffers(how, dict(zip(names, key, strict=True)))
+        for how, keys in ways.items()
+        for key in sorted(keys, key=str)[:most]
+    ]
+    return tuple(shown), {how: len(keys) for how, keys in ways.items() if keys}

@@ -1,0 +1,115 @@
+"""`penstock compact` and `penstock compact-database`: compaction as a job of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError
+from penstock.pipelines.commands.arguments import Given, parse
+from penstock.pipelines.commands.output import answer
+from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
+from penstock.pipelines.commands.target import (
+    ON_TABLE,
+    PARTITION,
+    WAREHOUSE,
+    chosen,
+    millis,
+    partitions,
+    table_of,
+    text,
+    warehouse_of,
+)
+from penstock.pipelines.config.actions import Flag
+from penstock.pipelines.config.pairs import pairs
+
+if TYPE_CHECKING:
+    from penstock.table.operations.selection import Selection
+
+_SHARED = (
+    Flag("compact-strategy", "full: everything; minor: what is due (full)", metavar="full|minor"),
+    Flag("partition-idle-time", "only partitions to which no rows came for that long: 1 h", metavar="TIME"),
+    Flag("table-conf", "option that stands for the table's, in this job; repeat", "pairs", "K=V"),
+)
+_FLAGS = {
+    "compact": (
+        *ON_TABLE,
+        PARTITION,
+        Flag("where", "which partitions, an SQL condition over their columns", metavar="SQL"),
+        Flag("buckets", "which buckets: 0-9,20 (all)", metavar="LIST"),
+        Flag("order-strategy", "write an append table's rows anew in order", metavar="order|zorder|hilbert"),
+        Flag("order-by", "by which columns", metavar="A,B"),
+        *_SHARED,
+    ),
+    "compact-database": (
+        *WAREHOUSE,
+        Flag("including-databases", "databases, a regular expression (.*)", metavar="REGEX"),
+        Flag("including-tables", "tables as db.table, a regular expression (.*)", metavar="REGEX"),
+        Flag("excluding-tables", "tables to leave out; wins", metavar="REGEX"),
+        Flag("mode", "divided or combined; both work the same here", metavar="MODE"),
+        *_SHARED,
+    ),
+}
+
+
+def command(name: str, words: list[str]) -> int:
+    given = parse(name, _FLAGS[name], words, TABLE_COMMANDS[name][1])
+    return _compact(given) if name == "compact" else _compact_database(given)
+
+
+def _compact(given: Given) -> int:
+    if "order-strategy" in given or "order-by" in given:
+        return _sort(given)
+    table = table_of(given)
+    made = [snapshot.id for snapshot in table.compact(_full(given), only=_selection(given), options=_options(given))]
+    return answer(given, {"snapshots": made}, f"compacted as snapshot {made[-1]}" if made else "nothing to compact")
+
+
+def _sort(given: Given) -> int:
+    if "partition-idle-time" in given or _full(given) is False:
+        raise ConfigError("sort compaction does not support 'partition-idle-time' or a minor strategy")
+    columns = [name.strip() for name in (text(given, "order-by") or "").split(",") if name.strip()]
+    strategy = text(given, "order-strategy") or "order"
+    snapshots = table_of(given).sort(columns, strategy, only=_selection(given), options=_options(given))
+    made = [snapshot.id for snapshot in snapshots]
+    return answer(given, {"snapshots": made}, f"sorted as snapshot {made[-1]}" if made else "nothing to sort")
+
+
+def _selection(given: Given) -> Selection:
+    from penstock.table.operations.selection import Selection, parse_buckets
+
+    buckets = text(given, "buckets")
+    if "where" in given and "partition" in given:
+        raise ConfigError("partition and where cannot be used together", hint="say it all in --where")
+    return Selection(
+        partitions(given) or None,
+        text(given, "where"),
+        millis(given, "partition-idle-time"),
+        None if buckets is None else parse_buckets(buckets),
+    )
+
+
+def _options(given: Given) -> dict[str, str]:
+    return pairs(given.get("table-conf", ()))
+
+
+def _compact_database(given: Given) -> int:
+    """One table after the other; each commits by itself, so what is done stays done when a later one fails."""
+    catalog = warehouse_of(given)
+    mode = (text(given, "mode") or "divided").strip().lower()
+    if mode not in {"divided", "combined"}:
+        raise ConfigError(f"--mode cannot be {mode!r}", hint="divided or combined")
+    done = {}
+    databases = chosen(given, catalog.databases(), "including-databases")
+    names = [f"{database}.{table}" for database in databases for table in catalog.tables(database)]
+    for name in chosen(given, names, "including-tables", "excluding-tables"):
+        snapshots = catalog.table(name).compact(_full(given), only=_selection(given), options=_options(given))
+        done[name] = [snapshot.id for snapshot in snapshots]
+    said = "\n".join(f"{name}  {f'snapshot {made[-1]}' if made else 'nothing to do'}" for name, made in done.items())
+    return answer(given, {"tables": done}, said or "no table matches")
+
+
+def _full(given: Given) -> bool:
+    strategy = (text(given, "compact-strategy") or "full").strip().lower()
+    if strategy not in {"full", "minor"}:
+        raise ConfigError(f"--compact-strategy cannot be {strategy!r}", hint="full or minor")
+    return strategy == "full"

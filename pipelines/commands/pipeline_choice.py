@@ -1,0 +1,73 @@
+"""Which pipeline a command is about: a file, or a name in a warehouse."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError
+from penstock.pipelines.commands.arguments import Given, parse_with_word
+from penstock.pipelines.commands.target import WAREHOUSE, text
+from penstock.pipelines.config.actions import Flag
+from penstock.pipelines.config.pairs import pairs
+
+if TYPE_CHECKING:
+    from penstock.pipelines.config.model import PipelineSpec
+    from penstock.pipelines.mapping.target_tables import Warehouse
+
+WHERE = (*WAREHOUSE, Flag("checkpoint", "folder of the checkpoint (<warehouse>/_penstock/<name>)", metavar="PATH"))
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A pipeline that a command line names; `spec` is there where a file was named."""
+
+    name: str
+    checkpoint: str
+    warehouse: Warehouse
+    databases: Sequence[str]
+    spec: PipelineSpec | None = None
+    file: str | None = None
+
+    def command(self, verb: str, *words: str) -> str:
+        """The command line that asks `verb` of the same pipeline, to be copied."""
+        if self.file is not None:
+            return shlex.join(["penstock", verb, self.file, *words])
+        if verb == "run":  # which takes a file alone
+            return shlex.join(["penstock", verb, "FILE", *words])
+        return shlex.join(["penstock", verb, self.name, *words, "--warehouse", self.warehouse.location])
+
+
+def file_given(command: str, flags: Sequence[Flag], words: list[str], does: str) -> tuple[Path, Given]:
+    word, given = parse_with_word(command, flags, words, does, "FILE", "the pipeline, as YAML")
+    if word is None:
+        raise ConfigError("which pipeline?", hint=f"penstock {command} pipeline.yaml")
+    return Path(word), given
+
+
+def named(word: str | None, given: Given, command: str) -> Named:
+    from penstock.pipelines.config import yaml_file
+    from penstock.pipelines.mapping.target_tables import Warehouse
+    from penstock.table.catalog.file_catalog import Catalog
+
+    if word is None:
+        raise ConfigError("which pipeline?", hint=f"penstock {command} pipeline.yaml, or NAME --warehouse PATH")
+    checkpoint = text(given, "checkpoint")
+    if word.endswith((".yaml", ".yml")) or Path(word).is_file():
+        spec = yaml_file.load(Path(word))
+        catalog = spec.sink.catalog
+        warehouse = Warehouse.of(catalog.warehouse, catalog.options)
+        databases = Catalog(catalog.warehouse, catalog.options).databases()
+        return Named(spec.pipeline.name, checkpoint or spec.checkpoint, warehouse, databases, spec, word)
+    options = pairs(given.get("catalog-conf", ()))
+    location = options.pop("warehouse", None) or text(given, "warehouse")
+    if location is None:
+        raise ConfigError(
+            f"there is no file {word}",
+            hint=f"a pipeline's name needs its warehouse: penstock {command} {word} --warehouse PATH",
+        )
+    checkpoint = checkpoint or f"{location.rstrip('/')}/_penstock/{word}"
+    return Named(word, checkpoint, Warehouse.of(location, options), Catalog(location, options).databases())

@@ -1,0 +1,49 @@
+"""Paimon's actions that put metadata in order: compact-manifest, remove-unexisting-files and -manifests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.pipelines.commands.arguments import Given, parse
+from penstock.pipelines.commands.output import answer
+from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
+from penstock.pipelines.commands.target import ON_TABLE, PARTITION, partitions, table_of, yes
+from penstock.pipelines.config.actions import Flag
+from penstock.pipelines.config.pairs import pairs
+
+if TYPE_CHECKING:
+    from penstock.table.operations.repair import Healed
+
+_DRY = Flag("dry-run", "only tell what would be done (false)", "bool")
+_NO_EFFECT = "accepted, no effect"
+_FLAGS = {
+    "compact-manifest": (
+        *ON_TABLE,
+        _DRY,
+        Flag("options", "options that stand for the table's: a=b,c=d", metavar="K=V,..."),
+    ),
+    "remove-unexisting-files": (*ON_TABLE, PARTITION, _DRY, Flag("parallelism", _NO_EFFECT, metavar="N")),
+    "remove-unexisting-manifests": (*ON_TABLE, _DRY),
+}
+
+
+def command(name: str, words: list[str]) -> int:
+    given = parse(name, _FLAGS[name], words, TABLE_COMMANDS[name][1])
+    table, dry = table_of(given), yes(given, "dry-run")
+    match name:
+        case "compact-manifest":
+            options = pairs(one for written in given.get("options", ()) for one in written.split(","))
+            return _told(given, table.compact_manifests(dry_run=dry, options=options), "manifests to put together")
+        case "remove-unexisting-files":
+            done = table.remove_unexisting_files(partitions(given) or None, dry_run=dry)
+            return _told(given, done, "data files are not there")
+        case _:
+            return _told(given, table.remove_unexisting_manifests(dry_run=dry), "manifests are not there")
+
+
+def _told(given: Given, healed: Healed, what: str) -> int:
+    snapshot = healed.snapshot.id if healed.snapshot is not None else None
+    listed = "".join(f"{path}\n" for path in healed.paths)
+    end = f"; snapshot {snapshot} goes on without them" if snapshot is not None else ""
+    facts = {"paths": list(healed.paths), "snapshot": snapshot}
+    return answer(given, facts, f"{listed}{len(healed.paths)} {what}{end}")

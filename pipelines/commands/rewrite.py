@@ -1,0 +1,213 @@
+"""Paimon's actions that rewrite rows: delete, merge-into, rescale, clone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError
+from penstock.pipelines.commands.arguments import Given, parse
+from penstock.pipelines.commands.output import answer
+from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
+from penstock.pipelines.commands.target import (
+    ON_TABLE,
+    PARTITION,
+    WAREHOUSE,
+    catalog_of,
+    chosen,
+    needed,
+    number,
+    partitions,
+    table_of,
+    text,
+    yes,
+)
+from penstock.pipelines.config.actions import Flag
+from penstock.pipelines.config.pairs import pairs
+
+if TYPE_CHECKING:
+    from penstock.table.catalog.file_catalog import Catalog
+    from penstock.table.meta.snapshot import Snapshot
+    from penstock.table.sql.merge_into import Clause
+
+_NO_EFFECT = "accepted, no effect"
+_SOURCE_AND_TARGET = (
+    *WAREHOUSE,
+    Flag("database", "database to clone from; all when none is named", metavar="NAME"),
+    Flag("table", "table to clone; all of the database when none is named", metavar="NAME"),
+    Flag("target-warehouse", "warehouse to clone to", metavar="PATH"),
+    Flag("target-catalog-conf", "option of the target's catalog; repeat", "pairs", "K=V"),
+    Flag("target-database", "its database (the same name)", metavar="NAME"),
+    Flag("target-table", "its table (the same name)", metavar="NAME"),
+)
+_FLAGS = {
+    "copy-files": (*_SOURCE_AND_TARGET, Flag("parallelism", _NO_EFFECT, metavar="N")),
+    "delete": (
+        *ON_TABLE,
+        Flag("where", "which rows, an SQL condition", metavar="SQL", required=True),
+        Flag("source-sql", "a statement run first, that makes a view the condition asks; repeat", metavar="SQL"),
+        Flag("sink-parallelism", _NO_EFFECT, metavar="N"),
+    ),
+    "merge-into": (
+        *ON_TABLE,
+        Flag("target-as", "name of the table in the conditions", metavar="NAME"),
+        Flag("source-sql", "a statement run first, that makes a view or table; repeat", metavar="SQL"),
+        Flag("source-table", "the table or view to merge", metavar="NAME", required=True),
+        Flag("on", "when rows match, an SQL condition", metavar="SQL", required=True),
+        Flag("merge-actions", "what is done, a list parted by commas", metavar="A,B", required=True),
+        Flag("matched-upsert-set", "col=expression,... or *", metavar="LIST"),
+        Flag("matched-upsert-condition", "of which matched rows", metavar="SQL"),
+        Flag("matched-delete-condition", "of which matched rows", metavar="SQL"),
+        Flag("not-matched-insert-values", "a value for every column, or *", metavar="LIST"),
+        Flag("not-matched-insert-condition", "of which new rows", metavar="SQL"),
+        Flag("not-matched-by-source-upsert-set", "col=expression,...", metavar="LIST"),
+        Flag("not-matched-by-source-upsert-condition", "of which rows the source lacks", metavar="SQL"),
+        Flag("not-matched-by-source-delete-condition", "of which rows the source lacks", metavar="SQL"),
+        Flag("sink-parallelism", _NO_EFFECT, metavar="N"),
+    ),
+    "rescale": (
+        *ON_TABLE,
+        Flag("bucket-num", "the new number (the table's option)", metavar="N"),
+        PARTITION,
+        Flag("scan-parallelism", _NO_EFFECT, metavar="N"),
+        Flag("sink-parallelism", _NO_EFFECT, metavar="N"),
+    ),
+    "clone": (
+        *_SOURCE_AND_TARGET,
+        Flag("target-table-conf", "option of the new tables; repeat", "pairs", "K=V"),
+        Flag("where", "which rows, an SQL condition", metavar="SQL"),
+        Flag("included-tables", "tables as db.table, a regular expression (.*)", metavar="REGEX"),
+        Flag("excluded-tables", "tables to leave out; wins", metavar="REGEX"),
+        Flag("meta-only", "no rows (false)", "bool"),
+        Flag("prefer-file-format", "file format of the new tables: parquet, orc or avro", metavar="NAME"),
+        Flag("clone-from", "paimon; files of other formats are read by Spark (paimon)", metavar="NAME"),
+        Flag("clone-if-exists", "overwrite a table of the same columns that is there (false)", "bool"),
+        Flag("parallelism", _NO_EFFECT, metavar="N"),
+    ),
+}
+
+
+def command(name: str, words: list[str]) -> int:
+    given = parse(name, _FLAGS[name], words, TABLE_COMMANDS[name][1])
+    run = {
+        "delete": _delete,
+        "merge-into": _merge_into,
+        "rescale": _rescale,
+        "clone": _clone,
+        "copy-files": _copy_files,
+    }[name]
+    return run(given)
+
+
+def _delete(given: Given) -> int:
+    where = needed(given, "where")
+    if "source-sql" not in given:
+        return _committed(given, table_of(given).delete(where), "no row matches")
+    from penstock.table.sql.merge_into import delete_by_query
+
+    name = f"{needed(given, 'database')}.{needed(given, 'table')}"
+    return _committed(given, delete_by_query(catalog_of(given), name, where, given["source-sql"]), "no row matches")
+
+
+def _merge_into(given: Given) -> int:
+    from penstock.table.sql.merge_into import merge_into
+
+    snapshots = merge_into(
+        catalog_of(given),
+        f"{needed(given, 'database')}.{needed(given, 'table')}",
+        needed(given, "source-table"),
+        needed(given, "on"),
+        [_clause(given, name.strip()) for name in needed(given, "merge-actions").split(",") if name.strip()],
+        target_as=text(given, "target-as"),
+        source_sql=given.get("source-sql", []),
+    )
+    return _committed(given, snapshots, "no row changes")
+
+
+def _clause(given: Given, action: str) -> Clause:
+    from penstock.table.sql.merge_into import Clause
+
+    values = text(given, f"{action}-values") or text(given, f"{action}-set")
+    return Clause(action, values, text(given, f"{action}-condition"))
+
+
+def _rescale(given: Given) -> int:
+    """One partition of a partitioned table, as Paimon asks for it."""
+    table, specs = table_of(given), partitions(given)
+    if table.partition_keys and len(specs) != 1:
+        raise ConfigError("name the one partition to rescale", table=table.name, hint="--partition dt=2026-01-31")
+    snapshots = table.rescale(number(given, "bucket-num"), specs[0] if specs else None)
+    return _committed(given, snapshots, "the table is empty")
+
+
+def _committed(given: Given, snapshots: list[Snapshot], nothing: str) -> int:
+    made = [snapshot.id for snapshot in snapshots]
+    return answer(given, {"snapshots": made}, f"committed as snapshot {made[0]}" if made else nothing)
+
+
+def _clone(given: Given) -> int:
+    """One table after the other; what is cloned stays when a later one fails."""
+    from penstock.table.catalog.clone import clone_table
+    from penstock.table.catalog.file_catalog import Catalog
+
+    source = catalog_of(given)
+    options = pairs(given.get("target-catalog-conf", ()))
+    warehouse = text(given, "target-warehouse") or options.pop("warehouse", None) or source.warehouse
+    conf = _options(given)
+    target = Catalog(warehouse, options)
+    cloned = {}
+    for name in _names(given, source):
+        database, _, table = name.partition(".")
+        new = f"{text(given, 'target-database') or database}.{text(given, 'target-table') or table}"
+        clone_table(
+            source.table(name),
+            target,
+            new,
+            where=text(given, "where"),
+            options=conf,
+            into_existing=yes(given, "clone-if-exists"),
+            rows=not yes(given, "meta-only"),
+        )
+        cloned[name] = new
+    said = "\n".join(f"{name}  ->  {new}" for name, new in cloned.items())
+    return answer(given, {"tables": cloned, "warehouse": warehouse}, said or "no table matches")
+
+
+def _options(given: Given) -> dict[str, str]:
+    if (text(given, "clone-from") or "paimon").lower() != "paimon":
+        raise ConfigError(
+            f"tables of {text(given, 'clone-from')} cannot be cloned: their metastore is not read",
+            hint='read them with Spark, and write them with  df.write.format("penstock")',
+        )
+    preferred = text(given, "prefer-file-format")
+    return {**({"file.format": preferred} if preferred else {}), **pairs(given.get("target-table-conf", ()))}
+
+
+def _copy_files(given: Given) -> int:
+    """The same, file by file, as they lie there."""
+    from penstock.table.catalog.clone import copy_table
+    from penstock.table.catalog.file_catalog import Catalog
+
+    source = catalog_of(given)
+    options = pairs(given.get("target-catalog-conf", ()))
+    warehouse = text(given, "target-warehouse") or options.pop("warehouse", None) or source.warehouse
+    target, copied = Catalog(warehouse, options), {}
+    for name in _names(given, source):
+        database, _, table = name.partition(".")
+        new = f"{text(given, 'target-database') or database}.{text(given, 'target-table') or table}"
+        copy_table(source.table(name), target, new)
+        copied[name] = new
+    said = "\n".join(f"{name}  ->  {new}" for name, new in copied.items())
+    return answer(given, {"tables": copied, "warehouse": warehouse}, said or "no table matches")
+
+
+def _names(given: Given, source: Catalog) -> list[str]:
+    database, table = text(given, "database"), text(given, "table")
+    if table is not None:
+        return [f"{needed(given, 'database')}.{table}"]
+    if "target-table" in given:
+        raise ConfigError("--target-table names one table, but many would be cloned", hint="name one by --table")
+    names = [f"{one}.{name}" for one in ([database] if database else source.databases()) for name in source.tables(one)]
+    return chosen(given, names, "included-tables", "excluded-tables")
+
+
+_RUN = {"delete": _delete, "merge-into": _merge_into, "rescale": _rescale, "clone": _clone, "copy-files": _copy_files}

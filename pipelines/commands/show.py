@@ -1,0 +1,160 @@
+"""`penstock tables` and `penstock show`: what a warehouse and a table hold, told from metadata alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError
+from penstock.pipelines.commands.arguments import Given, parse_with_word
+from penstock.pipelines.commands.output import answer, print_facts, print_rows, wants_json
+from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
+from penstock.pipelines.commands.target import WAREHOUSE, catalog_of, number, text, warehouse_of
+from penstock.pipelines.config.actions import Flag
+
+if TYPE_CHECKING:
+    from penstock.table.handle import Table
+    from penstock.table.meta.snapshot import Snapshot
+
+_SNAPSHOTS = Flag("snapshots", "how many of the newest snapshots are told (5)", metavar="N")
+_DATABASE = Flag("database", "only tables of this database", metavar="NAME")
+
+
+def command(name: str, words: list[str]) -> int:
+    does = TABLE_COMMANDS[name][1]
+    if name == "tables":
+        word, given = parse_with_word(name, (*WAREHOUSE, _DATABASE), words, does, "WAREHOUSE", "its folder or URL")
+        return _tables(given if word is None else {**given, "warehouse": [word]})
+    word, given = parse_with_word(name, (*WAREHOUSE, _SNAPSHOTS), words, does, "TABLE", "database.table, or its folder")
+    if word is None:
+        raise ConfigError("which table?", hint="penstock show database.table --warehouse PATH")
+    return _show(_opened(word, given), given)
+
+
+def _tables(given: Given) -> int:
+    catalog = warehouse_of(given)
+    only = text(given, "database")
+    names = [
+        f"{database}.{table}"
+        for database in ([only] if only else catalog.databases())
+        for table in catalog.tables(database)
+    ]
+    described = [_summary(name, catalog.table(name)) for name in names]
+    if wants_json(given):
+        return answer(given, {"tables": described})
+    if not described:
+        print(f"there are no tables in {catalog.warehouse}")
+        return 0
+    columns = ("table", "rows", "snapshot", "committed", "schema", "keys", "partitions")
+    print_rows(columns, ([row[column] for column in columns] for row in described))
+    return 0
+
+
+def _summary(name: str, table: Table) -> dict[str, object]:
+    """Rows as the newest snapshot counts them: before merging, so an upper bound for tables with keys."""
+    latest = table.latest_snapshot
+    return {
+        "table": name,
+        "rows": latest.total_record_count if latest else 0,
+        "snapshot": latest.id if latest else None,
+        "committed": _at(latest) if latest else None,
+        "schema": table.schema_id,
+        "keys": ", ".join(table.primary_keys),
+        "partitions": ", ".join(table.partition_keys),
+    }
+
+
+def _opened(word: str, given: Given) -> Table:
+    from penstock.table.catalog.file_catalog import open_table
+    from penstock.table.handle import Table
+    from penstock.table.meta.store import TableMissing
+
+    if "warehouse" not in given and "catalog-conf" not in given:
+        try:
+            return open_table(word)
+        except TableMissing as missing:
+            if "/" not in word:
+                missing.hint = f"{word} of which warehouse?  --warehouse PATH"
+            raise
+    table = catalog_of(given).table(word)
+    if not isinstance(table, Table):
+        raise ConfigError(f"{word} is a system table", hint=f"penstock sql 'select * from {word}'  reads it")
+    return table
+
+
+def _show(table: Table, given: Given) -> int:
+    from penstock.table.schema.type_text import written
+
+    facts = _facts(table)
+    columns: list[dict[str, object]] = [
+        {"column": field.name, "type": written(field.type), "comment": field.description}
+        for field in table.definition.fields
+    ]
+    snapshots = [_snapshot(snapshot) for snapshot in table.snapshots[-(number(given, "snapshots") or 5) :]]
+    levels = _levels(table)
+    if wants_json(given):
+        named = {"columns": columns, "options": table.options, "snapshots": snapshots, "levels": levels}
+        return answer(given, {**facts, **named, "tags": table.tags, "branches": table.branches})
+    print_facts({name: value for name, value in facts.items() if value not in (None, "")})
+    _section("columns", columns)
+    _section("options", [{"option": name, "value": value} for name, value in sorted(table.options.items())])
+    _section("snapshots", snapshots)
+    _section("files", levels)
+    _section("tags", [{"tag": name, "snapshot": snapshot} for name, snapshot in table.tags.items()])
+    _section("branches", [{"branch": name} for name in table.branches])
+    return 0
+
+
+def _section(title: str, rows: list[dict[str, object]]) -> None:
+    if rows:
+        print(f"\n{title}")
+        print_rows(list(rows[0]), ([*row.values()] for row in rows))
+
+
+def _facts(table: Table) -> dict[str, object]:
+    return {
+        "table": table.name,
+        "path": table.path,
+        "comment": table.comment,
+        "primary_keys": ", ".join(table.primary_keys),
+        "partition_keys": ", ".join(table.partition_keys),
+        "buckets": f"{table.bucket_mode}, bucket = {table.options.get('bucket', '-1')}",
+        "schema": table.schema_id,
+    }
+
+
+def _snapshot(snapshot: Snapshot) -> dict[str, object]:
+    return {
+        "snapshot": snapshot.id,
+        "kind": str(snapshot.commit_kind),
+        "committed": _at(snapshot),
+        "rows": snapshot.total_record_count,
+        "added": snapshot.delta_record_count,
+        "user": snapshot.commit_user,
+        "schema": snapshot.schema_id,
+    }
+
+
+def _at(snapshot: Snapshot) -> str:
+    return datetime.fromtimestamp(snapshot.time_millis / 1000, UTC).isoformat(timespec="seconds")
+
+
+def _levels(table: Table) -> list[dict[str, object]]:
+    """Live files by level, with the rows and bytes in them and the most that one bucket has."""
+    from penstock.table.meta.live import live_entries
+
+    latest = table.latest_snapshot
+    found: dict[int, list[int]] = {}
+    buckets: dict[tuple[int, bytes, int], int] = {}
+    for entry in live_entries(table.store, latest) if latest else ():
+        level = entry.file.level
+        counts = found.setdefault(level, [0, 0, 0])
+        place = level, entry.partition, entry.bucket
+        buckets[place] = buckets.get(place, 0) + 1
+        for index, more in enumerate((1, entry.file.row_count, entry.file.size)):
+            counts[index] += more
+    most = {level: max(count for place, count in buckets.items() if place[0] == level) for level in found}
+    return [
+        {"level": level, "files": files, "rows": rows, "bytes": size, "most_in_a_bucket": most[level]}
+        for level, (files, rows, size) in sorted(found.items())
+    ]

@@ -1,0 +1,207 @@
+"""A Flink CDC `mysql -> paimon` file as one of ours: it runs as it is; keys that only concern Flink are named once."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from penstock.errors import ConfigError
+from penstock.pipelines.config.mysql_conf import has_effect, mysql_source
+from penstock.pipelines.config.rules import EventType
+from penstock.schema_evolution.patterns import TablePattern
+
+log = logging.getLogger(__name__)
+
+_CATALOG, _TABLE = "catalog.properties.", "table.properties."
+_SOURCE_APART = {"type", "name", "tables", "tables.exclude"}
+# What its connector reads and Paimon's action does not: done here by other keys.
+_COMMENTS, _TINYINT, _CHANGES = "include-comments.enabled", "treat-tinyint1-as-boolean.enabled", "schema-change.enabled"
+_APPEND, _LISTED = "scan.read-changelog-as-append-only.enabled", "metadata.list"
+_ITS_OWN = {_COMMENTS, _TINYINT, _CHANGES, _APPEND, _LISTED}
+_PIPELINE = {"name", "parallelism", "local-time-zone", "schema.change.behavior", "execution.runtime-mode", "route-mode"}
+_REFUSED = {"user-defined-function": "functions of Java", "model": "models", "udf": "functions of Java"}
+_ROUTE = {"source-table", "sink-table", "replace-symbol", "description"}
+_TRANSFORM = {
+    "source-table",
+    "projection",
+    "filter",
+    "primary-keys",
+    "partition-keys",
+    "table-options",
+    "description",
+}
+_SINK = {"type", "name", "commit.user", "partition.key", "include.schema.changes", "exclude.schema.changes"}
+_LIST = ("include.schema.changes", "exclude.schema.changes")
+
+
+def is_flink_cdc(values: Mapping[str, Any]) -> bool:
+    """Told by its flat catalog keys, which no file of ours has."""
+    sink = values.get("sink")
+    return isinstance(sink, dict) and any(str(key).startswith(_CATALOG) for key in sink)
+
+
+def translated(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same pipeline in our keys. ConfigError for what would change rows and has no counterpart here."""
+    passed: list[str] = []
+    pipeline, source, sink = (_section(values, name) for name in ("pipeline", "source", "sink"))
+    routes, transforms = (_rules(values, name) for name in ("route", "transform"))
+    first_counts = str(pipeline.get("route-mode", "")).lower().replace("-", "_") == "first_match"
+    _refuse_second_rules([] if first_counts else routes, transforms)
+    found = {
+        "pipeline": _pipeline(pipeline, passed)
+        | ({"schema.change.behavior": "ignore"} if _is(source, _CHANGES, "false") else {}),
+        "source": _source(source, passed),
+        "sink": _sink(sink, passed)
+        | ({"type-mapping": ["tinyint1-not-bool"]} if _is(source, _TINYINT, "false") else {}),
+        "route": [_kept(rule, _ROUTE, "route", passed) for rule in routes],
+        "transform": [_transform(rule, passed) for rule in transforms],
+    }
+    passed += [key for key in values if key not in found]
+    if passed:
+        log.warning("event=flink_keys_without_effect keys=%s", ",".join(passed))
+    return found
+
+
+def _section(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    given = values.get(name) or {}
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"`{name}` is a mapping of keys and values", key=name)
+    return given
+
+
+def _rules(values: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    given = values.get(name) or []
+    if not isinstance(given, list) or not all(isinstance(rule, Mapping) for rule in given):
+        raise ConfigError(f"`{name}` is a list of rules", key=name, hint="each begins with  - source-table: ...")
+    return given
+
+
+def _is(given: Mapping[str, Any], key: str, value: str) -> bool:
+    return str(given.get(key, "")).strip().lower() == value
+
+
+def _refuse_second_rules(routes: list[Mapping[str, Any]], transforms: list[Mapping[str, Any]]) -> None:
+    """Flink CDC gives a row to each route that matches, and one that a filter leaves out to the next transform: here
+    the first rule of a table counts, so a second one would be passed over in silence."""
+    for name, rules in (("route", routes), ("transform", [rule for rule in transforms if rule.get("source-table")])):
+        for number, rule in enumerate(rules):
+            earlier = (one for one in rules[:number] if name == "route" or one.get("filter"))
+            if any(_shares(str(one.get("source-table")), str(rule.get("source-table"))) for one in earlier):
+                raise ConfigError(
+                    f"a second {name} takes tables of an earlier one",
+                    key=f"{name}.{number}.source-table",
+                    source_table=rule.get("source-table"),
+                    hint="here the first rule of a table counts: "
+                    + ("write a file for each target" if name == "route" else "tell rows apart by  CASE WHEN ... END"),
+                )
+
+
+def _shares(earlier: str, later: str) -> bool:
+    """Whether the later pattern is the earlier one again, or takes the one table that the earlier names."""
+    database, _, table = earlier.partition(".")
+    named = re.fullmatch(r"[\w-]+", database) and re.fullmatch(r"[\w-]+", table)
+    return earlier == later or (named is not None and TablePattern.of(later).match(database, table) is not None)
+
+
+def _pipeline(given: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
+    for key in given:
+        if key in _REFUSED:
+            raise ConfigError(f"{_REFUSED[key]} cannot be called from here", key=f"pipeline.{key}")
+    passed += [f"pipeline.{key}" for key in given if key not in _PIPELINE]
+    made: dict[str, Any] = {"schema.change.behavior": str(given.get("schema.change.behavior") or "lenient").lower()}
+    if name := re.sub(r"[^A-Za-z0-9._-]+", "-", str(given.get("name") or "")).strip("-"):
+        made["name"] = name
+    if given.get("parallelism"):
+        made["parallelism"] = given["parallelism"]
+    if given.get("local-time-zone"):
+        made["local-time-zone"] = given["local-time-zone"]
+    if str(given.get("execution.runtime-mode") or "").upper() == "BATCH":
+        made["until"] = "caught-up"
+    return made
+
+
+def _source(given: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
+    if given.get("type") != "mysql":
+        raise ConfigError(f"a Flink CDC source of type {given.get('type')} is not known here", hint="only mysql is")
+    if _is(given, _APPEND, "true"):
+        raise ConfigError("rows of updates and deletes are not made inserts here", key=f"source.{_APPEND}")
+    apart = _SOURCE_APART | _ITS_OWN
+    conf = {key: str(value) for key, value in given.items() if key not in apart and value is not None}
+    if _is(given, _COMMENTS, "true"):
+        conf["debezium.include.schema.comments"] = "true"
+    for key in conf:
+        if (effect := has_effect(key)) is None:
+            log.warning("event=source_key_unknown key=%s", key)
+        if not effect:
+            passed.append(f"source.{key}")
+    known = {key: value for key, value in conf.items() if has_effect(key)}
+    made = mysql_source(_NEEDED | known, names_table=True)
+    # What the file does not say is told as missing by the model, in our words.
+    for key in _NEEDED.keys() - known.keys():
+        made.pop(key)
+    return {**made, "tables": _listed(given.get("tables")), "tables.exclude": _listed(given.get("tables.exclude"))}
+
+
+_NEEDED = dict.fromkeys(("hostname", "username", "password", "database-name", "table-name"), "-")
+
+
+def _listed(given: object) -> list[str]:
+    """Names parted by commas that stand in no bracket."""
+    return [part.strip() for part in re.split(r",(?![^(\[{]*[)\]}])", str(given or "")) if part.strip()]
+
+
+def _sink(given: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
+    if given.get("type") != "paimon":
+        raise ConfigError(f"a Flink CDC sink of type {given.get('type')} is not known here", hint="only paimon is")
+    catalog = _under(given, _CATALOG)
+    made: dict[str, Any] = {
+        "catalog": {"warehouse": catalog.pop("warehouse", None), "metastore": catalog.pop("metastore", "filesystem")},
+        "table-options": _under(given, _TABLE),
+    }
+    made["catalog"]["options"] = catalog
+    if partition := given.get("partition.key"):
+        parted = (one.split(":", 1) for one in str(partition).split(";") if ":" in one)
+        made["multiple-table-partition-keys"] = {
+            name.strip().rpartition(".")[2]: [key.strip() for key in keys.split(",")] for name, keys in parted
+        }
+    for key in _LIST:
+        if key in given:
+            made[key] = _events(given[key])
+    passed += [
+        f"sink.{key}" for key in given if key not in _SINK - {"commit.user"} and not key.startswith((_CATALOG, _TABLE))
+    ]
+    return made
+
+
+def _events(given: Any) -> list[str]:
+    """`add`, `column` and `table` stand for all events whose name has that part, `all` for each."""
+    texts = given if isinstance(given, list) else str(given or "").strip("[]").split(",")
+    written = [str(one).strip().lower().removesuffix(".event") for one in texts]
+    events = get_args(EventType)
+    known = {"all", *events, *(part for event in events for part in event.split("."))}
+    if unknown := next((one for one in written if one and one not in known), None):
+        raise ConfigError(f"there is no schema change {unknown!r}", hint=f"there are {', '.join(events)}")
+    return [event for event in events if any(one in {"all", event, *event.split(".")} for one in written)]
+
+
+def _transform(rule: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
+    if rule.get("converter-after-transform"):
+        raise ConfigError(
+            "converter-after-transform has no counterpart here",
+            hint="deletes are deletes; keep them by a changelog-producer",
+        )
+    made = _kept(rule, _TRANSFORM, "transform", passed)
+    if "projection" in made:
+        made["projection"] = made["projection"].replace("\\*", "*")  # escaped, for the sake of YAML
+    return made
+
+
+def _kept(rule: Mapping[str, Any], known: set[str], section: str, passed: list[str]) -> dict[str, Any]:
+    passed += [f"{section}.{key}" for key in rule if key not in known]
+    return {key: value for key, value in rule.items() if key in known and value is not None}
+
+
+def _under(given: Mapping[str, Any], prefix: str) -> dict[str, str]:
+    return {key.removeprefix(prefix): str(value) for key, value in given.items() if key.startswith(prefix)}

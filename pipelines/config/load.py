@@ -1,0 +1,166 @@
+"""From plain values to a PipelineSpec, with errors that a person can act on."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from pydantic import ValidationError
+
+from penstock.errors import ConfigError
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.config.strict_model import Wrong
+from penstock.references import masked
+
+Place = tuple[str | int, ...]
+TOP = "the top of the file"
+_KINDS = {"kafka", "files", "mysql"}
+
+
+def parsed(values: Mapping[str, Any], line_of: Callable[[Place], int | None] = lambda _: None) -> PipelineSpec:
+    """The pipeline these values describe; ConfigError tells the first thing that is wrong, and where."""
+    found = examined(values, line_of)
+    if isinstance(found, PipelineSpec):
+        return found
+    raise found[0]
+
+
+def examined(
+    values: Mapping[str, Any], line_of: Callable[[Place], int | None] = lambda _: None
+) -> PipelineSpec | list[ConfigError]:
+    """The pipeline, or all that is wrong with its description."""
+    try:
+        return PipelineSpec.model_validate(values)
+    except ValidationError as error:
+        found = error.errors()
+        # A key that is misspelt is not missing too, and is what the eye has to find: it is told first.
+        unknown = [one for one in found if one["type"] == "extra_forbidden"]
+        meant = {(*_in_file(one["loc"])[:-1], _beside(_in_file(one["loc"]))) for one in unknown}
+        rest = [one for one in found if one not in unknown]
+        rest = [one for one in rest if one["type"] != "missing" or _in_file(one["loc"]) not in meant]
+        return [_told(one, line_of) for one in (*unknown, *rest)]
+
+
+def _in_file(loc: Place) -> Place:
+    """The name of the chosen kind of source stands in pydantic's path, but in no file."""
+    return tuple(part for part in loc if part not in _KINDS or len(loc) == 1)
+
+
+def _beside(place: Place) -> str | None:
+    """The key of the same section that was meant."""
+    return next(iter(difflib.get_close_matches(str(place[-1]), _keys_below(place[:-1]), 1)), None)
+
+
+def _told(one: Any, line_of: Callable[[Place], int | None]) -> ConfigError:
+    place = _in_file(one["loc"])
+    where = ".".join(map(str, place))
+    line = line_of(place)
+    if one["type"] == "extra_forbidden":
+        return ConfigError(f"`{place[-1]}` is not known", key=where, line=line, hint=_nearest(place))
+    if one["type"] == "missing":
+        return ConfigError(f"`{place[-1]}` is missing", key=where, line=line, hint="docs/options.md  says what it is")
+    if one["type"].startswith("union_tag"):
+        given = one.get("ctx", {}).get("tag")
+        near = difflib.get_close_matches(str(given), sorted(_KINDS), 1)
+        kinds = "there are kafka, files and mysql"
+        told = "`type` is missing" if given is None else f"there is no source of type {given!r}"
+        hint = f"did you mean {near[0]}? {kinds}" if near else kinds
+        return ConfigError(told, key=f"{where}.type", line=line_of((*place, "type")), hint=hint)
+    if one["type"] in _WANTED or one["type"] in _NAMED:
+        return _of_another_kind(one, place, line)
+    wrong = one.get("ctx", {}).get("error")
+    if isinstance(wrong, Wrong):
+        return ConfigError(wrong.message, key=where, line=line, hint=wrong.hint, **wrong.facts)
+    return ConfigError(str(one["msg"]).removeprefix("Value error, "), key=where or None, line=line)
+
+
+_MAPPING, _LIST = "keys and values", "a list"
+_WANTED = {
+    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), _MAPPING),
+    **dict.fromkeys(("tuple_type", "list_type"), _LIST),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("bool_type", "bool_parsing"), "true or false"),
+    "string_type": "one value",
+}
+_NAMED = {
+    "literal_error",
+    "string_pattern_mismatch",
+    "greater_than",
+    "greater_than_equal",
+    "less_than",
+    "less_than_equal",
+}
+
+
+def _of_another_kind(one: Any, place: Place, line: int | None) -> ConfigError:
+    """A value that cannot stand there: what it is, what is wanted, and how that is written."""
+    where, given, hint = ".".join(map(str, place)), one["input"], None
+    match given:
+        case str():
+            shown = masked(where, repr(given))
+        case Mapping():
+            shown = "a mapping"
+        case list() | tuple():
+            shown = "a list"
+        case _:
+            shown = str(given)
+    wanted = _WANTED.get(one["type"])
+    if wanted is None:
+        message = f"{shown} cannot stand there: {str(one['msg']).replace('Input', 'it', 1)}"
+        if one["type"] == "literal_error":
+            near = difflib.get_close_matches(str(given), re.findall(r"'([^']+)'", one["ctx"]["expected"]), 1)
+            hint = f"did you mean {near[0]}?" if near else None
+    else:
+        message = (
+            f"{shown} stands where {wanted} should" if given is not None else f"nothing stands where {wanted} should"
+        )
+    if wanted == _MAPPING:
+        keys = sorted(_keys_below(place))
+        hint = f"write it as  {place[-1]}: {{key: value}}" + (f"; its keys are {', '.join(keys[:12])}" if keys else "")
+    elif wanted == _LIST:
+        hint = "write it as  [one, two], or as lines that begin with  -"
+    return ConfigError(message, key=where, line=line, hint=hint)
+
+
+def _nearest(place: Place) -> str | None:
+    """The key of the same section that was meant, else the section that has such a key."""
+    name = str(place[-1])
+    if (beside := _beside(place)) is not None:
+        return f"did you mean {beside}?"
+    elsewhere = [section for section, keys in _sections().items() if name in keys]
+    if elsewhere:
+        return f"`{name}` belongs into {' or '.join(elsewhere)}"
+    near = difflib.get_close_matches(name, sorted({key for keys in _sections().values() for key in keys}), 1)
+    return f"did you mean {near[0]}?" if near else None
+
+
+def _keys_below(place: Place) -> frozenset[str]:
+    return _sections().get(_shown(place), frozenset())
+
+
+def _shown(place: Place) -> str:
+    """`transform.filter` for each of the transforms."""
+    return ".".join(part for part in place if isinstance(part, str)) or TOP
+
+
+@cache
+def _sections() -> dict[str, frozenset[str]]:
+    """The keys of each section, by where it stands."""
+    schema = PipelineSpec.model_json_schema()
+    found: dict[str, frozenset[str]] = {}
+
+    def visit(node: Any, place: tuple[str, ...]) -> None:
+        for one in [node, node.get("items", {}), *node.get("anyOf", ()), *node.get("oneOf", ())]:
+            target = schema["$defs"][one["$ref"].rpartition("/")[2]] if "$ref" in one else one
+            keys = target.get("properties", {})
+            if keys:
+                found[_shown(place)] = found.get(_shown(place), frozenset()) | keys.keys()
+            for name, below in keys.items():
+                visit(below, (*place, name))
+
+    visit(schema, ())
+    return found

@@ -1,0 +1,219 @@
+"""A pipeline as its user describes it: the one object that flags and YAML files become. No Spark, no Arrow.
+
+Keys have the names that Flink CDC and Paimon gave them, with dots and hyphens; here they are snake case.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from penstock.pipelines.config.monitor import Observe
+from penstock.pipelines.config.mysql_model import MySqlSource
+from penstock.pipelines.config.rules import Behavior, Names, Route, Transform
+from penstock.pipelines.config.sink import Sink
+from penstock.pipelines.config.strict_model import Strict, Text
+from penstock.pipelines.config.units import Bytes, Seconds, Share
+
+
+class MaxBatch(Strict):
+    rows: int | None = Field(default=None, gt=0)
+    bytes: Bytes | None = None
+
+
+class OnError(Strict):
+    retries: int = Field(default=0, ge=0)
+    backoff: Seconds = 1.0
+    longest_backoff: Seconds = 300.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_to(cls, given: Any) -> Any:
+        """`backoff: 1s..5m` says both."""
+        backoff = given.get("backoff") if isinstance(given, Mapping) else None
+        if not isinstance(backoff, str) or ".." not in backoff:
+            return given
+        shortest, _, longest = backoff.partition("..")
+        return {**given, "backoff": shortest, "longest-backoff": longest}
+
+
+def _unless_auto(given: object) -> object:
+    return None if given == "auto" else given
+
+
+class Pipeline(Strict):
+    name: str = Field(default="penstock", pattern=r"^[^./\\\x00-\x1f][^/\\\x00-\x1f]*$")  # it is a folder's name too
+    checkpoint: str | None = None  # default: <warehouse>/_penstock/<name>
+    trigger: Seconds = 30.0
+    until: Literal["forever", "caught-up"] = "forever"
+    parallelism: Annotated[int | None, BeforeValidator(_unless_auto)] = Field(default=None, gt=0)  # tasks of a batch
+    max_batch: MaxBatch = MaxBatch()
+    local_time_zone: str = "UTC"
+    on_error: OnError = OnError()
+    accept_replay: bool = False
+    resume_from_tables: bool = False
+    accept_gap: bool = False
+    retry_parked: bool = False
+    resnapshot: bool = False  # MySQL: empty the tables and read them again
+    reset: Names = ()  # MySQL: the same for these tables of the warehouse
+    schema_change_behavior: Behavior = Field(default="evolve", alias="schema.change.behavior")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_sparks_triggers(cls, given: Any) -> Any:
+        """`once` and `available-now` end by themselves; `continuous` begins a batch as soon as one has ended."""
+        trigger = given.get("trigger") if isinstance(given, Mapping) else None
+        if trigger == "continuous":
+            return {**given, "trigger": "0s"}
+        if trigger not in {"once", "available-now"}:
+            return given
+        if given.get("until", "caught-up") != "caught-up":
+            raise ValueError(f"trigger {trigger} ends when it has caught up: leave out  until: {given['until']}")
+        return {key: value for key, value in given.items() if key != "trigger"} | {"until": "caught-up"}
+
+
+class Startup(Strict):
+    mode: Literal["earliest-offset", "latest-offset", "group-offsets", "specific-offsets", "timestamp"] = (
+        "group-offsets"
+    )
+    specific_offsets: str | None = None
+    timestamp_millis: int | None = Field(default=None, ge=0)
+
+    @field_validator("mode", mode="before")
+    @classmethod
+    def _by_its_short_name(cls, given: object) -> object:
+        """In any case, as Flink has it."""
+        short = {"earliest": "earliest-offset", "latest": "latest-offset"}
+        return short.get(given.lower(), given.lower()) if isinstance(given, str) else given
+
+    @model_validator(mode="after")
+    def _has_what_its_mode_needs(self) -> Startup:
+        if self.mode == "specific-offsets" and not self.specific_offsets:
+            raise ValueError("startup mode specific-offsets needs specific-offsets")
+        if self.mode == "timestamp" and self.timestamp_millis is None:
+            raise ValueError("startup mode timestamp needs timestamp-millis")
+        return self
+
+
+def _parts(given: object) -> object:
+    """One text may hold several names, parted by commas or semicolons."""
+    return tuple(part.strip() for part in re.split("[;,]", given) if part.strip()) if isinstance(given, str) else given
+
+
+class Debezium(Strict):
+    """What is read from each message, whatever the connector was set to: said for the reader of a file."""
+
+    decimal: Literal["auto"] = Field(default="auto", description="as bytes, text or double, as the message declares it")
+    time: Literal["auto"] = Field(default="auto", description="in the unit that the message declares")
+    primary_key: Literal["from-message-key"] = Field(
+        default="from-message-key", description="where neither `primary-keys` nor the envelope names it"
+    )
+
+
+class KafkaSource(Strict):
+    type: Literal["kafka"]
+    properties: Text
+    topic: Annotated[tuple[str, ...], BeforeValidator(_parts)] = ()
+    topic_pattern: str | None = None
+    value_format: str = Field(alias="value.format")
+    schema_registry: Text = Field(default_factory=dict)
+    startup: Startup = Startup()
+    debezium: Debezium = Debezium()
+    tombstones: Literal["ignore"] = Field(default="ignore", description="they are counted; the delete came before them")
+
+    @model_validator(mode="after")
+    def _names_its_topics_one_way(self) -> KafkaSource:
+        if bool(self.topic) == bool(self.topic_pattern):
+            raise ValueError("kafka_conf must and can only set one of the following options: topic,topic-pattern.")
+        if not self.properties.get("bootstrap.servers"):
+            raise ValueError("kafka_conf [properties.bootstrap.servers] must be specified.")
+        try:
+            re.compile(self.topic_pattern or "")
+        except re.error as reason:
+            raise ValueError(f"topic-pattern {self.topic_pattern!r} is not a regular expression: {reason}") from reason
+        return self
+
+
+class FilesSource(Strict):
+    type: Literal["files"]
+    path: str
+    pattern: str = "*"
+    order: Literal["time", "name"] = "time"
+    value_format: str = Field(alias="value.format")
+
+
+Source = Annotated[KafkaSource | FilesSource | MySqlSource, Field(discriminator="type")]
+
+
+class Selection(Strict):
+    """Which source tables are taken; full matches of regular expressions, excluding wins."""
+
+    including_tables: str = ".*"
+    excluding_tables: str | None = None
+    including_dbs: str = ".*"
+    excluding_dbs: str | None = None
+
+
+class BadRecordLimits(Strict):
+    """More than these in one batch stop the job; a share counts once more than ten records are bad."""
+
+    max_per_batch: int = Field(default=1000, ge=0)
+    max_share: Share = 0.1
+
+
+class DeadLetter(BadRecordLimits):
+    table: str | None = None  # default: __penstock_dead_letters in the sink's database
+
+
+class Errors(Strict):
+    isolate: bool = False
+    bad_record: Literal["fail", "skip", "dead-letter"] = "fail"
+    dead_letter: DeadLetter = DeadLetter()
+    skip: BadRecordLimits = BadRecordLimits()
+    position_lost: Literal["fail", "resnapshot"] = Field(
+        default="fail",
+        description="MySQL: where the log that is needed is gone, stop, or empty the tables and read them again",
+    )
+
+
+class PipelineSpec(Strict):
+    # Files hold texts.
+    version: Annotated[Literal[1], BeforeValidator(lambda given: 1 if given == "1" else given)] = 1
+    pipeline: Pipeline = Pipeline()
+    source: Source
+    selection: Selection = Selection()
+    transform: tuple[Transform, ...] = ()
+    route: tuple[Route, ...] = ()
+    sink: Sink
+    errors: Errors = Errors()
+    observe: Observe = Observe()
+
+    @model_validator(mode="after")
+    def _asks_its_source_for_what_it_has(self) -> PipelineSpec:
+        if self.errors.position_lost == "resnapshot" and not isinstance(self.source, MySqlSource):
+            raise ValueError(f"a source of type {self.source.type} has no tables to read again: position-lost is fail")
+        if self.pipeline.resnapshot and self.pipeline.reset:
+            raise ValueError("resnapshot reads all tables again: leave out reset")
+        by_messages = not isinstance(self.source, MySqlSource)
+        if self.sink.no_primary_key not in {None, "append"} and by_messages and self.sink.table is not None:
+            raise ValueError("everything goes to one table, with a key or without: no-primary-key is append")
+        return self
+
+    @property
+    def keyless(self) -> Literal["leave-out", "append", "fail"]:
+        """What becomes of source tables without a key; said at the source (MySQL) or at the sink."""
+        said: dict[str | None, Literal["leave-out", "append", "fail"]] = {
+            "append": "append",
+            "skip": "leave-out",
+            "fail": "fail",
+        }
+        if isinstance(self.source, MySqlSource):
+            return said.get(self.sink.no_primary_key, self.source.keyless)
+        return said.get(self.sink.no_primary_key, "append")
+
+    @property
+    def checkpoint(self) -> str:
+        return self.pipeline.checkpoint or f"{self.sink.catalog.warehouse.rstrip('/')}/_penstock/{self.pipeline.name}"

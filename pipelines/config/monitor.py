@@ -1,0 +1,66 @@
+"""The section observe: what a run shows of itself, and to whom."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, field_validator
+
+from penstock.pipelines.config.rules import Names
+from penstock.pipelines.config.strict_model import Strict
+from penstock.pipelines.config.units import Seconds, seconds
+
+EVENTS = ("stopped", "failed", "table-parked", "schema-changed", "dead-letter", "lag>DURATION")
+
+
+def _nothing(given: object) -> object:
+    """`"${HOOK:-}"` with nothing set is no setting."""
+    return None if given == "" else given
+
+
+Optional = Annotated[str | None, BeforeValidator(_nothing)]
+
+
+class Log(Strict):
+    format: Literal["logfmt", "json"] = "logfmt"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Notify(Strict):
+    webhook: Optional = Field(default=None, description="URL that gets each event as JSON; a reference keeps it secret")
+    events: Names = ("stopped", "failed", "table-parked", "schema-changed", "dead-letter")
+    at_most_every: Seconds = Field(default=60.0, description="the same event of the same table is not sent more often")
+
+    @field_validator("events")
+    @classmethod
+    def _are_known(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        for event in given:
+            if event.startswith("lag>"):
+                seconds(event.removeprefix("lag>"))
+            elif event not in EVENTS:
+                raise ValueError(f"there is no event {event!r}; there are {', '.join(EVENTS)}")
+        return given
+
+
+class Observe(Strict):
+    """Prometheus metrics and the status page share an address; both are off unless one is given."""
+
+    metrics: Optional = Field(default=None, description="host:port of Prometheus metrics and the status page")
+    page: bool = Field(default=True, description="serve the status page beside the metrics")
+    open_telemetry: Optional = Field(default=None, description="OTLP endpoint that spans of batches are sent to")
+    progress: Literal["auto", "always", "never"] = Field(
+        default="auto", description="a live line of progress; auto: where the terminal is one"
+    )
+    status: Literal["file"] = Field(
+        default="file", description="what `penstock status` reads lies in the checkpoint, always"
+    )
+    log: Log = Log()
+    notify: Notify = Notify()
+
+    @field_validator("metrics")
+    @classmethod
+    def _is_an_address(cls, given: str | None) -> str | None:
+        port = "0" if given is None else given.rpartition(":")[2]
+        if not port.isdigit() or int(port) > 65535:
+            raise ValueError(f"{given!r} is no address; write 127.0.0.1:9404")
+        return given

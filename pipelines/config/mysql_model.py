@@ -1,0 +1,161 @@
+"""The `source` section of a pipeline that follows a MySQL or MariaDB server."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from penstock.pipelines.config.rules import Names
+from penstock.pipelines.config.strict_model import Strict, told_in_place
+from penstock.pipelines.config.units import Bytes, Seconds
+from penstock.schema_evolution.patterns import TablePattern
+
+MODES = ("initial", "earliest-offset", "latest-offset", "specific-offset", "timestamp", "snapshot")
+
+
+class MySqlStartup(Strict):
+    """The names of Flink CDC; `offset` and `gtid` are other words for specific-offset, and -offset may be left out."""
+
+    mode: Literal["initial", "earliest-offset", "latest-offset", "specific-offset", "timestamp", "snapshot"] = "initial"
+    file: str | None = None
+    pos: int = Field(default=4, ge=4)
+    gtid_set: str | None = None
+    timestamp_millis: int | None = None
+
+    @field_validator("mode", mode="before")
+    @classmethod
+    def _by_any_of_its_names(cls, given: object) -> object:
+        short = {"earliest": "earliest-offset", "latest": "latest-offset"}
+        text = str(given).strip().lower()
+        text = "specific-offset" if text in {"offset", "gtid"} else short.get(text, text)
+        if text not in MODES:
+            raise ValueError(
+                f"Unknown scan.startup.mode='{given}'. Valid scan.startup.mode for MySQL CDC are [{', '.join(MODES)}]"
+            )
+        return text
+
+    @model_validator(mode="after")
+    def _has_what_its_mode_needs(self) -> MySqlStartup:
+        if self.mode == "specific-offset" and not (self.file or self.gtid_set):
+            raise ValueError("startup mode specific-offset needs file and pos, or gtid-set")
+        if self.mode == "timestamp" and self.timestamp_millis is None:
+            raise ValueError("startup mode timestamp needs timestamp-millis")
+        return self
+
+
+class MySqlSnapshot(Strict):
+    """`mode` auto takes exact where a change that comes twice would show in a table."""
+
+    mode: Literal["auto", "watermark", "exact"] = "auto"
+    chunk_rows: int = Field(default=50_000, gt=0)
+    chunk_bytes: Bytes = 64 << 20
+    even_from: float = 0.05
+    even_to: float = 1000.0
+    parallel: int | None = Field(default=None, gt=0, description="readers of chunks at once; default: one a task")
+    order: Names = Field(
+        default=(), description="database.table, both may be regular expressions: which tables are copied first"
+    )
+    resume: Literal["true"] = Field(default="true", description="a copy that was stopped goes on where it was, always")
+
+
+class MySqlDdl(Strict):
+    """What becomes of changes that Paimon's own jobs pass over."""
+
+    truncate: Literal["ignore", "delete-all"] = "ignore"
+    drop: Literal["ignore", "delete-all"] = "ignore"
+    rename_column: Literal["add", "rename"] = "add"
+
+
+class Ssl(Strict):
+    mode: Literal["disabled", "preferred", "required", "verify-ca", "verify-identity"] = "preferred"
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    public_key: str | None = Field(default=None, description="file of the server's RSA key, for logins without TLS")
+    allow_public_key_retrieval: bool = Field(
+        default=False, description="take the RSA key that the server sends, without TLS: anybody may send one"
+    )
+    allow_cleartext_password: bool = Field(
+        default=False, description="give the password itself (PAM, LDAP) to a server that nobody checked"
+    )
+
+
+class MySqlSource(Strict):
+    type: Literal["mysql"]
+    hostname: str
+    port: int = Field(default=3306, gt=0, lt=65536)
+    username: str
+    password: str = Field(repr=False)
+    database_name: str = ".*"
+    table_name: str = ".*"
+    tables: Names = Field(default=(), description="database.table, both may be regular expressions; instead of names")
+    tables_exclude: Names = Field(default=(), alias="tables.exclude", description="these are left out; wins")
+    server_id: str | None = None
+    server_time_zone: str | None = None
+    startup: MySqlStartup = MySqlStartup()
+    snapshot: MySqlSnapshot = MySqlSnapshot()
+    ddl: MySqlDdl = MySqlDdl()
+    ssl: Ssl = Ssl()
+    connect_timeout: Seconds = 30.0
+    newly_added_tables: bool = True
+    schema_comments: bool = False
+    new_tables: Literal["include", "stream-only"] | None = Field(
+        default=None, description="`stream-only`: rows that were in a new table before it was seen are not read"
+    )
+    online_ddl: tuple[Literal["gh-ost", "pt-osc"], ...] = Field(
+        default=("gh-ost", "pt-osc"), description="whose copies are known for what they are; both, always"
+    )
+    heartbeat: Seconds = Field(default=10.0, description="seconds between two looks at the server for freshness")
+    keyless: Literal["leave-out", "append", "fail"] = "leave-out"
+
+    @field_validator("tables", "tables_exclude")
+    @classmethod
+    def _are_patterns(cls, given: tuple[str, ...]) -> tuple[str, ...]:
+        for one in given:
+            with told_in_place():
+                TablePattern.of(one)
+        return given
+
+    @field_validator("new_tables", mode="before")
+    @classmethod
+    def _says_how_to_take_none(cls, given: object) -> object:
+        if given == "ignore":
+            raise ValueError("new-tables cannot be ignore: name the tables in  tables: [shop.orders]  without patterns")
+        return given
+
+    @property
+    def reads_new_tables(self) -> bool:
+        return self.newly_added_tables if self.new_tables is None else self.new_tables == "include"
+
+    @field_validator("database_name", "table_name")
+    @classmethod
+    def _is_an_expression(cls, pattern: str) -> str:
+        try:
+            re.compile(pattern)
+        except re.error as reason:
+            raise ValueError(f"{pattern!r} is not a regular expression: {reason}") from reason
+        return pattern
+
+    @model_validator(mode="after")
+    def _says_what_to_take(self) -> MySqlSource:
+        if not self.tables and not {"database_name", "table_name"} & self.model_fields_set:
+            raise ValueError("which tables? write  tables: [shop.*]  or  database-name: shop")
+        return self
+
+    @property
+    def server_ids(self) -> tuple[int, int] | None:
+        """First and last of the identities that readers may take."""
+        if self.server_id is None:
+            return None
+        first, _, last = self.server_id.partition("-")
+        return int(first), int(last or first)
+
+    @field_validator("server_id")
+    @classmethod
+    def _is_a_number_or_a_range(cls, text: str | None) -> str | None:
+        found = None if text is None else re.fullmatch(r"(\d+)(?:-(\d+))?", text.strip())
+        if text is not None and (not found or int(found[2] or found[1]) < int(found[1]) or int(found[1]) < 1):
+            raise ValueError(f"server-id {text!r} is no number and no range such as 5400-5463")
+        return text

@@ -1,0 +1,83 @@
+"""The sections that say what becomes of source tables on their way: transform, route, and followed changes."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+
+from penstock.pipelines.config.strict_model import Strict, Text, told_in_place
+from penstock.schema_evolution.expressions.parse import parse_expression, parse_projection
+from penstock.schema_evolution.masks import Mask
+from penstock.schema_evolution.patterns import TablePattern
+
+EventType = Literal[
+    "create.table", "add.column", "alter.column.type", "rename.column", "drop.column", "drop.table", "truncate.table"
+]
+Behavior = Literal["exception", "evolve", "try_evolve", "lenient", "ignore"]
+
+
+def _names(given: object) -> object:
+    """`a, b` is a list too."""
+    return tuple(part.strip() for part in given.split(",") if part.strip()) if isinstance(given, str) else given
+
+
+def _options(given: object) -> object:
+    """`k=v, k2=v2` is a mapping too."""
+    if not isinstance(given, str):
+        return given
+    pairs = [part.partition("=") for part in re.split(r",(?=\s*[\w.-]+\s*=)", given) if part.strip()]
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Options = Annotated[Text, BeforeValidator(_options)]
+
+
+class Transform(Strict):
+    """What is done to the rows of the source tables that match; of several rules the first that matches counts."""
+
+    source_table: str = Field(description="database.table, both may be regular expressions")
+    projection: str | None = Field(default=None, description="columns and expressions, as after SELECT")
+    filter: str | None = Field(default=None, description="only rows that this condition holds for")
+    mask: Text = Field(default_factory=dict, description="columns that are made unreadable, and how")
+    primary_keys: Names = ()
+    partition_keys: Names = ()
+    table_options: Options = Field(default_factory=dict, description="options of the tables made of these")
+    description: str | None = None
+
+    @field_validator("source_table", "projection", "filter", "mask")
+    @classmethod
+    def _can_be_read(cls, given: Any, about: ValidationInfo) -> Any:
+        with told_in_place():
+            match about.field_name, given:
+                case "source_table", str():
+                    TablePattern.of(given)
+                case "projection", str():
+                    parse_projection(given)
+                case "filter", str():
+                    parse_expression(given)
+                case "mask", _:
+                    for mask in given.values():
+                        Mask.of(mask)
+        return given
+
+
+class Route(Strict):
+    """Where the rows of the source tables that match go; of several rules the first that matches counts."""
+
+    source_table: str = Field(description="database.table, both may be regular expressions")
+    sink_table: str = Field(
+        description="database.table; {database}, {table} and $1 stand for parts of the source's name"
+    )
+    replace_symbol: str | None = Field(default=None, description="stands for the source table's name in sink-table")
+    add_columns: Text = Field(default_factory=dict, description="columns of one text each, such as _shard: $1")
+    description: str | None = None
+
+    @field_validator("source_table")
+    @classmethod
+    def _is_a_pattern(cls, given: str) -> str:
+        with told_in_place():
+            TablePattern.of(given)
+        return given

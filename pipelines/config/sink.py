@@ -1,0 +1,150 @@
+"""The sections of a pipeline file that say where rows go, and what the tables made of them are like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from penstock.errors import ConfigError
+from penstock.pipelines.config.rules import EventType, Names
+from penstock.pipelines.config.strict_model import Strict, Text, told_in_place
+from penstock.pipelines.config.units import Seconds
+
+
+class Naming(Strict):
+    """What the tables of a database sync are called."""
+
+    table_prefix: str = ""
+    table_suffix: str = ""
+    table_prefix_db: Text = Field(default_factory=dict)
+    table_suffix_db: Text = Field(default_factory=dict)
+    table_mapping: Text = Field(default_factory=dict)
+    merge_shards: bool = True
+
+
+class Catalog(Strict):
+    warehouse: str
+    metastore: Literal["filesystem"] = "filesystem"
+    case_sensitive: bool = True
+    options: Text = Field(default_factory=dict)
+
+    @field_validator("metastore", mode="before")
+    @classmethod
+    def _is_a_folder(cls, given: object) -> object:
+        if str(given) in {"hive", "jdbc", "rest"}:
+            with told_in_place():
+                raise ConfigError(
+                    f"a metastore of kind {given} is not here: warehouses are folders",
+                    hint="leave metastore out and name the warehouse's folder; to its tables in the metastore nobody is"
+                    " told of new columns",
+                )
+        return given
+
+
+class Compaction(Strict):
+    """inline: by the tasks that write. background: by a Spark job beside them; buckets that pile up are compacted by
+    the next batch all the same, and tables whose changelog or rows hang on compaction are compacted inline. none: new
+    tables get `write-only`, and `penstock compact` is to be run. Tables with `write-only` are left to others always."""
+
+    mode: Literal["inline", "background", "none"] = "inline"
+    max_parallel: int | None = Field(
+        default=None, gt=0, description="tasks of a compaction in the background; default: a quarter of the slots"
+    )
+    maintenance_interval: Seconds = 60.0
+
+
+class Expire(Strict):
+    """When old snapshots go, in words of its own for options of the tables; those win where both are given."""
+
+    snapshots_retained: str | None = Field(
+        default=None,
+        pattern=r"^\d+(\.\.\d+)?$",
+        description="how many are kept, or the least and the most: `10..100` (`snapshot.num-retained.min`, `.max`)",
+    )
+    time_retained: Seconds | None = Field(default=None, description="for how long (`snapshot.time-retained`)")
+    keep_for_consumers: Seconds | None = Field(
+        default=None, description="how long a silent reader keeps its snapshots (`consumer.expiration-time`)"
+    )
+
+    @property
+    def options(self) -> Text:
+        least, _, most = (self.snapshots_retained or "").partition("..")
+        said = {
+            "snapshot.num-retained.min": least,
+            "snapshot.num-retained.max": most or least,
+            "snapshot.time-retained": _millis(self.time_retained),
+            "consumer.expiration-time": _millis(self.keep_for_consumers),
+        }
+        return {key: value for key, value in said.items() if value}
+
+
+def _millis(seconds: float | None) -> str:
+    return "" if seconds is None else f"{round(seconds * 1000)} ms"
+
+
+class SchemaSample(Strict):
+    """The look at the first records, where a table is not there yet."""
+
+    records: int | None = Field(default=None, gt=0, description="how many; another word for `schema-init-max-read`")
+    wait: Seconds | None = Field(default=None, description="how long a first record is waited for (31s)")
+
+
+def _each_by_itself(given: object) -> object:
+    """A list keeps the names; a mapping gives them others."""
+    return {name: name for name in given} if isinstance(given, (list, tuple)) else given
+
+
+class Sink(Strict):
+    """With `table` everything goes to that one table, without it each source table has its own."""
+
+    type: Literal["paimon"] = "paimon"
+    catalog: Catalog
+    database: str | None = None  # default: the source's
+    table: str | None = None
+    primary_keys: Names = ()
+    partition_keys: Names = ()
+    multiple_table_partition_keys: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    sync_primary_keys_from_source_schema: bool = True
+    computed_columns: tuple[str, ...] = ()
+    metadata_columns: Annotated[Text, BeforeValidator(_each_by_itself)] = Field(default_factory=dict)
+    metadata_column_prefix: str = ""
+    type_mapping: tuple[str, ...] = ()
+    table_options: Text = Field(default_factory=dict)
+    per_table: dict[str, Text] = Field(default_factory=dict)
+    include_schema_changes: tuple[EventType, ...] = Field(default=(), alias="include.schema.changes")
+    exclude_schema_changes: tuple[EventType, ...] = Field(default=(), alias="exclude.schema.changes")
+    naming: Naming = Naming()
+    ignore_incompatible: bool = False
+    eager_init: bool = False
+    schema_init_max_read: int = Field(default=1000, gt=0)
+    wait_for_data: bool = False
+    compaction: Compaction = Compaction()
+    expire: Expire = Expire()
+    schema_sample: SchemaSample = SchemaSample()
+    no_primary_key: Literal["append", "skip", "fail"] | None = Field(
+        default=None, description="source tables without a key; the source's `keyless` in other words"
+    )
+
+    @property
+    def options(self) -> Text:
+        """Options of all tables that the pipeline makes, whichever way they were said."""
+        write_only = {"write-only": "true"} if self.compaction.mode == "none" else {}
+        return write_only | self.expire.options | self.table_options
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_its_database(cls, given: Any) -> Any:
+        """`table: ods.orders` says both."""
+        table = given.get("table") if isinstance(given, Mapping) else None
+        if not isinstance(table, str) or given.get("database") is not None or "." not in table:
+            return given
+        database, _, name = table.partition(".")
+        return {**given, "database": database, "table": name}
+
+    @model_validator(mode="after")
+    def _has_a_place_for_its_table(self) -> Sink:
+        if self.table is not None and self.database is None:
+            raise ValueError("a table needs its database: write  database: NAME  beside it")
+        return self

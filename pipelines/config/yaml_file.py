@@ -1,0 +1,187 @@
+"""Pipelines as YAML files: every scalar stays the text that was written, so that no `no`, `1:30` or `017` is turned
+into something else; keys given twice are errors; errors name the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from penstock.errors import ConfigError
+from penstock.pipelines.config.flink_cdc import is_flink_cdc, translated
+from penstock.pipelines.config.load import Place, examined
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.references import resolve
+
+# References to secrets below these keys are looked up where they are used, not here: specs are shown and sent around.
+_KEPT = {("source", "properties"), ("source", "schema-registry"), ("sink", "catalog", "options")}
+_DEEPEST = 20
+_MOST_VALUES = 100_000
+_MOST_BYTES = 16 << 20
+_QUOTE = 'quote values that hold ${...}, "like this", inside of { }'
+_YAML_HINTS = {
+    "'\\t'": "YAML is indented by blanks: there is a tab",
+    "another document": "a file describes one pipeline: leave out the second  ---",
+    "special characters": "the file holds bytes that are no text: save it as UTF-8",
+    "mapping values are not allowed": 'quote a value that holds a colon and a blank, "like this: one"',
+    "expected <block end>": "keys of one section begin in the same column, and lines of a list with  -",
+    "undefined alias": 'a value that begins with * is quoted, "*.json"',
+    "expected alphabetic or numeric": 'a value that begins with * is quoted, "*.json"',
+}
+_MERGE = "tag:yaml.org,2002:merge"
+_SECRETS = {("source", "password"), ("observe", "notify", "webhook")}
+
+
+def load(path: Path) -> PipelineSpec:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            "the pipeline file cannot be read",
+            file=path,
+            reason=error.strerror,
+            hint="is the path right?  penstock init SOURCE WAREHOUSE  writes one",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError("the pipeline file is not UTF-8", file=path, byte=error.start, hint="save it so") from error
+    return read(text, str(path))
+
+
+def read(text: str, name: str = "pipeline") -> PipelineSpec:
+    found = examine(text, name)
+    if isinstance(found, PipelineSpec):
+        return found
+    raise found[0]
+
+
+def of_mapping(values: Mapping[str, Any]) -> PipelineSpec:
+    """A pipeline that Python describes, by the keys of a file; references in it are what they are there."""
+    found = examine(yaml.safe_dump(_dumpable(values), sort_keys=False, allow_unicode=True))
+    if isinstance(found, PipelineSpec):
+        return found
+    for fact in ("file", "line"):
+        found[0].facts.pop(fact, None)
+    raise found[0]
+
+
+def _dumpable(value: Any) -> Any:
+    """Paths, enums and the like as their texts."""
+    match value:
+        case Mapping():
+            return {str(key): _dumpable(one) for key, one in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [_dumpable(one) for one in value]
+        case None | bool() | int() | float():
+            return value
+    return str(value)
+
+
+def examine(text: str, name: str = "pipeline") -> PipelineSpec | list[ConfigError]:
+    """The pipeline of a file, or all that is wrong with it."""
+    lines: dict[Place, int] = {}
+    try:
+        values = _plain(_composed(text), (), lines)
+        values = translated(values) if is_flink_cdc(values) else values
+        found = examined(values, lambda place: _line(lines, place))
+    except ConfigError as error:
+        found = [error]
+    if isinstance(found, list):
+        for problem in found:
+            problem.facts = {"file": name} | problem.facts
+    return found
+
+
+def _composed(text: str) -> yaml.MappingNode:
+    if len(text) > _MOST_BYTES:
+        raise ConfigError("the file is too large for a pipeline", bytes=len(text))
+    try:
+        root = yaml.compose(text, yaml.SafeLoader)
+    except RecursionError as error:
+        raise ConfigError("the file is nested too deeply") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = str(getattr(error, "problem", error) or error)
+        raise ConfigError(
+            f"the file is not YAML: {problem}",
+            line=None if mark is None else mark.line + 1,
+            hint=next((hint for sign, hint in _YAML_HINTS.items() if sign in problem), _QUOTE),
+        ) from error
+    if not isinstance(root, yaml.MappingNode):
+        raise ConfigError("the file holds no pipeline", hint="source: and sink: are the two sections needed")
+    return root
+
+
+def _line(lines: dict[Place, int], place: Place) -> int | None:
+    """The line of the place, or of what it would stand in."""
+    while place and place not in lines:
+        place = place[:-1]
+    return lines.get(place)
+
+
+def _plain(node: yaml.Node, place: Place, lines: dict[Place, int]) -> Any:
+    lines.setdefault(place, node.start_mark.line + 1)
+    if len(lines) > _MOST_VALUES:  # aliases of aliases: a few lines that mean millions of values
+        raise ConfigError(
+            f"the file holds more than {_MOST_VALUES:,} values",
+            line=node.start_mark.line + 1,
+            hint="do its anchors hold one another? Otherwise describe the tables by patterns, or in several pipelines",
+        )
+    if len(place) > _DEEPEST:  # an anchor that holds itself
+        raise ConfigError("the file is nested too deeply", line=node.start_mark.line + 1)
+    if isinstance(node, yaml.MappingNode):
+        return _mapping(node, place, lines)
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(item, (*place, number), lines) for number, item in enumerate(node.value)]
+    text = str(node.value)
+    if isinstance(node, yaml.ScalarNode) and node.style is None and text in {"", "~", "null"}:
+        return None
+    return text if _is_kept(place) else _resolved(text, node)
+
+
+def _resolved(text: str, node: yaml.Node) -> str:
+    try:
+        return resolve(text)
+    except ConfigError as error:
+        error.facts["line"] = node.start_mark.line + 1
+        raise
+
+
+def _mapping(node: yaml.MappingNode, place: Place, lines: dict[Place, int]) -> Any:
+    found: dict[str, Any] = {}
+    merged: list[Any] = []
+    for key, value in node.value:
+        line = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode):
+            raise ConfigError("a key is one word, no list and no mapping", line=line, hint=_QUOTE)
+        name = str(key.value)
+        if key.tag == _MERGE:
+            merged.extend(_merged(value, place, lines))
+            continue
+        if not place and name.startswith("x-"):  # for what anchors stand on
+            continue
+        if name in found:
+            raise ConfigError(f"`{name}` is given twice", line=line)
+        lines[(*place, name)] = line
+        found[name] = _plain(value, (*place, name), lines)
+    for one in merged:
+        found = one | found  # what the mapping says itself counts
+    if list(found) == ["secret"]:  # {secret: path}
+        reference = f"${{file:{found['secret']}}}"
+        return reference if _is_kept(place) else _resolved(reference, node)
+    return found
+
+
+def _merged(node: yaml.Node, place: Place, lines: dict[Place, int]) -> list[Any]:
+    """What `<<: *anchor` or `<<: [*one, *two]` brings."""
+    parts = [_plain(one, place, lines) for one in (node.value if isinstance(node, yaml.SequenceNode) else [node])]
+    if not all(isinstance(part, dict) for part in parts):
+        raise ConfigError("`<<` takes a mapping", line=node.start_mark.line + 1, hint="<<: *anchor")
+    return parts
+
+
+def _is_kept(place: Place) -> bool:
+    flat = place[:1] == ("sink",) and str(place[-1]).startswith("catalog.properties.")
+    return place[:-1] in _KEPT or place in _SECRETS or flat

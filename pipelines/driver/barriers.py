@@ -1,0 +1,101 @@
+"""Changes of whole tables at the source, applied between batches."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from penstock.errors import PenstockError
+from penstock.ingest.batch_barrier import Barrier
+from penstock.pipelines.ledger.batch_identity import BatchIdentity
+from penstock.pipelines.mapping.target_tables import Targets
+from penstock.pipelines.tasks.read import Reading
+from penstock.table.commit.committer import Committer
+from penstock.table.meta.store import TableStore
+from penstock.table.schema.changes import RenameColumn, SchemaChange, SetOption, evolve
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.usable import check_usable
+
+log = logging.getLogger(__name__)
+
+TRADED = "penstock.columns-traded-by"  # the batch whose barrier let columns of the table trade their names
+
+
+def cross(
+    barriers: Sequence[Barrier],
+    identity: BatchIdentity,
+    reading: Reading,
+    targets: Targets,
+    parks: Callable[[str, PenstockError], bool],
+) -> None:
+    """Apply these in their order. Called again for the same batch, whole or after half of it, it changes nothing more:
+    a table that was emptied carries the batch's identity, a column that has its new name is left, and a schema in which
+    columns traded their names says by which batch."""
+    for barrier in barriers:
+        table = reading.shaping.target(barrier.database, barrier.table)
+        if table is None or table not in targets.schemas or table in targets.left_out:
+            continue
+        try:
+            _apply(barrier, table, identity, reading, targets)
+        except PenstockError as error:
+            if not parks(table, error):
+                raise
+
+
+def _apply(barrier: Barrier, table: str, identity: BatchIdentity, reading: Reading, targets: Targets) -> None:
+    store = reading.warehouse.store(table)
+    if barrier.kind == "rename-columns":
+        pairs = [(reading.shaping.column(old), reading.shaping.column(new)) for old, new in barrier.columns]
+        targets.put({table: _rename(store, [pair for pair in pairs if pair[0] != pair[1]], identity)})
+    else:
+        _empty(store, identity)
+
+
+def _empty(store: TableStore, identity: BatchIdentity) -> None:
+    committer = Committer(store, identity.user)
+    if identity.is_in(committer.committed(identity.number), store.name):
+        return
+    committer.overwrite([], lambda partition: True, identity.number, properties=identity.properties)
+    log.info("event=table_emptied table=%s batch=%d", store.name, identity.number)
+
+
+def _rename(store: TableStore, pairs: Sequence[tuple[str, str]], identity: BatchIdentity) -> int:
+    """The schema's id afterwards."""
+    schema = store.schema()
+    trade = bool({old for old, _ in pairs} & {new for _, new in pairs})
+    if trade and schema.options.get(TRADED) == _mark(identity):
+        return schema.id
+    changes = _traded(schema, pairs, identity) if trade else _renamed(schema, pairs)
+    if changes is None or {old for old, _ in pairs} & set(schema.partition_keys):
+        log.warning("event=columns_not_renamed table=%s columns=%s", store.name, pairs)
+        return schema.id
+    if not changes:
+        return schema.id
+    has_snapshots = store.snapshots.latest_id() is not None
+    renamed = evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis(), check_usable)
+    log.info("event=columns_renamed table=%s columns=%s schema=%d", store.name, pairs, renamed.id)
+    return renamed.id
+
+
+def _mark(identity: BatchIdentity) -> str:
+    return f"{identity.user}#{identity.number}"
+
+
+def _renamed(schema: TableSchema, pairs: Sequence[tuple[str, str]]) -> list[SchemaChange] | None:
+    """None where a name is taken already."""
+    there = [(old, new) for old, new in pairs if old in schema.names]
+    return None if any(new in schema.names for _, new in there) else [RenameColumn(old, new) for old, new in there]
+
+
+def _traded(
+    schema: TableSchema, pairs: Sequence[tuple[str, str]], identity: BatchIdentity
+) -> list[SchemaChange] | None:
+    """By names that nobody has, all in one change, which is marked: the names alone do not tell before from after."""
+    olds, news = [old for old, _ in pairs], [new for _, new in pairs]
+    names = set(schema.names)
+    if not names.issuperset(olds) or (names - set(olds)).intersection(news):
+        return None
+    between = [f"{old} {number} {identity.number}" for number, old in enumerate(olds)]
+    away: list[SchemaChange] = [RenameColumn(old, name) for old, name in zip(olds, between, strict=True)]
+    back: list[SchemaChange] = [RenameColumn(name, new) for name, new in zip(between, news, strict=True)]
+    return [*away, *back, SetOption(TRADED, _mark(identity))]

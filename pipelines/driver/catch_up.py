@@ -1,0 +1,35 @@
+"""Parked tables take, batch by batch and as the very batches they were, what went by without them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from penstock.pipelines.driver.batch import Batches
+from penstock.pipelines.tasks.read import Share
+from penstock.pipelines.tasks.write import Written
+
+log = logging.getLogger(__name__)
+
+Again = Callable[[int, Sequence[Share]], Written]
+
+
+def catch_up(batches: Batches, again: Again, stopped: Callable[[], bool] = lambda: False) -> None:
+    """Release the parked tables that can take what they missed. Dies half way, or is stopped: the next one goes on
+    there. A table that fails again stays parked, and holds no other up."""
+    for table in sorted(batches.parking.tables):
+        if _took_all(batches, table, again, stopped):
+            batches.parking.release(table)
+            batches.targets.take_in(table)
+            log.info("event=table_released table=%s", table)
+
+
+def _took_all(batches: Batches, table: str, again: Again, stopped: Callable[[], bool]) -> bool:
+    for missed in batches.parking.missed(table):
+        if stopped() or not batches.take_late(missed, table, partial(again, missed.number)):
+            return False
+        batches.parking.took(table, missed.number)
+        batches.reading.source.close()  # what it learnt planning one batch says nothing of the next
+        log.info("event=batch_caught_up table=%s batch=%d", table, missed.number)
+    return True

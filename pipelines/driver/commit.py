@@ -1,0 +1,139 @@
+"""The commits of a batch, one per touched table, side by side."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from penstock.errors import PenstockError
+from penstock.pipelines.ledger.batch_identity import BatchIdentity, came_before
+from penstock.pipelines.ledger.parked_tables import is_of_its_table
+from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.table.buckets.bucket_files import BucketFiles
+from penstock.table.buckets.layout import Layout
+from penstock.table.commit.committer import Committed, Committer
+from penstock.table.commit.conflicts import ForeignWriter
+from penstock.table.commit.prepared_files import only_compaction
+from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.errors import HistoryExpired
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableStore
+
+log = logging.getLogger(__name__)
+
+THREADS = 8
+
+
+@dataclass(slots=True)
+class Done:
+    """The schema ids of the tables that have the batch, those among them that may lack its compaction, the tables
+    that another job got in the way of, and those that failed, which may have the batch all the same."""
+
+    schemas: dict[str, int] = field(default_factory=dict)
+    snapshots: dict[str, Snapshot] = field(default_factory=dict)  # the last of the batch, by table
+    uncompacted: set[str] = field(default_factory=set)
+    foreign: dict[str, ForeignWriter | HistoryExpired] = field(default_factory=dict)
+    failed: dict[str, PenstockError] = field(default_factory=dict)
+    retries: Counter[str] = field(default_factory=Counter)
+    lost: list[str] = field(default_factory=list)  # whose compaction lost against another's
+
+
+@dataclass(slots=True)
+class Commits:
+    """Commits batches of one run. Which tables were checked against older checkpoints is remembered; `follows` are the
+    users of those that this one may go on from."""
+
+    warehouse: Warehouse
+    accept_replay: bool = False
+    follows: frozenset[str] = frozenset()
+    isolates: bool = False
+    _checked: set[str] = field(default_factory=set)
+
+    def commit(
+        self,
+        identity: BatchIdentity,
+        messages: Mapping[str, Sequence[CommitMessage]],
+        watermarks: Mapping[str, int],
+    ) -> Done:
+        """Make the batch visible, table by table.
+
+        Called again for the same batch it commits only to the tables that lack it. Dies between two tables: the
+        batch is replayed, and those that have it skip it. The first error is raised after all tables were tried.
+        """
+        done = Done()
+        with ThreadPoolExecutor(THREADS) as pool:
+            tasks = {
+                table: pool.submit(self._commit, self.warehouse.store(table), identity, found, watermarks.get(table))
+                for table, found in messages.items()
+            }
+        for table, task in tasks.items():
+            try:
+                committed = task.result()
+                done.schemas[table] = self.warehouse.store(table).schema().id
+                if committed is None or committed.lost_compaction is not None:
+                    done.uncompacted.add(table)
+                last = self._snapshot(table, identity) if committed is None else committed.last
+                if last is not None:
+                    done.snapshots[table] = last
+                if committed is not None:
+                    done.retries[table] += committed.retries
+                    done.lost += [table] if committed.lost_compaction is not None else []
+            except (ForeignWriter, HistoryExpired) as error:
+                discard(self.warehouse.store(table), messages[table])
+                done.foreign[table] = error
+            except PenstockError as error:
+                if not self.isolates or not is_of_its_table(error):
+                    raise
+                done.failed[table] = error
+        return done
+
+    def _commit(
+        self, store: TableStore, identity: BatchIdentity, messages: Sequence[CommitMessage], watermark: int | None
+    ) -> Committed | None:
+        """None where the table has the batch already."""
+        committer = Committer(store, identity.user)
+        if self._has(store, committer, identity):
+            log.info("event=batch_already_committed table=%s batch=%d", store.name, identity.number)
+            discard(store, messages)
+            return None
+        done = committer.commit(
+            messages,
+            identity.number,
+            watermark=watermark,
+            properties=identity.properties_of(store.name),
+            force_empty=not messages,
+        )
+        if done.already is not None:
+            log.warning("event=batch_committed_by_another_process table=%s batch=%d", store.name, identity.number)
+            discard(store, messages)
+            return None
+        if done.lost_compaction is not None:
+            log.warning("event=compaction_lost table=%s reason=%s", store.name, done.lost_compaction.message)
+            discard(store, [only_compaction(message) for message in messages])
+        snapshot = done.last.id if done.last else None
+        log.info("event=committed table=%s batch=%d snapshot=%s", store.name, identity.number, snapshot)
+        return done
+
+    def _snapshot(self, table: str, identity: BatchIdentity) -> Snapshot | None:
+        """The one by which the table had the batch before; None where another checkpoint's commit was it."""
+        return Committer(self.warehouse.store(table), identity.user).committed(identity.number)
+
+    def _has(self, store: TableStore, committer: Committer, identity: BatchIdentity) -> bool:
+        if identity.is_in(committer.committed(identity.number), store.name):
+            return True
+        if store.name in self._checked:
+            return False
+        if came_before(store, identity, follows=self.follows, accept_replay=self.accept_replay):
+            return True
+        self._checked.add(store.name)
+        return False
+
+
+def discard(store: TableStore, messages: Sequence[CommitMessage]) -> None:
+    """Remove files that no commit will name."""
+    layout = Layout.of(store.schema())
+    for message in messages:
+        BucketFiles(store, layout, message.partition, message.bucket).delete(message)

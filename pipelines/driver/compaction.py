@@ -1,0 +1,195 @@
+"""Compaction beside the batches: which buckets are due, what a task makes of one, how it becomes visible.
+
+It commits as a user of its own, after the fact: what it made is dropped when somebody else was faster.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.ingest.carried_errors import ErrorMark
+from penstock.pipelines.driver.commit import discard
+from penstock.pipelines.mapping.target_tables import Version, Warehouse, state_at
+from penstock.pipelines.tasks.write import SCHEMA
+from penstock.table.buckets.bucket_files import BucketFiles
+from penstock.table.buckets.bucket_state import TableState
+from penstock.table.buckets.layout import BucketMode
+from penstock.table.commit.committer import Committer
+from penstock.table.compaction.bucket_compactor import BucketCompactor
+from penstock.table.compaction.full_compaction import FullCompaction
+from penstock.table.compaction.plan import CompactionSpec
+from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.live import live_entries
+from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.schema.options import Options
+
+log = logging.getLogger(__name__)
+
+TASK_SECONDS = 10.0  # Spark does not preempt: what is not begun by then is left for the next round
+SUFFIX = "-compact"  # of the commit user
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A bucket to compact as it was at one snapshot; `full`: all of it into one run."""
+
+    table: str
+    version: Version
+    partition: bytes
+    bucket: int
+    total_buckets: int
+    full: bool = False
+
+
+Compact = Callable[[Sequence[Due]], Mapping[str, list[CommitMessage]]]
+
+
+def due_buckets(warehouse: Warehouse, table: str) -> list[Due]:
+    """What picking asks for in the table as it is now. Reads its manifests, no data."""
+    store = warehouse.store(table)
+    schema, snapshot = store.schema(), store.snapshots.latest()
+    if snapshot is None or Options(schema.options).boolean("write-only", default=False):
+        return []
+    found = _all_buckets(store, table, snapshot, schema.id)
+    return [one for one in found if _compactor(warehouse, one).is_due()]
+
+
+def due_in_full(
+    warehouse: Warehouse, table: str, schema: int, number: int, done: Sequence[CommitMessage], *, whole: bool
+) -> list[Due]:
+    """The buckets that a full compaction after so many commits still owes: written before, but not by this batch,
+    whose own tasks have compacted theirs when it is `whole`."""
+    store = warehouse.store(table)
+    rule = FullCompaction.of(store, warehouse.layout(table, schema))
+    snapshot = store.snapshots.latest() if rule.is_due(number) else None
+    if snapshot is None:
+        return []
+    own = {(message.partition, message.bucket) for message in done}
+    before = store.snapshots.find(min((message.base_snapshot for message in done), default=0))
+    left = rule.buckets(TableState(store, before), number, set())
+    left = left - own if whole else left | own
+    found = _all_buckets(store, table, snapshot, schema, full=True)
+    return [one for one in found if (one.partition, one.bucket) in left]
+
+
+def _all_buckets(store: TableStore, table: str, snapshot: Snapshot, schema: int, *, full: bool = False) -> list[Due]:
+    places = {
+        (entry.partition, entry.bucket): entry.total_buckets
+        for entry in live_entries(store, snapshot)
+        if entry.bucket >= 0
+    }
+    version = Version(schema, snapshot.id)
+    return [Due(table, version, *place, total, full) for place, total in sorted(places.items())]
+
+
+def _compactor(warehouse: Warehouse, due: Due) -> BucketCompactor:
+    store = warehouse.store(due.table)
+    layout = warehouse.layout(due.table, due.version.schema)
+    state = state_at(store, due.version).bucket(due.partition, due.bucket)
+    return BucketCompactor(BucketFiles(store, layout, due.partition, due.bucket), state)
+
+
+def compacted(warehouse: Warehouse, due: Due) -> CommitMessage | None:
+    """The bucket compacted, to be committed. Dies half way: its files are orphans."""
+    compactor = _compactor(warehouse, due)
+    whole = due.full or compactor.files.layout.mode is BucketMode.UNAWARE
+    done = compactor.due((), full=whole)
+    if not (done.before or done.after):
+        return None
+    return CommitMessage(
+        due.partition,
+        due.bucket,
+        due.total_buckets,
+        compact_before=done.before,
+        compact_after=done.after,
+        compact_changelog=done.changelog,
+        compact_index_changes=done.index,
+        base_snapshot=due.version.snapshot,
+        vectors_read=compactor.state.vector_files,
+    )
+
+
+def shared_out(dues: Sequence[Due], slots: int, most: int | None = None) -> list[Sequence[Due]]:
+    """Among `most` tasks, else as many as leave the batches three quarters of the slots, where there are four."""
+    tasks = most or max(1, slots // 4)
+    return [dues[number::tasks] for number in range(min(tasks, len(dues)))]
+
+
+def compact_task(
+    warehouse: Warehouse, groups: Sequence[Sequence[Due]], mark: ErrorMark
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function of `mapInArrow` over the numbers of groups."""
+
+    def compact(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pa.set_cpu_count(1)
+        until = time.monotonic() + TASK_SECONDS
+        with mark.carrying():
+            for batch in batches:
+                for due in (due for number in batch.column(0).to_pylist() for due in groups[number]):
+                    message = compacted(warehouse, due) if time.monotonic() < until else None
+                    if message is not None:
+                        body = pa.array([pickle.dumps(message)], pa.binary())
+                        yield pa.RecordBatch.from_arrays([pa.array([due.table], pa.string()), body], schema=SCHEMA)
+
+    return compact
+
+
+def compacted_here(warehouse: Warehouse) -> Compact:
+    """In this process."""
+
+    def compact(dues: Sequence[Due]) -> Mapping[str, list[CommitMessage]]:
+        found: dict[str, list[CommitMessage]] = {}
+        for due in dues:
+            message = compacted(warehouse, due)
+            if message is not None:
+                found.setdefault(due.table, []).append(message)
+        return found
+
+    return compact
+
+
+def land(warehouse: Warehouse, user: str, made: Mapping[str, Sequence[CommitMessage]]) -> set[str]:
+    """Commit what was compacted; gives the tables where it lost against somebody else, and was dropped."""
+    lost = set()
+    for table, messages in made.items():
+        store = warehouse.store(table)
+        committer = Committer(store, user + SUFFIX)
+        done = committer.commit(messages, _next(store, committer.user))
+        if done.lost_compaction is not None:
+            log.warning("event=compaction_lost table=%s reason=%s", table, done.lost_compaction.message)
+            discard(store, messages)
+            lost.add(table)
+        else:
+            log.info("event=compacted table=%s buckets=%d", table, len(messages))
+    return lost
+
+
+def _next(store: TableStore, user: str) -> int:
+    """Compactions are counted by themselves, from the table's own snapshots."""
+    last = next(
+        (
+            one.commit_identifier
+            for one in store.snapshots.newest_first()
+            if one.commit_user == user and one.commit_identifier != BATCH_IDENTIFIER
+        ),
+        -1,
+    )
+    return last + 1
+
+
+def owes_compaction(warehouse: Warehouse, table: str, schema: int, *, whole: bool, in_background: bool) -> bool:
+    """Whether a batch that is committed leaves compaction to be done right away: where rows, or their changes, show
+    only once they are compacted, none may stay undone. A table that may lag (lookup-wait) has it all done after the
+    commit, the others only what was lost of it (not `whole`)."""
+    layout = warehouse.layout(table, schema)
+    if not layout.has_keys or Options(layout.schema.options).boolean("write-only", default=False):
+        return False
+    spec = CompactionSpec.of(layout.schema)
+    return not in_background if spec.lags else spec.shows_by_compaction and not whole

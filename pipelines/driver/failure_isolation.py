@@ -1,0 +1,78 @@
+"""Tables that fail within a batch: what they sent is taken out of it, so that the others can go on."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+from penstock.errors import PenstockError
+from penstock.pipelines.driver.commit import discard
+from penstock.pipelines.driver.replay import Replay
+from penstock.pipelines.ledger.parked_tables import Parking, is_of_its_table
+from penstock.pipelines.mapping.target_tables import Targets
+from penstock.pipelines.tasks.read import Reading
+from penstock.pipelines.tasks.write import Written
+from penstock.table.schema.validation import UnusableName
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Isolating:
+    """Of one batch. Where tables are not isolated the first failure ends the batch, and its files are removed. `late`:
+    the one table that takes the batch now, when all others have it."""
+
+    parking: Parking
+    reading: Reading
+    targets: Targets
+    number: int
+    late: str | None = None
+    parked: set[str] = field(default_factory=set)
+    _letters_stale: bool = False  # dead letters of tables that are parked stand among those of the batch
+
+    def parks(self, table: str, error: PenstockError, batch: int | None = None) -> bool:
+        """Whether the batch may go on without the table. It is parked then, from this batch on unless another is
+        named. Anybody at the source can give a column a name that no table can have: that stops no other table."""
+        kept = table not in self.reading.on_bad.letters  # bad records of all tables need theirs
+        odd = isinstance(error, UnusableName) and self.reading.leaves_out and table in self.targets.schemas
+        isolates = self.parking.isolates or odd
+        if not (isolates and kept and is_of_its_table(error)):
+            return False
+        log.error("event=table_parked table=%s batch=%d reason=%s", table, self.number, error.message)
+        self.parking.park(table, self.number if batch is None else batch, error)
+        self.targets.leave_out([table])
+        self.parked.add(table)
+        return True
+
+    def sound(self, written: Written) -> Written:
+        """What was written, without the tables that failed in it."""
+        for error in written.failures:
+            self.drop(written)
+            raise error
+        for table, error in written.failed.items():
+            if not self.parks(table, error):
+                self.drop(written)
+                raise error
+        self.forget(written)
+        return written
+
+    def forget(self, written: Written) -> None:
+        for table in self.targets.left_out:
+            if table in written.messages:
+                discard(self.reading.warehouse.store(table), written.messages.pop(table))
+            for report in written.reports:
+                self._letters_stale |= report.forget(table) > 0
+
+    def with_letters_of_others(self, written: Written, replay: Replay) -> Written:
+        """A parked table's dead letters are kept when its rows are."""
+        letters = self.reading.on_bad.letters
+        if not (self.parked and self._letters_stale and letters):
+            return written
+        for table in letters:
+            discard(self.reading.warehouse.store(table), written.messages.pop(table, []))
+        again = replay.again(replay.shares(written.reports, letters))
+        return Written({**written.messages, **again.messages}, written.reports, told=written.told)
+
+    def drop(self, written: Written) -> None:
+        for table, messages in written.messages.items():
+            discard(self.reading.warehouse.store(table), messages)

@@ -1,0 +1,106 @@
+"""A look at the first records of a source: tables stand before the first batch, which then is read once."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow.compute as pc
+
+from penstock.errors import PenstockError, SourceError
+from penstock.ingest.source import Range
+from penstock.pipelines.driver.replay import Replay
+from penstock.pipelines.mapping.target_tables import Targets
+from penstock.pipelines.tasks.bad_records import OnBad
+from penstock.pipelines.tasks.read import Reading, Share
+from penstock.pipelines.tasks.reports import BatchReport, RangeReport
+from penstock.pipelines.tasks.shuffle_rows import NO_TABLE
+from penstock.pipelines.tasks.write import Written
+
+PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)  # before further looks, where a table must come of it (Paimon's)
+WAIT_SECONDS = 1.0
+FURTHER = 10
+
+
+def pauses_of(seconds: float) -> tuple[float, ...]:
+    """Pauses that double and come to so many seconds together."""
+    made: list[float] = []
+    while (left := seconds - sum(made)) > 0:
+        made.append(min(left, 2.0 ** len(made)))
+    return tuple(made)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstLook:
+    """`ranges` gives the first so many records of the source. `table` is the one table that must come of them; `waits`
+    for them for ever."""
+
+    ranges: Callable[[int], list[Range]]
+    records: int
+    place: str
+    table: str | None = None
+    waits: bool = False
+    pauses: Sequence[float] = PAUSES
+    sleep: Callable[[float], None] = time.sleep
+
+    def make_tables(self, reading: Reading, targets: Targets, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Make the tables that are not there. Called again, it changes nothing. SourceError where the one table that
+        is wanted cannot be told from any record."""
+        if self.table in targets.schemas:
+            return
+        looks = itertools.repeat(WAIT_SECONDS) if self.waits else self.pauses
+        for pause in itertools.chain(looks if self.table else (), (None,)):
+            seen = self._look_on(reading, targets)
+            if self.table is None or self.table in targets.schemas or stopped():
+                return
+            if seen.bad_count and reading.on_bad.action == "fail":
+                # What is there cannot be read, and no wait mends that.
+                raise reading.on_bad.error(*seen.first_bad)
+            if pause is not None:
+                self.sleep(pause)
+        raise SourceError(
+            f"Could not get metadata from server, topic: {self.place}. If this topic is not empty, please check the "
+            "configuration of synchronization job. Otherwise, you should create the Paimon table first.",
+            table=self.table,
+            bad_records=seen.bad_count or None,
+            first=seen.first_bad[0].message if seen.bad_count else None,
+            hint="--wait-for-data  waits until there is a record",
+        )
+
+    def _look_on(self, reading: Reading, targets: Targets) -> BatchReport:
+        """Where one table must come of it, beyond records that tell of none, as tombstones and DDL, to the last."""
+        records = self.records
+        while True:
+            ranges = self.ranges(records)
+            seen = self._look(reading, targets, ranges)
+            unreadable = seen.bad_count and reading.on_bad.action == "fail"
+            all_ = sum(one.weight for one in ranges) < records
+            if self.table is None or self.table in targets.schemas or unreadable or all_:
+                return seen
+            records *= FURTHER
+
+    def _look(self, reading: Reading, targets: Targets, ranges: Sequence[Range]) -> BatchReport:
+        # Whether records that cannot be read stop the job is for the batches to say.
+        looking = replace(reading, on_bad=OnBad("skip"))
+        share = Share(tuple(ranges), {}, reading.warehouse.now_millis())
+        report = BatchReport(list(_reports(looking, share)))
+        new = {table: seen for table, seen in report.drifts.items() if table not in targets.schemas}
+        # A table that cannot be made fails again in its first batch, and is parked there.
+        Replay(reading, targets, _nothing, lambda table, conflict: reading.isolates).evolve(new)
+        return report
+
+
+def _reports(reading: Reading, share: Share) -> Iterator[RangeReport]:
+    for batch in reading.read(share):
+        reports = batch.filter(pc.equal(batch.column("table"), NO_TABLE))
+        for content in map(pickle.loads, reports.column("blob").to_pylist()):
+            if isinstance(content, PenstockError):
+                raise content
+            yield content
+
+
+def _nothing(shares: Sequence[Share]) -> Written:
+    raise AssertionError(f"a look at the source reads nothing again: {len(shares)}")

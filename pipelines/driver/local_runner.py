@@ -1,0 +1,53 @@
+"""One batch in this process, without Spark: for what is small. The same reading, writing and committing as a job's."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.ingest.source import Offsets
+from penstock.pipelines.driver.batch import Batches
+from penstock.pipelines.tasks.key_placement import Placing
+from penstock.pipelines.tasks.read import Reading, Share
+from penstock.pipelines.tasks.shuffle_rows import SCHEMA
+from penstock.pipelines.tasks.write import Compacting, Writing, Written
+
+ORDER = [(name, "ascending") for name in ("table", "partition", "bucket", "range", "position")]
+RESULTS = pa.schema([("table", pa.string()), ("body", pa.binary())])
+
+
+def take_batch(batches: Batches, number: int, start: Offsets, end: Offsets) -> None:
+    reading = batches.reading
+    compacting = Compacting(number, reading.compacts_in_background)
+
+    def again(shares: Sequence[Share]) -> Written:
+        return written(reading, shares, compacting)
+
+    batches.take(number, again(reading.shares(start, end)), again)
+
+
+def written(reading: Reading, shares: Sequence[Share], compacting: Compacting) -> Written:
+    rows = pa.Table.from_batches([batch for share in shares for batch in reading.read(share)], SCHEMA)
+    return Written.of(pa.Table.from_batches(list(_results(reading, rows, compacting)), RESULTS))
+
+
+def _results(reading: Reading, rows: pa.Table, compacting: Compacting) -> Iterator[pa.RecordBatch]:
+    # A step that only tables with moving keys need; it lets all others pass.
+    parts = [Placing(reading.warehouse, reading.writers).placed(mine) for mine in _shuffled(reading, rows)]
+    placed = pa.Table.from_batches([batch for part in parts for batch in part], SCHEMA)
+    for mine in _shuffled(reading, placed):
+        for table, content in Writing(reading.warehouse, reading.writers, compacting).results(mine):
+            body = content if isinstance(content, bytes) else pickle.dumps(content)
+            yield pa.record_batch([pa.array([table]), pa.array([body], pa.binary())], schema=RESULTS)
+
+
+def _shuffled(reading: Reading, rows: pa.Table) -> Iterator[Iterator[pa.RecordBatch]]:
+    """As Spark brings rows to writers: a number beyond theirs begins again at the first. Blobs are not copied."""
+    order = pc.sort_indices(rows.drop_columns(["blob"]), ORDER).to_numpy()
+    writer = rows.column("writer").to_numpy()[order] % reading.writers
+    for number in range(reading.writers):
+        mine = order[writer == number]
+        yield (batch for place in mine for batch in rows.slice(place, 1).to_batches())

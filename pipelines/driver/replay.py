@@ -1,0 +1,150 @@
+"""Drift: evolve the tables that a batch did not fit, read the same ranges again for them alone, commit all together.
+
+Not by a second action on the batch: Spark keeps its input partitions, with the old layouts, and its shuffle files.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.errors import ConfigError, PenstockError, SchemaConflict
+from penstock.ingest.source import grouped
+from penstock.pipelines.driver.commit import discard
+from penstock.pipelines.errors import KeylessTable
+from penstock.pipelines.ledger.batch_identity import NOW
+from penstock.pipelines.mapping.table_mapping import Seen
+from penstock.pipelines.mapping.target_tables import Targets, versions_now
+from penstock.pipelines.tasks.read import Reading, Share
+from penstock.pipelines.tasks.reports import BatchReport, RangeReport
+from penstock.pipelines.tasks.write import Written
+from penstock.table.schema.validation import UnusableName
+
+log = logging.getLogger(__name__)
+
+LEFT_OUT_HINT = (
+    "its rows are in no table. Exclude it (--excluding-tables, tables-exclude), or name it by --table-mapping and its"
+    " columns by a projection: MySQL's rows are then copied at the next start"
+)
+
+# One is the rule. A second comes when a foreign job alters the table in between.
+MOST_REPLAYS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    reading: Reading
+    targets: Targets
+    again: Callable[[Sequence[Share]], Written]
+    parks: Callable[[str, PenstockError], bool] = lambda table, error: False  # whether it may go on without the table
+    late: bool = False
+
+    def settled(self, written: Written) -> Written:
+        """The batch without drift. Files of drifted tables are removed; the others' are kept as they are."""
+        for _ in range(MOST_REPLAYS):
+            drifts = BatchReport(written.reports).drifts
+            if not drifts:
+                return written
+            self.evolve(drifts)
+            drifts = self._without_left_out(written, drifts)
+            if not drifts:
+                continue
+            # What does not fit a drifted table is known only now: all dead letters are written again with it.
+            replayed = frozenset(drifts) | self.reading.on_bad.letters
+            for table in replayed:
+                discard(self.reading.warehouse.store(table), written.messages.pop(table, []))
+            again = self.again(self.shares(written.reports, replayed))
+            written = merged(written, again, frozenset(drifts))
+        raise SchemaConflict(
+            f"the schema still changes after {MOST_REPLAYS} replays of a batch", tables=", ".join(sorted(drifts))
+        )
+
+    def shares(self, reports: Sequence[RangeReport], only: frozenset[str]) -> list[Share]:
+        """The ranges of a batch for some of its tables, at the versions these have now."""
+        groups = grouped([report.range for report in reports], self.reading.tasks)
+        everything = bool(only & self.reading.on_bad.letters)
+        schemas = {table: schema for table, schema in self.targets.schemas.items() if everything or table in only}
+        versions = versions_now(self.reading.warehouse, schemas)
+        span = BatchReport(list(reports)).span
+        now = int(span[1].get(NOW, 0)) if span else 0
+        left_out = frozenset(self.targets.left_out)
+        return [Share(tuple(group), versions, now, None, only, left_out, self.late) for group in groups]
+
+    def evolve(self, drifts: Mapping[str, list[Seen]]) -> None:
+        """Make each table hold what was seen of it. New ones that cannot be made are left out once others are there;
+        with `ignore_incompatible` so are those that cannot hold it."""
+        schemas, unmade = {}, dict[str, PenstockError]()
+        for table, found in drifts.items():
+            current = self.reading.warehouse.store(table).schema() if table in self.targets.schemas else None
+            try:
+                schema = self.reading.shaping.evolved(table, current, found)
+            except (SchemaConflict, ConfigError) as error:
+                if current is None:
+                    unmade[table] = error
+                else:
+                    self._give_up(table, found, error)
+                continue
+            log.info("event=schema_evolved table=%s from=%s to=%d", table, current and current.id, schema.id)
+            schemas[table] = schema.id
+        self.targets.put(schemas)
+        # Alone it may be what the settings ask for that no table can be.
+        leaves_out = self.reading.leaves_out and bool(self.targets.schemas.keys() - self.reading.on_bad.letters)
+        for table, why in unmade.items():
+            odd = isinstance(why, UnusableName) or (isinstance(why, ConfigError) and not self.reading.isolates)
+            if isinstance(why, KeylessTable) or (leaves_out and odd):
+                self._leave_out(table, drifts[table], why)
+            else:
+                self._give_up(table, drifts[table], why)
+
+    def _give_up(self, table: str, found: Sequence[Seen], error: PenstockError) -> None:
+        """Go on without the table, or raise. What was taken in this run is not left in the middle."""
+        if self.parks(table, error):
+            return
+        ignored = self.reading.ignore_incompatible and isinstance(error, SchemaConflict)
+        if not ignored or table in self.targets.taken:
+            raise error
+        self._leave_out(table, found, error)
+
+    def _leave_out(self, table: str, found: Sequence[Seen], error: PenstockError) -> None:
+        sources = ", ".join(sorted({f"{one.schema.database}.{one.schema.table}" for one in found}))
+        hint = error.hint if isinstance(error, KeylessTable) else LEFT_OUT_HINT
+        log.warning("event=table_left_out table=%s source=%s reason=%s hint=%s", table, sources, error.message, hint)
+        self.targets.leave_out([table], f"{error.message} (source {sources})")
+
+    def _without_left_out(self, written: Written, drifts: Mapping[str, list[Seen]]) -> dict[str, list[Seen]]:
+        """The drifts of the other tables; nothing of these is kept."""
+        left_out = self.targets.left_out
+        for table in left_out & written.messages.keys():  # one that cannot be made has none
+            discard(self.reading.warehouse.store(table), written.messages.pop(table))
+        for report in written.reports:
+            report.drifts = [drift for drift in report.drifts if drift.table not in left_out]
+            report.filtered += sum(report.unfitted.pop(table, 0) for table in left_out)
+        return {table: found for table, found in drifts.items() if table not in left_out}
+
+
+def merged(first: Written, again: Written, replayed: frozenset[str]) -> Written:
+    """The reports of the first reading with what the replay found of the tables it was for."""
+    found = {report.range.number: report for report in again.reports}
+    for report in first.reports:
+        other = found[report.range.number]
+        report.drifts = other.drifts
+        for table in replayed:
+            report.rows[table] = other.rows[table]
+            report.kinds[table] = other.kinds.get(table, [])
+            report.dropped[table] = other.dropped[table]
+            report.nulled[table] = other.nulled[table]
+            report.partial[table] = other.partial[table]
+            if table in other.left_out:
+                report.left_out[table] = other.left_out[table]
+            report.unfit.pop(table, None)
+            report.commented.pop(table, None)
+            if table in other.commented:
+                report.commented[table] = other.commented[table]
+            if table in other.unfit:
+                report.unfit[table] = other.unfit[table]
+            if table in other.newest:
+                report.newest[table] = other.newest[table]
+    first.told.add(again.told)
+    first.told.replays += len(replayed)
+    return Written({**first.messages, **again.messages}, first.reports, told=first.told)

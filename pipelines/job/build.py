@@ -1,0 +1,288 @@
+"""From the description of a pipeline to a job that can run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
+
+from penstock.errors import ConfigError
+from penstock.formats import check_format
+from penstock.ingest.decoded_source import ChangeSource, DecodedSource
+from penstock.ingest.fetched_chunk import Extra
+from penstock.ingest.files.source import FilesSettings, FilesSource
+from penstock.ingest.kafka.client import check_names as check_brokers
+from penstock.ingest.kafka.source import KafkaSettings, KafkaSource, Startup
+from penstock.ingest.registry_settings import RegistrySettings
+from penstock.ingest.source import Limit
+from penstock.pipelines.config import model
+from penstock.pipelines.config.kafka_conf import specific_offsets
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.config.mysql_model import MySqlSource
+from penstock.pipelines.driver.first_sample import PAUSES, FirstLook, pauses_of
+from penstock.pipelines.job import mysql_setup as mysql
+from penstock.pipelines.job.job import Job
+from penstock.pipelines.ledger.filled_tables import FilledTables
+from penstock.pipelines.ledger.holes import READS_ON, lacking_messages, tell_of_adoption, where_sources_go
+from penstock.pipelines.mapping.metadata_columns import check_names
+from penstock.pipelines.mapping.new_tables import KeyRules, NewTables
+from penstock.pipelines.mapping.pipeline_mapping import TableShape
+from penstock.pipelines.mapping.routes import TableRules
+from penstock.pipelines.mapping.target_tables import Warehouse, forget_tables
+from penstock.pipelines.tasks.bad_records import OnBad
+from penstock.pipelines.tasks.dead_letters import DEFAULT_NAME, LETTERS_DATABASE
+from penstock.schema_evolution.computed_columns import ComputedColumn, in_order
+from penstock.schema_evolution.drift import ColumnRules
+from penstock.schema_evolution.policy import SchemaPolicy
+from penstock.schema_evolution.target_names import Naming
+from penstock.schema_evolution.types.mapping import TypeMapping
+from penstock.table.schema.option_checks import report
+from penstock.table.schema.options import Options
+
+log = logging.getLogger(__name__)
+
+LEDGER = "files"  # below the checkpoint: which files were taken in which batch
+
+
+def job(spec: PipelineSpec) -> Job:
+    _refuse_what_is_missing(spec)
+    pipeline, catalog = spec.pipeline, spec.sink.catalog
+    warehouse = Warehouse.of(catalog.warehouse, catalog.options)
+    limit = Limit(pipeline.max_batch.rows, pipeline.max_batch.bytes)
+    shaping = shape(spec, warehouse)
+    report(f"pipeline {spec.pipeline.name}", spec.sink.options)
+    return Job(
+        name=pipeline.name,
+        source=source(spec),
+        shaping=shaping,
+        warehouse=warehouse,
+        checkpoint=spec.checkpoint,
+        tables=known_tables(spec, warehouse),
+        trigger_seconds=pipeline.trigger,
+        table_options=spec.sink.options,
+        until_caught_up=pipeline.until == "caught-up",
+        limit=limit,
+        on_bad=_on_bad(spec),
+        accept_replay=pipeline.accept_replay,
+        resume_from_tables=pipeline.resume_from_tables,
+        ignore_incompatible=spec.sink.ignore_incompatible,
+        eager_init=spec.sink.eager_init,
+        compaction="background" if spec.sink.compaction.mode == "background" else "inline",
+        compaction_tasks=spec.sink.compaction.max_parallel,
+        readers=spec.source.snapshot.parallel if isinstance(spec.source, MySqlSource) else None,
+        maintenance_seconds=spec.sink.compaction.maintenance_interval,
+        first_look=_first_look(spec),
+        retries=pipeline.on_error.retries,
+        backoff_seconds=(pipeline.on_error.backoff, pipeline.on_error.longest_backoff),
+        isolate=spec.errors.isolate and spec.sink.table is None,  # with one table nothing would go on
+        leaves_out=spec.sink.table is None,
+        retry_parked=pipeline.retry_parked,
+        forget_parked=pipeline.resnapshot,
+        reset=pipeline.reset,
+    )
+
+
+def job_warehouse(spec: PipelineSpec) -> Warehouse:
+    return Warehouse.of(spec.sink.catalog.warehouse, spec.sink.catalog.options)
+
+
+def known_tables(spec: PipelineSpec, warehouse: Warehouse) -> tuple[str, ...]:
+    return tuple(name for database in databases(spec, warehouse) for name in warehouse.tables(database))
+
+
+def databases(spec: PipelineSpec, warehouse: Warehouse) -> list[str]:
+    """Those of the warehouse that the pipeline may write to; they need not exist yet."""
+    routed = {one.sink_table.partition(".")[0] for one in spec.route}
+    if spec.sink.database is not None and not any("{" in name or "$" in name for name in routed):
+        return sorted({spec.sink.database, *routed})
+    return sorted({*warehouse.databases(), *filter(None, [spec.sink.database])})
+
+
+def _refuse_what_is_missing(spec: PipelineSpec) -> None:
+    """What a description may say and a job cannot do: said, not passed over."""
+    if (spec.pipeline.resnapshot or spec.pipeline.reset) and not isinstance(spec.source, MySqlSource):
+        raise ConfigError(f"a source of type {spec.source.type} has no tables to read again", hint="only MySQL has")
+    if spec.pipeline.resume_from_tables and spec.source.type == "files":
+        raise ConfigError(
+            "which files were read is known to their checkpoint alone, not to the tables",
+            hint="--accept-replay  reads all files again",
+        )
+
+
+def _on_bad(spec: PipelineSpec) -> OnBad:
+    errors, options = spec.errors, spec.sink.options
+    tells = options.get("cdc.log-corrupt-record", "true").lower() != "false"
+    action = errors.bad_record
+    if action == "fail" and options.get("cdc.skip-corrupt-record", "false").lower() == "true":
+        action = "skip"
+    if action != "dead-letter":
+        return OnBad(action, spec.pipeline.name, None, errors.skip.max_per_batch, errors.skip.max_share, tells)
+    letters = errors.dead_letter
+    name = letters.table or DEFAULT_NAME
+    table = name if "." in name else f"{spec.sink.database or LETTERS_DATABASE}.{name}"
+    return OnBad(action, spec.pipeline.name, table, letters.max_per_batch, letters.max_share, tells)
+
+
+def _first_look(spec: PipelineSpec) -> FirstLook | None:
+    if not isinstance(spec.source, model.KafkaSource):
+        return None
+    sink = spec.sink
+    return FirstLook(
+        KafkaSource(_kafka(spec.source, spec)).sample,
+        sink.schema_sample.records or sink.schema_init_max_read,
+        spec.source.topic_pattern or ", ".join(spec.source.topic),
+        f"{sink.database}.{sink.table}" if sink.table else None,
+        sink.wait_for_data,
+        _pauses(spec),
+    )
+
+
+def _pauses(spec: PipelineSpec) -> tuple[float, ...]:
+    wait = spec.sink.schema_sample.wait
+    if wait is not None:
+        return pauses_of(wait)
+    return () if spec.pipeline.until == "caught-up" else PAUSES
+
+
+def ready(spec: PipelineSpec) -> Job:
+    """The job with what it needs before its first batch: a server that was found fit, and tables of its tables."""
+    forget_tables()
+    made = job(spec)
+    shaping, filled = shape(spec, made.warehouse), filled_tables(spec, made.warehouse)
+    if isinstance(spec.source, MySqlSource):
+        found = mysql.prepared(spec, spec.source, shaping, made.warehouse, filled)
+        made = replace(made, source=found.source, reset=found.reset, goes_to=found.goes_to, left_out=found.left_out)
+        made = replace(made, tables=known_tables(spec, made.warehouse))
+    else:
+        lacking_messages(shaping, filled).check(filled, READS_ON, accept=spec.pipeline.accept_gap)
+        tell_of_adoption(filled)
+        made = replace(made, goes_to=where_sources_go(filled, shaping))
+    if isinstance(spec.source, model.KafkaSource) and made.is_new:
+        check_brokers(spec.source.properties)
+    return replace(made, filled=filled)
+
+
+def filled_tables(spec: PipelineSpec, warehouse: Warehouse) -> FilledTables:
+    """What the checkpoint keeps of the tables that it filled."""
+    return FilledTables.of(Warehouse(spec.checkpoint, warehouse.options), warehouse)
+
+
+def source(spec: PipelineSpec) -> ChangeSource:
+    match spec.source:
+        case model.KafkaSource() as kafka:
+            value_format, registry = check_format(kafka.value_format), RegistrySettings.of(kafka.schema_registry)
+            if value_format == "debezium-avro" and registry is None:
+                raise ConfigError(
+                    "debezium-avro needs a schema registry", hint="--kafka-conf schema.registry.url=http://host:8081"
+                )
+            return DecodedSource(KafkaSource(_kafka(kafka, spec)), value_format, registry)
+        case model.FilesSource() as files:
+            ledger = f"{spec.checkpoint.rstrip('/')}/{LEDGER}"
+            settings = FilesSettings(files.path, ledger, files.pattern, files.order)
+            return DecodedSource(FilesSource(settings), check_format(files.value_format))
+        case MySqlSource() as server:
+            return mysql.source(spec, server)
+    raise ConfigError(f"a source of type {spec.source.type} is not known")
+
+
+def _kafka(kafka: model.KafkaSource, spec: PipelineSpec) -> KafkaSettings:
+    first_topic = kafka.topic[0] if kafka.topic else ""
+    startup = Startup(
+        mode=kafka.startup.mode,
+        offsets=specific_offsets(kafka.startup.specific_offsets or "", first_topic),
+        millis=kafka.startup.timestamp_millis or 0,
+        reset=_reset(kafka.properties.get("auto.offset.reset", "none")),
+    )
+    topics, pattern, extras = kafka.topic, kafka.topic_pattern, _extras(kafka, spec)
+    return KafkaSettings(kafka.properties, topics, pattern, startup, extras, spec.pipeline.accept_gap)
+
+
+def _reset(text: str) -> Literal["earliest", "latest", "none"]:
+    match text:
+        case "earliest" | "latest" | "none":
+            return text
+    raise ConfigError(f"properties.auto.offset.reset cannot be {text!r}", hint="earliest, latest or none")
+
+
+def _extras(kafka: model.KafkaSource, spec: PipelineSpec) -> frozenset[Extra]:
+    """Parts of a record that the format or a metadata column needs."""
+    wanted: set[Extra] = set()
+    if spec.errors.bad_record == "dead-letter":
+        wanted |= {"key", "timestamp", "headers"}
+    if kafka.value_format.lower().startswith("debezium"):
+        wanted.add("key")
+    columns = set(spec.sink.metadata_columns)
+    if columns & {"timestamp", "timestamp_type"}:
+        wanted.add("timestamp")
+    if "headers" in columns:
+        wanted.add("headers")
+    if "key" in columns:
+        wanted.add("key")
+    return frozenset(wanted)
+
+
+def shape(spec: PipelineSpec, warehouse: Warehouse) -> TableShape:
+    sink, naming, selection = spec.sink, spec.sink.naming, spec.selection
+    sensitive = sink.catalog.case_sensitive
+    return TableShape(
+        warehouse=warehouse,
+        database=sink.database,
+        table=sink.table,
+        naming=Naming(
+            prefix=naming.table_prefix,
+            suffix=naming.table_suffix,
+            database_prefix=_lower(naming.table_prefix_db),
+            database_suffix=_lower(naming.table_suffix_db),
+            mapping=_lower(naming.table_mapping),
+            including=selection.including_tables,
+            excluding=selection.excluding_tables,
+            including_databases=selection.including_dbs,
+            excluding_databases=selection.excluding_dbs,
+            merge_shards=naming.merge_shards,
+            case_sensitive=sensitive,
+        ),
+        new_tables=_new_tables(spec),
+        zone=spec.pipeline.local_time_zone,
+        table_rules=TableRules.of(spec.transform, spec.route, sink.per_table),
+    )
+
+
+def _new_tables(spec: PipelineSpec) -> NewTables:
+    sink = spec.sink
+    policy = SchemaPolicy(
+        spec.pipeline.schema_change_behavior, sink.include_schema_changes, sink.exclude_schema_changes
+    )
+    sensitive = sink.catalog.case_sensitive
+    check_names(tuple(sink.metadata_columns))
+    names = [f"{sink.metadata_column_prefix}{name}" for name in sink.metadata_columns.values()]
+    computed = tuple(in_order([ComputedColumn.of(text, sensitive) for text in sink.computed_columns]))
+    metadata = tuple(zip(names if sensitive else map(str.lower, names), sink.metadata_columns, strict=True))
+    made = frozenset({*(one.name for one in computed), *(name for name, _ in metadata)})
+    return NewTables(
+        rules=ColumnRules(TypeMapping.of(sink.type_mapping), sensitive, policy, made),
+        keys=KeyRules(
+            sink.primary_keys,
+            sink.partition_keys,
+            sink.multiple_table_partition_keys,
+            sink.sync_primary_keys_from_source_schema,
+        ),
+        computed=computed,
+        metadata=metadata,
+        options=tuple(_with_delta_commits(sink.options, spec.pipeline.trigger).items()),
+        # A MySQL source leaves such tables out before a row of them is read.
+        keyless="append" if isinstance(spec.source, MySqlSource) else spec.keyless,
+        names_rows=isinstance(spec.source, MySqlSource),
+    )
+
+
+def _with_delta_commits(options: Mapping[str, str], trigger_seconds: float) -> Mapping[str, str]:
+    """A time between full compactions as a number of batches, as Flink counts it in checkpoints."""
+    interval = Options(options).duration("changelog-producer.compaction-interval", None)
+    if interval is None or not trigger_seconds or "full-compaction.delta-commits" in options:
+        return options
+    return {**options, "full-compaction.delta-commits": str(max(1, interval // max(1, round(trigger_seconds * 1000))))}
+
+
+def _lower(named: dict[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in named.items()}

@@ -1,0 +1,119 @@
+"""The function of foreachBatch: one action on the batch, then the driver's part."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+
+from penstock.errors import PenstockError
+from penstock.ingest.carried_errors import ErrorMark
+from penstock.pipelines.driver.batch import Batches
+from penstock.pipelines.driver.catch_up import catch_up
+from penstock.pipelines.driver.compaction import Compact, Due, compact_task, shared_out
+from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.pipelines.tasks import shuffle_rows as blobs
+from penstock.pipelines.tasks.key_placement import moves_keys, place_task
+from penstock.pipelines.tasks.read import Share
+from penstock.pipelines.tasks.write import COLUMNS, Compacting, Written, write_task
+from penstock.table.meta.entries import CommitMessage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+POOL = "compaction"
+
+
+@dataclass(slots=True)
+class Sink:
+    """Spark's commit log is written after a call returns, so a batch is in the tables before it counts as done."""
+
+    batches: Batches
+    failure: PenstockError | OSError | None = None
+    busy: bool = False
+    _named: threading.Event = field(default_factory=threading.Event)
+
+    def name(self, checkpoint: str) -> None:
+        """Tell the uuid of the checkpoint, which only the started query knows."""
+        self.batches.checkpoint = checkpoint
+        self._named.set()
+
+    def __call__(self, batch: DataFrame, number: int) -> None:
+        self._named.wait()
+        self.busy = True
+        self.batches.started_millis = self.batches.reading.warehouse.now_millis()
+        try:
+            session = batch.sparkSession
+            compacting = Compacting(number, self.batches.reading.compacts_in_background)
+
+            def again(shares: Sequence[Share]) -> Written:
+                return self._written(self._rows(session, shares), compacting)
+
+            self.batches.take(number, self._written(batch, compacting), again)
+        except (PenstockError, OSError) as error:
+            self.failure = error  # Spark keeps only its text
+            raise
+        finally:
+            self.busy = False
+
+    def catch_up(self, session: SparkSession, stopped: Callable[[], bool]) -> None:
+        """What parked tables missed, before the query begins."""
+        in_background = self.batches.reading.compacts_in_background
+
+        def again(number: int, shares: Sequence[Share]) -> Written:
+            return self._written(self._rows(session, shares), Compacting(number, in_background))
+
+        catch_up(self.batches, again, stopped)
+
+    def _written(self, batch: DataFrame, compacting: Compacting) -> Written:
+        """The one action: a second one would read and decode everything again."""
+        reading = self.batches.reading
+        if moves_keys(reading.warehouse, self.batches.targets.schemas):
+            batch = self._shuffled(batch).mapInArrow(
+                place_task(reading.warehouse, reading.writers, reading.mark), blobs.COLUMNS
+            )
+        rows = self._shuffled(batch).mapInArrow(
+            write_task(reading.warehouse, reading.writers, compacting, reading.mark, self.batches.pipeline), COLUMNS
+        )
+        return Written.of(rows.toArrow())
+
+    def _shuffled(self, batch: DataFrame) -> DataFrame:
+        """Every row to its writer, a bucket's rows side by side in the order of the source."""
+        return batch.repartitionById(self.batches.reading.writers, "writer").sortWithinPartitions(
+            "table", "partition", "bucket", "range", "position"
+        )
+
+    def _rows(self, session: SparkSession, shares: Sequence[Share]) -> DataFrame:
+        """A batch read of shares: works inside foreachBatch, and takes what it reads from its own closure."""
+        reading = self.batches.reading
+
+        def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            with reading.mark.carrying():
+                for batch in batches:
+                    for number in batch.column(0).to_pylist():
+                        yield from reading.read(shares[number])
+
+        return session.range(0, len(shares), 1, len(shares)).mapInArrow(read, blobs.COLUMNS)
+
+
+def compacted_by_spark(
+    session: SparkSession, warehouse: Warehouse, mark: ErrorMark, most: int | None = None
+) -> Compact:
+    """As a job beside the batches, in a pool of its own, on at most a quarter of the slots, or `most` tasks."""
+    slots = session.sparkContext.defaultParallelism
+
+    def compact(dues: Sequence[Due]) -> Mapping[str, list[CommitMessage]]:
+        session.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
+        groups = shared_out(dues, slots, most)
+        frame = session.range(0, len(groups), 1, len(groups))
+        try:
+            rows = frame.mapInArrow(compact_task(warehouse, groups, mark), COLUMNS).toArrow()
+        except PySparkException as error:
+            raise mark.recovered(error) or error from error
+        return Written.of(rows).messages
+
+    return compact

@@ -1,0 +1,173 @@
+"""Rules that name a table or a column which the source does not have: a rule that does nothing is refused.
+
+A mask with a misspelt column would leave private data in clear, and nothing would show it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from penstock.errors import ConfigError
+from penstock.formats.change import SourceSchema
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.ledger.filled_tables import SourceName
+from penstock.pipelines.mapping.pipeline_mapping import TableShape
+from penstock.schema_evolution.patterns import TablePattern
+from penstock.schema_evolution.transforms import Transform
+from penstock.table.meta.store import TableMissing
+from penstock.table.schema.validation import UnusableName
+
+
+class NoSuchTable(ConfigError):
+    """A rule is for tables that are not there."""
+
+
+def unmet_rules(
+    spec: PipelineSpec, shape: TableShape, schemas: Sequence[SourceSchema], before: Collection[SourceName] = ()
+) -> list[ConfigError]:
+    """An error for each rule that meets none of the source tables, or none of their columns. `before` are tables that
+    were read in the past: rules for those may stay."""
+    taken = [one for one in schemas if shape.target(one.database, one.table) is not None]
+    return [
+        *_transforms(shape, taken, before),
+        *_routes(shape, taken, before),
+        *_table_options(shape, taken, before),
+        *_columns_made(spec, shape, taken),
+    ]
+
+
+def check_rules(
+    spec: PipelineSpec, shape: TableShape, schemas: Sequence[SourceSchema], before: Collection[SourceName] = ()
+) -> None:
+    """ConfigError with all that is wrong."""
+    found = unmet_rules(spec, shape, schemas, before)
+    if len(found) == 1:
+        raise found[0]
+    if found:
+        each = [f"{one.message}{f' ({one.hint})' if one.hint else ''}" for one in found]
+        raise ConfigError(f"{len(found)} rules meet nothing at the source", hint="; ".join(each[:10]), rules=len(found))
+
+
+def _transforms(
+    shape: TableShape, schemas: Sequence[SourceSchema], before: Collection[SourceName]
+) -> Iterator[ConfigError]:
+    rules = shape.table_rules.transforms
+    meant: dict[int, list[SourceSchema]] = {}
+    for schema in schemas:
+        first = shape.table_rules.transform(schema.database, schema.table)
+        if first is not None:
+            meant.setdefault(next(n for n, one in enumerate(rules) if one is first), []).append(schema)
+    for number, rule in enumerate(rules):
+        if number in meant:
+            yield from _columns_of_rule(shape, rule, meant[number])
+        elif not any(rule.tables.match(*name) for name in before):
+            yield _no_table("transform", rule.tables, schemas)
+
+
+def _columns_of_rule(shape: TableShape, rule: Transform, matched: Sequence[SourceSchema]) -> Iterator[ConfigError]:
+    """Masks, keys and partitions count where any of the tables has the column after the projection."""
+    try:
+        after = {field.name for one in matched for field in shape.shaped(one).fields}
+    except ConfigError as error:  # of an expression
+        yield error
+        return
+    there = _columns_there(shape, matched)
+    for name in (rule.masks or {}).keys() - after:
+        if shape.rules.name(name) not in there:
+            yield _no_column(f"mask on {name!r}", rule.tables.text, name, after)
+    folded = {*map(shape.rules.name, after), *there, *shape.made}
+    for kind, names in (("primary key", rule.primary_keys), ("partition key", rule.partition_keys)):
+        for name in names:
+            if shape.rules.name(name) not in folded:
+                yield _no_column(f"{kind} {name!r}", rule.tables.text, name, folded)
+
+
+def _columns_there(shape: TableShape, matched: Sequence[SourceSchema]) -> set[str]:
+    """The columns that the tables have already: a source may have dropped one that a rule is for."""
+    found: set[str] = set()
+    for target in {shape.target(one.database, one.table) for one in matched} - {None}:
+        try:
+            found.update(shape.warehouse.opened(str(target)).schema().names)
+        except (TableMissing, UnusableName):
+            continue
+    return found
+
+
+def _routes(
+    shape: TableShape, schemas: Sequence[SourceSchema], before: Collection[SourceName]
+) -> Iterator[ConfigError]:
+    rules = shape.table_rules.routes
+    names = [*((one.database, one.table) for one in schemas), *before]
+    met = {next((number for number, one in enumerate(rules) if one.tables.match(*name)), None) for name in names}
+    for number, rule in enumerate(rules):
+        if number not in met:
+            yield _no_table("route", rule.tables, schemas)
+
+
+def _table_options(
+    shape: TableShape, schemas: Sequence[SourceSchema], before: Collection[SourceName]
+) -> Iterator[ConfigError]:
+    targets = sorted({shape.target(one.database, one.table) or "" for one in schemas})
+    known = {*targets, *(shape.target(*name) for name in before)}
+    for table in shape.table_rules.options:
+        if table not in known:
+            yield NoSuchTable(
+                f"options are given for {table}, and no source table goes to it", hint=_nearest(table, targets)
+            )
+
+
+def _columns_made(spec: PipelineSpec, shape: TableShape, schemas: Sequence[SourceSchema]) -> Iterator[ConfigError]:
+    """Keys and computed columns of all tables: each has to be of use for one of them."""
+    sink = spec.sink
+    try:
+        shaped = [shape.shaped(one) for one in schemas]
+    except ConfigError:  # told of its rule
+        return
+    names = {shape.rules.name(field.name) for one in shaped for field in one.fields} | _columns_there(shape, schemas)
+    if not shaped:
+        return
+    known = names | shape.made
+    for kind, given in (("primary key", sink.primary_keys), ("partition key", sink.partition_keys)):
+        for name in given:
+            if shape.rules.name(name) not in known:
+                yield _no_column(f"{kind} {name!r}", "any table that is taken", name, known)
+    for computed in shape.new_tables.computed:
+        for name in computed.references:
+            if name not in known:
+                yield _no_column(
+                    f"computed column {computed.name!r} is made of {name!r}", "any table that is taken", name, known
+                )
+    for table, keys in sink.multiple_table_partition_keys.items():
+        own = [one for one in shaped if one.table == table]
+        if not own:
+            known_tables = sorted(one.table or "" for one in schemas)
+            yield NoSuchTable(
+                f"partition keys are given for {table}, no table that is taken", hint=_nearest(table, known_tables)
+            )
+        columns = {shape.rules.name(field.name) for one in own for field in one.fields} | shape.made
+        for name in keys if own else ():
+            if shape.rules.name(name) not in columns:
+                yield _no_column(f"partition key {name!r}", table, name, columns)
+
+
+def _no_table(kind: str, pattern: TablePattern, schemas: Sequence[SourceSchema]) -> ConfigError:
+    if any(pattern.match(one.database, one.table) for one in schemas):
+        return ConfigError(
+            f"the {kind} of {pattern.text} meets no table: an earlier {kind} takes all that it matches",
+            hint="of several rules the first that matches counts: put the special one first",
+        )
+    known = sorted(f"{one.database}.{one.table}" for one in schemas)
+    return NoSuchTable(
+        f"the {kind} of {pattern.text} matches no table that is taken", hint=_nearest(pattern.text, known)
+    )
+
+
+def _no_column(what: str, table: str, name: str, known: Iterable[str]) -> ConfigError:
+    return ConfigError(f"{what}, which is no column of {table}", hint=_nearest(name, sorted(known)))
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, 1, 0.5)
+    shown = ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")
+    return f"did you mean {near[0]}?" if near else f"there are {shown}" if known else "the source shows no table"

@@ -1,0 +1,141 @@
+"""Who commits a batch, and whether it has been committed before (exactly once by the table's own snapshots)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+
+from penstock.ingest.source import Offsets, canonical
+from penstock.pipelines.errors import CheckpointMismatch, ReplayUndecidable
+from penstock.table.merge.spec import Engine
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableStore
+
+PIPELINE = "penstock.pipeline"
+START = "penstock.start"
+NOW = "now"  # beside the source's own offsets: when the batch was planned, in epoch milliseconds
+END = "penstock.end"
+NEWEST = "penstock.newest"  # the newest event time of the table's rows so far, in milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class BatchIdentity:
+    """`checkpoint` is the uuid that Spark gave the checkpoint; a copied checkpoint has the same one."""
+
+    pipeline: str
+    checkpoint: str
+    number: int
+    start: Offsets
+    end: Offsets
+    newest: Mapping[str, int] = field(default_factory=dict)  # by table, milliseconds
+
+    @property
+    def user(self) -> str:
+        return f"{self.pipeline}-{self.checkpoint}"
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return {PIPELINE: self.pipeline, START: canonical(self.start), END: canonical(self.end)}
+
+    def properties_of(self, table: str) -> dict[str, str]:
+        """The same with what only this table's snapshot tells."""
+        newest = self.newest.get(table, -1)
+        return self.properties | ({NEWEST: str(newest)} if newest >= 0 else {})
+
+    @property
+    def planned_at(self) -> int:
+        return int(self.end.get(NOW, 0))
+
+    def is_in(self, snapshot: Snapshot | None, table: str) -> bool:
+        """Whether the snapshot, the newest this user made for this batch or a later one, is this very batch."""
+        if snapshot is None:
+            return False
+        if snapshot.commit_identifier != self.number or _range(snapshot.properties) != _range(self.properties):
+            raise CheckpointMismatch(
+                "the table has a batch of this number from another part of the source: the checkpoint was rewound,"
+                " copied or is used twice",
+                table=table,
+                snapshot=snapshot.id,
+                batch_in_table=snapshot.commit_identifier,
+                range_in_table=" to ".join(_range(snapshot.properties)),
+                batch=self.number,
+                range=" to ".join(_range(self.properties)),
+                hint="stop the other job, or start with a new checkpoint and  --accept-replay",
+            )
+        return True
+
+
+def _range(properties: Mapping[str, str]) -> tuple[str, str]:
+    return properties.get(START, "?"), properties.get(END, "?")
+
+
+def range_of(snapshot: Snapshot) -> tuple[Offsets, Offsets]:
+    """Where the batch of a pipeline's snapshot begins and ends."""
+    start, end = _range(snapshot.properties)
+    return json.loads(start), json.loads(end)
+
+
+def last_of_pipeline(store: TableStore, pipeline: str, most: int | None = None) -> Snapshot | None:
+    """The newest snapshot any run of the pipeline made, whatever its checkpoint; looked for among the `most` newest."""
+    newest = islice(store.snapshots.newest_first(), most)
+    return next((one for one in newest if one.properties.get(PIPELINE) == pipeline), None)
+
+
+def came_before(
+    store: TableStore, identity: BatchIdentity, *, follows: Collection[str] = (), accept_replay: bool = False
+) -> bool:
+    """Whether the table has this very batch by another checkpoint of the pipeline.
+
+    A table that another checkpoint wrote is not written to unasked, since rows may come twice: CheckpointMismatch,
+    unless that one is among those this one `follows`. ReplayUndecidable where no snapshot is left that would tell.
+    """
+    last = last_of_pipeline(store, identity.pipeline)
+    if last is None:
+        if not accept_replay:
+            _check_proof(store, identity)
+        return False
+    if last.commit_user == identity.user:
+        return False
+    if _range(last.properties) == _range(identity.properties):
+        return True
+    if accept_replay or last.commit_user in follows:
+        return False
+    raise another_checkpoint(store.name, last)
+
+
+def another_checkpoint(table: str, last: Snapshot) -> CheckpointMismatch:
+    return CheckpointMismatch(
+        "the table was written by this pipeline with another checkpoint",
+        table=table,
+        snapshot=last.id,
+        reached=last.properties.get(END),
+        hint="go on with the old checkpoint;  --resume-from-tables  starts a new one where the tables are,"
+        "  --accept-replay  reads again what they may have",
+    )
+
+
+def _check_proof(store: TableStore, identity: BatchIdentity) -> None:
+    """No snapshot of ours is there. Had the batch been committed, its snapshot would be younger than its plan: when all
+    snapshots since then are there, it was not."""
+    first = store.snapshots.earliest_id()
+    earliest = None if first is None else store.snapshots.find(first)
+    if earliest is None or earliest.id == 1 or earliest.time_millis <= identity.planned_at or not identity.planned_at:
+        return
+    if not _shows_replay(store.schema().options, keyed=bool(store.schema().primary_keys)):
+        return
+    raise ReplayUndecidable(
+        "the snapshot that would tell whether the table has this batch has expired",
+        table=store.name,
+        batch=identity.number,
+        earliest_snapshot=earliest.id,
+        hint="compare the table with its source; then  --accept-replay  writes the batch, perhaps once more",
+    )
+
+
+def _shows_replay(options: Mapping[str, str], *, keyed: bool) -> bool:
+    """Whether rows that are written twice show. The last of a key wins, so twice the same ones do not."""
+    engine = options.get("merge-engine", Engine.DEDUPLICATE).strip().lower()
+    producer = options.get("changelog-producer", "none").strip().lower()
+    return not keyed or engine != Engine.DEDUPLICATE or producer != "none"

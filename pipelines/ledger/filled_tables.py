@@ -1,0 +1,234 @@
+"""The tables that a pipeline has filled, by their source tables. Kept beside the checkpoint, compared at every start.
+
+Spark's offsets say how far the source was read. They say nothing of the tables: one that was dropped, made anew, rolled
+back, or that has another name now lacks rows which the offsets count as read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from penstock.pipelines.mapping.target_tables import THREADS, Warehouse
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableMissing, TableStore
+from penstock.table.schema.validation import UnusableName
+
+FILE = "penstock-tables.json"
+VERSION = 1
+
+SourceName: TypeAlias = tuple[str, str]  # database and table; empty where the messages do not name them
+Condition: TypeAlias = Literal["same", "missing", "empty", "another", "behind"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """By what a table is known again: the time of its first schema, and the last snapshot that the pipeline made."""
+
+    created: int
+    snapshot: int | None = None
+    user: str = ""
+    batch: int = -1
+
+    def is_of(self, snapshot: Snapshot) -> bool:
+        return (snapshot.commit_user, snapshot.commit_identifier) == (self.user, self.batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A table that lacks rows of its sources. `may_be_emptied`: a new copy takes away nothing that is of others."""
+
+    table: str
+    sources: tuple[SourceName, ...]
+    reason: str
+    may_be_emptied: bool
+    was_left_out: bool = False
+
+
+@dataclass(slots=True)
+class FilledTables:
+    """`sources` are those that were read, with their tables; `left` those that went by since, because they were
+    excluded. `is_adopted`: the checkpoint kept no tables until now.
+
+    A source counts as read once a batch is committed that was planned with it, so `expected` ones are added with the
+    first batch behind `planned`, the newest when the run began.
+    """
+
+    place: Warehouse  # the checkpoint, as a place in the sense of the warehouse's stores
+    warehouse: Warehouse
+    planned: int = -1
+    sources: dict[SourceName, str] = field(default_factory=dict)
+    left: dict[SourceName, str] = field(default_factory=dict)
+    marks: dict[str, Mark] = field(default_factory=dict)
+    expected: dict[SourceName, str] = field(default_factory=dict)
+    is_adopted: bool = False
+
+    @classmethod
+    def of(cls, place: Warehouse, warehouse: Warehouse) -> FilledTables:
+        filled = cls(place, warehouse)
+        storage, root = place.storage()
+        root = root.rstrip("/")
+        numbers = [int(entry.name) for entry in storage.list(f"{root}/offsets") if entry.name.isdigit()]
+        filled.planned = max(numbers, default=-1)
+        try:
+            filled._load(json.loads(storage.read(f"{root}/{FILE}")))
+        except (FileNotFoundError, NotADirectoryError):
+            filled.is_adopted = not filled.is_new
+        return filled
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no batch was ever planned with the checkpoint."""
+        return self.planned < 0
+
+    def differences(
+        self, now: Mapping[SourceName, str | None], seen_before: Collection[SourceName] = ()
+    ) -> list[Difference]:
+        """The tables that lack rows, given where each source goes now. `seen_before`: sources that were read in the
+        past though nothing is kept of it here."""
+        if self.is_new:
+            return []
+        wanted: dict[str, list[SourceName]] = {}
+        for source, target in now.items():
+            if target is not None:
+                wanted.setdefault(target, []).append(source)
+        with ThreadPoolExecutor(THREADS) as pool:
+            found = pool.map(lambda item: self._difference(item[0], item[1], seen_before), wanted.items())
+            return [one for one in found if one is not None]
+
+    def _difference(
+        self, table: str, sources: list[SourceName], seen_before: Collection[SourceName]
+    ) -> Difference | None:
+        def differs(reason: str, concerned: Iterable[SourceName], condition: Condition, *, left: bool) -> Difference:
+            return Difference(table, tuple(concerned), reason, condition in {"same", "missing", "empty"}, left)
+
+        if self.is_adopted:
+            missing = _store(self.warehouse, table) is None
+            return differs(REASONS["missing"], sources, "missing", left=False) if missing else None
+        condition = self.condition(table, self.marks.get(table))
+        left = [one for one in sources if one in self.left or (one not in self.sources and one in seen_before)]
+        if left:
+            return differs("a source table was left out for a while", left, condition, left=True)
+        moved = [one for one in sources if self.sources.get(one, table) != table]
+        if moved:
+            before = self.sources[moved[0]]
+            if table not in self.marks and self.condition(table, self.marks.get(before)) == "same":
+                return None  # the same table by another name
+            there = condition if table in self.marks else "same" if self._is_empty(table) else "another"
+            return differs(f"the rows of its source went to {before} so far", moved, there, left=False)
+        known = [one for one in sources if one in self.sources]
+        return None if condition == "same" or not known else differs(REASONS[condition], known, condition, left=False)
+
+    def condition(self, table: str, mark: Mark | None) -> Condition:
+        """How a table of the warehouse stands to what is kept of it."""
+        store = _store(self.warehouse, table)
+        if store is None:
+            return "missing"
+        if mark is None:
+            return "same" if self._is_empty(table) else "another"
+        if _created(store) != mark.created:
+            return "empty" if store.snapshots.latest_id() is None else "another"
+        if mark.snapshot is None:
+            return "same"
+        there, earliest = store.snapshots.find(mark.snapshot), store.snapshots.earliest_id()
+        if there is not None:
+            return "same" if mark.is_of(there) else "behind"
+        return "same" if earliest is not None and earliest > mark.snapshot else "behind"  # "same": it has expired
+
+    def _is_empty(self, table: str) -> bool:
+        store = _store(self.warehouse, table)
+        return store is None or store.snapshots.latest_id() is None
+
+    def begin(self, now: Mapping[SourceName, str | None]) -> None:
+        """A run begins that reads these sources. Those that are not among them go by from now on: that is kept before
+        the first batch."""
+        gone = {source: target for source, target in self.sources.items() if now.get(source, target) is None}
+        self.expected = {source: target for source, target in now.items() if target is not None}
+        if gone:
+            self.left |= gone
+            self.sources = {source: target for source, target in self.sources.items() if source not in gone}
+            self._save()
+
+    def accept(self, found: Iterable[Difference]) -> None:
+        """These tables are taken as they are, and the rows they lack are not asked for again."""
+        here = {source: one.table for one in found for source in one.sources}
+        if here:
+            self.sources |= here
+            self.left = {source: target for source, target in self.left.items() if source not in here}
+            self._mark_anew(set(here.values()))
+            self._save()
+
+    def took(self, number: int, sources: Mapping[str, Collection[SourceName]], made: Mapping[str, Snapshot]) -> None:
+        """A batch is committed: the snapshots it made, and whose rows it had. Called again, it changes nothing."""
+        before = (dict(self.sources), dict(self.left), dict(self.marks))
+        if number > self.planned:
+            seen = {source: table for table, found in sources.items() for source in found}
+            self.sources |= self.expected | seen
+            self.left = {source: target for source, target in self.left.items() if source not in self.sources}
+            self._mark_anew({*self.expected.values(), *(table for table in sources if table not in self.marks)})
+            self.expected = {}
+        for table, snapshot in made.items():
+            if table in self.marks:
+                created = self.marks[table].created
+                self.marks[table] = Mark(created, snapshot.id, snapshot.commit_user, snapshot.commit_identifier)
+        if before != (self.sources, self.left, self.marks):
+            self._save()
+
+    def _mark_anew(self, tables: Collection[str]) -> None:
+        """Tables of which nothing is kept, or no longer what is kept, are taken as they are."""
+
+        def mark(table: str) -> tuple[str, Mark] | None:
+            known = self.marks.get(table)
+            if known is not None and self.condition(table, known) == "same":
+                return table, known
+            store = _store(self.warehouse, table)
+            return None if store is None else (table, Mark(_created(store)))
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            self.marks |= dict(filter(None, pool.map(mark, tables)))
+
+    def _load(self, content: Mapping[str, Any]) -> None:
+        self.sources = {(database, table): target for database, table, target in content["sources"]}
+        self.left = {(database, table): target for database, table, target in content["left_out"]}
+        self.marks = {table: Mark(**mark) for table, mark in content["tables"].items()}
+
+    def _save(self) -> None:
+        marks = {
+            table: {"created": one.created, "snapshot": one.snapshot, "user": one.user, "batch": one.batch}
+            for table, one in sorted(self.marks.items())
+        }
+        content = {"version": VERSION, "sources": _rows(self.sources), "left_out": _rows(self.left), "tables": marks}
+        storage, root = self.place.storage()
+        storage.mkdirs(root)
+        storage.write(f"{root.rstrip('/')}/{FILE}", json.dumps(content, separators=(",", ":")).encode())
+
+
+REASONS: dict[Condition, str] = {
+    "missing": "the table is not there",
+    "empty": "the table was made anew, and holds nothing",
+    "another": "the table is another one than the pipeline filled",
+    "behind": "the table was rolled back behind the pipeline's last commit",
+}
+
+
+def _rows(sources: Mapping[SourceName, str]) -> list[list[str]]:
+    return [[*source, target] for source, target in sorted(sources.items())]
+
+
+def written(source: SourceName) -> str:
+    return ".".join(source)
+
+
+def _store(warehouse: Warehouse, table: str) -> TableStore | None:
+    """Opened anew: what a process keeps of a table may be of one that was dropped since."""
+    try:
+        return warehouse.opened(table)
+    except (TableMissing, UnusableName):
+        return None
+
+
+def _created(store: TableStore) -> int:
+    return store.schemas.get(min(store.schemas.ids())).time_millis

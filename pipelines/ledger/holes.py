@@ -1,0 +1,135 @@
+"""Tables that lack rows which the checkpoint counts as read: copied again where possible, else the run is refused."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.errors import DecodeError
+from penstock.ingest.mysql.definition import TableDefinition
+from penstock.ingest.mysql.settings import FollowSettings
+from penstock.ingest.mysql.state_folder import State
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.errors import CheckpointMismatch
+from penstock.pipelines.ledger.filled_tables import Difference, FilledTables, SourceName, written
+from penstock.pipelines.ledger.parked_tables import Parking
+from penstock.pipelines.mapping.pipeline_mapping import TableShape
+from penstock.pipelines.mapping.table_mapping import Shaping
+
+log = logging.getLogger(__name__)
+
+_SHOWN = 10
+COPIES = (
+    "--reset {table}  empties the table and copies its source tables again;  --accept-gap  goes on with the table as"
+    " it is, and the rows stay missing"
+)
+READS_ON = (
+    "--checkpoint NEW --from earliest --accept-replay  reads again all that the source still has;  where all tables"
+    " were set back together,  --checkpoint NEW --resume-from-tables  goes on where they are;  --accept-gap  goes on"
+    " with the tables as they are, and the rows stay missing"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """`again` are emptied and copied again, `refused` stop the run, `passed` go by as newly added tables are to."""
+
+    again: tuple[Difference, ...] = ()
+    refused: tuple[Difference, ...] = ()
+    passed: tuple[Difference, ...] = ()
+
+    def check(self, filled: FilledTables, hint: str, *, accept: bool) -> None:
+        """CheckpointMismatch for the refused tables, unless holes are accepted, which is kept."""
+        if self.refused and not accept:
+            raise refusal(self.refused, hint)
+        filled.accept(self.refused)
+        for one in self.refused:
+            log.warning("event=gap_accepted table=%s reason=%s", one.table, one.reason)
+        for one in self.passed:
+            log.warning("event=table_not_copied table=%s reason=%s", one.table, one.reason)
+
+    def tables_to_copy(self, left_out: Collection[SourceName] = ()) -> tuple[str, ...]:
+        """The tables to empty and to copy again. `left_out` are sources that no table can hold in this run."""
+        found = [one for one in self.again if not set(one.sources) <= set(left_out)]
+        for one in found:
+            sources = ",".join(map(written, one.sources))
+            log.warning("event=table_copied_again table=%s sources=%s reason=%s", one.table, sources, one.reason)
+        return tuple(one.table for one in found)
+
+
+def refusal(found: Sequence[Difference], hint: str) -> CheckpointMismatch:
+    reasons = {one.table: one.reason for one in sorted(found, key=lambda one: one.table)[:_SHOWN]}
+    count = f"{len(found)} table{'' if len(found) == 1 else 's'}"
+    lack = "lacks" if len(found) == 1 else "lack"
+    more = len(found) - len(reasons)
+    facts: Mapping[str, object] = reasons if not more else {**reasons, "and": f"{more} more"}
+    return CheckpointMismatch(
+        f"{count} of this pipeline {lack} rows that the checkpoint counts as read",
+        hint=hint.replace("{table}", next(iter(reasons))),
+        **facts,
+    )
+
+
+def lacking_messages(shaping: Shaping, filled: FilledTables) -> Lacking:
+    """Of a source of messages, which nothing copies again."""
+    parked = Parking.of(filled.place).tables
+    goes_to = where_sources_go(filled, shaping)
+    found = filled.differences({source: table for source, table in goes_to.items() if table not in parked})
+    return Lacking(refused=tuple(found))
+
+
+def where_sources_go(filled: FilledTables, shaping: Shaping) -> dict[SourceName, str | None]:
+    """The tables to which the sources go by today's settings that the checkpoint knows of."""
+    return {source: _target(shaping, source) for source in (*filled.sources, *filled.left)}
+
+
+def _target(shaping: Shaping, source: SourceName) -> str | None:
+    try:
+        return shaping.target(source[0] or None, source[1] or None)
+    except DecodeError:  # a name is asked for that the messages did not have
+        return None
+
+
+def lacking_rows(
+    spec: PipelineSpec,
+    settings: FollowSettings,
+    found: Iterable[TableDefinition],
+    shape: TableShape,
+    filled: FilledTables,
+) -> Lacking:
+    """Of a server's tables, which can be copied again where the pipeline copies tables at all."""
+    if spec.pipeline.resnapshot:  # all are
+        return Lacking()
+    parked = Parking.of(filled.place).tables
+    goes_to = {one.name: shape.target(*one.name) for one in found}
+    goes_to = {name: target for name, target in goes_to.items() if target not in parked}
+    copies = settings.startup.reads_tables
+    unknown = goes_to.keys() - filled.sources.keys() - filled.left.keys()
+    before = _ever_taken(settings) if unknown and copies and not (filled.is_new or filled.is_adopted) else ()
+    again, refused, passed = [], [], []
+    for one in filled.differences(goes_to, before):
+        if one.table in spec.pipeline.reset:
+            continue
+        if copies and one.was_left_out and not settings.new_tables:
+            passed.append(one)
+        elif copies and one.may_be_emptied:
+            again.append(one)
+        elif not (spec.sink.ignore_incompatible and one.was_left_out):  # it may be incompatible still
+            refused.append(one)
+    return Lacking(tuple(again), tuple(refused), tuple(passed))
+
+
+def _ever_taken(settings: FollowSettings) -> set[SourceName]:
+    """The tables whose definitions were noted as those of tables that are read: a driver that dies right after that has
+    read none of them."""
+    versions = (record.version for record in State(settings.state).records())
+    return {one.name for one in versions if one.definition is not None and not one.left_out}
+
+
+def tell_of_adoption(filled: FilledTables) -> None:
+    if filled.is_adopted:
+        log.warning(
+            "event=tables_adopted reason=the checkpoint does not say which tables it filled, as an older version wrote"
+            " it: they are taken as they are. penstock verify compares them with their source"
+        )

@@ -1,0 +1,118 @@
+"""Metadata columns: where a row came from, as columns of its table (cdc 4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.formats.change import ChangeBatch
+from penstock.ingest.fetched_chunk import Fetched
+from penstock.table.schema.type_text import read_type
+from penstock.table.values.types import DataType, with_nullability
+
+Values = Callable[[ChangeBatch, Fetched | None], pa.Array]
+
+_OF_DATABASES = frozenset({"database_name", "table_name", "op_ts"})
+_KINDS = ("INSERT", "UPDATE", "UPDATE", "DELETE")
+_TIME_KINDS = ("NoTimestampType", "CreateTime", "LogAppendTime")
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    type: str
+    values: Values
+
+
+def _same(text: str | None, change: ChangeBatch) -> pa.Array:
+    return pa.repeat(pa.scalar(text, pa.string()), len(change))
+
+
+def _places(change: ChangeBatch, fetched: Fetched) -> npt.NDArray[np.int64]:
+    """Where among the fetched messages each row's message is."""
+    return np.searchsorted(fetched.messages.offsets, change.pos)
+
+
+def _of_messages(
+    change: ChangeBatch, fetched: Fetched | None, values: Sequence[object] | None, type_: pa.DataType
+) -> pa.Array:
+    if fetched is None or values is None:
+        return pa.nulls(len(change), type_)
+    return pa.array([values[place] for place in _places(change, fetched).tolist()], type_)
+
+
+def _topic(change: ChangeBatch, fetched: Fetched | None) -> pa.Array:
+    return _same(fetched.topic if fetched else None, change)
+
+
+def _partition(change: ChangeBatch, fetched: Fetched | None) -> pa.Array:
+    return pa.repeat(pa.scalar(fetched.partition if fetched else None, pa.int32()), len(change))
+
+
+def _timestamp(change: ChangeBatch, fetched: Fetched | None) -> pa.Array:
+    type_ = pa.timestamp("ms", "UTC")
+    if fetched is None or fetched.messages.timestamps is None:
+        return pa.nulls(len(change), type_)
+    return pa.array(fetched.messages.timestamps[_places(change, fetched)]).cast(type_)
+
+
+def _timestamp_type(change: ChangeBatch, fetched: Fetched | None) -> pa.Array:
+    kinds = None if fetched is None or fetched.timestamp_types is None else fetched.timestamp_types
+    return _of_messages(change, fetched, None if kinds is None else [_TIME_KINDS[kind] for kind in kinds], pa.string())
+
+
+def _key(change: ChangeBatch, fetched: Fetched | None) -> pa.Array:
+    keys = None if fetched is None or fetched.messages.keys is None else fetched.messages.keys
+    texts = None if keys is None else [None if key is None else key.decode("utf-8", "replace") for key in keys]
+    return _of_messages(change, fetched, texts, pa.string())
+
+
+def _headers(change: ChangeBatch, fetched: Fetched | None) -> pa.Array:
+    def texts(headers: Sequence[tuple[str, bytes | None]] | None) -> list[tuple[str, str | None]] | None:
+        pairs = headers or ()
+        return [
+            (name, None if value is None else value.decode("utf-8", "replace")) for name, value in dict(pairs).items()
+        ]
+
+    headers = None if fetched is None or fetched.headers is None else [texts(one) for one in fetched.headers]
+    return _of_messages(change, fetched, headers, pa.map_(pa.string(), pa.string()))
+
+
+def _op_ts(change: ChangeBatch, fetched: Fetched | None) -> pa.Array:
+    times = np.maximum(change.event_time, 0)  # 1970 where the message has no time
+    return pa.array(times, pa.int64()).cast(pa.timestamp("ms", "UTC"))
+
+
+def _op_type(change: ChangeBatch, fetched: Fetched | None) -> pa.Array:
+    return pa.array(_KINDS).take(pa.array(change.kinds))
+
+
+COLUMNS = {
+    "topic": Metadata("STRING", _topic),
+    "partition": Metadata("INT", _partition),
+    "offset": Metadata("BIGINT", lambda change, _: pa.array(change.pos)),
+    "timestamp": Metadata("TIMESTAMP(3) WITH LOCAL TIME ZONE", _timestamp),
+    "timestamp_type": Metadata("STRING", _timestamp_type),
+    "database_name": Metadata("STRING", lambda change, _: _same(change.schema.database, change)),
+    "table_name": Metadata("STRING", lambda change, _: _same(change.schema.table, change)),
+    "op_ts": Metadata("TIMESTAMP(3) WITH LOCAL TIME ZONE", _op_ts),
+    "op_type": Metadata("STRING", _op_type),
+    "headers": Metadata("MAP<STRING, STRING>", _headers),
+    "key": Metadata("STRING", _key),
+}
+
+
+def check_names(names: Sequence[str]) -> None:
+    for name in names:
+        if name not in COLUMNS:
+            raise ConfigError(f"there is no metadata column {name!r}", hint=f"there are {', '.join(COLUMNS)}")
+
+
+def type_of(name: str, *, named: bool = False) -> DataType:
+    """Its type; NOT NULL where it is `named`, which is that the source tells it of every row."""
+    type_ = read_type(COLUMNS[name].type)
+    return with_nullability(type_, nullable=False) if named and name in _OF_DATABASES else type_

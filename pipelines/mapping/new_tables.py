@@ -1,0 +1,108 @@
+"""The first version of a table, from the source schemas that were seen of it (cdc 3.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from penstock.errors import ConfigError, SourceError
+from penstock.formats.change import SourceSchema
+from penstock.pipelines.errors import KeylessTable
+from penstock.pipelines.mapping.metadata_columns import type_of
+from penstock.schema_evolution.computed_columns import ComputedColumn
+from penstock.schema_evolution.drift import ColumnRules, drift_of, fold
+from penstock.table.schema.changes import apply_changes
+from penstock.table.schema.new_schema import create_schema
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.types import DataType, Field
+
+NO_ID = -1
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRules:
+    """Keys and partitions of new tables; `partitions_of` names them for single source tables."""
+
+    primary: tuple[str, ...] = ()
+    partition: tuple[str, ...] = ()
+    partitions_of: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    from_source: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class NewTables:
+    """`computed` stands in the order in which it can be computed; `metadata` is (column, kind of metadata)."""
+
+    rules: ColumnRules = field(default_factory=ColumnRules)
+    keys: KeyRules = field(default_factory=KeyRules)
+    computed: tuple[ComputedColumn, ...] = ()
+    metadata: tuple[tuple[str, str], ...] = ()
+    options: tuple[tuple[str, str], ...] = ()
+    keyless: Literal["leave-out", "append", "fail"] = "append"  # source tables without a key
+    names_rows: bool = False  # whether the source tells database, table and time of every row
+
+    def schema(self, table: str, sources: Sequence[SourceSchema], *, insists: bool, now: int) -> TableSchema:
+        """Version 0, holding all the sources. With `insists` keys that were given must exist; without, a table that
+        lacks them goes without."""
+        first = sources[0]
+        columns = [Field(NO_ID, one.name, one.type, one.comment or None) for one in self.rules.wanted(first)]
+        types: dict[str, DataType] = {column.name: column.type for column in columns}
+        for one in self.computed:
+            types[one.name] = one.type(types, lenient=not insists)
+            columns.append(Field(NO_ID, one.name, types[one.name]))
+        columns += [Field(NO_ID, name, type_of(kind, named=self.names_rows)) for name, kind in self.metadata]
+        primary = self._primary(table, first, {column.name for column in columns}, insists=insists)
+        if not primary and not insists and self.keys.from_source:
+            self._check_keyless(table, first)
+        partition = self._partition(table, first, {column.name for column in columns}, insists=insists)
+        schema = create_schema(columns, primary, partition, dict(self.options), now=now)
+        for source in sources[1:]:
+            changes = fold([drift_of(source, table, schema, self.rules)], schema, self.rules.mapping)
+            schema = apply_changes(schema, changes, has_snapshots=False, now=now)
+        return replace(schema, id=0)
+
+    def _check_keyless(self, table: str, source: SourceSchema) -> None:
+        if self.keyless == "append":
+            return
+        kind = KeylessTable if self.keyless == "leave-out" else SourceError
+        raise kind(
+            "the source table has no primary key",
+            table=table,
+            source=".".join(filter(None, (source.database, source.table))) or None,
+            hint="--include-keyless append  (no-primary-key: append) takes such tables into append tables, and"
+            " --primary-keys  gives a key",
+        )
+
+    def sources_of(self, names: Iterable[str]) -> set[str]:
+        """The columns themselves and those that computed ones among them are made from."""
+        found = set(names)
+        for one in reversed(self.computed):
+            if one.name in found:
+                found.update(one.references)
+        return found
+
+    def _primary(self, table: str, source: SourceSchema, names: set[str], *, insists: bool) -> tuple[str, ...]:
+        given = tuple(map(self.rules.name, self.keys.primary))
+        if given and set(given) <= names:
+            return given
+        if given and insists:
+            raise _missing(table, "primary", given, names)
+        own = tuple(map(self.rules.name, source.primary_keys))
+        return own if self.keys.from_source and set(own) <= names else ()
+
+    def _partition(self, table: str, source: SourceSchema, names: set[str], *, insists: bool) -> tuple[str, ...]:
+        given = tuple(map(self.rules.name, self.keys.partitions_of.get(source.table or "", self.keys.partition)))
+        if set(given) <= names:
+            return given
+        if insists:
+            raise _missing(table, "partition", given, names)
+        return ()
+
+
+def _missing(table: str, kind: str, keys: Sequence[str], names: set[str]) -> ConfigError:
+    return ConfigError(
+        f"For sink table {table}, not all specified {kind} keys '[{', '.join(keys)}]' exist in source tables or"
+        f" computed columns '[{', '.join(sorted(names))}]'.",
+        table=table,
+    )

@@ -1,0 +1,68 @@
+"""Updates that come without all columns of their row: of a server whose binlog_row_image is not FULL.
+
+Canal then leaves the unchanged columns out of `mysqlType` and `data`, or of `data` alone. What is left out is null in a
+table, which nobody can tell from a value that became null: it is counted and said. With merge-engine=partial-update
+nulls mean unchanged, and nothing is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+import numpy as np
+
+from penstock.formats.change import INSERT, UPDATE_AFTER, ChangeBatch, SourceSchema
+from penstock.ingest.fetched_chunk import Fetched
+from penstock.schema_evolution.drift import ColumnRules
+from penstock.table.merge.spec import Engine
+from penstock.table.schema.table_schema import TableSchema
+
+
+class _Rows(msgspec.Struct):
+    data: list[dict[str, msgspec.Raw]] = []
+
+
+_ROWS = msgspec.json.Decoder(_Rows)
+
+
+def left_out(
+    change: ChangeBatch, fetched: Fetched | None, table: TableSchema, rules: ColumnRules, made: frozenset[str]
+) -> tuple[str, ...]:
+    """The columns that updates lack and that become null by it, of one update of the batch; none where inserts of the
+    same schema lack them too, for then they were dropped at the source. `made` are the columns that no source has."""
+    if fetched is None:  # a database's own log: rows without all their columns stop its reader
+        return ()
+    if not (change.kinds == UPDATE_AFTER).any() or not _can_tell(change.schema, table):
+        return ()
+    undeclared = () if (change.kinds == INSERT).any() else _undeclared(change.schema, table, rules, made)
+    return undeclared or _unsent(change, fetched)
+
+
+def updates(change: ChangeBatch) -> int:
+    return int(np.count_nonzero(change.kinds == UPDATE_AFTER))
+
+
+def _can_tell(source: SourceSchema, table: TableSchema) -> bool:
+    engine = table.options.get("merge-engine", Engine.DEDUPLICATE).strip().lower()
+    return source.dialect == "mysql" and engine != Engine.PARTIAL_UPDATE
+
+
+def _undeclared(source: SourceSchema, table: TableSchema, rules: ColumnRules, made: frozenset[str]) -> tuple[str, ...]:
+    given = {rules.name(one.name) for one in source.fields}
+    return tuple(name for name in table.names if name not in given and name not in made)
+
+
+def _unsent(change: ChangeBatch, fetched: Fetched) -> tuple[str, ...]:
+    """The columns that the first update declares and its row lacks."""
+    first = int(change.pos[int(np.argmax(change.kinds == UPDATE_AFTER))])
+    place = int(np.searchsorted(fetched.messages.offsets, first))
+    try:
+        rows = _ROWS.decode(fetched.messages.values[place] or b"").data
+    except msgspec.DecodeError:  # of a format whose rows stand elsewhere
+        return ()
+    return _absent(change.schema, rows[0]) if rows else ()
+
+
+def _absent(source: SourceSchema, row: Collection[str]) -> tuple[str, ...]:
+    return tuple(one.name for one in source.fields if one.name not in row)

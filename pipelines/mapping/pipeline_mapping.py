@@ -1,0 +1,382 @@
+"""Shaping by the rules of a pipeline: names, keys, types and options of the tables it makes and changes."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import ConfigError, DecodeError, SchemaConflict
+from penstock.formats.canal.encode import canal_message
+from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, ImageRule, SourceSchema
+from penstock.ingest.fetched_chunk import Fetched
+from penstock.pipelines.mapping import partial_images
+from penstock.pipelines.mapping.metadata_columns import COLUMNS, Metadata
+from penstock.pipelines.mapping.new_tables import NewTables
+from penstock.pipelines.mapping.routes import NO_RULES, TableRules
+from penstock.pipelines.mapping.table_mapping import Fitted, Seen
+from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.schema_evolution.computed_functions import wall_clock
+from penstock.schema_evolution.drift import ColumnRules, comment_changes, drift_of, fold, nonsense
+from penstock.schema_evolution.fit import Fit, FittedRows
+from penstock.schema_evolution.target_names import Naming
+from penstock.schema_evolution.types.source import is_known
+from penstock.table.merge.incoming_kinds import check_retracts, kept_rows, row_kinds
+from penstock.table.merge.spec import Engine, MergeSpec
+from penstock.table.schema.changes import SetOption, apply_changes, evolve, is_immutable
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.usable import check_usable
+from penstock.table.values.types import type_json
+
+log = logging.getLogger(__name__)
+
+_KEYS_PER_SCHEMA = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class TableShape:
+    """A `Shaping`. With `table` everything goes to that one table; else each source table has its own."""
+
+    warehouse: Warehouse
+    database: str | None
+    table: str | None
+    naming: Naming
+    new_tables: NewTables
+    zone: str = "UTC"
+    table_rules: TableRules = NO_RULES
+
+    @property
+    def rules(self) -> ColumnRules:
+        return self.new_tables.rules
+
+    def decode_options(self, known: Mapping[str, TableSchema]) -> DecodeOptions:
+        return ShapedOptions(zone=self.zone, shape=self, known=known)
+
+    def target(self, database: str | None, table: str | None) -> str | None:
+        if self.table is not None:
+            return f"{self.database}.{self.table}" if self.naming.takes(database, table) else None
+        if table is None or database is None:
+            raise DecodeError(
+                "Cannot synchronize record when database name or table name is unknown.",
+                database_name=database,
+                table_name=table,
+                hint="the messages do not tell their source table: kafka-sync-table needs no names",
+            )
+        if not self.naming.takes(database, table):
+            return None
+        routed = self.table_rules.target(database, table)
+        if routed is not None:
+            return routed if self.naming.case_sensitive else routed.lower()
+        return f"{self.database or database}.{self.naming.target(database, table)}"
+
+    def transformed(
+        self, change: ChangeBatch, fetched: Fetched | None, now_millis: int
+    ) -> tuple[ChangeBatch, tuple[BadRecord, ...]]:
+        if not self.table_rules:
+            return change, ()
+        taken, bad = self.table_rules.applied(change, self.rules.mapping, now_millis)
+        return taken, tuple(_bad_record(one.pos, one.reason_class, one.message, change, fetched) for one in bad)
+
+    def column(self, source: str) -> str:
+        return self.rules.name(source)
+
+    def fit(self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None, now_millis: int) -> Fitted | None:
+        source = change.schema
+        if not _holds(source, table, self.rules) or self._lacking_keys(table, source) or self._namesakes(source):
+            return None
+        rows = self._fit(table, fetched, now_millis).rows(change)
+        bad = tuple(_bad_record(one.pos, one.reason_class, one.message, change, fetched) for one in rows.bad)
+        fitted = _as_append(rows) if not table.primary_keys else _as_upsert(rows, table)
+        return replace(fitted, bad=bad, nulled=rows.nulled)
+
+    def left_out(self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None) -> tuple[str, ...]:
+        return partial_images.left_out(change, fetched, table, self.rules, frozenset(self.made))
+
+    def evolved(self, table: str, current: TableSchema | None, seen: Sequence[Seen]) -> TableSchema:
+        with _naming(table, seen[0] if len({one.schema for one in seen}) == 1 else None):
+            return self._evolved(table, current, seen)
+
+    def _evolved(self, table: str, current: TableSchema | None, seen: Sequence[Seen]) -> TableSchema:
+        sources = [one.schema for one in seen]
+        self._tell_unknown_types(table, current.names if current else (), sources)
+        if twice := {name for source in sources for name in self._namesakes(source)}:
+            kind = ConfigError if current is None else SchemaConflict
+            raise kind(
+                "the source has a column with the name of a computed or metadata column",
+                columns=", ".join(sorted(twice)),
+                hint="name the computed one otherwise;  --metadata-column-prefix  stands before names of metadata",
+            )
+        seen = self._believed(table, current, seen)
+        sources = [one.schema for one in seen]
+        if current is None:
+            planned = self.planned(table, sources, self.warehouse.now_millis())
+            return self.warehouse.created(
+                table, replace(planned, comment=planned.comment or sources[0].comment or None)
+            )
+        store = self.warehouse.store(table)
+        drifts = []
+        for one in seen:
+            with _naming(table, one):
+                if self._lacking_keys(current, one.schema):
+                    raise _incompatible(table, current, one.schema)
+                drifts.append(drift_of(one.schema, table, current, self.rules))
+                self.rules.policy.check(drifts[-1])
+        changes = fold(drifts, current, self.rules.mapping)
+        has_snapshots = store.snapshots.latest_id() is not None
+        return evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis(), check_usable)
+
+    def commented(self, table: str, seen: Sequence[Seen]) -> TableSchema | None:
+        store = self.warehouse.store(table)
+        changes = comment_changes([one.schema for one in seen], store.schema(), self.rules)
+        if not changes:
+            return None
+        has_snapshots = store.snapshots.latest_id() is not None
+        return evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis(), check_usable)
+
+    def _believed(self, table: str, current: TableSchema | None, seen: Sequence[Seen]) -> Sequence[Seen]:
+        """Without the messages that declare an unknown type for a column of which others know the type: read again,
+        they are bad records."""
+        known = [one for one in seen if all(is_known(one.schema.dialect, column) for column in one.schema.fields)]
+        if not known or len(known) == len(seen) or not all(one.by_message for one in seen):
+            return seen
+        schemas = [one.schema for one in known]
+        if current is None:
+            schema = self.planned(table, schemas, self.warehouse.now_millis())
+        else:
+            drifts = [drift_of(source, table, current, self.rules) for source in schemas]
+            changes = fold(drifts, current, self.rules.mapping)
+            schema = apply_changes(current, changes, has_snapshots=True, now=current.time_millis)
+        return [one for one in seen if one in known or self.nonsense(one.schema, schema) is None]
+
+    def shaped(self, source: SourceSchema) -> SourceSchema:
+        """What rows of this schema have become when they are routed."""
+        nothing = pa.RecordBatch.from_arrays(
+            [pa.nulls(0, pa.string()) for _ in source.fields], names=[one.name for one in source.fields]
+        )
+        none = np.zeros(0, np.int64)
+        change = ChangeBatch(source, nothing, none.astype(np.uint8), none, none.astype(np.int32), none)
+        return self.transformed(change, None, 0)[0].schema
+
+    def _tell_unknown_types(self, table: str, held: Collection[str], sources: Sequence[SourceSchema]) -> None:
+        if self.rules.mapping.to_string:
+            return
+        unknown = {
+            self.rules.name(one.name): one.type
+            for source in sources
+            for one in source.fields
+            if not is_known(source.dialect, one)
+        }
+        for column, declared in unknown.items():
+            if column not in held:
+                log.warning("event=type_unknown table=%s column=%s type=%s taken_as=BYTES", table, column, declared)
+
+    def adopt(self, known: Collection[str]) -> None:
+        """Where everything goes to one table and that is there: check its keys, give it the options it lacks."""
+        name = f"{self.database}.{self.table}"
+        if self.table is None or name not in known:
+            return
+        store = self.warehouse.store(name)
+        schema = store.schema()
+        keys = self.new_tables.keys
+        _check_keys("primary", keys.primary, schema.primary_keys)
+        _check_keys("partition", keys.partition, schema.partition_keys)
+        changes = []
+        for option, value in self.new_tables.options:
+            if schema.options.get(option) == value:
+                continue
+            if option == "bucket" or is_immutable(option):
+                log.warning(
+                    "event=option_kept table=%s option=%s value=%s wanted=%s",
+                    name,
+                    option,
+                    schema.options.get(option),
+                    value,
+                )
+                continue
+            changes.append(SetOption(option, value))
+        has_snapshots = store.snapshots.latest_id() is not None
+        evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis(), check_usable)
+
+    def _lacking_keys(self, table: TableSchema, source: SourceSchema) -> bool:
+        """Whether the source declares its columns, and has none for a key of the table."""
+        if source.dialect == "text" or not table.primary_keys:
+            return False
+        given = {self.rules.name(one.name) for one in source.fields}
+        return not set(table.primary_keys) <= given | self.made
+
+    def _namesakes(self, source: SourceSchema) -> set[str]:
+        """Columns of the source that would be lost behind columns that are made here."""
+        made = self.made
+        return made & {self.rules.name(one.name) for one in source.fields} if made else made
+
+    @property
+    def made(self) -> set[str]:
+        """The columns that no source has."""
+        return {one.name for one in self.new_tables.computed} | {name for name, _ in self.new_tables.metadata}
+
+    def nonsense(self, source: SourceSchema, table: TableSchema | None) -> str | None:
+        return _nonsense(source, table, self.rules)
+
+    def foreseen(self, table: str, current: TableSchema, source: SourceSchema) -> TableSchema | None:
+        try:
+            drift = drift_of(source, table, current, self.rules)
+            self.rules.policy.check(drift)
+            changes = fold([drift], current, self.rules.mapping)
+            return apply_changes(current, changes, has_snapshots=True, now=current.time_millis)
+        except (SchemaConflict, ConfigError):
+            return None
+
+    def planned(self, table: str, sources: Sequence[SourceSchema], now: int) -> TableSchema:
+        """The first version of a table that is not there yet."""
+        self.rules.policy.check_create(table)
+        self._check_masks(table, sources)
+        rules = self.table_rules.new_tables(self.new_tables, table, sources)
+        return rules.schema(table, sources, insists=bool(self.table), now=now)
+
+    def _check_masks(self, table: str, sources: Sequence[SourceSchema]) -> None:
+        """A mask that is for this table alone has to find its column, or what it is to hide would be there in clear."""
+        rule = self.table_rules.transform(sources[0].database, sources[0].table)
+        if rule is None or not rule.tables.is_one_table:
+            return
+        columns = {field.name for one in sources for field in one.fields}
+        for name in (rule.masks or {}).keys() - columns:
+            near = difflib.get_close_matches(name, columns, 1, 0.5)
+            raise ConfigError(
+                f"mask on {name!r}, which is no column of {rule.tables.text}",
+                table=table,
+                columns=", ".join(sorted(columns)),
+                hint=f"did you mean {near[0]}?" if near else "make the table first where the column comes later",
+            )
+
+    def _fit(self, table: TableSchema, fetched: Fetched | None, now_millis: int) -> Fit:
+        extras = {
+            column: partial(_metadata_values, COLUMNS[name], fetched)
+            for column, name in self.new_tables.metadata
+            if column in table.names
+        }
+        storage, _ = self.warehouse.storage()
+        clock = wall_clock(now_millis, self.zone)
+        return Fit(table, self.rules, extras, self.new_tables.computed, clock, storage.longest_name, self.zone)
+
+
+@contextmanager
+def _naming(table: str, seen: Seen | None) -> Iterator[None]:
+    """What is refused, of columns and options, is refused of this table, and for what was read at this place."""
+    try:
+        yield
+    except (ConfigError, SchemaConflict) as error:
+        error.facts.setdefault("table", table)
+        if seen is not None and seen.place is not None and "place" not in error.facts:
+            error.facts |= {"place": seen.place, "offset": seen.first[1]}
+        raise
+
+
+def _check_keys(kind: str, given: Sequence[str], own: Sequence[str]) -> None:
+    if given and set(given) != set(own):
+        raise ConfigError(
+            f"Specified {kind} keys [{', '.join(given)}] are not equal to the existed table {kind} keys"
+            f" [{', '.join(own)}]. You should remove the --{kind}-keys argument or re-create the table if the {kind}"
+            " keys are wrong."
+        )
+
+
+def _incompatible(table: str, schema: TableSchema, source: SourceSchema) -> SchemaConflict:
+    ours = ", ".join(f"{one.name} {type_json(one.type)}" for one in schema.fields)
+    theirs = ", ".join(f"{one.name} {one.type}" for one in source.fields)
+    return SchemaConflict(
+        f"Incompatible schema found.\nPaimon table is: {table}, fields are: {ours}.\n"
+        f"Source table is: {source.database}.{source.table}, fields are: {theirs}.\n"
+        "If you want to ignore the incompatible tables, please specify --ignore-incompatible to true.",
+        table=table,
+        hint="a source table that was made anew with another key needs a table of its own: --table-mapping names one,"
+        " or drop the old one, and --resnapshot; changes that come without their key are of a server whose"
+        " binlog_row_image is not FULL",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapedOptions(DecodeOptions):
+    """Which images of an update are needed follows from the table the row goes to."""
+
+    shape: TableShape
+    known: Mapping[str, TableSchema]
+
+    def rule(self, database: str | None, table: str | None, primary_keys: tuple[str, ...]) -> ImageRule:
+        transform = self.shape.table_rules.transform(database, table)
+        if transform is not None and transform.needs_before:
+            return ImageRule("all", frozenset(primary_keys))
+        nameless = self.shape.table is None and (database is None or table is None)  # no row of it is taken
+        name = None if nameless else self.shape.target(database, table)
+        schema = self.known.get(name) if name else None
+        if schema is None:
+            return ImageRule("key-changes", frozenset(primary_keys))
+        keys = self.shape.new_tables.sources_of({*schema.primary_keys, *schema.partition_keys})
+        # Sources may spell their columns otherwise than a catalog that folds case.
+        watch = frozenset({*keys, *map(str.upper, keys), *primary_keys})
+        return ImageRule("all" if _needs_before(schema) else "key-changes", watch)
+
+
+def _needs_before(schema: TableSchema) -> bool:
+    producer = schema.options.get("changelog-producer", "none").strip().lower()
+    engine = schema.options.get("merge-engine", Engine.DEDUPLICATE).strip().lower()
+    return producer == "input" or engine == Engine.AGGREGATION
+
+
+def _metadata_values(metadata: Metadata, fetched: Fetched | None, change: ChangeBatch) -> pa.Array:
+    return metadata.values(change, fetched)
+
+
+def _as_append(rows: FittedRows) -> Fitted:
+    """A table without keys takes what is new: deletes and the old images of updates are counted and left out."""
+    taken = (rows.kinds & 1) == 0
+    if taken.all():
+        return Fitted(rows.rows, np.zeros_like(rows.kinds), rows.pos, rows.sub)
+    kept = rows.rows.filter(pa.array(taken))
+    kinds = np.zeros(kept.num_rows, rows.kinds.dtype)
+    return Fitted(kept, kinds, rows.pos[taken], rows.sub[taken], dropped=int((~taken).sum()))
+
+
+def _as_upsert(rows: FittedRows, table: TableSchema) -> Fitted:
+    merge = _merge(table)
+    batch = rows.rows
+    kinds = row_kinds(merge, pa.Table.from_batches([batch]), rows.kinds.astype(np.int8))
+    pos, sub = rows.pos, rows.sub
+    kept = kept_rows(merge, kinds)
+    if kept is not None:
+        batch, kinds, pos, sub = batch.filter(pa.array(kept)), kinds[kept], pos[kept], sub[kept]
+    check_retracts(merge, kinds)
+    return Fitted(batch, kinds.astype(np.uint8), pos, sub)
+
+
+def _bad_record(pos: int, reason: str, message: str, change: ChangeBatch, fetched: Fetched | None) -> BadRecord:
+    """With what was fetched; of a source without messages the row, the last of this place."""
+    if fetched is not None:
+        place = int(np.searchsorted(fetched.messages.offsets, pos))
+        return BadRecord(pos, reason, message, fetched.messages.values[place] or b"")
+    rows = np.flatnonzero(change.pos == pos)
+    return BadRecord(pos, reason, message, canal_message(change, int(rows[-1])) if len(rows) else b"")
+
+
+@lru_cache(maxsize=_KEYS_PER_SCHEMA)
+def _holds(source: SourceSchema, table: TableSchema, rules: ColumnRules) -> bool:
+    """Whether the table has a place for all that the source declares; asked once per pair of schemas."""
+    try:
+        return drift_of(source, "", table, rules).is_none
+    except SchemaConflict:  # the driver tells it, or leaves the table out
+        return False
+
+
+@lru_cache(maxsize=_KEYS_PER_SCHEMA)
+def _nonsense(source: SourceSchema, table: TableSchema | None, rules: ColumnRules) -> str | None:
+    return nonsense(source, table, rules)
+
+
+@lru_cache(maxsize=_KEYS_PER_SCHEMA)
+def _merge(table: TableSchema) -> MergeSpec:
+    return MergeSpec.of(table)

@@ -1,0 +1,142 @@
+"""Transforms, routes and options by table, as a pipeline's shaping asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError
+from penstock.formats.change import ChangeBatch, SourceSchema
+from penstock.pipelines.mapping.new_tables import NewTables
+from penstock.schema_evolution.fit import BadRow
+from penstock.schema_evolution.patterns import TablePattern
+from penstock.schema_evolution.transforms import Transform, with_constants
+from penstock.schema_evolution.types.mapping import TypeMapping
+
+if TYPE_CHECKING:
+    from penstock.pipelines.config import rules as spec
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """`sink` may hold {database}, {table}, groups of the pattern as $1, and a symbol that stands for the table."""
+
+    tables: TablePattern
+    sink: str
+    symbol: str | None = None
+    columns: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, given: spec.Route) -> Route:
+        route = cls(
+            TablePattern.of(given.source_table),
+            given.sink_table,
+            given.replace_symbol,
+            tuple(sorted(given.add_columns.items())),
+        )
+        if "." not in given.sink_table:
+            raise ConfigError(f"sink-table {given.sink_table!r} names no database", hint="write database.table")
+        for text in (given.sink_table, *given.add_columns.values()):
+            for group in _groups(text):
+                if group > route.tables.regex.groups:
+                    raise ConfigError(
+                        f"{text!r} asks for group ${group}, and the pattern has no such group",
+                        source_table=given.source_table,
+                    )
+        return route
+
+    def target(self, database: str | None, table: str) -> str | None:
+        found = self.tables.match(database, table)
+        if found is None:
+            return None
+        name = self.sink.replace(self.symbol, table) if self.symbol else self.sink
+        return _filled(name, database, table, found.groups())
+
+    def constants(self, database: str | None, table: str) -> tuple[tuple[str, str], ...]:
+        found = self.tables.match(database, table)
+        groups = found.groups() if found else ()
+        return tuple((name, _filled(text, database, table, groups)) for name, text in self.columns)
+
+
+def _groups(text: str) -> list[int]:
+    return [int(part[:1]) for part in text.split("$")[1:] if part[:1].isdigit()]
+
+
+def _filled(text: str, database: str | None, table: str, groups: Sequence[str | None]) -> str:
+    text = text.replace("{database}", database or "").replace("{table}", table)
+    for number in range(len(groups), 0, -1):
+        text = text.replace(f"${number}", groups[number - 1] or "")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class TableRules:
+    """All of a pipeline; the first transform and the first route that match count."""
+
+    transforms: tuple[Transform, ...] = ()
+    routes: tuple[Route, ...] = ()
+    options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by table of the warehouse
+
+    @classmethod
+    def of(
+        cls,
+        transforms: Sequence[spec.Transform],
+        routes: Sequence[spec.Route],
+        options: Mapping[str, Mapping[str, str]],
+    ) -> TableRules:
+        return cls(
+            tuple(
+                Transform.of(
+                    one.source_table,
+                    one.projection,
+                    one.filter,
+                    one.mask,
+                    one.primary_keys,
+                    one.partition_keys,
+                    one.table_options,
+                )
+                for one in transforms
+            ),
+            tuple(Route.of(one) for one in routes),
+            options,
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.transforms or self.routes or self.options)
+
+    def transform(self, database: str | None, table: str | None) -> Transform | None:
+        return next((one for one in self.transforms if one.tables.match(database, table)), None)
+
+    def target(self, database: str | None, table: str) -> str | None:
+        found = (one.target(database, table) for one in self.routes)
+        return next((name for name in found if name is not None), None)
+
+    def applied(self, change: ChangeBatch, mapping: TypeMapping, now_millis: int) -> tuple[ChangeBatch, list[BadRow]]:
+        """The batch as it is routed; the messages that an expression could not read."""
+        schema, bad = change.schema, list[BadRow]()
+        transform = self.transform(schema.database, schema.table)
+        if transform is not None:
+            change, bad = transform.applied(change, mapping, now_millis)
+        if schema.table is not None:
+            route = next((one for one in self.routes if one.tables.match(schema.database, schema.table)), None)
+            if route is not None:
+                change = with_constants(change, route.constants(schema.database, schema.table))
+        return change, bad
+
+    def new_tables(self, given: NewTables, target: str, sources: Sequence[SourceSchema]) -> NewTables:
+        """What a table is made by: the general rules, those of its transform, then its own options."""
+        first = sources[0]
+        transform = self.transform(first.database, first.table)
+        keys, options = given.keys, dict(given.options)
+        if transform is not None:
+            options |= dict(transform.options)
+            if transform.primary_keys:
+                keys = replace(keys, primary=transform.primary_keys)
+            if transform.partition_keys:
+                keys = replace(keys, partition=transform.partition_keys, partitions_of={})
+        options |= dict(self.options.get(target, {}))
+        return replace(given, keys=keys, options=tuple(options.items()))
+
+
+NO_RULES = TableRules()

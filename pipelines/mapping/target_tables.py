@@ -1,0 +1,218 @@
+"""The tables a pipeline writes, as the driver, the planner beside it and the tasks see them.
+
+The driver keeps, in a file of its own machine, which version of its schema each table had after the last batch; the
+planner packs that into the input partitions; a task reads the schema file of that version once and keeps it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from penstock.references import resolve
+from penstock.storage.base import Storage
+from penstock.storage.environment import Ambient
+from penstock.storage.open import open_storage
+from penstock.table.buckets.bucket_state import TableState
+from penstock.table.buckets.layout import BucketMode, Layout
+from penstock.table.meta.store import TableMissing, TableStore
+from penstock.table.schema.option_checks import report
+from penstock.table.schema.schema_files import SchemaFiles
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.usable import check_name, check_usable
+
+FILE = "tables.json"
+THREADS = 8
+
+
+NEWEST = -1
+
+
+class Version(NamedTuple):
+    """What a batch takes a table for: the id of its schema, and of the snapshot where every task must see the same one
+    (0: there is none yet; NEWEST: each bucket's writer looks for itself)."""
+
+    schema: int
+    snapshot: int = NEWEST
+
+
+Versions: TypeAlias = dict[str, Version]
+Schemas: TypeAlias = dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Warehouse:
+    """Where the tables are. `options` may hold references to secrets; they are looked up where the store is opened."""
+
+    location: str
+    options: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, location: str, options: Mapping[str, str]) -> Warehouse:
+        return cls(location, tuple(sorted(options.items())))
+
+    def store(self, table: str) -> TableStore:
+        return _store(self, table)
+
+    def opened(self, table: str) -> TableStore:
+        """The table as it is now; `store` may know it from before it was dropped and made again."""
+        storage, root = _storage(self)
+        return TableStore.open(storage, _path(root, table))
+
+    def storage(self) -> tuple[Storage, str]:
+        """The store, and the path in it."""
+        return _storage(self)
+
+    def databases(self) -> list[str]:
+        storage, root = _storage(self)
+        names = (entry.name for entry in storage.list(root) if entry.is_dir and entry.name.endswith(".db"))
+        return sorted(name.removesuffix(".db") for name in names)
+
+    def tables(self, database: str) -> list[str]:
+        """The tables of a database that are there now, as `database.table`."""
+        storage, root = _storage(self)
+        folder = f"{root.rstrip('/')}/{database}.db"
+        return sorted(f"{database}.{entry.name}" for entry in storage.list(folder) if entry.is_dir)
+
+    def created(self, table: str, schema: TableSchema) -> TableSchema:
+        """Put the first version of a table in place; where somebody was faster, the newest that is there."""
+        check_usable(schema)
+        storage, root = _storage(self)
+        files = SchemaFiles(storage, _path(root, table))
+        return schema if files.create(schema) else self.store(table).schema()
+
+    def now_millis(self) -> int:
+        return Ambient().now_millis()
+
+    def layout(self, table: str, schema_id: int) -> Layout:
+        return _layout(self, table, schema_id)
+
+
+# A worker lives through many batches, and nothing that is kept here ever changes.
+@lru_cache(maxsize=8)
+def _storage(warehouse: Warehouse) -> tuple[Storage, str]:
+    return open_storage(warehouse.location, {name: resolve(value) for name, value in warehouse.options})
+
+
+@lru_cache(maxsize=2048)
+def _store(warehouse: Warehouse, table: str) -> TableStore:
+    storage, root = _storage(warehouse)
+    return TableStore.open(storage, _path(root, table))
+
+
+def _path(root: str, table: str) -> str:
+    database, _, name = table.partition(".")
+    check_name(database, "database")
+    check_name(name, "table", more="; --table-mapping gives a source table a name of its own")
+    return f"{root.rstrip('/')}/{database}.db/{name}"
+
+
+@lru_cache(maxsize=4096)
+def _layout(warehouse: Warehouse, table: str, schema_id: int) -> Layout:
+    return Layout.of(warehouse.store(table).schemas.get(schema_id))
+
+
+def forget_tables() -> None:
+    """Look all tables up again: one may have been dropped and made anew between two runs of a process."""
+    _store.cache_clear()
+    _layout.cache_clear()
+
+
+@dataclass(slots=True)
+class Targets:
+    """The driver's list of tables with their schema ids; every change of it is on file before the next batch is
+    planned."""
+
+    warehouse: Warehouse
+    folder: Path
+    schemas: Schemas = field(default_factory=dict)
+    left_out: set[str] = field(default_factory=set)  # in this run, because they cannot hold what comes
+    taken: set[str] = field(default_factory=set)  # that got rows in this run
+    reasons: dict[str, str] = field(default_factory=dict)  # of those that cannot be made
+    options: Mapping[str, str] = field(default_factory=dict)  # that the pipeline gives to tables it makes
+    reported: set[str] = field(default_factory=set)  # whose options without effect were logged
+
+    def report_options(self, tables: Iterable[str]) -> None:
+        """Log the options without effect of tables that get rows for the first time in this run, but for those that the
+        pipeline gives to all its tables."""
+        for table in set(tables) - self.reported:
+            self.reported.add(table)
+            if table in self.schemas:
+                options = self.warehouse.layout(table, self.schemas[table]).schema.options
+                report(table, {key: value for key, value in options.items() if self.options.get(key) != value})
+
+    def load(self, names: Iterable[str]) -> None:
+        """Look up those of the tables that exist."""
+
+        def found(name: str) -> tuple[str, int] | None:
+            try:
+                return name, self.warehouse.store(name).schema().id
+            except TableMissing:
+                return None
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            self.schemas = dict(filter(None, pool.map(found, names)))
+        self._save()
+
+    def put(self, schemas: Mapping[str, int]) -> None:
+        if any(self.schemas.get(table) != schema for table, schema in schemas.items()):
+            self.schemas.update(schemas)
+            self._save()
+
+    def leave_out(self, tables: Iterable[str], reason: str = "") -> None:
+        names = set(tables)
+        self.left_out |= names
+        if reason:
+            self.reasons |= dict.fromkeys(names, reason)
+        self._save()
+
+    @contextmanager
+    def only(self, tables: Collection[str]) -> Iterator[None]:
+        """All others are left out meanwhile."""
+        before, self.left_out = self.left_out, set(self.schemas) - set(tables)
+        try:
+            yield
+        finally:
+            self.left_out = before
+            self._save()
+
+    def take_in(self, table: str) -> None:
+        self.left_out.discard(table)
+        self._save()
+
+    def _save(self) -> None:
+        half = self.folder / f".{FILE}"
+        half.write_text(json.dumps([self.schemas, sorted(self.left_out)]))
+        half.replace(self.folder / FILE)
+
+
+def known_tables(folder: str) -> tuple[Schemas, frozenset[str]]:
+    """What the driver wrote last, schemas and tables that are left out; the planner's side."""
+    schemas, left_out = json.loads((Path(folder) / FILE).read_text())
+    return schemas, frozenset(left_out)
+
+
+def versions_now(warehouse: Warehouse, schemas: Schemas) -> Versions:
+    """The versions a batch or a replay stands on. Only where keys are looked up all tasks need one snapshot: a key that
+    two tasks looked up in two snapshots could get two homes."""
+
+    def version(table: str, schema: int) -> Version:
+        if warehouse.layout(table, schema).mode not in {BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION}:
+            return Version(schema)
+        return Version(schema, warehouse.store(table).snapshots.latest_id() or 0)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        return dict(zip(schemas, pool.map(version, schemas, schemas.values()), strict=True))
+
+
+def state_at(store: TableStore, version: Version) -> TableState:
+    snapshots = store.snapshots
+    if version.snapshot == NEWEST:
+        return TableState(store, snapshots.latest())
+    return TableState(store, snapshots.get(version.snapshot) if version.snapshot else None)

@@ -1,0 +1,51 @@
+"""One driver a checkpoint: a second one is told so before it starts anything."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from penstock.pipelines.errors import CheckpointInUse
+from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
+from penstock.pipelines.monitor.status import ALIVE_SECONDS
+
+
+def _is_alive(pid: int) -> bool:
+    """A process that has ended and waits for its parent to notice is dead."""
+    with suppress(OSError):
+        # The name of a process may hold anything, brackets too.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def refuse_second_driver(
+    folder: CheckpointFolder, is_alive: Callable[[int], bool] = _is_alive, now: Callable[[], float] = time.time
+) -> None:
+    """CheckpointInUse where a driver of this machine was heard of just now and lives.
+
+    Drivers of other machines are not judged by their silence: one that died there is to be followed at once, and two
+    that live are told apart by Spark's log of offsets.
+    """
+    last = folder.status()
+    if last is None or last.get("state") not in {"running", "pausing", "paused"}:
+        return
+    pid, heard = int(last.get("pid", 0)), int(last.get("heard_millis", 0)) / 1000
+    ours = last.get("host") == socket.gethostname() and pid not in {0, os.getpid()}
+    if ours and now() - heard < ALIVE_SECONDS and is_alive(pid):
+        raise CheckpointInUse(
+            "another process runs this pipeline",
+            process=pid,
+            host=last["host"],
+            checkpoint=folder.location,
+            hint="penstock signal PIPELINE stop  ends it after its batch; another name has another checkpoint",
+        )

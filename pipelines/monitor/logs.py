@@ -1,0 +1,70 @@
+"""Log lines on stderr: `event key=value`, or JSON, with a live line of progress kept below them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.pipelines.monitor.live_line import LiveProgress
+
+_PAIR = re.compile(r"(\w+)=(.*?)(?=\s\w+=|$)")
+
+
+class _Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        message = record.getMessage()
+        found = dict(_PAIR.findall(message))
+        facts = found if "event" in found else {"logger": record.name, "message": message}
+        if record.exc_info:
+            facts["error"] = self.formatException(record.exc_info)
+        return json.dumps({"at": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"), "level": record.levelname, **facts})
+
+
+class _Above(logging.StreamHandler):  # type: ignore[type-arg]
+    """Writes above the live line."""
+
+    progress: LiveProgress | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.progress is not None:
+            self.progress.clear()
+        super().emit(record)
+        if self.progress is not None:
+            self.progress.redraw()
+
+
+# What py4j logs with a traceback, and the error that is raised tells in a sentence: a call to a JVM that is gone, and
+# every error of a batch, on its way through Spark.
+_TOLD_OTHERWISE = ("Exception while sending", "There was an exception while executing the Python Proxy")
+
+
+def _is_of_others(record: logging.LogRecord) -> bool:
+    """Our own lines have a handler of their own."""
+    return record.name.partition(".")[0] != "penstock" and not str(record.msg).startswith(_TOLD_OTHERWISE)
+
+
+def log_to_stderr(level: str = "info", form: str = "logfmt") -> None:
+    """All log lines of this process in one form, ours from `level` on and those of libraries from WARNING on."""
+    own = logging.getLogger("penstock")
+    own.setLevel(level.upper())
+    own.handlers[:] = [_handler(form, "%(asctime)s %(levelname)s %(message)s")]
+    if not logging.root.handlers or all(isinstance(one, _Above) for one in logging.root.handlers):
+        others = _handler(form, "%(asctime)s %(levelname)s %(name)s: %(message)s")
+        others.addFilter(_is_of_others)
+        logging.root.handlers[:] = [others]
+
+
+def _handler(form: str, plain: str) -> _Above:
+    handler = _Above(sys.stderr)
+    handler.setFormatter(_Json() if form == "json" else logging.Formatter(plain, "%Y-%m-%d %H:%M:%S"))
+    return handler
+
+
+def keep_above(progress: LiveProgress | None) -> None:
+    for handler in (*logging.getLogger("penstock").handlers, *logging.root.handlers):
+        if isinstance(handler, _Above):
+            handler.progress = progress

@@ -1,0 +1,194 @@
+"""Prometheus metrics of a run, in a registry of their own. Series by table end at 500 tables: the stalest stay."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import penstock
+from penstock.errors import ConfigError, PenstockError
+from penstock.pipelines.monitor.facts import BatchFacts, Look
+from penstock.pipelines.monitor.sizes import Size
+from penstock.pipelines.monitor.snapshot_progress import SnapshotProgress
+from penstock.pipelines.tasks.reports import Told
+
+MOST_TABLES = 500
+_BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
+
+
+class Metrics:
+    """An observer. ConfigError where the package is missing; `text()` is what a scrape gets. `in_bytes`: the source
+    tells its lag in bytes, not in records; `copying` tells how far the first copy is, `sizes` how large tables are."""
+
+    def __init__(
+        self,
+        pipeline: str,
+        *,
+        in_bytes: bool = False,
+        copying: Callable[[], SnapshotProgress] = SnapshotProgress,
+        sizes: Callable[[Iterable[str]], Mapping[str, Size]] | None = None,
+    ) -> None:
+        try:
+            import prometheus_client as prometheus
+        except ImportError as reason:
+            raise ConfigError(
+                "metrics need the package prometheus-client", hint="pip install 'penstock[observe]'"
+            ) from reason
+        self._prometheus: Any = prometheus
+        self.registry: Any = prometheus.CollectorRegistry()
+        self._newest: dict[str, int] = {}
+        self._caught_up: int | None = None
+        self._in_bytes, self._copying, self._sizes = in_bytes, copying, sizes
+        self._tables: set[str] = set()
+        self._define(pipeline)
+
+    def _gauge(self, name: str, does: str, *labels: str) -> Any:
+        return self._prometheus.Gauge(f"penstock_{name}", does, labels, registry=self.registry)
+
+    def _counter(self, name: str, does: str, *labels: str) -> Any:
+        return self._prometheus.Counter(f"penstock_{name}", does, labels, registry=self.registry)
+
+    def _define(self, pipeline: str) -> None:
+        gauge, counter = self._gauge, self._counter
+        self.up = gauge("up", "1 while the pipeline runs")
+        info = gauge("info", "what runs", "version", "pipeline")
+        info.labels(penstock.__version__, pipeline).set(1)
+        self.freshness = gauge(
+            "freshness_seconds", "now less the source's time of the newest committed change", "table"
+        )
+        self.lag_seconds = gauge("source_lag_seconds", "the oldest freshness of all tables")
+        if self._in_bytes:
+            self.lag_bytes = gauge("source_lag_bytes", "bytes of the source beyond the tables")
+        else:
+            self.lag_records = gauge(
+                "source_lag_records", "records of the source beyond the tables", "topic", "partition"
+            )
+        self.rows = counter("rows", "rows committed", "table", "kind")
+        self.messages = counter("messages", "messages read")
+        self.bytes = counter(
+            "bytes", "bytes read from the source, or written to files of a table", "table", "direction"
+        )
+        self.batches = counter("batches", "batches committed")
+        self.whole = self._prometheus.Histogram(
+            "penstock_batch_total_seconds",
+            "from finding a batch's end to its commits",
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self.seconds = self._prometheus.Histogram(
+            "penstock_batch_seconds",
+            "seconds of a batch by stage: decode, route and write are summed over tasks",
+            ("stage",),
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self.retries = counter("commit_retries", "commits offered again because another was faster", "table")
+        self.conflicts = counter("commit_conflicts", "commits that another writer got in the way of", "table")
+        self.schemas = counter("schema_changes", "changes of schemas", "table", "type")
+        self.replays = counter("replays", "tables of a batch read again after their schema changed")
+        self.bad = counter("dead_letters", "records that were not taken", "table", "reason")
+        self.passed_over = counter("passed_over", "what is in no table, or not as it came", "what")
+        self.committed = gauge("last_commit_timestamp_seconds", "when the table was committed to", "table")
+        self.copied = gauge("snapshot_rows", "rows of the first copy: copied, and expected in all", "table", "state")
+        self.files = gauge("bucket_files", "files of the fullest bucket that the last batch wrote to", "table")
+        self.runs = gauge("sorted_runs", "sorted runs of the fullest bucket that the last batch wrote to", "table")
+        self.table_files = gauge("table_files", "files of the table's latest snapshot", "table")
+        self.table_bytes = gauge("table_bytes", "bytes of these files", "table")
+        self.parked = gauge("parked_tables", "tables that failed and wait for a retry")
+        self.memory = gauge("memory_bytes", "resident memory of the driver, and the most that a task had", "role")
+        self.up.set(1)
+
+    def batch(self, facts: BatchFacts) -> None:
+        told = facts.told
+        self.batches.inc()
+        self.messages.inc(facts.messages)
+        self.bytes.labels("", "read").inc(facts.bytes)
+        self.whole.observe(facts.seconds)
+        for stage, spent in told.seconds.items():
+            self.seconds.labels(stage).observe(spent)
+        for (table, kind), rows in facts.kinds.items():
+            self.rows.labels(table, kind).inc(rows)
+        self._tables.update(facts.rows)
+        for table in facts.rows:
+            self.committed.labels(table).set(facts.millis / 1000)
+        for change in facts.schemas:
+            for kind in change.kinds:
+                self.schemas.labels(change.table, kind).inc()
+        for (table, reason), count in facts.bad_of.items():
+            self.bad.labels(table, reason).inc(count)
+        self._tell(told)
+        for what, count in facts.passed_over.items():
+            self.passed_over.labels(what).inc(count)
+        self._newest |= facts.newest
+        self._age(facts.millis)
+
+    def _tell(self, told: Told) -> None:
+        self.replays.inc(told.replays)
+        for table, size in told.bytes.items():
+            self.bytes.labels(table, "written").inc(size)
+        for counter, counts in ((self.retries, told.retries), (self.conflicts, told.conflicts)):
+            for table, count in counts.items():
+                counter.labels(table).inc(count)
+        for most, found in ((self.files, told.files), (self.runs, told.runs)):
+            for table, count in found.items():
+                most.labels(table).set(count)
+        if told.memory:
+            self.memory.labels("task").set(told.memory)
+        self.parked.inc(len(told.parked))
+
+    def looked(self, look: Look) -> None:
+        if look.caught_up:
+            self._caught_up = look.millis
+        if self._in_bytes:
+            self.lag_bytes.set(look.lag["log"] if "log" in look.lag else sum(look.lag.values()))
+        else:
+            self.lag_records.clear()
+            for place, count in sorted(look.lag.items(), key=lambda one: -one[1])[:MOST_TABLES]:
+                topic, _, partition = place.rpartition("/")
+                self.lag_records.labels(topic, partition).set(count)
+        self._age(look.millis)
+
+    def ended(self, error: PenstockError | None) -> None:
+        self.up.set(0)
+
+    def text(self) -> bytes:
+        self.memory.labels("driver").set(_resident())
+        self.copied.clear()
+        for one in self._copying().tables:
+            self.copied.labels(one.table, "copied").set(one.rows)
+            self.copied.labels(one.table, "expected").set(one.expected)
+        self._size()
+        found: bytes = self._prometheus.generate_latest(self.registry)
+        return found
+
+    def _size(self) -> None:
+        """Asked for by a scrape, in its thread: no batch waits for it."""
+        if self._sizes is None:
+            return
+        self.table_files.clear()
+        self.table_bytes.clear()
+        found = self._sizes(sorted(self._tables))
+        for table, size in sorted(found.items(), key=lambda one: -one[1].files)[:MOST_TABLES]:
+            self.table_files.labels(table).set(size.files)
+            self.table_bytes.labels(table).set(size.bytes)
+
+    def _age(self, now_millis: int) -> None:
+        """An idle table is as fresh as the last look at a source that had nothing more."""
+        ages = {
+            table: max(0, now_millis - max(newest, self._caught_up or 0)) / 1000
+            for table, newest in self._newest.items()
+        }
+        self.freshness.clear()
+        for table, age in sorted(ages.items(), key=lambda one: -one[1])[:MOST_TABLES]:
+            self.freshness.labels(table).set(age)
+        self.lag_seconds.set(max(ages.values(), default=0))
+
+
+def _resident() -> int:
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, IndexError):
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")

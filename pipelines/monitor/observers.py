@@ -1,0 +1,97 @@
+"""The observers that a pipeline's section `observe` asks for, for as long as it runs."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from penstock.errors import PenstockError
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.config.mysql_model import MySqlSource
+from penstock.pipelines.job import build
+from penstock.pipelines.job import mysql_setup as mysql
+from penstock.pipelines.monitor.facts import Observer
+from penstock.pipelines.monitor.live_line import LiveProgress
+from penstock.pipelines.monitor.logs import keep_above
+from penstock.pipelines.monitor.run_monitor import Watch
+from penstock.pipelines.monitor.server import StatusServer
+from penstock.pipelines.monitor.sizes import Sizes
+from penstock.pipelines.monitor.snapshot_progress import Copying
+from penstock.pipelines.monitor.status import stalled, state_of
+from penstock.pipelines.monitor.status_text import page_facts, span
+from penstock.pipelines.monitor.webhook import Notifying
+from penstock.references import resolve
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def observed(spec: PipelineSpec, watch: Watch) -> Iterator[None]:
+    """ConfigError where a package is missing or the port is taken."""
+    wanted = spec.observe
+    observers: list[Observer] = []
+    with ExitStack() as stack:
+        watch.copying = _copying(spec)
+        if wanted.metrics is not None:
+            observers.append(_served(spec, watch, stack))
+        if wanted.open_telemetry is not None:
+            from penstock.pipelines.monitor.tracing import Tracing
+
+            observers.append(Tracing(spec.pipeline.name, wanted.open_telemetry))
+        notify = wanted.notify
+        if notify.webhook is not None and resolve(notify.webhook):
+            observers.append(Notifying(spec.pipeline.name, notify.webhook, notify.events, notify.at_most_every))
+        if wanted.progress == "always" or (wanted.progress == "auto" and sys.stderr.isatty()):
+            live = LiveProgress(spec.pipeline.name, snapshot=lambda: watch.copying.now)
+            keep_above(live)
+            stack.callback(keep_above, None)
+            observers.append(live)
+        watch.observers = observers
+        yield
+
+
+def _served(spec: PipelineSpec, watch: Watch, stack: ExitStack) -> Observer:
+    from penstock.pipelines.monitor.metrics import Metrics
+
+    in_bytes = spec.source.type != "kafka"
+    metrics = Metrics(
+        spec.pipeline.name,
+        in_bytes=in_bytes,
+        copying=lambda: watch.copying.now,
+        sizes=Sizes(watch.warehouse).of,
+    )
+    metrics.parked.set(len(watch.folder.parked()))
+    databases = build.databases(spec, watch.warehouse)
+
+    def status() -> dict[str, object]:
+        return page_facts(state_of(watch.name, spec.checkpoint, watch.warehouse, databases))
+
+    def trouble() -> str | None:
+        seconds = stalled(watch.facts, watch.warehouse.now_millis())
+        return None if seconds is None else f"nothing was committed for {span(seconds)} though the source has more"
+
+    server = StatusServer(spec.observe.metrics or "", status, metrics.text, page=spec.observe.page, trouble=trouble)
+    stack.callback(server.close)
+    log.info("event=serving address=%s port=%d page=%s", spec.observe.metrics, server.port, spec.observe.page)
+    return metrics
+
+
+def _copying(spec: PipelineSpec) -> Copying:
+    """The server's estimates; without them progress is told without shares."""
+    if not isinstance(spec.source, MySqlSource):
+        return Copying()
+    shape = build.shape(spec, build.job_warehouse(spec))
+    try:
+        found = mysql.estimates(spec, spec.source)
+    except PenstockError as error:
+        log.warning("event=no_estimates reason=%s", error.message)
+        return Copying()
+    sources = {f"{database}.{table}": shape.target(database, table) for database, table in found}
+    expected: dict[str, int] = {}
+    for (database, table), rows in found.items():
+        target = sources[f"{database}.{table}"]
+        if target is not None:
+            expected[target] = expected.get(target, 0) + rows
+    return Copying(expected, {name: target for name, target in sources.items() if target is not None})

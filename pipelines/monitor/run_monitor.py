@@ -1,0 +1,271 @@
+"""The driver's side of status and signals: a thread beside the query that obeys, looks at the source and writes down.
+
+Nothing of the pipeline's correctness hangs on it: what it cannot do is logged, and the batches go on.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from penstock.errors import PenstockError
+from penstock.ingest.source import Offsets
+from penstock.pipelines.ledger.batch_identity import BatchIdentity
+from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.pipelines.monitor.checkpoint_files import PAUSED, STOP, CheckpointFolder
+from penstock.pipelines.monitor.facts import BatchFacts, Look, Observer, SchemaChanged
+from penstock.pipelines.monitor.snapshot_progress import Copying, SnapshotProgress
+from penstock.pipelines.tasks.reports import BatchReport
+from penstock.table.schema.table_schema import TableSchema
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 1.0
+LOOK_SECONDS = 10.0
+RECENT = 50  # schema changes and errors that are remembered
+
+
+class Obeys(Protocol):
+    @property
+    def is_resting(self) -> bool:
+        """Whether it was told to pause and no batch runs any more."""
+        ...
+
+    def stop(self) -> None: ...
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+
+class LooksAhead(Protocol):
+    def lag(self, offsets: Offsets) -> dict[str, int]: ...
+
+
+@dataclass(slots=True)
+class Watch:
+    """Entered when the run begins, left when it ends; `on_batch` is given to the run."""
+
+    name: str
+    folder: CheckpointFolder
+    warehouse: Warehouse
+    running: Obeys
+    source: LooksAhead
+    trigger_seconds: float
+    observers: Sequence[Observer] = ()
+    copying: Copying = field(default_factory=Copying)
+    letters: str | None = None  # the dead-letter table
+    look_seconds: float = LOOK_SECONDS
+    _facts: dict[str, Any] = field(default_factory=dict)
+    _schemas: dict[str, int] = field(default_factory=dict)
+    _end: Offsets | None = None
+    _looked: float = 0.0
+    _over: threading.Event = field(default_factory=threading.Event)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _thread: threading.Thread | None = None
+
+    def __enter__(self) -> Watch:
+        self._facts = {
+            "state": "running",
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "started_millis": _now(),
+            "trigger_seconds": self.trigger_seconds,
+            "tables": {},
+            "recent": [],
+            "dead_letter_table": self.letters,
+            "passed_over": {},
+        }
+        self._quietly(lambda: self.folder.clear_signal(STOP))  # one that no driver was there to obey
+        if self._paused():
+            self.running.pause()
+            self._facts["state"] = "pausing"
+        self._write()
+        self._thread = threading.Thread(target=self._run, name="penstock-watch", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join(10)
+        with self._lock:
+            known = error if isinstance(error, PenstockError) else None
+            self._facts["state"] = "stopped" if error is None else "failed"
+            if error is not None:
+                message = str(error).splitlines()[0] if str(error) else type(error).__name__
+                self._facts["error"] = f"{type(error).__name__}: {message}"
+                self._remember("error", message)
+            self._write()
+        for observer in self.observers:
+            self._quietly(lambda observer=observer: observer.ended(known))
+
+    def on_batch(self, identity: BatchIdentity, report: BatchReport) -> None:
+        facts = BatchFacts.of(identity, report, _now())
+        with self._lock:
+            changed = self._changed_schemas(facts)
+            facts = replace(facts, schemas=changed)
+            self._end = facts.end
+            self._count(facts)
+            self._write()
+        per_second = facts.total_rows / facts.seconds
+        log.info(
+            "event=batch number=%d rows=%d tables=%d messages=%d bytes=%d seconds=%.2f rows_per_second=%.0f bad=%d",
+            facts.number,
+            facts.total_rows,
+            len(facts.rows),
+            facts.messages,
+            facts.bytes,
+            facts.seconds,
+            per_second,
+            sum(facts.bad.values()),
+        )
+        self._tell_of_copying(self.copying.now)
+        for observer in self.observers:
+            self._quietly(lambda observer=observer: observer.batch(facts))
+
+    def _tell_of_copying(self, now: SnapshotProgress) -> None:
+        if now.tables:
+            log.info(
+                "event=copying share=%.2f rows=%d expected=%d rows_per_second=%.0f seconds_left=%s tables_done=%d",
+                now.share,
+                sum(one.rows for one in now.tables),
+                sum(one.expected for one in now.tables),
+                now.rows_per_second,
+                "unknown" if now.seconds_left is None else round(now.seconds_left),
+                now.done,
+            )
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What is written down, as it is now."""
+        with self._lock:
+            return {**self._facts, "tables": {name: dict(one) for name, one in self._facts["tables"].items()}}
+
+    def _run(self) -> None:
+        while not self._over.wait(POLL_SECONDS):
+            self._quietly(self._obey)
+            if time.monotonic() - self._looked >= self.look_seconds:
+                self._looked = time.monotonic()
+                self._quietly(self._look)
+                with self._lock:
+                    self._write()
+
+    def _obey(self) -> None:
+        signals = self.folder.signals()
+        if signals.stop:
+            self.folder.clear_signal(STOP)
+            log.info("event=signal signal=stop")
+            self.running.stop()
+        if signals.paused != (self._facts["state"] != "running"):
+            log.info("event=signal signal=%s", "pause" if signals.paused else "resume")
+            if signals.paused:
+                self.running.pause()
+            else:
+                self.running.resume()
+        resting = "paused" if self.running.is_resting else "pausing"
+        self._enter(resting if signals.paused else "running")
+
+    def _enter(self, state: str) -> None:
+        if state != self._facts["state"]:
+            with self._lock:
+                self._facts["state"] = state
+                self._write()
+
+    def _look(self) -> None:
+        if self._end is None:
+            return
+        look = Look(_now(), self.source.lag(self._end))
+        with self._lock:
+            self._facts["lag"] = dict(look.lag)
+            if look.caught_up:
+                self._facts["caught_up_millis"] = look.millis
+        for observer in self.observers:
+            self._quietly(lambda observer=observer: observer.looked(look))
+
+    def _count(self, facts: BatchFacts) -> None:
+        self._facts |= {
+            "batch": facts.number,
+            "committed_millis": facts.millis,
+            "position": facts.end,
+            "rows": self._facts.get("rows", 0) + facts.total_rows,
+            "rows_per_second": round(facts.total_rows / facts.seconds, 1),
+            "bad": self._facts.get("bad", 0) + sum(facts.bad.values()),
+        }
+        counted = Counter(self._facts["passed_over"]) + Counter(facts.passed_over)
+        self._facts["passed_over"] = dict(sorted(counted.items()))
+        copying = self.copying.batch(facts.rows, facts.end, facts.total_rows / facts.seconds)
+        self._facts["copying"] = copying.facts() if copying.tables else None
+        open_ = {one.table for one in copying.tables}
+        for table in self._facts["tables"].keys() | facts.rows.keys():
+            one = self._facts["tables"].setdefault(table, {"rows": 0})
+            one["state"] = "copying" if table in open_ else "streaming"
+        for table, rows in facts.rows.items():
+            one = self._facts["tables"].setdefault(table, {"rows": 0, "state": "streaming"})
+            one["rows"] += rows
+            one["rows_per_second"] = round(rows / facts.seconds, 1)
+            if table in facts.newest:
+                one["newest_millis"] = facts.newest[table]
+        self._facts["left_out"] = dict(sorted(facts.told.left_out.items()))
+        for table, reason in facts.told.parked.items():
+            self._remember("parked", f"{table}: {reason}")
+        for change in facts.schemas:
+            note = f"schema {change.schema} since {time.strftime('%H:%M', time.gmtime(change.millis / 1000))} UTC"
+            self._facts["tables"].setdefault(change.table, {"rows": 0, "state": "streaming"})["note"] = note
+            self._remember("schema", f"{change.table}: schema {change.schema}")
+
+    def _changed_schemas(self, facts: BatchFacts) -> list[SchemaChanged]:
+        found = []
+        for table in facts.rows:
+            schemas = self.warehouse.store(table).schemas
+            schema = self.warehouse.store(table).schema().id
+            known = self._schemas.get(table, schema)
+            if known != schema:
+                kinds = kinds_of_change(schemas.get(known), schemas.get(schema))
+                found.append(SchemaChanged(table, schema, facts.millis, kinds))
+            self._schemas[table] = schema
+        return found
+
+    def _remember(self, kind: str, text: str) -> None:
+        recent = self._facts["recent"]
+        recent.append({"millis": _now(), "kind": kind, "text": text})
+        del recent[:-RECENT]
+
+    def _paused(self) -> bool:
+        return bool(self._quietly(lambda: PAUSED if self.folder.signals().paused else None))
+
+    def _write(self) -> None:
+        self._facts["heard_millis"] = _now()
+        self._quietly(lambda: self.folder.put_status(self._facts))
+
+    def _quietly(self, action: Any) -> Any:
+        try:
+            return action()
+        except (PenstockError, OSError, pa.ArrowException, ValueError) as error:
+            log.warning("event=observing_failed reason=%s", error)
+        return None
+
+
+def kinds_of_change(old: TableSchema, new: TableSchema) -> list[str]:
+    """By the names of policies: columns are the same by their ids."""
+    before, after = ({one.id: one for one in schema.fields} for schema in (old, new))
+    both = [(before[number], after[number]) for number in before.keys() & after.keys()]
+    return [
+        *["add.column" for _ in after.keys() - before.keys()],
+        *["drop.column" for _ in before.keys() - after.keys()],
+        *["rename.column" for one, other in both if one.name != other.name],
+        *["alter.column.type" for one, other in both if one.type != other.type],
+    ] or ["other"]
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

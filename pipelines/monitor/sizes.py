@@ -1,0 +1,49 @@
+"""How many files tables have and how many bytes they hold, from their manifests, for those who ask now and then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.table.meta.live import live_entries
+from penstock.table.meta.store import TableMissing
+
+AGAIN_SECONDS = 60.0
+
+
+class Size(NamedTuple):
+    files: int
+    bytes: int
+
+
+@dataclass(slots=True)
+class Sizes:
+    """A table's manifests are read once a minute at most, and only when it has a new snapshot."""
+
+    warehouse: Warehouse
+    clock: Callable[[], float] = time.monotonic
+    _known: dict[str, tuple[int, Size]] = field(default_factory=dict)
+    _looked: float | None = None
+
+    def of(self, tables: Iterable[str]) -> dict[str, Size]:
+        due = self._looked is None or self.clock() - self._looked >= AGAIN_SECONDS
+        if due:
+            self._looked = self.clock()
+        for table in tables:
+            if due or table not in self._known:
+                self._look(table)
+        return {table: size for table, (_, size) in self._known.items()}
+
+    def _look(self, table: str) -> None:
+        try:
+            store = self.warehouse.store(table)
+            latest = store.snapshots.latest()
+        except TableMissing:
+            self._known.pop(table, None)
+            return
+        if latest is not None and self._known.get(table, (0,))[0] != latest.id:
+            files = live_entries(store, latest)
+            self._known[table] = latest.id, Size(len(files), sum(entry.file.size for entry in files))

@@ -1,0 +1,216 @@
+"""How a pipeline stands, told from its checkpoint and its tables: no driver has to live for it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import pyarrow.compute as pc
+
+from penstock.errors import PenstockError
+from penstock.pipelines.ledger.batch_identity import END, NEWEST, PIPELINE
+from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder, Progress
+from penstock.pipelines.tasks.dead_letters import DEFAULT_NAME
+from penstock.table.handle import Table
+from penstock.table.meta.live import live_entries
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableMissing, TableStore
+
+ALIVE_SECONDS = 60.0
+STALLED_SECONDS = 600.0
+_LOOKED_AT = 200  # snapshots of a table that are searched for the pipeline's last
+THREADS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """`files` counts live files, `level0` those that no compaction took yet; both the most of one bucket."""
+
+    table: str
+    schema: int
+    snapshot: int | None = None
+    batch: int | None = None
+    committed_millis: int | None = None
+    newest_millis: int | None = None
+    rows: int = 0
+    files: int = 0
+    level0: int = 0
+    runs: int = 0
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineState:
+    """`driver` is the last word of the driver, which may be dead; `lag` is what the source still has, when asked."""
+
+    name: str
+    checkpoint: str
+    progress: Progress
+    driver: Mapping[str, Any] | None
+    paused: bool
+    tables: tuple[TableState, ...]
+    now_millis: int
+    lag: Mapping[str, int] | None = None
+    warnings: tuple[str, ...] = field(default=())
+    parked: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    letters: Mapping[str, int] = field(default_factory=dict)  # dead letters that are there, by their table ("": none)
+
+    @property
+    def state(self) -> str:
+        """running, pausing (a batch is still under way), paused, stopped, failed, dead (a driver that went without a
+        word) or new."""
+        if self.driver is None:
+            return "new" if self.progress.planned is None else "stopped"
+        said = str(self.driver.get("state", "stopped"))
+        if said not in {"running", "pausing", "paused"}:
+            return said
+        heard = (self.now_millis - int(self.driver.get("heard_millis", 0))) / 1000
+        allowed = max(ALIVE_SECONDS, 10 * float(self.driver.get("trigger_seconds", 0)))
+        return said if heard < allowed else "dead"
+
+    @property
+    def stalled_seconds(self) -> float | None:
+        return None if self.driver is None or self.state != "running" else stalled(self.driver, self.now_millis)
+
+    @property
+    def last_commit_millis(self) -> int | None:
+        times = [table.committed_millis for table in self.tables if table.committed_millis]
+        return max(times, default=None)
+
+    def fresh_seconds(self, table: TableState) -> float | None:
+        """Now less the source's time of the newest committed change. Where the source has nothing more, the table is as
+        fresh as the last look at the source: idle tables do not grow old."""
+        if table.newest_millis is None:
+            return None
+        age = max(0.0, (self.now_millis - table.newest_millis) / 1000)
+        if self.lag is not None and not any(self.lag.values()):
+            return 0.0
+        idle = self.driver.get("caught_up_millis") if self.driver else None
+        if idle is not None:
+            return min(age, max(0.0, (self.now_millis - int(idle)) / 1000))
+        return age
+
+
+def stalled(driver: Mapping[str, Any], now_millis: int) -> float | None:
+    """For how long nothing was committed though the source has more, once that is ten times the trigger and ten
+    minutes; else None."""
+    if driver.get("state") != "running" or not any((driver.get("lag") or {}).values()):
+        return None
+    last = max(int(driver.get(one) or 0) for one in ("started_millis", "committed_millis", "caught_up_millis"))
+    seconds = (now_millis - last) / 1000
+    return seconds if seconds > max(STALLED_SECONDS, 10 * float(driver.get("trigger_seconds", 0))) else None
+
+
+def state_of(
+    name: str, checkpoint: str, warehouse: Warehouse, databases: Iterable[str], lag: Mapping[str, int] | None = None
+) -> PipelineState:
+    """Reads snapshots and manifests of the tables that this pipeline wrote; others of the databases are left out."""
+    folder = CheckpointFolder(checkpoint, dict(warehouse.options))
+    names = [table for database in databases for table in warehouse.tables(database)]
+    with ThreadPoolExecutor(THREADS) as pool:
+        states = list(pool.map(lambda table: _table(warehouse, table, name), names))
+    driver, parked = folder.status(), folder.parked()
+    known = {one.table for one in states if one is not None}
+    states += [TableState(table, 0) for table in sorted(parked.keys() - known)]  # that could not even be made
+    return PipelineState(
+        name=name,
+        checkpoint=checkpoint,
+        progress=folder.progress(),
+        driver=driver,
+        paused=folder.signals().paused,
+        tables=tuple(one for one in states if one is not None),
+        now_millis=warehouse.now_millis(),
+        lag=lag,
+        parked=parked,
+        letters=letters_kept(warehouse, _tables_of_letters(driver, names), name),
+    )
+
+
+def _tables_of_letters(driver: Mapping[str, Any] | None, names: Iterable[str]) -> list[str]:
+    said = (driver or {}).get("dead_letter_table")
+    return [str(said)] if said else [name for name in names if name.endswith(f".{DEFAULT_NAME}")]
+
+
+def letters_kept(warehouse: Warehouse, tables: Iterable[str], pipeline: str) -> dict[str, int]:
+    """The dead letters of a pipeline that wait, by the table that each was for."""
+    found: Counter[str] = Counter()
+    for table in tables:
+        try:
+            latest = warehouse.store(table).snapshots.latest_id() or 0
+        except TableMissing:
+            continue
+        found.update(_letters(warehouse, table, latest, pipeline))
+    return dict(found)
+
+
+@lru_cache(maxsize=32)  # the status page asks every few seconds
+def _letters(warehouse: Warehouse, table: str, snapshot: int, pipeline: str) -> Mapping[str, int]:
+    if not snapshot:
+        return {}
+    rows = Table(warehouse.store(table)).scan(
+        columns=["target_table"], where=pc.field("pipeline") == pipeline, snapshot=snapshot
+    )
+    return Counter(target or "" for target in rows.to_arrow()["target_table"].to_pylist())
+
+
+def _table(warehouse: Warehouse, table: str, pipeline: str) -> TableState | None:
+    try:
+        store = warehouse.store(table)
+        schema = store.schema().id
+    except TableMissing:
+        return None
+    try:
+        last = _last(store, pipeline)
+        return None if last is None else _described(store, table, schema, last)
+    except PenstockError as error:
+        return TableState(table, schema, error=error.message)
+
+
+def _last(store: TableStore, pipeline: str) -> Snapshot | None:
+    for seen, snapshot in enumerate(store.snapshots.newest_first()):
+        if snapshot.properties.get(PIPELINE) == pipeline:
+            return snapshot
+        if seen >= _LOOKED_AT:
+            return None
+    return None
+
+
+def _described(store: TableStore, table: str, schema: int, last: Snapshot) -> TableState:
+    newest = last.properties.get(NEWEST)
+    latest = store.snapshots.latest() or last
+    counts: dict[tuple[bytes, int], list[int]] = {}
+    for entry in live_entries(store, latest):
+        bucket = counts.setdefault((entry.partition, entry.bucket), [0, 0, 0])
+        bucket[0] += 1
+        bucket[1] += entry.file.level == 0
+        bucket[2] |= 1 << entry.file.level
+    return TableState(
+        table=table,
+        schema=schema,
+        snapshot=latest.id,
+        batch=last.commit_identifier,
+        committed_millis=last.time_millis,
+        newest_millis=None if newest is None else int(newest),
+        rows=latest.total_record_count,
+        files=max((files for files, _, _ in counts.values()), default=0),
+        level0=max((level0 for _, level0, _ in counts.values()), default=0),
+        # Each file of level 0 is a sorted run of its own, each deeper level is one.
+        runs=max((level0 + (levels >> 1).bit_count() for _, level0, levels in counts.values()), default=0),
+    )
+
+
+def position_of(state: PipelineState, warehouse: Warehouse) -> Mapping[str, Any] | None:
+    """Where the tables are: by Spark's log, else by the snapshot that came furthest."""
+    if state.progress.offsets is not None:
+        return state.progress.offsets
+    for table in sorted(state.tables, key=lambda one: one.batch or -1, reverse=True):
+        last = _last(warehouse.store(table.table), state.name)
+        if last is not None and END in last.properties:
+            return dict(json.loads(last.properties[END]))
+    return None

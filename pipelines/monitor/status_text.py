@@ -1,0 +1,162 @@
+"""The state of a pipeline as facts for programs and as lines for people."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from penstock.pipelines.monitor.status import PipelineState, TableState
+
+_COLUMNS = ("table", "state", "fresh", "rows/s", "rows", "files L0/runs", "snapshot", "schema", "note")
+
+
+def as_facts(state: PipelineState, position: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Times are ISO 8601 in UTC, spans seconds."""
+    driver = state.driver or {}
+    return {
+        "pipeline": state.name,
+        "state": state.state,
+        "paused": state.paused,
+        "checkpoint": state.checkpoint,
+        "stalled_seconds": state.stalled_seconds,
+        "batch": driver.get("batch") if state.progress.done is None else state.progress.done,
+        "batch_running": None if state.progress.planned == state.progress.done else state.progress.planned,
+        "last_commit": moment(state.last_commit_millis),
+        "position": dict(position) if position is not None else None,
+        "lag": None if state.lag is None else dict(state.lag),
+        "driver": dict(driver) or None,
+        "dead_letters": sum(state.letters.values()),
+        "bad_records": driver.get("bad", 0),
+        "parked": {table: dict(one) for table, one in state.parked.items()},
+        "left_out": driver.get("left_out", {}),
+        "passed_over": driver.get("passed_over", {}),
+        "tables": [_table(state, one, driver) for one in state.tables],
+        "warnings": list(state.warnings),
+    }
+
+
+def page_facts(state: PipelineState) -> dict[str, Any]:
+    """What the status page shows: no place in the source, no checkpoint, nothing that could hold a secret."""
+    facts, driver = as_facts(state), state.driver or {}
+    kept = {
+        name: facts[name]
+        for name in ("pipeline", "state", "stalled_seconds", "batch", "last_commit", "dead_letters", "tables")
+    }
+    shown = ("host", "rows_per_second", "lag", "error", "copying")
+    return {**kept, "recent": driver.get("recent", []), **{name: driver.get(name) for name in shown}}
+
+
+def _table(state: PipelineState, one: TableState, driver: Mapping[str, Any]) -> dict[str, Any]:
+    fresh = state.fresh_seconds(one)
+    seen = driver.get("tables", {}).get(one.table, {})
+    parked = state.parked.get(one.table)
+    error = one.error or (
+        f"parked at batch {parked['batch']}, {parked['error']}: {parked['reason']}" if parked else None
+    )
+    return {
+        "table": one.table,
+        "state": "failed" if error else seen.get("state", "streaming"),
+        "fresh_seconds": None if fresh is None else round(fresh, 3),
+        "rows_per_second": seen.get("rows_per_second"),
+        "rows": one.rows,
+        "files": one.files,
+        "level0": one.level0,
+        "sorted_runs": one.runs,
+        "snapshot": one.snapshot,
+        "batch": one.batch,
+        "schema": one.schema,
+        "committed": moment(one.committed_millis),
+        "dead_letters": state.letters.get(one.table, 0),
+        "error": error,
+        "note": error or seen.get("note"),
+    }
+
+
+def as_lines(
+    state: PipelineState, facts: Mapping[str, Any], command: Callable[..., str]
+) -> tuple[list[str], Sequence[str], list[list[object]], list[str]]:
+    """Lines above, column names and rows of the table of tables, lines below. `command` gives the command line that
+    asks a verb of the same pipeline."""
+    driver = state.driver or {}
+    since = driver.get("started_millis")
+    running = (
+        f" {span((state.now_millis - since) / 1000)}"
+        if since and state.state in {"running", "pausing", "paused"}
+        else ""
+    )
+    commit = state.last_commit_millis
+    ago = f"   last commit {span((state.now_millis - commit) / 1000)} ago" if commit else ""
+    host = f"   driver {driver['host']}" if driver.get("host") and running else ""
+    batch = "" if state.progress.done is None else f"   batch {state.progress.done:,}"
+    head = [f"{state.name}   {state.state}{running}{batch}{ago}{host}"]
+    if facts["position"] is not None:
+        head.append(f"source at {place(facts['position'])}{_behind(state.lag)}")
+    if state.state == "new":
+        head.append(f"it has never run: there is nothing at {state.checkpoint}")
+    if driver.get("error"):
+        head.append(f"error  {driver['error']}")
+    rows = [_row(one) for one in facts["tables"]]
+    foot = []
+    if state.stalled_seconds is not None:
+        since = span(state.stalled_seconds)
+        foot.append(f"stalled  nothing was committed for {since} though the source has more: its log says why")
+    if state.letters:
+        parts = ", ".join(f"{table or 'not understood'} {count}" for table, count in sorted(state.letters.items()))
+        foot.append(f"dead letters {facts['dead_letters']} ({parts})  ->  {command('dlq', 'show')}")
+    if state.parked:
+        foot.append(f"parked {', '.join(sorted(state.parked))}  ->  {command('run', '--retry')}")
+    foot += [f"left out  {table}: {reason}" for table, reason in facts["left_out"].items()]
+    passed = ", ".join(f"{what} {count:,}" for what, count in facts["passed_over"].items())
+    foot += [f"passed over  {passed}"] if passed else []
+    return head, _COLUMNS, rows, [*foot, *(f"warning  {warning}" for warning in state.warnings)]
+
+
+def _row(one: Mapping[str, Any]) -> list[object]:
+    fresh, rate = one["fresh_seconds"], one["rows_per_second"]
+    return [
+        one["table"],
+        one["state"],
+        "-" if fresh is None else span(fresh),
+        "-" if rate is None else f"{rate:,.0f}",
+        one["rows"],
+        f"{one['level0']} / {one['sorted_runs']}",
+        one["snapshot"],
+        one["schema"],
+        one["note"],
+    ]
+
+
+def _behind(lag: Mapping[str, int] | None) -> str:
+    if lag is None:
+        return ""
+    total = sum(lag.values())
+    return "   caught up" if total == 0 else f"   {total:,} behind in {sum(1 for one in lag.values() if one)} places"
+
+
+def place(position: Mapping[str, Any]) -> str:
+    """An offset as people read it: Kafka's by topic and partition, others as JSON."""
+    offsets = position.get("offsets")
+    if isinstance(offsets, Mapping):
+        parts = [
+            f"{topic}[{partition}]@{offset}" for topic, found in offsets.items() for partition, offset in found.items()
+        ]
+        return " ".join(parts[:8]) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
+    shown = {name: value for name, value in position.items() if name != "now"}
+    return json.dumps(shown, separators=(", ", " "))[:200]
+
+
+def span(seconds: float) -> str:
+    whole = max(0, round(seconds))
+    if whole < 120:
+        return f"{whole} s"
+    if whole < 7200:
+        return f"{whole // 60} min"
+    days, rest = divmod(whole, 86_400)
+    clock = f"{rest // 3600:02}:{rest % 3600 // 60:02} h"
+    return f"{days} d {clock}" if days else clock
+
+
+def moment(millis: int | None) -> str | None:
+    return None if millis is None else datetime.fromtimestamp(millis / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,117 @@
+"""Events as JSON to a webhook, from a thread of its own: a slow receiver never holds a batch up."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+import queue
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.errors import ConfigError, PenstockError
+from penstock.pipelines.config.units import seconds
+from penstock.pipelines.monitor.facts import BatchFacts, Look
+from penstock.references import resolve
+
+log = logging.getLogger(__name__)
+
+WAITING = 100  # events that wait for the receiver at most; the newest are dropped
+TIMEOUT_SECONDS = 10.0
+_MOST_OF_ANSWER = 1 << 20
+_LAST = None
+
+
+def post(url: str, event: dict[str, Any]) -> None:
+    """`url` may be a reference; OSError where nobody takes it."""
+    body = json.dumps(event).encode()
+    target = resolve(url).strip()
+    if not target.startswith(("http://", "https://")):
+        raise ConfigError("the webhook is no URL that begins with http:// or https://")
+    try:
+        request = urllib.request.Request(target, body, {"Content-Type": "application/json"})  # noqa: S310
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310  the user's own URL
+            answer.read(_MOST_OF_ANSWER)
+    except (ValueError, http.client.HTTPException) as error:  # they quote the URL, whose path is the secret
+        raise ConfigError(f"the webhook cannot be called: {type(error).__name__}") from None
+
+
+@dataclass(slots=True)
+class Notifying:
+    """An observer. Slack and others show the member `text`; the rest is for programs."""
+
+    pipeline: str
+    webhook: str
+    events: Sequence[str]
+    at_most_every: float = 60.0
+    send: Callable[[str, dict[str, Any]], None] = post
+    clock: Callable[[], float] = time.monotonic
+    _sent: dict[tuple[str, str], float] = field(default_factory=dict)
+    _queue: queue.Queue[dict[str, Any] | None] = field(default_factory=lambda: queue.Queue(WAITING))
+    _thread: threading.Thread | None = None
+    _newest: dict[str, int] = field(default_factory=dict)
+
+    def batch(self, facts: BatchFacts) -> None:
+        self._newest |= facts.newest
+        for change in facts.schemas:
+            self._event(
+                "schema-changed", change.table, f"schema {change.schema} of {change.table}", schema=change.schema
+            )
+        for table, reason in facts.told.parked.items():
+            self._event("table-parked", table, f"{table} failed and is parked: {reason}")
+        bad = sum(facts.bad.values())
+        if bad:
+            reasons = ", ".join(f"{reason} {count}" for reason, count in facts.bad.items())
+            self._event("dead-letter", "", f"{bad} records were not taken: {reasons}", count=bad, batch=facts.number)
+
+    def looked(self, look: Look) -> None:
+        """Lag is the age of the newest change of a table while the source has more."""
+        if look.caught_up:
+            return
+        for event in self.events:
+            if not event.startswith("lag>"):
+                continue
+            for table, newest in self._newest.items():
+                age = (look.millis - newest) / 1000
+                if age > seconds(event.removeprefix("lag>")):
+                    self._event(event, table, f"{table} is {age:.0f} s behind its source", seconds=round(age))
+
+    def ended(self, error: PenstockError | None) -> None:
+        if error is None:
+            self._event("stopped", "", "it stopped")
+        else:
+            self._event("failed", "", f"it failed: {error.message}", error=type(error).__name__, hint=error.hint)
+        if self._thread is not None:
+            self._put(_LAST)
+            self._thread.join(2 * TIMEOUT_SECONDS)
+
+    def _event(self, event: str, about: str, text: str, **more: Any) -> None:
+        now = self.clock()
+        last = self._sent.get((event, about))
+        if event not in self.events or (last is not None and now - last < self.at_most_every):
+            return
+        self._sent[event, about] = now
+        facts = {"event": event, "pipeline": self.pipeline, "table": about or None, "at": int(time.time()), **more}
+        self._put({"text": f"{self.pipeline}: {text}", **{k: v for k, v in facts.items() if v is not None}})
+
+    def _put(self, event: dict[str, Any] | None) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="penstock-notify", daemon=True)
+            self._thread.start()
+        try:
+            self._queue.put_nowait(event)
+        except queue.Full:
+            log.warning("event=notification_dropped reason=the receiver is slower than the events")
+
+    def _run(self) -> None:
+        while (event := self._queue.get()) is not _LAST:
+            try:
+                self.send(self.webhook, event or {})
+            except (OSError, urllib.error.URLError, PenstockError, ValueError) as error:
+                reason = error.message if isinstance(error, PenstockError) else error
+                log.warning("event=notification_failed kind=%s reason=%s", (event or {}).get("event"), reason)

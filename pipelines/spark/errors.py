@@ -1,0 +1,74 @@
+"""What Spark says of a query that ended, in our words."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+
+from penstock.ingest.carried_errors import ErrorMark
+from penstock.pipelines.errors import CheckpointInUse, SparkEnded, WorkerLate
+
+ENDING_SECONDS = 10
+_ENDING = re.compile(r"SparkContext\b.*\b(?:shut ?down|stopped)|[Ss]hutdown in progress")
+# At the very beginning: further on stands what others wrote.
+_ENDED = r"(?:\[STREAM_FAILED\] Query \[[^\]\n]*\] terminated with exception: )?"
+_CONCURRENT = re.compile(rf"{_ENDED}\[CONCURRENT_STREAM_LOG_UPDATE\]")
+_PLANNER_LATE = re.compile(rf"{_ENDED}Python worker failed to connect back")
+_WORKER_LATE = "org.apache.spark.SparkException: Python worker failed to connect back"
+
+
+def told_by_spark(
+    error: PySparkException, failure: BaseException | None, checkpoint: str, mark: ErrorMark
+) -> BaseException:
+    """What really happened: the sink's own error, one that a task or the planner sent, one of those below, or Spark's.
+
+    Spark's text shows what records and names of the source say, so nothing but a marked line of it is believed to be
+    an error of ours.
+    """
+    return failure or mark.recovered(error) or _late(error) or _in_use(error, checkpoint) or error
+
+
+def jvm_ended(error: BaseException) -> SparkEnded | None:
+    """Where `error` follows from it: that the JVM which this process started has ended. None while it lives."""
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:  # another's: spark-submit's, or a test's
+        return None
+    # Connections break a little before the process is gone.
+    breaks = isinstance(error, Py4JError | ConnectionError | EOFError) or _ENDING.search(str(error)) is not None
+    try:
+        code = process.wait(ENDING_SECONDS if breaks else 0)
+    except subprocess.TimeoutExpired:
+        return None
+    by = f"signal {-code}" if code < 0 else f"signal {code - 128}" if code > 128 else None
+    return SparkEnded(
+        "Spark's JVM has ended under the pipeline",
+        killed_by=by,
+        exit_code=None if by else code,
+        hint="was the machine short of memory (dmesg tells)? Nothing is lost: run again, and it goes on where it was",
+    )
+
+
+def _late(error: PySparkException) -> WorkerLate | None:
+    text = str(error)
+    # What a worker that did start says of its data may read like anything.
+    of_task = _WORKER_LATE in text and "org.apache.spark.api.python.PythonException" not in text
+    if not of_task and _PLANNER_LATE.match(text) is None:
+        return None
+    return WorkerLate(
+        "Spark started a Python worker that did not answer within ten seconds",
+        hint="give the driver's machine less to do, or more cores; nothing was written, so run again",
+    )
+
+
+def _in_use(error: PySparkException, checkpoint: str) -> CheckpointInUse | None:
+    if _CONCURRENT.match(str(error)) is None:
+        return None
+    return CheckpointInUse(
+        "another process runs this pipeline on the same checkpoint; this one has ended, and nothing was written twice",
+        checkpoint=checkpoint,
+        hint="let one of them run; for another pipeline give a --name or --checkpoint of its own",
+    )

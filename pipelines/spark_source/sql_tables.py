@@ -1,0 +1,153 @@
+"""Tables that SQL knows by a name: `CREATE TABLE orders USING penstock LOCATION '/warehouse/shop.db/orders'`.
+
+Spark asks for the columns once, when the name is made, and keeps them. To the readers and writers of later statements
+it hands columns and no options, so what names the table travels in the metadata of a column.
+
+A writer gets the columns of the query, whose metadata may be those of a table that was read, or of a file that was
+once written from it: taken as they are, `INSERT INTO a SELECT * FROM b` would write into b. So the column also carries
+Spark's own mark for a declared type. Spark takes this mark off where it fits the columns of a query to the table that
+it writes to, and leaves it on wherever a column only passes through.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from penstock.errors import ConfigError
+from penstock.pipelines.spark_source.options import OWN
+from penstock.table.schema.option_catalog import find
+
+KEY = "penstock.name"
+_READ_ONLY = "penstock.table"  # of names that older versions made: they may stand in a metastore
+_DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
+# Types that Spark reads back from their own text.
+_PLAIN: tuple[type[DataType], ...] = (
+    StringType,
+    IntegerType,
+    LongType,
+    ShortType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    BinaryType,
+)
+_BY_PATH = "CREATE TEMPORARY VIEW v USING penstock OPTIONS (path '/warehouse/db.db/t'), then INSERT INTO v"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTable:
+    """What a column's metadata tell: the options that name the table, and the columns it had."""
+
+    options: Mapping[str, str]
+    columns: tuple[str, ...]
+    passes_through: bool
+
+    @classmethod
+    def of(cls, schema: StructType) -> NamedTable | None:
+        for field in schema.fields:
+            metadata = field.metadata or {}
+            text = metadata.get(KEY)
+            if text is not None:
+                kept = json.loads(text)
+                options = {str(name): str(value) for name, value in kept["options"].items()}
+                fitted = type(field.dataType) in _PLAIN and _DECLARED not in metadata
+                return cls(options, tuple(kept["columns"]), passes_through=not fitted)
+            if _READ_ONLY in metadata:
+                options = {str(name): str(value) for name, value in json.loads(metadata[_READ_ONLY]).items()}
+                return cls(options, _columns(schema), passes_through=True)
+        return None
+
+
+def remembered(schema: StructType, options: Mapping[str, str]) -> StructType:
+    """The columns for Spark's catalog, with what names their table; as they are where no name is being made."""
+    if not {"provider", "location"} <= options.keys() or not schema.fields:
+        return schema
+    kept = {name: value for name, value in options.items() if _is_of_reads(name) or "${" in value}
+    place = next((at for at, field in enumerate(schema.fields) if type(field.dataType) in _PLAIN), 0)
+    fields = list(schema.fields)
+    fields[place] = _marked(fields[place], json.dumps({"options": kept, "columns": _columns(schema)}))
+    return StructType(fields)
+
+
+def _marked(field: StructField, told: str) -> StructField:
+    metadata = {**(field.metadata or {}), KEY: told}
+    if type(field.dataType) in _PLAIN:
+        metadata[_DECLARED] = str(field.dataType.simpleString())
+    return StructField(field.name, field.dataType, field.nullable, metadata)
+
+
+def _columns(schema: StructType) -> tuple[str, ...]:
+    return tuple(f"{field.name} {field.dataType.simpleString()}" for field in schema.fields)
+
+
+def _is_of_reads(name: str) -> bool:
+    """Keys of stores are not: they would stand in the catalog for all to read, so only references to them are kept."""
+    return name in OWN or find(name) is not None
+
+
+def read_options(options: Mapping[str, str], schema: StructType) -> dict[str, str]:
+    """Those of the read; where it goes by a name, those of the name below them."""
+    given = dict(options)
+    if given.get("path"):
+        return given
+    named = NamedTable.of(schema)
+    if named is None:
+        raise ConfigError(
+            "no table is named",
+            option="path",
+            hint=".load(\"/warehouse/db.db/t\"); in SQL  CREATE TABLE t USING penstock LOCATION '/warehouse/db.db/t'"
+            "  without columns, of a table that penstock.Catalog(...).create_table has made",
+        )
+    _refuse_altered(named, schema)
+    return {**named.options, **given}
+
+
+def write_options(options: Mapping[str, str], schema: StructType) -> dict[str, str]:
+    """Those of the write; where it goes by a name, those of the name below them, if it is sure to be the target's."""
+    given = dict(options)
+    if given.get("path"):
+        return given
+    named = NamedTable.of(schema)
+    if named is None or named.passes_through:
+        raise ConfigError(
+            "Spark does not tell which table this statement writes to; nothing was written",
+            hint=f"{_BY_PATH}; or  df.write.format('penstock').mode('append').save('/warehouse/db.db/t'). INSERT INTO a"
+            " name works without a list of columns where the SELECT gives its columns other names than the table's."
+            " CREATE TABLE ... AS SELECT and saveAsTable do not work: make the table by"
+            " penstock.Catalog(...).create_table",
+        )
+    _refuse_altered(named, schema)
+    return {**named.options, **given}
+
+
+def _refuse_altered(named: NamedTable, schema: StructType) -> None:
+    columns = _columns(schema)
+    if sorted(columns) != sorted(named.columns):
+        raise ConfigError(
+            "Spark's ALTER TABLE has changed the columns of the name, and nothing of the table",
+            table=named.options.get("path"),
+            of_the_name=", ".join(columns),
+            of_the_table=", ".join(named.columns),
+            hint="DROP TABLE and CREATE TABLE ... USING penstock LOCATION make the name anew; the table itself is"
+            " altered by  penstock.Catalog(warehouse).alter_table(...)",
+        )

@@ -1,0 +1,138 @@
+"""Streaming reads under Spark: offsets are snapshot ids, so a checkpoint says all there is to say.
+
+An offset: `next` is the first snapshot not read yet. What the query began with travels in every offset, because after
+a crash in the very first batch Spark asks for the beginning anew, and by then the table has moved on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from penstock.errors import ConfigError
+from penstock.pipelines.spark_source.columns import arrow_target, shaped, told_rows
+from penstock.pipelines.spark_source.errors import plain_errors
+from penstock.pipelines.spark_source.options import MAX_ROWS
+from penstock.pipelines.spark_source.start_offset import consumer_files, starting
+from penstock.pipelines.spark_source.table_place import AUDIT_LOG, BETWEEN, TablePlace
+from penstock.pipelines.spark_source.table_read import Piece, TableRead, Way
+from penstock.table.meta.snapshot import CommitKind
+from penstock.table.meta.store import TableStore
+from penstock.table.read.follow import next_snapshot, reads_overwrites, snapshot_splits
+from penstock.table.read.scan import Scan
+from penstock.table.schema.options import Options
+
+Offset = dict[str, int]
+
+
+class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Snapshots are never divided. A consumer-id moves on when Spark asks for more, which it does once a batch is done
+    and noted in its checkpoint: a query without that checkpoint goes on behind it.
+    """
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        with plain_errors():
+            self.place = TablePlace.of(options)
+            if self.place.system == AUDIT_LOG:
+                self.place = self.place.as_changes()
+            if self.place.system is not None:
+                raise ConfigError("a system table cannot be streamed", table=self.place.path)
+            if self.place.options.keys() & BETWEEN:
+                hint = "read it by spark.read, or begin a stream by scan.snapshot-id"
+                raise ConfigError("changes between two ends are no stream", table=self.place.path, hint=hint)
+            self.table = TableRead.of(self.place, tuple(schema.names))
+            self.most_rows = Options(self.place.options).integer(MAX_ROWS, None)
+        self.target = arrow_target(schema)
+        self.until: int | None = None
+        self._kept: int | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "store"}
+
+    @cached_property
+    def store(self) -> TableStore:
+        return self.place.store()
+
+    # planning
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        with plain_errors():
+            self.until = self.store.snapshots.latest_id() or 0
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadAllAvailable() if self.most_rows is None else ReadMaxRows(self.most_rows)
+
+    def initialOffset(self) -> Offset:  # noqa: N802
+        with plain_errors():
+            start = starting(self.store, self.place.table_options)
+            self._keep_place(start.state or start.first)
+        return {"begins": 1, "state": start.state, "first": start.first, "next": start.first}
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
+        with plain_errors():
+            if not start.get("begins"):
+                self._keep_place(start["next"])
+            end = self._end(start["next"], None if isinstance(limit, ReadAllAvailable) else self.most_rows)
+        if end == start["next"] and not (start.get("begins") and start["state"]):
+            return start
+        return {"state": start["state"], "first": start["first"], "next": end}
+
+    def _end(self, first: int, most_rows: int | None) -> int:
+        """The snapshot after the last one to read; one is read even where it alone has more than the allowed rows."""
+        if next_snapshot(self.store, first) is None:
+            return first
+        latest = self.store.snapshots.latest_id() or 0
+        end = (latest if self.until is None else min(latest, self.until)) + 1
+        rows = 0
+        for snapshot_id in range(first, end if most_rows is not None else first):
+            rows += sum(piece.split.rows for piece in self._changes(snapshot_id) if piece.split is not None)
+            if most_rows is not None and rows >= most_rows:
+                return snapshot_id + 1
+        return max(first, end)
+
+    def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
+        with plain_errors():
+            first = end["first"] if start.get("begins") else start["next"]
+            pieces = self._state(end["state"]) if start.get("begins") and end["state"] else []
+            for snapshot_id in range(first, end["next"]):
+                pieces += self._changes(snapshot_id)
+        return [InputPartition(piece) for piece in pieces]
+
+    def _state(self, snapshot_id: int) -> list[Piece]:
+        plan = Scan.of(self.store, snapshot=snapshot_id, falls_back=False).plan()
+        # By the columns of the query, which are the table's now, whatever the snapshot's were.
+        schema = self.store.schema()
+        return [Piece(Way.STATE, schema.id, split) for split in plan.splits]
+
+    def _changes(self, snapshot_id: int) -> list[Piece]:
+        snapshot = next_snapshot(self.store, snapshot_id)
+        schema = self.store.schema()
+        if snapshot is None:
+            return []
+        if snapshot.commit_kind is CommitKind.OVERWRITE:
+            told = reads_overwrites(schema, self.place.options)
+            return [Piece(Way.OVERWRITTEN, schema.id, snapshot=snapshot_id)] if told else []
+        return [Piece(Way.FILES, schema.id, split) for split in snapshot_splits(self.store, snapshot)]
+
+    def commit(self, end: Offset) -> None:
+        with plain_errors():
+            self._keep_place(end["next"])
+
+    def _keep_place(self, next_id: int) -> None:
+        consumer = self.place.options.get("consumer-id")
+        if consumer and self._kept != next_id:
+            consumer_files(self.store).put(consumer, next_id)
+            self._kept = next_id
+
+    # in tasks
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if isinstance(partition.value, Piece):
+            with plain_errors():
+                for batch in self.table.batches(partition.value):
+                    yield shaped(told_rows(batch, self.target), self.target)

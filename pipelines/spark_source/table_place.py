@@ -1,0 +1,65 @@
+"""Which table the options of a read or a write name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from penstock.errors import ConfigError
+from penstock.pipelines.spark_source.options import OWN, check_options, check_system_options
+from penstock.storage.open import open_storage
+from penstock.table.catalog.file_catalog import parse_name
+from penstock.table.meta.store import TableStore
+from penstock.table.schema.options import Options
+
+AUDIT_LOG = "audit_log"
+BETWEEN = frozenset({"incremental-between", "incremental-between-timestamp"})
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlace:
+    """Small and free of open things: it travels to tasks, which open the table for themselves."""
+
+    path: str
+    branch: str | None
+    system: str | None
+    options: Mapping[str, str]
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> TablePlace:
+        given = {key.lower(): value for key, value in options.items()}
+        if not given.get("path"):
+            raise ConfigError(
+                "no table is named", option="path", hint='.load("/warehouse/db.db/t"), or .option("path", ...)'
+            )
+        check_options(given)
+        folder, slash, name = given["path"].rstrip("/").rpartition("/")
+        base, branch, system = parse_name(name)
+        place = cls(f"{folder}{slash}{base}", given.get("branch", branch), system, given)
+        if system == AUDIT_LOG and given.keys() & BETWEEN:
+            return place.as_changes()
+        if system not in {None, AUDIT_LOG}:  # which may be read as a stream, and whether it is shows later
+            place.check_shows_now()
+        return place
+
+    def check_shows_now(self) -> None:
+        """ConfigError where options would have a system table show anything but the table as it is now."""
+        if self.system is not None:
+            check_system_options(self.system, self.options, self.path)
+
+    def as_changes(self) -> TablePlace:
+        """The table whose audit log this is, read with the kinds of its rows: the same columns."""
+        return replace(self, system=None, options={**self.options, "rowkind": "true"})
+
+    @property
+    def table_options(self) -> dict[str, str]:
+        return {key: value for key, value in self.options.items() if key not in OWN}
+
+    @property
+    def has_kinds(self) -> bool:
+        options = Options(self.options)
+        return options.boolean("rowkind", default=False) or options.boolean("read.changelog", default=False)
+
+    def store(self) -> TableStore:
+        storage, root = open_storage(self.path, self.options)
+        return TableStore.open(storage, root.rstrip("/"), None if self.branch == "main" else self.branch)

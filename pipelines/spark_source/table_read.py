@@ -1,0 +1,148 @@
+"""A read of a table, planned in one process and carried out in others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import ConfigError
+from penstock.pipelines.spark_source.table_place import TablePlace
+from penstock.table.buckets.layout import Layout
+from penstock.table.meta.errors import SnapshotMissing
+from penstock.table.meta.store import TableStore
+from penstock.table.read.changes import Between, between_splits, read_between, snapshot_or_changelog
+from penstock.table.read.filter import Condition
+from penstock.table.read.plan import Split
+from penstock.table.read.scan import Scan
+from penstock.table.read.snapshot_diff import overwritten
+from penstock.table.read.split_reader import SplitReader
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.system.handle import SystemTable
+from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.values.row_kinds import ROWKIND
+
+
+class Way(StrEnum):
+    """How a piece is read."""
+
+    STATE = "rows of the table"
+    FILES = "rows of files as they stand there"
+    DIFFERENCE = "rows that two states differ in"
+    OVERWRITTEN = "what an overwrite took and gave"
+    SYSTEM = "a system table"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One task's part. The schema is named by its id, so that a task does not meet a newer one."""
+
+    way: Way
+    schema_id: int = 0
+    split: Split | None = None
+    snapshot: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TableRead:
+    """`columns` None for all. `kinds`: None to have them where the options ask for them, or changes are read."""
+
+    place: TablePlace
+    columns: tuple[str, ...] | None = None
+    where: pc.Expression | None = None
+
+    @classmethod
+    def of(cls, place: TablePlace, columns: tuple[str, ...] | None = None) -> TableRead:
+        named = None if columns is None else tuple(name for name in columns if name != ROWKIND)
+        return cls(place, named)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """As the table has it now, with the column of the kinds where it is shown."""
+        store = self.place.store()
+        if self.place.system is not None:
+            return SystemTable(store, self.place.system).schema
+        scan = self._scan(store)
+        return self.reader(store, _schema_of(store, scan), kinds=self._shows_kinds(scan)).schema
+
+    @property
+    def filtered(self) -> pa.Schema:
+        """The columns that filters may speak of."""
+        store = self.place.store()
+        if self.place.system is not None:
+            return SystemTable(store, self.place.system).schema
+        return arrow_schema(self._scan(store).table_schema().fields)
+
+    def pieces(self) -> list[Piece]:
+        store = self.place.store()
+        if self.place.system is not None:
+            return [Piece(Way.SYSTEM)]
+        scan = self._scan(store)
+        schema = scan.table_schema()
+        if scan.between is not None:
+            splits = between_splits(store, scan.between, Layout.of(schema))
+            if splits is None:
+                return [Piece(Way.DIFFERENCE, schema.id)]
+            return [Piece(Way.FILES, schema.id, split) for split in splits]
+        return [Piece(Way.STATE, schema.id, split) for split in scan.plan().splits]
+
+    def batches(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+        """The rows of a piece. Memory holds a batch of each sorted run."""
+        store = self.place.store()
+        if piece.way is Way.SYSTEM:
+            yield from SystemTable(store, self.place.system or "").scan(where=self.where).to_batches()
+            return
+        scan = self._scan(store)
+        kinds = self._shows_kinds(scan) or piece.way in {Way.FILES, Way.OVERWRITTEN}
+        yield from read_piece(store, self.reader(store, store.schemas.get(piece.schema_id), kinds=kinds), piece, scan)
+
+    def reader(self, store: TableStore, schema: TableSchema, *, kinds: bool) -> SplitReader:
+        names = schema.names if self.columns is None else self.columns
+        unknown = [name for name in names if name not in schema.names]
+        if unknown:
+            raise ConfigError(
+                f"the table has no column {', '.join(map(repr, unknown))}",
+                table=store.name,
+                columns=", ".join(schema.names),
+                hint="start the query anew to read the table by its present columns",
+            )
+        where = None if self.where is None else Condition(self.where, store.name)
+        return SplitReader(store, Layout.of(schema), schema.select(names), where, kinds)
+
+    def _scan(self, store: TableStore) -> Scan:
+        return Scan.of(store, where=self.where, options=self.place.table_options)
+
+    def _shows_kinds(self, scan: Scan) -> bool:
+        return self.place.has_kinds or scan.between is not None
+
+
+def _schema_of(store: TableStore, scan: Scan) -> TableSchema:
+    """A stream may begin at a time before the first snapshot: it gives all of them, by the table's present columns. A
+    batch read says when it is planned that nothing is that old."""
+    try:
+        return scan.table_schema()
+    except SnapshotMissing:
+        if scan.travel.millis is None:
+            raise
+        return store.schema()
+
+
+def read_piece(store: TableStore, reader: SplitReader, piece: Piece, scan: Scan) -> Iterator[pa.RecordBatch]:
+    match piece:
+        case Piece(way=Way.STATE, split=Split() as split):
+            yield from reader.read(split)
+        case Piece(way=Way.FILES, split=Split() as split):
+            yield from reader.read_files(split)
+        case Piece(way=Way.DIFFERENCE):
+            yield from read_between(store, _between(scan), reader)
+        case Piece(way=Way.OVERWRITTEN):
+            yield from overwritten(store, reader, snapshot_or_changelog(store, piece.snapshot))
+
+
+def _between(scan: Scan) -> Between:
+    if scan.between is None:
+        raise ConfigError("a difference has two ends", hint="set incremental-between")
+    return scan.between

@@ -1,0 +1,155 @@
+"""A write to a table, in two steps: tasks take rows, one process commits.
+
+Files of an append table stand for themselves, so tasks write them and the commit only names them. Everywhere else a
+bucket must have one writer, which numbers its rows, and Spark lets a data source not choose which task gets which row:
+tasks check and stage rows, and the committing process writes them in the order of the tasks. It holds no more than
+`write-buffer-size`, but is one core: bulk loads of keyed tables go faster through a pipeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import ConfigError
+from penstock.pipelines.spark_source.staged_files import clear, stage, staged
+from penstock.pipelines.spark_source.table_place import TablePlace
+from penstock.table.buckets.bucket_files import BucketFiles
+from penstock.table.buckets.input_rows import RowRefused
+from penstock.table.buckets.layout import BucketMode, Layout
+from penstock.table.maintenance.upkeep import after_commit
+from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.store import TableStore
+from penstock.table.operations.overwrite import OverwriteWriter
+from penstock.table.operations.write import TableWriter
+from penstock.table.schema.options import Options
+from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.values.row_kinds import ROWKIND
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRows:
+    """What a task leaves to be committed: files of the table, or rows that are staged at a path."""
+
+    messages: tuple[CommitMessage, ...] = ()
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableWrite:
+    place: TablePlace
+    overwrite: bool
+
+    @classmethod
+    def of(cls, options: Mapping[str, str], overwrite: bool) -> TableWrite:
+        place = TablePlace.of(options)
+        if place.system is not None:
+            raise ConfigError("a system table cannot be written", table=f"{place.path}${place.system}")
+        return cls(place, overwrite)
+
+    def take(self, batches: Iterable[pa.RecordBatch], job: str) -> TaskRows:
+        """In a task, which only prepares: the driver commits. A task that dies half way leaves files that nobody sees,
+        which `give_up` or `remove_orphan_files` deletes."""
+        store = self.place.store()
+        rows = self._rows(store, batches)
+        if not _stands_alone(store):
+            return TaskRows(path=stage(store, job, rows))
+        with self._writer(store) as writer:
+            for batch in rows:
+                writer.write(batch)
+            messages = writer.prepare()
+            writer.forget()
+            return TaskRows(tuple(messages))
+
+    def commit(self, parts: Sequence[TaskRows], job: str, user: str | None, identifier: int | None) -> None:
+        """All or nothing. An identifier that the user has committed before changes nothing."""
+        store = self.place.store()
+        with self._writer(store, user) as writer:
+            if _stands_alone(store):
+                writer.land([message for part in parts for message in part.messages], identifier)
+            else:
+                for path in (part.path for part in parts if part.path is not None):
+                    for batch in staged(store, path):
+                        writer.write(*self._with_kinds(batch))
+                writer.commit(identifier)
+        clear(store, job)
+
+    def give_up(self, parts: Sequence[TaskRows | None], job: str) -> None:
+        """After a task failed. When none did, the commit itself failed, and it alone knows whether files are in use."""
+        store = self.place.store()
+        clear(store, job)
+        if all(part is not None for part in parts):
+            return
+        layout = Layout.of(store.schema())
+        for message in (message for part in parts if part is not None for message in part.messages):
+            BucketFiles(store, layout, message.partition, message.bucket).delete(message)
+
+    def _writer(self, store: TableStore, user: str | None = None) -> TableWriter:
+        options = self.place.table_options
+        if not self.overwrite:
+            return TableWriter.open(store, user, options, after_commit(store))
+        text = self.place.options.get("overwrite-partition")
+        dynamic = self.place.options.get("partitionoverwritemode", "static").lower() == "dynamic"
+        dynamic = dynamic or Options(self.place.options).boolean("dynamic-partition-overwrite", default=False)
+        partition = None if dynamic and text is None else _partition(text)
+        return OverwriteWriter.open_on(
+            store,
+            partition,
+            user,
+            {**options, "dynamic-partition-overwrite": str(dynamic).lower()},
+            after_commit(store),
+        )
+
+    def _rows(self, store: TableStore, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema = arrow_schema(store.schema().fields)
+        for given in batches:
+            batch = given.rename_columns(_as_the_table_spells(given.schema.names, schema.names))
+            _refuse_other_times(batch, schema)
+            if batch.num_rows:
+                yield batch
+
+    def _with_kinds(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.Array | None]:
+        if not self.place.has_kinds:
+            return batch, None
+        if ROWKIND not in batch.schema.names:
+            raise RowRefused("the rows have no column of kinds", hint=f"add {ROWKIND}, or leave the option away")
+        return batch.drop_columns([ROWKIND]), pc.cast(batch.column(ROWKIND), pa.string())
+
+
+def _stands_alone(store: TableStore) -> bool:
+    return Layout.of(store.schema()).mode is BucketMode.UNAWARE
+
+
+def _partition(text: str | None) -> dict[str, object]:
+    """`dt=2026-01-31,hour=7`; every partition when nothing is said."""
+    pairs = [pair.partition("=") for pair in text.split(",")] if text else []
+    if not all(sign for _, sign, _ in pairs):
+        raise ConfigError(f"{text!r} names no partition", option="overwrite-partition", hint="write dt=2026-01-31")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _as_the_table_spells(given: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Spark does not tell ID from id: a name that the table has in other letters only, and once, is meant."""
+    by_letters: dict[str, list[str]] = {}
+    for name in known:
+        by_letters.setdefault(name.lower(), []).append(name)
+    alike = {name: by_letters.get(name.lower(), []) for name in given if name not in known}
+    spelt = [alike[name][0] if len(alike.get(name, ())) == 1 else name for name in given]
+    return spelt if len(set(spelt)) == len(spelt) else list(given)
+
+
+def _refuse_other_times(batch: pa.RecordBatch, schema: pa.Schema) -> None:
+    """An instant is no wall clock time: which zone turns the one into the other only the user knows."""
+    for field in batch.schema:
+        if not pa.types.is_timestamp(field.type) or field.name not in schema.names:
+            continue
+        wanted = schema.field(field.name).type
+        if pa.types.is_timestamp(wanted) and (wanted.tz is None) != (field.type.tz is None):
+            kind = "timestamp_ntz" if wanted.tz is None else "timestamp"
+            raise RowRefused(
+                f"column {field.name!r} does not fit: {field.type} is given, {wanted} is wanted",
+                hint=f"cast it to {kind} in Spark",
+            )

@@ -1,0 +1,96 @@
+"""Writes under Spark, of one query or of a stream's batches."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from penstock.errors import ConfigError
+from penstock.pipelines.spark_source.errors import plain_errors
+from penstock.pipelines.spark_source.table_write import TableWrite, TaskRows
+from penstock.storage.open import open_storage
+from penstock.table.schema.options import Options
+
+Messages = Sequence[WriterCommitMessage | None]
+
+
+class Written(WriterCommitMessage):
+    def __init__(self, rows: TaskRows) -> None:
+        self.rows = rows
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """One commit a query. With `commit-user` and `commit-identifier` it may be repeated, as in foreachBatch."""
+
+    def __init__(self, options: Mapping[str, str], overwrite: bool) -> None:
+        with plain_errors():
+            self.table = TableWrite.of(options, overwrite)
+            given = self.table.place.options
+            self.user = given.get("commit-user")
+            self.identifier = Options(given).integer("commit-identifier", None)
+            if self.identifier is not None and self.user is None:
+                raise ConfigError("a commit-identifier counts for one user", hint="set commit-user too")
+        self.job = str(uuid.uuid4())
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        with plain_errors():
+            return Written(self.table.take(iterator, self.job))
+
+    def commit(self, messages: Messages) -> None:
+        with plain_errors():
+            self.table.commit(_done(messages), self.job, self.user, self.identifier)
+
+    def abort(self, messages: Messages) -> None:
+        with plain_errors():
+            self.table.give_up(_rows(messages), self.job)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """One commit a batch, by the batch's number: a batch that Spark repeats counts once."""
+
+    def __init__(self, options: Mapping[str, str], overwrite: bool) -> None:
+        with plain_errors():
+            self.table = TableWrite.of(options, overwrite)
+            self.user = self.table.place.options.get("commit-user") or user_of(self.table.place.options)
+        self.job = str(uuid.uuid4())
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        with plain_errors():
+            return Written(self.table.take(iterator, self.job))
+
+    def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803
+        with plain_errors():
+            self.table.commit(_done(messages), self.job, self.user, batchId)
+
+    def abort(self, messages: Messages, batchId: int) -> None:  # noqa: N803
+        with plain_errors():
+            self.table.give_up(_rows(messages), self.job)
+
+
+def user_of(options: Mapping[str, str]) -> str:
+    """Who commits for a stream that names no user: its checkpoint, by the identity that Spark gave it. One that was
+    deleted and begins again counts its batches from 0 anew, under another."""
+    location = options.get("checkpointlocation")
+    if not location:
+        raise ConfigError(
+            "a stream's commits are known again by their user",
+            option="commit-user",
+            hint='.option("checkpointLocation", ...) on the stream itself; or a commit-user of its own, and with a new'
+            " checkpoint another one",
+        )
+    storage, root = open_storage(location, options)
+    identity = json.loads(storage.read(f"{root.rstrip('/')}/metadata"))["id"]
+    return f"spark-{identity}"
+
+
+def _rows(messages: Messages) -> list[TaskRows | None]:
+    return [None if message is None else cast(Written, message).rows for message in messages]
+
+
+def _done(messages: Messages) -> list[TaskRows]:
+    return [rows for rows in _rows(messages) if rows is not None]

@@ -1,0 +1,129 @@
+"""Between reading and writing, where tables have keys that move between partitions: finding each row's bucket.
+
+A key's rows all come to one task, in the order of the source. It looks up where the key lies, deletes it there when it
+moves, and sends the rows on to the writers of their buckets. Rows of other tables pass.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.errors import PenstockError
+from penstock.ingest.carried_errors import ErrorMark
+from penstock.pipelines.mapping.target_tables import Version, Warehouse, state_at
+from penstock.pipelines.tasks.reports import TableFailed
+from penstock.pipelines.tasks.router import bucket_writer, own_number
+from penstock.pipelines.tasks.shuffle_rows import NO_TABLE, Blob, as_batch, pieces, unpacked
+from penstock.table.buckets.layout import BucketMode
+from penstock.table.buckets.route import slices
+from penstock.table.dynamic_buckets.cross_partition import KeyPlacer
+from penstock.table.values.arrow_types import arrow_schema
+
+
+def moves_keys(warehouse: Warehouse, schemas: Mapping[str, int]) -> bool:
+    """Whether any of the tables needs this step."""
+    modes = (warehouse.layout(table, schema).mode for table, schema in schemas.items())
+    return any(mode is BucketMode.CROSS_PARTITION for mode in modes)
+
+
+def place_task(
+    warehouse: Warehouse, writers: int, mark: ErrorMark
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function of `mapInArrow`: rows come sorted as for `write_task`, and go in the same schema."""
+
+    def place(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        pa.set_cpu_count(1)
+        with mark.carrying():
+            yield from Placing(warehouse, writers).placed(batches)
+
+    return place
+
+
+@dataclass(slots=True)
+class Placing:
+    """Holds the places of the batch's keys of one table, and one blob of its rows."""
+
+    warehouse: Warehouse
+    writers: int
+    _placer: KeyPlacer | None = None
+    _table: tuple[str, Version] | None = None
+    _position: int = 0
+    _failed: set[str] = field(default_factory=set)
+    _moving: dict[tuple[str, int], bool] = field(default_factory=dict)
+
+    def placed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            moving = self._moving_rows(batch)
+            if not moving.any():
+                yield batch
+                continue
+            if not moving.all():
+                yield batch.filter(pa.array(~moving))
+            for row in np.flatnonzero(moving).tolist():
+                table = batch.column("table")[row].as_py()
+                if table in self._failed:
+                    continue
+                try:
+                    yield from self._blob(batch, row)
+                except PenstockError as error:
+                    yield self._given_up(table, error)
+
+    def _given_up(self, table: str, error: PenstockError) -> pa.RecordBatch:
+        if error.retryable:
+            raise error
+        self._failed.add(table)
+        told = pickle.dumps(TableFailed(table, error))
+        batch = as_batch(0, self._position, [Blob(NO_TABLE, Version(0), b"", 0, 0, 1, told)])
+        self._position += 1
+        return batch
+
+    def _moving_rows(self, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+        names, schemas = batch.column("table").to_pylist(), batch.column("schema_id").to_pylist()
+        return np.array([self._moves(name, schema) for name, schema in zip(names, schemas, strict=True)], np.bool_)
+
+    def _moves(self, table: str, schema: int) -> bool:
+        found = self._moving.get((table, schema))
+        if found is None:
+            found = table != NO_TABLE and self.warehouse.layout(table, schema).mode is BucketMode.CROSS_PARTITION
+            self._moving[table, schema] = found
+        return found
+
+    def _blob(self, batch: pa.RecordBatch, row: int) -> Iterator[pa.RecordBatch]:
+        table, writer = batch.column("table")[row].as_py(), batch.column("writer")[row].as_py()
+        version = Version(batch.column("schema_id")[row].as_py(), batch.column("snapshot")[row].as_py())
+        placer = self._opened(table, version, writer)
+        rows, kinds = unpacked(batch.column("blob")[row].as_buffer(), arrow_schema(placer.layout.schema.fields))
+        placed = placer.place(rows, kinds.astype(np.int8))
+        blobs = [
+            Blob(
+                table,
+                version,
+                part.partition,
+                part.bucket,
+                bucket_writer(table, part.bucket, self.writers),
+                count,
+                data,
+            )
+            for part in slices(placed.partitions, placed.places, placed.buckets)
+            for count, data in pieces(
+                placed.rows.take(pa.array(part.rows)), placed.kinds[part.rows].astype(np.uint8), table
+            )
+        ]
+        if blobs:
+            # Whose rows of a bucket come first is all the same: no two tasks have rows of one key.
+            yield as_batch(writer, self._position, blobs)
+            self._position += len(blobs)
+
+    def _opened(self, table: str, version: Version, writer: int) -> KeyPlacer:
+        if self._placer is None or self._table != (table, version):
+            store, layout = self.warehouse.store(table), self.warehouse.layout(table, version.schema)
+            own = own_number(table, writer, self.writers)
+            self._placer = KeyPlacer.opened(store, layout, state_at(store, version), own, self.writers)
+            self._table = (table, version)
+        return self._placer

@@ -1,0 +1,194 @@
+"""Rows on their way through Spark: one fixed schema for all tables, the rows themselves as Arrow blobs.
+
+A window holds the fitted rows of all tables of a range until it is full; then each table's rows are ordered, routed,
+and cut into blobs. Blobs of a range are numbered as they are made, so (range, position) orders the rows of a bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.errors import DecodeError
+from penstock.pipelines.mapping.target_tables import Version
+
+COLUMNS = (
+    "range int, position bigint, table string, schema_id bigint, snapshot bigint, partition binary, bucket int, "
+    "writer int, rows int, blob binary"
+)
+SCHEMA = pa.schema(
+    [
+        ("range", pa.int32()),
+        ("position", pa.int64()),
+        ("table", pa.string()),
+        ("schema_id", pa.int64()),
+        ("snapshot", pa.int64()),
+        ("partition", pa.binary()),
+        ("bucket", pa.int32()),
+        ("writer", pa.int32()),
+        ("rows", pa.int32()),
+        ("blob", pa.binary()),
+    ]
+)
+NO_TABLE = ""  # a row that carries a report, not rows
+KINDS = pa.uint8()
+
+BLOB_BYTES = 8 << 20
+LARGEST_ROW = 256 << 20
+WINDOW_BYTES = 32 << 20
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """Some rows of one bucket of a table at one version. `writer` decides in which task they are written."""
+
+    table: str
+    version: Version
+    partition: bytes
+    bucket: int
+    writer: int
+    rows: int
+    data: pa.Buffer | bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.data) if isinstance(self.data, bytes) else int(self.data.size)
+
+
+@dataclass(slots=True)
+class Held:
+    """Fitted rows of one table in the order of their batches."""
+
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    kinds: list[npt.NDArray[np.uint8]] = field(default_factory=list)
+    pos: list[Int64s] = field(default_factory=list)
+    sub: list[npt.NDArray[np.int32]] = field(default_factory=list)
+    bytes: int = 0
+
+    def ordered(self) -> tuple[pa.RecordBatch, npt.NDArray[np.uint8]]:
+        """All rows as one batch in the order of the source. Batches of several source schemas interleave."""
+        whole = pa.Table.from_batches(self.batches).combine_chunks().to_batches()[0]
+        kinds, pos, sub = np.concatenate(self.kinds), np.concatenate(self.pos), np.concatenate(self.sub)
+        if len(self.batches) == 1 or _rises(pos, sub):
+            return whole, kinds
+        order = np.lexsort((sub, pos))
+        return whole.take(pa.array(order)), kinds[order]
+
+
+class Window:
+    """What is held of a range, by table."""
+
+    def __init__(self, most_bytes: int = WINDOW_BYTES) -> None:
+        self._most = most_bytes
+        self._held: dict[str, Held] = {}
+        self._bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self._bytes >= self._most
+
+    def add(
+        self,
+        table: str,
+        batch: pa.RecordBatch,
+        kinds: npt.NDArray[np.uint8],
+        pos: Int64s,
+        sub: npt.NDArray[np.int32],
+    ) -> None:
+        if batch.num_rows == 0:
+            return
+        held = self._held.setdefault(table, Held())
+        held.batches.append(batch)
+        held.kinds.append(kinds)
+        held.pos.append(pos)
+        held.sub.append(sub)
+        held.bytes += batch.nbytes
+        self._bytes += batch.nbytes
+
+    def forget(self, table: str) -> None:
+        held = self._held.pop(table, None)
+        if held is not None:
+            self._bytes -= held.bytes
+
+    def drain(self) -> Iterator[tuple[str, pa.RecordBatch, npt.NDArray[np.uint8]]]:
+        """Each table's rows in order; the window is empty afterwards."""
+        held, self._held, self._bytes = self._held, {}, 0
+        for table in list(held):
+            yield table, *held.pop(table).ordered()
+
+
+def _rises(pos: Int64s, sub: npt.NDArray[np.int32]) -> bool:
+    step = np.diff(pos)
+    return bool(np.all((step > 0) | ((step == 0) & (np.diff(sub) >= 0))))
+
+
+def pieces(batch: pa.RecordBatch, kinds: npt.NDArray[np.uint8], table: str) -> Iterator[tuple[int, pa.Buffer]]:
+    """The rows as blobs of at most BLOB_BYTES, each with its number of rows; one larger row travels alone."""
+    marked = with_kinds(batch, kinds)
+    count = max(1, -(-batch.nbytes // BLOB_BYTES))
+    size = -(-batch.num_rows // count)
+    for start in range(0, batch.num_rows, size):
+        part = marked.slice(start, min(size, batch.num_rows - start))
+        data = part.serialize()
+        if data.size <= BLOB_BYTES or part.num_rows == 1:
+            if data.size > LARGEST_ROW:
+                raise DecodeError(
+                    f"a row of {data.size} bytes is more than a row may have ({LARGEST_ROW})",
+                    table=table,
+                    hint="leave its table or its column out",
+                )
+            yield part.num_rows, data
+        else:  # uneven rows
+            half = part.num_rows // 2
+            rest = part.slice(half)
+            for piece in (part.slice(0, half), rest):
+                yield from pieces(piece.select(range(batch.num_columns)), kinds_of(piece), table)
+
+
+def with_kinds(batch: pa.RecordBatch, kinds: npt.NDArray[np.uint8]) -> pa.RecordBatch:
+    # A table may have a column of any name, so the kinds are found by place: they come last.
+    schema = batch.schema.append(pa.field("kind", KINDS))
+    return pa.RecordBatch.from_arrays([*batch.columns, pa.array(kinds, KINDS)], schema=schema)
+
+
+def kinds_of(marked: pa.RecordBatch) -> npt.NDArray[np.uint8]:
+    kinds: npt.NDArray[np.uint8] = marked.column(marked.num_columns - 1).to_numpy(zero_copy_only=False)
+    return kinds
+
+
+def unpacked(data: pa.Buffer | bytes, schema: pa.Schema) -> tuple[pa.RecordBatch, npt.NDArray[np.uint8]]:
+    """The rows of a blob of a table with this Arrow schema, and their kinds."""
+    marked = pa.ipc.read_record_batch(pa.py_buffer(data), schema.append(pa.field("kind", KINDS)))
+    return marked.select(range(len(schema))), kinds_of(marked)
+
+
+def as_batch(range_number: int, first_position: int, blobs: Sequence[Blob]) -> pa.RecordBatch:
+    """Blobs of one range, numbered from `first_position`, as a batch of the fixed schema."""
+    columns: list[Any] = [
+        pa.array(np.full(len(blobs), range_number, np.int32)),
+        pa.array(np.arange(first_position, first_position + len(blobs), dtype=np.int64)),
+        pa.array([blob.table for blob in blobs], pa.string()),
+        pa.array([blob.version.schema for blob in blobs], pa.int64()),
+        pa.array([blob.version.snapshot for blob in blobs], pa.int64()),
+        pa.array([blob.partition for blob in blobs], pa.binary()),
+        pa.array([blob.bucket for blob in blobs], pa.int32()),
+        pa.array([blob.writer for blob in blobs], pa.int32()),
+        pa.array([blob.rows for blob in blobs], pa.int32()),
+        _binary(blobs),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def _binary(blobs: Sequence[Blob]) -> pa.Array:
+    """The contents side by side: copied once."""
+    ends = np.cumsum([blob.size for blob in blobs], dtype=np.int32)
+    offsets = np.concatenate((np.zeros(1, np.int32), ends)).astype(np.int32)
+    data = b"".join(memoryview(blob.data) for blob in blobs)
+    return pa.Array.from_buffers(pa.binary(), len(blobs), [None, pa.py_buffer(offsets), pa.py_buffer(data)])

@@ -1,0 +1,95 @@
+"""Computed columns: `name=function(arguments)`, evaluated on whole columns of fitted values (cdc 4)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.schema_evolution.computed_functions import FUNCTIONS, Argument, Columns, Function
+from penstock.table.values.types import STRING, DataType
+
+# A text in quotes is one argument, whatever is in it; quotes inside of an argument, as patterns have them, are not.
+_ARGUMENT = re.compile(r"\s*('[^']*'(?=\s*,)|[^,]*?)\s*,")
+_EXPRESSION = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedColumn:
+    """As its user wrote it. What it refers to is looked up per table, since tables have columns of their own."""
+
+    name: str
+    function: str
+    arguments: tuple[Argument, ...]
+
+    @classmethod
+    def of(cls, text: str, case_sensitive: bool = True) -> ComputedColumn:
+        name, equals, expression = text.partition("=")
+        match = _EXPRESSION.fullmatch(expression)
+        if not equals or not name.strip() or match is None:
+            raise ConfigError(
+                f"{text!r} is no computed column", hint="write it as name=function(column, ...), as dt=year(created)"
+            )
+        function = match[1].lower()
+        if function not in FUNCTIONS:
+            raise ConfigError(
+                f"Unsupported expression: {match[1]}. Supported expressions are: {', '.join(sorted(FUNCTIONS))}"
+            )
+        fold = (lambda one: one) if case_sensitive else str.lower
+        arguments = tuple(_argument(part, fold) for part in _parts(match[2]))
+        column = cls(fold(name.strip()), function, arguments)
+        FUNCTIONS[function].check(column.name, arguments)
+        return column
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        return FUNCTIONS[self.function].references(self.arguments)
+
+    def type(self, types: Mapping[str, DataType], *, lenient: bool = False) -> DataType:
+        """Its type in a table of these columns. A column that is not there is an error, or counts as STRING."""
+        missing = [name for name in self.references if name not in types]
+        if missing and not lenient:
+            raise ConfigError(f"Referenced field '{missing[0]}' is not in given fields: [{', '.join(types)}].")
+        known = {**types, **dict.fromkeys(missing, STRING)}
+        return self._function.type(self.arguments, known)
+
+    def values(self, columns: Columns, rows: int) -> pa.Array:
+        """For every row; null where what it refers to is null, or is no column of this table."""
+        if any(name not in columns.arrays for name in self.references):
+            return pa.nulls(rows)
+        return self._function.values(self.arguments, columns, rows)
+
+    @property
+    def _function(self) -> Function:
+        return FUNCTIONS[self.function]
+
+
+def _parts(text: str) -> list[str]:
+    return _ARGUMENT.findall(f"{text},") if text.strip() else []
+
+
+def _argument(text: str, fold: Callable[[str], str]) -> Argument:
+    quoted = len(text) >= 2 and text[0] == text[-1] == "'"
+    return Argument(text[1:-1] if quoted else text, fold(text), quoted)
+
+
+def in_order(columns: Sequence[ComputedColumn]) -> list[ComputedColumn]:
+    """Each after those it refers to, in Paimon's order: first all that refer to no other one, as given, then, one after
+    another, those that the columns before them make possible. ConfigError for a cycle.
+    """
+    names = {column.name for column in columns}
+    if len(names) < len(columns):
+        raise ConfigError("a computed column is given twice", columns=", ".join(column.name for column in columns))
+    needs = {column.name: names & set(column.references) for column in columns}
+    ready = [column for column in columns if not needs[column.name]]
+    for done in ready:  # grows meanwhile
+        for column in columns:
+            if done.name in needs[column.name]:
+                needs[column.name].remove(done.name)
+                ready += [] if needs[column.name] else [column]
+    if len(ready) < len(columns):
+        raise ConfigError(f"Cycle detected: {next(column.name for column in columns if column not in ready)}")
+    return ready

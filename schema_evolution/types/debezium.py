@@ -1,0 +1,89 @@
+"""Types declared by Kafka Connect schemas, as Debezium uses them, and by Avro schemas (cdc 1.3, 2.3)."""
+
+from __future__ import annotations
+
+from penstock.formats.debezium.connect import SOURCE_LENGTH, SOURCE_SCALE, ConnectType
+from penstock.schema_evolution.types.mapping import TypeMapping
+from penstock.schema_evolution.types.mysql import mysql_type
+from penstock.table.values.types import BYTES, STRING, ArrayType, AtomicType, DataType
+
+_MOST_DIGITS = 38
+_TIME = "io.debezium.time."
+_DATA = "io.debezium.data."
+_CONNECT = "org.apache.kafka.connect.data."
+
+_CARRIERS: dict[str, DataType] = {
+    "int8": AtomicType("TINYINT"),
+    "int16": AtomicType("SMALLINT"),
+    "int32": AtomicType("INT"),
+    "int64": AtomicType("BIGINT"),
+    "float": AtomicType("FLOAT"),
+    "float32": AtomicType("FLOAT"),
+    "double": AtomicType("DOUBLE"),
+    "float64": AtomicType("DOUBLE"),
+    "boolean": AtomicType("BOOLEAN"),
+    "bytes": BYTES,
+    "string": STRING,
+}
+_SEMANTIC: dict[str, DataType] = {
+    f"{_TIME}Date": AtomicType("DATE"),
+    f"{_TIME}Time": AtomicType("TIME", precision=3),
+    f"{_TIME}MicroTime": AtomicType("TIME"),
+    f"{_TIME}NanoTime": AtomicType("TIME", precision=3),
+    f"{_TIME}Timestamp": AtomicType("TIMESTAMP", precision=3),
+    f"{_TIME}MicroTimestamp": AtomicType("TIMESTAMP", precision=6),
+    f"{_TIME}NanoTimestamp": AtomicType("TIMESTAMP", precision=9),
+    f"{_TIME}ZonedTimestamp": AtomicType("TIMESTAMP", precision=6),
+    f"{_TIME}ZonedTime": STRING,
+    f"{_TIME}Interval": STRING,
+    f"{_TIME}MicroDuration": AtomicType("BIGINT"),
+    f"{_TIME}NanoDuration": AtomicType("BIGINT"),
+    f"{_TIME}Year": AtomicType("INT"),
+    f"{_TIME}IsoDate": AtomicType("DATE"),
+    f"{_TIME}IsoTime": AtomicType("TIME", precision=3),
+    f"{_TIME}IsoTimestamp": AtomicType("TIMESTAMP", precision=6),
+    f"{_CONNECT}Date": AtomicType("DATE"),
+    f"{_CONNECT}Time": AtomicType("TIME", precision=3),
+    f"{_CONNECT}Timestamp": AtomicType("TIMESTAMP", precision=3),
+    f"{_DATA}VariableScaleDecimal": STRING,
+    f"{_DATA}FloatVector": ArrayType(AtomicType("FLOAT")),
+    f"{_DATA}DoubleVector": ArrayType(AtomicType("DOUBLE")),
+}
+
+
+def debezium_type(declared: str, mapping: TypeMapping) -> DataType:
+    kind = ConnectType.parse(declared)
+    if kind.source_type is not None:
+        return _propagated(kind, kind.source_type, mapping)
+    name = kind.name or ""
+    if name == f"{_CONNECT}Decimal":
+        return _decimal(kind)
+    if name == f"{_DATA}Bits":
+        return AtomicType("BINARY", length=((kind.number("length") or 1) + 7) // 8)
+    known = _SEMANTIC.get(name)
+    if known is not None:
+        is_time = isinstance(known, AtomicType) and known.root == "TIME"
+        return STRING if is_time and mapping.time_to_string else known
+    return _CARRIERS.get(kind.carrier, STRING)
+
+
+def _propagated(kind: ConnectType, source: str, mapping: TypeMapping) -> DataType:
+    """The database's own type came along: its table decides."""
+    length, scale = kind.parameter(SOURCE_LENGTH), kind.parameter(SOURCE_SCALE)
+    if not length:
+        return mysql_type(source, mapping)
+    size = f"({length},{scale})" if scale else f"({length})"
+    head, _, rest = source.partition(" ")
+    return mysql_type(f"{head}{size} {rest}".strip(), mapping)
+
+
+def _decimal(kind: ConnectType) -> DataType:
+    scale = kind.number("scale") or 0
+    precision = kind.number("connect.decimal.precision")
+    if scale > _MOST_DIGITS:
+        return STRING
+    if precision is None:
+        return AtomicType("DECIMAL", precision=_MOST_DIGITS if scale else 20, scale=scale)
+    if precision > _MOST_DIGITS or scale > precision:
+        return STRING
+    return AtomicType("DECIMAL", precision=precision, scale=scale)

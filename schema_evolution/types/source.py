@@ -1,0 +1,69 @@
+"""From the type a source declares to the Paimon type of the column: one table of types per dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from penstock.errors import ConfigError, SchemaConflict
+from penstock.formats.change import SourceField
+from penstock.formats.debezium.connect import ConnectType
+from penstock.schema_evolution.types.avro import avro_type
+from penstock.schema_evolution.types.debezium import debezium_type
+from penstock.schema_evolution.types.mapping import TypeMapping
+from penstock.schema_evolution.types.mysql import knows, mysql_type
+from penstock.table.values.types import STRING, AtomicType, DataType, parse_type, type_json
+
+_DIALECTS: dict[str, Callable[[str, TypeMapping], DataType]] = {
+    "mysql": mysql_type,
+    "aliyun": mysql_type,
+    "debezium": debezium_type,
+    "avro": avro_type,
+}
+
+
+TYPED = "paimon:"  # before the type of a column that was computed: the table's own type, in any dialect
+
+
+def paimon_type(dialect: str, field: SourceField, mapping: TypeMapping) -> DataType:
+    """The column's type in a new table; nullable, since messages do not say otherwise."""
+    return _mapped(dialect, field.type, mapping)
+
+
+def holds_bits(dialect: str, field: SourceField) -> bool:
+    """Whether values are the bytes of BIT(n): nothing else is a BINARY."""
+    type_ = _mapped(dialect, field.type, TypeMapping())
+    return isinstance(type_, AtomicType) and type_.root == "BINARY"
+
+
+def is_known(dialect: str, field: SourceField) -> bool:
+    """Whether the declared type was chosen a column's type for; values of others are kept as bytes."""
+    untyped = field.type is None or field.type.startswith(TYPED)
+    if untyped:
+        return True
+    declared = field.type or ""
+    if _DIALECTS.get(dialect) is debezium_type:
+        declared = ConnectType.parse(declared).source_type or ""
+        return not declared or knows(declared)
+    return _DIALECTS.get(dialect) is not mysql_type or knows(declared)
+
+
+@lru_cache(maxsize=8192)
+def _mapped(dialect: str, declared: str | None, mapping: TypeMapping) -> DataType:
+    type_ = _unchecked(dialect, declared, mapping)
+    try:
+        parse_type(type_json(type_))
+    except ConfigError as error:
+        raise SchemaConflict(f"no column has the declared type {(declared or '')[:80]}: {error.message}") from error
+    return type_
+
+
+def _unchecked(dialect: str, declared: str | None, mapping: TypeMapping) -> DataType:
+    if declared is None or mapping.to_string:
+        return STRING
+    if declared.startswith(TYPED):
+        return parse_type(declared.removeprefix(TYPED))
+    known: Callable[[str, TypeMapping], DataType] | None = _DIALECTS.get(dialect)
+    if known is None:
+        raise SchemaConflict(f"types of dialect {dialect!r} are not known", type=declared)
+    return known(declared, mapping)

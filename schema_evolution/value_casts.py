@@ -1,0 +1,209 @@
+"""Columns as a decoder hands them over, as columns of the table's types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.schema_evolution.text_casts import KEEPS_TIMES, Misfits, cast_texts
+from penstock.schema_evolution.types.mapping import TypeMapping
+from penstock.table.values.arrow_types import to_arrow
+from penstock.table.values.texts import to_text
+from penstock.table.values.types import STRING_LENGTH, ArrayType, AtomicType, DataType, Field, type_json
+
+
+def fit_column(
+    column: pa.Array, target: Field, mapping: TypeMapping, misfits: Misfits, *, in_key: bool = False
+) -> pa.Array:
+    """`column` in the Arrow type of `target`; rows whose value does not fit are null there and named in `misfits`.
+
+    `in_key`: values that become others by a rule would make two rows one, and do not fit.
+    """
+    type_ = target.type
+    arrow = to_arrow(type_)
+    if pa.types.is_null(column.type):
+        return pa.nulls(len(column), arrow)
+    if column.type == arrow:
+        return _measured(column, type_, target.name, misfits)
+    if pa.types.is_string(column.type):
+        if isinstance(type_, AtomicType):
+            return cast_texts(column, type_, target.name, mapping, misfits, in_key=in_key)
+        return _parsed(column, type_, target.name, misfits)
+    if pa.types.is_duration(column.type):
+        return _durations(column, type_, target.name, mapping, misfits, in_key=in_key)
+    return _native(column, type_, target.name, mapping, misfits, in_key=in_key)
+
+
+def _measured(column: pa.Array, type_: DataType, name: str, misfits: Misfits) -> pa.Array:
+    """Texts and bytes that are too long for their column do not fit; all else is the value already."""
+    if not isinstance(type_, AtomicType) or type_.root not in _MEASURES or type_.length == STRING_LENGTH:
+        return column
+    lengths = _MEASURES[type_.root](column)
+    if (pc.max(lengths).as_py() or 0) <= type_.length:
+        return column
+    long = pc.fill_null(pc.greater(lengths, type_.length), fill_value=False)
+    for row in np.flatnonzero(long.to_numpy(zero_copy_only=False)).tolist():
+        shown = str(column[row].as_py())[:80]
+        misfits.add(np.array([row]), f"{name} {type_json(type_)}: {shown!r} is {lengths[row]} long")
+    return pc.if_else(long, pa.scalar(None, column.type), column)
+
+
+_MEASURES: dict[str, Callable[[pa.Array], pa.Array]] = {
+    "CHAR": pc.utf8_length,
+    "VARCHAR": pc.utf8_length,
+    "BINARY": pc.binary_length,
+    "VARBINARY": pc.binary_length,
+}
+
+
+def _native(
+    column: pa.Array, type_: DataType, name: str, mapping: TypeMapping, misfits: Misfits, *, in_key: bool = False
+) -> pa.Array:
+    arrow = to_arrow(type_)
+    if pa.types.is_timestamp(column.type):
+        if pa.types.is_timestamp(arrow):
+            return _stamps(column, arrow)
+        column = column.view(pa.timestamp(column.type.unit))  # as text it has no zone either
+    try:
+        return _measured(pc.cast(column, arrow), type_, name, misfits)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        texts = _as_text(column)
+    if isinstance(type_, AtomicType):
+        return cast_texts(texts, type_, name, mapping, misfits, in_key=in_key)
+    return _parsed(texts, type_, name, misfits)
+
+
+def _durations(
+    column: pa.Array, type_: DataType, name: str, mapping: TypeMapping, misfits: Misfits, *, in_key: bool
+) -> pa.Array:
+    """A TIME may be negative or longer than a day at its source; Paimon's cannot."""
+    unit = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}[column.type.unit]
+    if isinstance(type_, AtomicType) and type_.root in {"CHAR", "VARCHAR"}:
+        return cast_texts(_clock_texts(column, unit), type_, name, mapping, misfits)
+    millis = pc.floor(pc.divide(pc.cast(column.view(pa.int64()), pa.float64()), unit / 1000))
+    millis = pc.cast(millis, pa.int64())
+    if not (isinstance(type_, AtomicType) and type_.root == "TIME"):
+        return _native(millis, type_, name, mapping, misfits)
+    inside = pc.and_(pc.greater_equal(millis, 0), pc.less(millis, 86_400_000))
+    outside = pc.fill_null(pc.invert(inside), fill_value=False)
+    refused = mapping.zero_date_error or in_key
+    if refused:
+        for row in np.flatnonzero(outside.to_numpy(zero_copy_only=False)).tolist():
+            why = f"{millis[row]} ms lies outside of a day{f' {KEEPS_TIMES}' * in_key}"
+            misfits.add(np.array([row]), f"{name} {type_json(type_)}: {why}")
+    else:
+        misfits.nulled += pc.sum(outside).as_py() or 0
+    midnight = None if type_.nullable or refused else 0
+    within = pc.if_else(outside, pa.scalar(midnight, pa.int64()), millis)
+    return pc.cast(within, pa.int32()).view(pa.time32("ms"))
+
+
+def _clock_texts(column: pa.Array, per_second: int) -> pa.Array:
+    """`[-]HH:mm:ss[.f]`, the fraction of three, six or nine digits."""
+    encoded = column.view(pa.int64()).dictionary_encode()
+    texts = [_clock_text(value, per_second) for value in encoded.dictionary.to_pylist()]
+    return pa.array(texts, pa.string()).take(encoded.indices)
+
+
+def _clock_text(value: int, per_second: int) -> str:
+    seconds, rest = divmod(abs(value), per_second)
+    text = f"{'-' if value < 0 else ''}{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    if not rest:
+        return text
+    digits = f"{rest * (1_000_000_000 // per_second):09}"
+    while digits.endswith("000"):
+        digits = digits[:-3]
+    return f"{text}.{digits}"
+
+
+def _stamps(column: pa.Array, arrow: pa.TimestampType) -> pa.Array:
+    """To the unit and zone wanted: both sides are UTC, digits beyond the unit are cut."""
+    plain = column.view(pa.timestamp(column.type.unit))
+    coarser = _UNIT_PLACES[arrow.unit] < _UNIT_PLACES[column.type.unit]
+    if coarser:
+        plain = pc.floor_temporal(plain, 1, unit=_FLOORS[arrow.unit])
+    return pc.cast(plain, pa.timestamp(arrow.unit)).view(arrow)
+
+
+_UNIT_PLACES = {"s": 0, "ms": 1, "us": 2, "ns": 3}
+_FLOORS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
+
+
+def _as_text(column: pa.Array) -> pa.Array:
+    """Values in the text they would have had in a message of texts."""
+    if pa.types.is_list(column.type) and pa.types.is_string(column.type.value_type):
+        return pc.binary_join(column, ",")
+    if pa.types.is_nested(column.type):
+        pairs = pa.types.is_map(column.type)
+        values = (None if one is None else dict(one) if pairs else one for one in column.to_pylist())
+        return pa.array([None if one is None else _json_text(one) for one in values], pa.string())
+    if pa.types.is_decimal(column.type):
+        return to_text(column, AtomicType("DECIMAL", precision=column.type.precision, scale=column.type.scale))
+    if pa.types.is_binary(column.type):
+        return _utf8(column)
+    return pc.cast(column, pa.string())
+
+
+def _json_text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain_text)
+
+
+def _plain_text(value: object) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _utf8(column: pa.Array) -> pa.Array:
+    """Bytes as text; what is no UTF-8 shows as U+FFFD."""
+    try:
+        return pc.cast(column, pa.string())
+    except pa.ArrowInvalid:
+        texts = [None if one is None else one.decode(errors="replace") for one in column.to_pylist()]
+        return pa.array(texts, pa.string())
+
+
+def bit_texts(column: pa.Array) -> pa.Array:
+    """Bytes as the digits of all their bits."""
+    encoded = column.dictionary_encode()
+    texts = ["".join(f"{byte:08b}" for byte in value) for value in encoded.dictionary.to_pylist()]
+    return pa.array(texts, pa.string()).take(encoded.indices)
+
+
+def _parsed(column: pa.Array, type_: DataType, name: str, misfits: Misfits) -> pa.Array:
+    """Constructed values from JSON text, each distinct text once; a list of texts may stand as `[a,b]` or `a,b`."""
+    encoded = column.dictionary_encode()
+    arrow = to_arrow(type_)
+    values: list[object] = []
+    for number, text in enumerate(encoded.dictionary.to_pylist()):
+        try:
+            value = _constructed(text, type_)
+            pa.array([value], arrow)
+        except (ValueError, TypeError, AttributeError, pa.ArrowException) as reason:
+            rows = np.flatnonzero(encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False) == number)
+            misfits.add(rows, f"{name} {type_json(type_)}: {text[:80]!r} does not fit ({reason})")
+            value = None
+        values.append(value)
+    return pa.array(values, arrow).take(encoded.indices)
+
+
+def _constructed(text: str, type_: DataType) -> object:
+    if isinstance(type_, ArrayType) and isinstance(type_.element, AtomicType) and type_.element.root == "VARCHAR":
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = None
+        if isinstance(value, list):
+            return [item if item is None or isinstance(item, str) else json.dumps(item) for item in value]
+        inner = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+        return inner.split(",") if inner else []
+    value = json.loads(text)
+    if isinstance(type_, ArrayType) and not isinstance(value, list):
+        raise TypeError("is not a JSON array")
+    if not isinstance(type_, ArrayType) and not isinstance(value, dict):
+        raise TypeError("is not a JSON object")
+    if isinstance(value, dict) and pa.types.is_map(to_arrow(type_)):
+        return list(value.items())
+    return value

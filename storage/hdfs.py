@@ -1,0 +1,179 @@
+"""Tables on HDFS: files are written aside and renamed, which fails on a taken name.
+
+Through hdfs-native, not pyarrow: pyarrow's `move` deletes a file that stands in the way, so two committers would
+overwrite each other. It needs neither Hadoop nor a JVM; sites are read from HADOOP_CONF_DIR, the user from
+HADOOP_USER_NAME.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError, StoreError
+from penstock.references import masked, resolve
+from penstock.storage.base import Entry
+from penstock.storage.output import Output
+
+try:
+    import hdfs_native
+except ImportError as error:
+    raise ConfigError("HDFS needs its client", hint="pip install 'penstock[hdfs]'") from error
+
+_KERBEROS = {"security.kerberos.login.principal": "principal", "security.kerberos.login.keytab": "keytab"}
+_SETTINGS = ("dfs.", "fs.viewfs.", "ipc.")
+
+
+def hdfs_config(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Hadoop's own settings, also after Paimon's prefix `hadoop.`, and Paimon's names for the Kerberos login."""
+    config = {}
+    for name, value in options.items():
+        plain = name.removeprefix("hadoop.")
+        if plain.startswith(_SETTINGS) or name in _KERBEROS:
+            config[plain] = value
+    return tuple(sorted(config.items()))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class HdfsStorage:
+    """One file system, `hdfs://host:port` or `hdfs://nameservice`."""
+
+    url: str
+    config: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def longest_name(self) -> int:
+        return 255  # dfs.namenode.fs-limits.max-component-length, unless a cluster says otherwise
+
+    def __repr__(self) -> str:
+        return f"HdfsStorage({self.url}{''.join(f', {name}={masked(name, value)}' for name, value in self.config)})"
+
+    def read(self, path: str) -> bytes:
+        with _told(path):
+            file = _client(self).read(path)
+            return bytes(file.read(len(file)))
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        with _told(path):
+            file = _client(self).read(path)
+            # The client aborts the process's thread when it is asked for bytes past the end.
+            length = min(length, len(file) - offset)
+            return bytes(file.read_range(offset, length)) if length > 0 else b""
+
+    def size(self, path: str) -> int:
+        with _told(path):
+            return int(_client(self).get_file_info(path).length)
+
+    def exists(self, path: str) -> bool:
+        try:
+            self.size(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def create(self, path: str, data: bytes) -> bool:
+        with self._aside(path, data) as temporary:
+            try:
+                _client(self).rename(temporary, path, overwrite=False)
+            except FileExistsError:
+                return False
+        return True
+
+    def write(self, path: str, data: bytes) -> None:
+        with self._aside(path, data) as temporary:
+            try:
+                _client(self).rename(temporary, path, overwrite=True)
+            except FileNotFoundError:
+                # The client asks again after a failover: the second rename finds that the first one moved the file.
+                if self.read(path) != data:
+                    raise
+
+    @contextlib.contextmanager
+    def _aside(self, path: str, data: bytes) -> Iterator[str]:
+        """A hidden sibling with these bytes, gone at the end unless it was renamed."""
+        folder, _, name = path.rpartition("/")
+        temporary = f"{folder}/.{name}.{uuid.uuid4()}.tmp"
+        with _told(path):
+            try:
+                with _client(self).create(temporary, hdfs_native.WriteOptions(create_parent=True)) as file:
+                    if (written := file.write(data)) != len(data):
+                        raise OSError(f"the client took {written} of {len(data)} bytes")
+                yield temporary
+            finally:
+                _client(self).delete(temporary)
+
+    def list(self, path: str) -> list[Entry]:
+        with _told(path), contextlib.suppress(FileNotFoundError):
+            found = list(_client(self).list_status(path))
+            return [
+                Entry(status.path.rpartition("/")[2], status.length, status.isdir, status.modification_time)
+                for status in found
+                if status.path.rstrip("/") != path.rstrip("/")  # what lists itself is a file
+            ]
+        return []
+
+    def delete(self, path: str) -> None:
+        with _told(path):
+            try:
+                _client(self).delete(path)
+            except RuntimeError as error:
+                if "PathIsNotEmptyDirectoryException" not in str(error):
+                    raise
+
+    def delete_tree(self, path: str) -> None:
+        with _told(path):
+            _client(self).delete(path, recursive=True)
+
+    def rename_tree(self, source: str, target: str) -> None:
+        with _told(source):
+            _client(self).mkdirs(target.rpartition("/")[0] or "/", create_parent=True)
+            _client(self).rename(source, target, overwrite=False)
+
+    def mkdirs(self, path: str) -> None:
+        with _told(path):
+            _client(self).mkdirs(path, create_parent=True)
+
+    def open_input(self, path: str) -> Any:
+        with _told(path):
+            return pa.BufferReader(b"") if self.size(path) == 0 else pa.PythonFile(_client(self).read(path), "r")
+
+    def open_output(self, path: str) -> Any:
+        with _told(path):
+            options = hdfs_native.WriteOptions(overwrite=True, create_parent=True)
+            return pa.PythonFile(Output(_client(self).create(path, options), lambda: _told(path)), "w")
+
+
+@contextlib.contextmanager
+def _told(path: str) -> Iterator[None]:
+    """The name node's refusals as OSErrors, without its stack traces."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"no such file: {path}") from error
+    except FileExistsError as error:
+        raise FileExistsError(_first_line(error)) from error
+    except (RuntimeError, OSError) as error:
+        raise StoreError(f"HDFS failed at {path}: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).replace("\\n", "\n").partition("\n")[0]
+
+
+def _client(storage: HdfsStorage) -> Any:
+    return _client_of(storage, os.getpid())
+
+
+@functools.lru_cache(maxsize=64)
+def _client_of(storage: HdfsStorage, process: int) -> Any:
+    """Made once a process: the client's threads stay behind in a fork, and what asks them waits for ever."""
+    config = {name: resolve(value) for name, value in storage.config}
+    login = {f"kerberos_{kind}": config.pop(name) for name, kind in _KERBEROS.items() if name in config}
+    return hdfs_native.Client(storage.url, config, **login)

@@ -1,0 +1,224 @@
+"""Files of this machine, or of a file system it has mounted."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.storage.base import Entry
+
+# Writers of files come with pages of some kilobytes; as many calls into Python cost more than a copy.
+_OUTPUT_BUFFER = 128 << 10
+FILE_NAME_BYTES = 255  # NAME_MAX of the usual file systems
+_NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+
+
+@dataclass(frozen=True, slots=True)
+class LocalStorage:
+    """`create` and `write` return when the file will survive a power cut, and so does closing a file of `open_output`:
+    the file is synced, and so are its folder and the folders that were made for it. With `sync` off, for tests and
+    scratch warehouses, nothing is.
+    """
+
+    sync: bool = True
+
+    @property
+    def longest_name(self) -> int:
+        return FILE_NAME_BYTES
+
+    def read(self, path: str) -> bytes:
+        return Path(path).read_bytes()
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        with Path(path).open("rb") as file:
+            file.seek(offset)
+            return file.read(length)
+
+    def size(self, path: str) -> int:
+        return Path(path).stat().st_size
+
+    def exists(self, path: str) -> bool:
+        return Path(path).exists()
+
+    def create(self, path: str, data: bytes) -> bool:
+        """A whole file appears at once: written aside, synced, then linked to its name, which fails on a taken one."""
+        target = Path(path)
+        temporary = self._aside(target, data)
+        try:
+            os.link(temporary, target)
+        except FileExistsError:
+            return False
+        except OSError as reason:
+            if reason.errno not in _NO_LINKS:
+                raise
+            return self._create_exclusively(target, data)
+        finally:
+            temporary.unlink(missing_ok=True)
+        self._sync_folder(target.parent)
+        return True
+
+    def write(self, path: str, data: bytes) -> None:
+        target = Path(path)
+        temporary = self._aside(target, data)
+        try:
+            temporary.replace(target)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+        self._sync_folder(target.parent)
+
+    def list(self, path: str) -> list[Entry]:
+        entries = []
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(path) as found:
+            for entry in found:
+                with contextlib.suppress(FileNotFoundError):  # deleted since it was listed
+                    stat = entry.stat()
+                    entries.append(Entry(entry.name, stat.st_size, entry.is_dir(), stat.st_mtime_ns // 1_000_000))
+        return entries
+
+    def delete(self, path: str) -> None:
+        target = Path(path)
+        try:
+            target.unlink(missing_ok=True)
+        except (IsADirectoryError, PermissionError):
+            if not target.is_dir():
+                raise
+            with contextlib.suppress(OSError):  # not empty
+                target.rmdir()
+
+    def delete_tree(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
+
+    def rename_tree(self, source: str, target: str) -> None:
+        if Path(target).exists():
+            raise FileExistsError(errno.EEXIST, "the target exists", target)
+        self._make_folders(Path(target).parent)
+        Path(source).rename(target)
+        self._sync_folder(Path(target).parent)
+        self._sync_folder(Path(source).parent)
+
+    def mkdirs(self, path: str) -> None:
+        self._make_folders(Path(path))
+
+    def open_input(self, path: str) -> Any:
+        return pa.OSFile(path, "rb")
+
+    def open_output(self, path: str) -> Any:
+        target = Path(path)
+        self._make_folders(target.parent)
+        file = pa.PythonFile(_SyncedFile(target), "w") if self.sync else pa.OSFile(path, "wb")
+        return pa.BufferedOutputStream(file, _OUTPUT_BUFFER)
+
+    def _aside(self, target: Path, data: bytes) -> Path:
+        # A hidden sibling: listings of the table pass it over, and a crash leaves nothing that looks like a file.
+        temporary = target.with_name(f".{target.name}.{uuid.uuid4()}.tmp")
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        except FileNotFoundError:
+            self._make_folders(target.parent)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                self._sync(file.fileno())
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+        return temporary
+
+    def _create_exclusively(self, target: Path, data: bytes) -> bool:
+        """Where the file system has no links: a crash half way leaves a cut file, which readers report."""
+        try:
+            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        except FileExistsError:
+            return False
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            self._sync(file.fileno())
+        self._sync_folder(target.parent)
+        return True
+
+    def _make_folders(self, folder: Path) -> None:
+        """A new folder lasts once the folder above it is synced."""
+        if folder.is_dir():
+            return
+        self._make_folders(folder.parent)
+        folder.mkdir(exist_ok=True)
+        self._sync_folder(folder.parent)
+
+    def _sync(self, descriptor: int) -> None:
+        if self.sync:
+            os.fsync(descriptor)
+
+    def _sync_folder(self, folder: Path) -> None:
+        if self.sync:
+            _fsync_folder(folder)
+
+
+def _fsync_folder(folder: Path) -> None:
+    """Make the names in a folder last."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class _SyncedFile:
+    """An output file that is whole and synced to disk once `close` has returned."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = path.open("wb", buffering=0)
+        self._written = 0
+
+    def write(self, data: Any) -> int:
+        # write(2) may take a part only, as on a disk that is nearly full, and Arrow does not look at the count. The
+        # next call then gives the error.
+        given = memoryview(data).cast("B")
+        done = 0
+        while done < len(given):
+            count = self._file.write(given[done:])
+            done += count
+            self._written += count
+        return done
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def tell(self) -> int:
+        return self._written
+
+    def seekable(self) -> bool:
+        return False
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+    def close(self) -> None:
+        if self._file.closed:
+            return
+        with self._file:
+            os.fsync(self._file.fileno())
+            size = os.fstat(self._file.fileno()).st_size
+        if size != self._written:
+            raise OSError(errno.EIO, f"{self._written} bytes were written but the file has {size}", str(self._path))
+        _fsync_folder(self._path.parent)

@@ -1,0 +1,206 @@
+"""Tables on S3, Google Cloud Storage and Azure: snapshots and schemas by conditional put.
+
+An object store has no folders. `mkdirs` leaves an empty object in a folder that has to exist while it is empty;
+listings do not show it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import obstore
+import pyarrow as pa
+from obstore import exceptions, store
+
+from penstock.errors import ConfigError, StoreError
+from penstock.references import masked, resolve
+from penstock.storage.base import Entry
+from penstock.storage.output import Output
+
+FOLDER_MARK = ".penstock-folder"
+# One request reads at least this much: the answer's first byte takes longer than its first megabyte.
+_WINDOW = 256 * 1024
+_DELETES = 1000
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ObjectStorage:
+    """One bucket. `config` are obstore's own names; values may be references to secrets, looked up at the first call.
+
+    A folder is renamed object by object: a crash half way leaves some in either place.
+    """
+
+    kind: str  # s3, gs or abfs
+    bucket: str
+    config: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def longest_name(self) -> int:
+        return 900  # only the whole key is measured, 1,024 bytes; a table's own names take the rest
+
+    def __repr__(self) -> str:
+        settings = "".join(f", {name}={masked(name, value)}" for name, value in self.config)
+        return f"ObjectStorage({self.kind}://{self.bucket}{settings})"
+
+    def read(self, path: str) -> bytes:
+        with _told(path):
+            return bytes(obstore.get(_client(self), _key(path)).bytes())
+
+    def read_range(self, path: str, offset: int, length: int) -> bytes:
+        if length == 0:
+            return b""
+        with _told(path):
+            return bytes(obstore.get_range(_client(self), _key(path), start=offset, length=length))
+
+    def size(self, path: str) -> int:
+        with _told(path):
+            return int(obstore.head(_client(self), _key(path))["size"])
+
+    def exists(self, path: str) -> bool:
+        """A file, or a folder with anything below it."""
+        try:
+            self.size(path)
+        except FileNotFoundError:
+            with _told(path):
+                return any(obstore.list(_client(self), _key(path), chunk_size=1))
+        return True
+
+    def create(self, path: str, data: bytes) -> bool:
+        with _told(path):
+            try:
+                obstore.put(_client(self), _key(path), data, mode="create", use_multipart=False)
+            except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
+                return False
+        return True
+
+    def write(self, path: str, data: bytes) -> None:
+        with _told(path):
+            obstore.put(_client(self), _key(path), data, use_multipart=False)
+
+    def list(self, path: str) -> list[Entry]:
+        prefix = _key(path)
+        with _told(path):
+            found = obstore.list_with_delimiter(_client(self), prefix or None)
+        start = len(prefix) + 1 if prefix else 0
+        folders = [Entry(name[start:].rstrip("/"), 0, is_dir=True) for name in found["common_prefixes"]]
+        files = [
+            Entry(meta["path"][start:], meta["size"], is_dir=False, modified=_millis(meta)) for meta in found["objects"]
+        ]
+        # Hadoop marks a folder by an empty object of its own name, ending in a slash.
+        return folders + [file for file in files if file.name not in {"", FOLDER_MARK}]
+
+    def delete(self, path: str) -> None:
+        key = _key(path)
+        with _told(path), contextlib.suppress(FileNotFoundError):
+            obstore.delete(_client(self), [key, f"{key}/{FOLDER_MARK}"])
+
+    def delete_tree(self, path: str) -> None:
+        with _told(path):
+            for keys in self._keys(path):
+                obstore.delete(_client(self), keys)
+
+    def rename_tree(self, source: str, target: str) -> None:
+        if self.exists(target):
+            raise FileExistsError(f"{target} exists")
+        old, new = _key(source), _key(target)
+        with _told(source):
+            for keys in self._keys(source):
+                for key in keys:
+                    obstore.copy(_client(self), key, new + key[len(old) :])
+        self.delete_tree(source)
+
+    def _keys(self, path: str) -> Iterator[Sequence[str]]:
+        for chunk in obstore.list(_client(self), _key(path), chunk_size=_DELETES):
+            yield [meta["path"] for meta in chunk]
+
+    def mkdirs(self, path: str) -> None:
+        self.write(f"{path.rstrip('/')}/{FOLDER_MARK}", b"")
+
+    def open_input(self, path: str) -> Any:
+        return pa.PythonFile(_RangedFile(self, path, self.size(path)), "r")
+
+    def open_output(self, path: str) -> Any:
+        # A multipart upload: the object appears, whole, when it is closed.
+        with _told(path):
+            upload = obstore.open_writer(_client(self), _key(path))
+        return pa.PythonFile(Output(upload, lambda: _told(path)), "w")
+
+
+def _key(path: str) -> str:
+    return path.strip("/")
+
+
+def _millis(meta: Any) -> int:
+    return int(meta["last_modified"].timestamp() * 1000)
+
+
+@contextlib.contextmanager
+def _told(path: str) -> Iterator[None]:
+    """The store's refusals as the OSErrors that every storage raises."""
+    try:
+        yield
+    except (exceptions.NotFoundError, FileNotFoundError) as error:
+        raise FileNotFoundError(f"no such object: {path}") from error
+    except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
+        raise PermissionError(f"the store refuses {path}: {error}") from error
+    except exceptions.BaseError as error:
+        raise StoreError(f"the store failed at {path}: {error}") from error
+
+
+@functools.lru_cache(maxsize=64)
+def _client(storage: ObjectStorage) -> Any:
+    """Made once a process, of the secrets that the references name there."""
+    config: dict[str, Any] = {name: resolve(value) for name, value in storage.config}
+    client = {"allow_http": True} if config.get("endpoint", "").startswith("http://") else {}
+    try:
+        match storage.kind:
+            case "s3":
+                return store.S3Store(storage.bucket, config=config, client_options=client)
+            case "gs":
+                return store.GCSStore(storage.bucket, config=config, client_options=client)
+        return store.AzureStore(storage.bucket, config=config, client_options=client)
+    except exceptions.UnknownConfigurationKeyError as error:
+        raise ConfigError(
+            f"the client of {storage.kind}:// does not know an option: {str(error).splitlines()[0]}",
+            hint="options after object-store. have the names of obstore's configuration",
+        ) from error
+
+
+class _RangedFile(io.RawIOBase):
+    """Random reads by ranged requests; small ones are served from the last window read."""
+
+    def __init__(self, storage: ObjectStorage, path: str, size: int) -> None:
+        super().__init__()
+        self._storage, self._path, self._size = storage, path, size
+        self._place = 0
+        self._window, self._window_start = b"", 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        left = max(0, self._size - self._place)
+        count = left if size is None or size < 0 else min(size, left)
+        begin = self._place - self._window_start
+        if not 0 <= begin <= begin + count <= len(self._window):
+            length = min(max(count, _WINDOW), left)
+            self._window = self._storage.read_range(self._path, self._place, length)
+            self._window_start, begin = self._place, 0
+        self._place += count
+        return self._window[begin : begin + count]
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}[whence]
+        self._place = base + offset
+        return self._place
+
+    def tell(self) -> int:
+        return self._place
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True

@@ -1,0 +1,84 @@
+"""From a path or URL to the store that keeps it."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from penstock.errors import ConfigError
+from penstock.storage.base import Storage
+from penstock.storage.catalog_options import check_catalog
+from penstock.storage.conditional_put import put_if_absent
+from penstock.storage.known_options import check_known
+from penstock.storage.local import LocalStorage
+from penstock.storage.options import azure_config, gcs_config, s3_config
+
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?://(?P<host>[^/]*))?(?P<path>/.*)?", re.DOTALL)
+_KNOWN = "file, s3, s3a, gs, abfs, abfss, hdfs"
+
+
+class StoreUnsafe(ConfigError):
+    """The store lets two writers make one file: commits could overwrite each other."""
+
+
+def open_storage(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
+    """The store and the path within it. Nothing is asked of the store yet.
+
+    Credentials are Paimon's options (`s3.access-key`, `fs.s3a.access.key`, ...), obstore's own names after
+    `object-store.`, or what the environment holds; an option's value may be a reference such as `${S3_SECRET}`.
+    `local.sync` = false leaves local files to the system's own time: a power cut may take commits with it.
+    ConfigError for a misspelt name, and for a metastore: tables are found in folders only.
+    """
+    check_known(options)
+    check_catalog(options)
+    match = _URL.fullmatch(url)
+    if match is None:  # a plain path, or one with a drive letter
+        return _local(options), str(Path(url).expanduser().absolute())
+    scheme, host, path = match["scheme"].lower(), match["host"] or "", (match["path"] or "/").rstrip("/") or "/"
+    match scheme:
+        case "file":
+            return _local(options), path
+        case "s3" | "s3a" | "s3n":
+            return _in_bucket("s3", host, path, s3_config(host, options), url)
+        case "gs":
+            return _in_bucket("gs", host, path, gcs_config(options), url)
+        case "abfs" | "abfss":
+            container, _, account = host.partition("@")
+            return _in_bucket("abfs", container, path, azure_config(account, options), url)
+        case "hdfs" | "viewfs":
+            from penstock.storage.hdfs import HdfsStorage, hdfs_config  # the client is an extra
+
+            return HdfsStorage(f"{scheme}://{host}", hdfs_config(options)), path
+    raise ConfigError(f"no store is known for {scheme}://", path=url, hint=f"known are {_KNOWN}")
+
+
+def _local(options: Mapping[str, str]) -> LocalStorage:
+    sync = options.get("local.sync", "true").lower()
+    if sync not in {"true", "false"}:
+        raise ConfigError(f"local.sync is true or false, not {sync!r}")
+    return LocalStorage(sync=sync == "true")
+
+
+def _in_bucket(kind: str, bucket: str, path: str, config: dict[str, str], url: str) -> tuple[Storage, str]:
+    from penstock.storage.object_store import ObjectStorage  # local tables need not load it
+
+    if not bucket:
+        raise ConfigError("the URL names no bucket", path=url)
+    return ObjectStorage(kind, bucket, tuple(sorted(config.items()))), path
+
+
+def probe(storage: Storage, folder: str) -> None:
+    """StoreUnsafe when the store makes a file twice under one name. Leaves nothing behind."""
+    path = f"{folder}/.probe-{uuid.uuid4()}"
+    try:
+        first, second = put_if_absent(storage, path, b"x"), put_if_absent(storage, path, b"y")
+    finally:
+        storage.delete(path)
+    if not first or second:
+        raise StoreUnsafe(
+            "this store cannot make a file only where none is",
+            path=folder,
+            hint="commits need that: use a local or HDFS path, or an object store with conditional put",
+        )

@@ -1,0 +1,68 @@
+"""The files of one bucket, as its writer opens and removes them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.table.buckets.layout import Layout
+from penstock.table.files.file_writer import FileNames, RollingWriter
+from penstock.table.meta.data_file import DataFile, FileSource
+from penstock.table.meta.entries import CommitMessage, FileKind, IndexEntry
+from penstock.table.meta.paths import external
+from penstock.table.meta.store import TableStore
+
+
+@dataclass(frozen=True, slots=True)
+class BucketFiles:
+    """Names come from one uuid per writer of a bucket, so a task that runs again never meets its former files."""
+
+    store: TableStore
+    layout: Layout
+    partition: bytes
+    bucket: int
+    names: FileNames = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", FileNames(self.store.ambient.new_uuid()))
+
+    @property
+    def folder(self) -> str:
+        return self.store.paths.bucket_dir(self.layout.partition_dir(self.partition), self.bucket)
+
+    def path(self, file: DataFile) -> str:
+        return self.layout.path_of(self.store.paths, self.partition, self.bucket)(file)
+
+    def index_path(self, entry: IndexEntry) -> str:
+        folder = self.layout.partition_dir(self.partition)
+        return external(entry.external_path) or self.store.paths.index_file(entry.name, folder, self.bucket)
+
+    def open(
+        self,
+        *,
+        changelog: bool = False,
+        level: int = 0,
+        source: FileSource = FileSource.APPEND,
+        first_sequence: int = 0,
+    ) -> RollingWriter:
+        return RollingWriter(
+            self.store.storage,
+            self.folder,
+            self.layout.schema,
+            self.names,
+            clock=self.store.ambient.now_millis,
+            level=level,
+            source=source,
+            changelog=changelog,
+            first_sequence=first_sequence,
+        )
+
+    def delete(self, message: CommitMessage) -> None:
+        """Remove the files a message speaks of, none of which was committed. An upgraded file was there before."""
+        stays = {file.name for file in message.compact_before} - {file.name for file in message.new_files}
+        made = (*message.new_files, *message.changelog_files, *message.compact_after, *message.compact_changelog)
+        for file in made:
+            if file.name not in stays:
+                self.store.storage.delete(self.path(file))
+        for entry in (*message.index_changes, *message.compact_index_changes):
+            if entry.kind is FileKind.ADD:
+                self.store.storage.delete(self.index_path(entry))

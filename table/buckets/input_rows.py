@@ -1,0 +1,197 @@
+"""Rows as a caller hands them over, made to fit the table: columns by name, types, defaults, kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import ConfigError
+from penstock.table.buckets.layout import Layout
+from penstock.table.merge.incoming_kinds import check_retracts, kept_rows, row_kinds
+from penstock.table.merge.spec import MergeSpec
+from penstock.table.meta.store import TableStore
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.values.casts import cast_array
+from penstock.table.values.partition_text import no_folder
+from penstock.table.values.row_kinds import DELETE, INSERT, KIND_TEXTS
+from penstock.table.values.types import STRING, AtomicType, Field
+from penstock.table.values.variants import NoVariant, variants_of_json
+
+Kinds = npt.NDArray[np.int8]
+
+
+class RowRefused(ConfigError):
+    """A row cannot be stored as it is; nothing of its batch was written."""
+
+
+def kinds_of(kinds: object, rows: int) -> Kinds:
+    """Kinds from texts or from numbers 0..3; all inserts when there are none."""
+    if kinds is None:
+        return np.zeros(rows, np.int8)
+    if isinstance(kinds, np.ndarray) and kinds.dtype.kind in "iu":
+        numbers = kinds.astype(np.int8, copy=False)
+    else:
+        given = kinds if isinstance(kinds, pa.Array | pa.ChunkedArray) else pa.array(list(_sequence(kinds)))
+        if isinstance(given, pa.ChunkedArray):
+            given = given.combine_chunks()
+        if pa.types.is_string(given.type) or pa.types.is_large_string(given.type):
+            given = pc.fill_null(pc.index_in(given, pa.array(KIND_TEXTS, given.type)), -1)
+        numbers = _kind_numbers(given)
+    if len(numbers) != rows:
+        raise RowRefused(f"{len(numbers)} kinds were given for {rows} rows")
+    if rows and (numbers.min() < INSERT or numbers.max() > DELETE):
+        raise RowRefused("a row kind is unknown", hint="kinds are +I, -U, +U, -D or 0 to 3")
+    return numbers
+
+
+def _kind_numbers(given: pa.Array) -> Kinds:
+    try:
+        return np.asarray(given.cast(pa.int8()).fill_null(-1).to_numpy(zero_copy_only=False), np.int8)
+    except pa.ArrowException as reason:
+        raise RowRefused(f"a row kind is unknown: {reason}", hint="kinds are +I, -U, +U, -D or 0 to 3") from reason
+
+
+def _sequence(kinds: object) -> Sequence[object]:
+    if isinstance(kinds, Sequence | np.ndarray):
+        return list(kinds)
+    raise RowRefused(f"kinds cannot be a {type(kinds).__name__}", hint="give a list of texts, or an array")
+
+
+@dataclass(frozen=True, slots=True)
+class RowRules:
+    """What a table asks of the rows written to it. `merge` is None for tables without a key."""
+
+    schema: TableSchema
+    merge: MergeSpec | None
+
+    @classmethod
+    def of(cls, schema: TableSchema) -> RowRules:
+        return cls(schema, MergeSpec.of(schema) if schema.primary_keys else None)
+
+    def fit(self, data: pa.Table | pa.RecordBatch, kinds: object) -> tuple[pa.RecordBatch, Kinds]:
+        """The rows in the table's columns and types, and their kinds; rows the table ignores are left out."""
+        batch = _one_batch(data)
+        columns = [self._column(batch, field) for field in self.schema.fields]
+        self._refuse_unknown(batch)
+        fitted = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(self.schema.fields))
+        numbers = kinds_of(kinds, fitted.num_rows)
+        if self.merge is None:
+            if (numbers & 1).any():
+                raise RowRefused("an append table takes no -U and no -D rows", hint="give the table a primary key")
+        else:
+            numbers = row_kinds(self.merge, pa.Table.from_batches([fitted]), numbers)
+            kept = kept_rows(self.merge, numbers)
+            if kept is not None:
+                fitted, numbers = fitted.filter(pa.array(kept)), numbers[kept]
+            check_retracts(self.merge, numbers)
+        self._refuse_nulls(fitted)
+        return fitted, numbers
+
+    def _column(self, batch: pa.RecordBatch, field: Field) -> pa.Array:
+        place = batch.schema.get_field_index(field.name)
+        target = arrow_schema([field]).field(0).type
+        if place < 0:
+            column = pa.nulls(batch.num_rows, target)
+        else:
+            column = batch.column(place)
+            if column.type != target:
+                column = _cast(column, target, field)
+        if target == pa.timestamp("s") and column.null_count < len(column):
+            _refuse_far_seconds(column, field)
+        if field.default is not None and column.null_count:
+            default = cast_array(pa.array([field.default], pa.string()), STRING, field.type)[0]
+            column = pc.fill_null(column, default)
+        return column
+
+    def _refuse_unknown(self, batch: pa.RecordBatch) -> None:
+        unknown = [name for name in batch.schema.names if name not in self.schema.names]
+        if unknown:
+            raise RowRefused(
+                f"the table has no column {', '.join(map(repr, unknown))}",
+                columns=", ".join(self.schema.names),
+                hint="add it with catalog.alter_table(..., [AddColumn(...)]), or drop it from the data",
+            )
+
+    def _refuse_nulls(self, batch: pa.RecordBatch) -> None:
+        for place, field in enumerate(self.schema.fields):
+            if not field.type.nullable and batch.column(place).null_count:
+                row = pc.index(pc.is_null(batch.column(place)), True).as_py()
+                raise RowRefused(
+                    f"Cannot write null to non-null column({field.name})",
+                    row=row,
+                    hint="fill the column, or make it nullable with UpdateColumnNullability",
+                )
+
+
+def _refuse_far_seconds(column: pa.Array, field: Field) -> None:
+    """Paimon keeps a TIMESTAMP(0) in milliseconds: 292 million years."""
+    try:
+        pc.cast(column, pa.timestamp("ms"))
+    except pa.ArrowInvalid as reason:
+        raise RowRefused(f"column {field.name!r} holds a time beyond the range of {field.type}") from reason
+
+
+def refuse_folders(store: TableStore, layout: Layout, batch: pa.RecordBatch) -> None:
+    """A value of which the store can make no folder refuses the whole batch, before a file is begun."""
+    longest = store.storage.longest_name
+    for field in layout.partition_fields:
+        column = batch.column(field.name)
+        found = no_folder(column, field, longest)
+        if found is not None:
+            row = int(found[0][0])
+            raise RowRefused(
+                found[1],
+                table=store.name,
+                column=field.name,
+                row=row,
+                value=repr(column[row].cast(pa.binary()).as_py()[:80].decode("utf-8", "backslashreplace")),
+                hint="partition by something else: the beginning of the text, a bucket or a hash of it",
+            )
+
+
+def _one_batch(data: pa.Table | pa.RecordBatch) -> pa.RecordBatch:
+    if isinstance(data, pa.RecordBatch):
+        return data
+    if not isinstance(data, pa.Table):
+        raise RowRefused(f"rows come as a pyarrow Table or RecordBatch, not as a {type(data).__name__}")
+    batches = data.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=data.schema)
+
+
+def _members_lost(given: pa.DataType, target: pa.DataType) -> Iterator[str]:
+    """Members of structs that a cast would drop without a word."""
+    if pa.types.is_struct(given) and pa.types.is_struct(target):
+        for member in given:
+            place = target.get_field_index(member.name)
+            if place < 0:
+                yield member.name
+            else:
+                yield from _members_lost(member.type, target.field(place).type)
+    elif pa.types.is_map(given) and pa.types.is_map(target):
+        yield from _members_lost(given.item_type, target.item_type)
+    elif hasattr(given, "value_type") and pa.types.is_list(target):
+        yield from _members_lost(given.value_type, target.value_type)
+
+
+def _cast(column: pa.Array, target: pa.DataType, field: Field) -> pa.Array:
+    if lost := list(_members_lost(column.type, target)):
+        raise RowRefused(
+            f"column {field.name!r} has no member {', '.join(map(repr, lost))}",
+            given=str(column.type),
+            wanted=str(target),
+            hint="add it to the column's type, or drop it from the data",
+        )
+    try:
+        if isinstance(field.type, AtomicType) and field.type.root == "VARIANT" and pa.types.is_string(column.type):
+            return variants_of_json(column)
+        return pc.cast(column, target)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, NoVariant) as reason:
+        raise RowRefused(
+            f"column {field.name!r} does not fit: {reason}", given=str(column.type), wanted=str(target)
+        ) from reason

@@ -1,0 +1,115 @@
+"""A table again elsewhere: its schema, and the rows it has now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow.compute as pc
+
+from penstock.errors import ConfigError
+from penstock.table.buckets.layout import BucketMode, Layout
+from penstock.table.catalog.file_catalog import Catalog, split_name
+from penstock.table.handle import Table
+from penstock.table.maintenance.file_deletion import with_folders
+from penstock.table.maintenance.reachable import Held
+from penstock.table.meta.live import live_entries
+from penstock.table.meta.paths import external
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot_json import snapshot_json
+from penstock.table.meta.store import TableStore
+
+_PLACES = {"path"}  # of the old table alone
+
+
+def clone_table(
+    source: Table,
+    catalog: Catalog,
+    name: str,
+    *,
+    where: pc.Expression | str | None = None,
+    options: Mapping[str, str] | None = None,
+    into_existing: bool = False,
+    rows: bool = True,
+) -> Table:
+    """Make `name` in `catalog` with the columns, keys and options of `source`, and its newest rows as one snapshot
+    (with postponed buckets a second one gives the rows theirs).
+
+    A table that is there already is refused, or with `into_existing` overwritten when its columns are the same.
+    History, tags and branches stay behind. Called again after a crash: pass `into_existing`. Memory is bounded by the
+    write buffer.
+    """
+    definition = source.definition
+    if catalog.table_exists(name):
+        if not into_existing:
+            raise ConfigError(f"table {name!r} exists already", warehouse=catalog.warehouse)
+        target = catalog.table(name)
+        if target.schema != source.schema:
+            raise ConfigError(f"table {name!r} has other columns than {source.name}", warehouse=catalog.warehouse)
+    else:
+        catalog.create_database(split_name(name)[0], ignore_if_exists=True)
+        kept = {key: value for key, value in definition.options.items() if key not in _PLACES}
+        target = catalog.create_table(
+            name,
+            definition.fields,
+            definition.primary_keys,
+            definition.partition_keys,
+            {**kept, **(options or {})},
+            definition.comment,
+        )
+    if rows:
+        _copy(source, target, where)
+    return target
+
+
+def _copy(source: Table, target: Table, where: pc.Expression | str | None) -> None:
+    with target.overwrite(partition={}) as writer:
+        for batch in source.scan(where=where).to_batches():
+            writer.write(batch)
+        writer.commit()
+    if Layout.of(target.definition).mode is BucketMode.POSTPONE:
+        target.compact(full=False)  # what the source shows has to show here too
+
+
+def copy_table(source: Table, catalog: Catalog, name: str) -> Table:
+    """Make `name` in `catalog` of the very files of the newest snapshot of `source`: its schemas, metadata and data.
+
+    The table must not be there yet. The snapshot keeps its id, and comes last: dies half way, and there is a table
+    without rows, to be dropped. History, tags, branches and consumers stay behind. Holds one file in memory.
+    """
+    if catalog.table_exists(name):
+        raise ConfigError(f"table {name!r} exists already", warehouse=catalog.warehouse)
+    catalog.create_database(split_name(name)[0], ignore_if_exists=True)
+    store, root = source.store, catalog.table_path(name)
+    snapshot = store.snapshots.latest()
+    paths = [] if snapshot is None else _paths_of(store, snapshot)
+    schemas = [store.schemas.path(number) for number in store.schemas.ids()]
+    for path in [*schemas, *paths]:
+        catalog.storage.write(root + path.removeprefix(store.paths.root), store.storage.read(path))
+    if snapshot is not None:
+        copied = TableStore.open(catalog.storage, root)
+        catalog.storage.write(copied.paths.snapshot(snapshot.id), snapshot_json(snapshot))
+        copied.snapshots.folder.write_earliest(snapshot.id)
+        copied.snapshots.folder.write_latest(snapshot.id)
+    return catalog.table(name)
+
+
+def _paths_of(store: TableStore, snapshot: Snapshot) -> list[str]:
+    """Every file that the snapshot's rows need, and those of its changelog as far as it has not expired."""
+    held, layout = Held(), Layout.of(store.schema())
+    held.add_state(store, snapshot)
+    left = Held()
+    changelog = left.add_changelog(store, snapshot)
+    if all(store.storage.exists(store.paths.manifest(name)) for name in left.lists):
+        held.add(left)
+    paths = [store.paths.manifest(file) for file in (*held.manifests, *held.lists)]
+    paths += [store.paths.statistics(file) for file in held.statistics]
+    for index in held.indexes.values():
+        folder = layout.partition_dir(index.partition)
+        paths.append(external(index.external_path) or store.paths.index_file(index.name, folder, index.bucket))
+    for entry, folder in with_folders(store, [*live_entries(store, snapshot), *changelog]):
+        paths.append(external(entry.file.external_path) or f"{folder}/{entry.file.name}")
+        paths += [f"{folder}/{extra}" for extra in entry.file.extra_files]
+    outside = [path for path in paths if not path.startswith(f"{store.paths.root}/")]
+    if outside:
+        raise ConfigError("a table with files outside of its folder cannot be copied file by file", file=outside[0])
+    return paths

@@ -1,0 +1,171 @@
+"""The manifest files of one commit: what an attempt writes, what the next can keep, what a failed one leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from penstock.table.buckets.layout import Layout
+from penstock.table.commit.changes import Changes
+from penstock.table.meta.avro_container import manifest_codec
+from penstock.table.meta.data_file import EMPTY_STATS
+from penstock.table.meta.entries import FileKind, IndexEntry, ManifestEntry, ManifestFile
+from penstock.table.meta.live import base_manifests, delta_manifests, index_entries, manifest_entries
+from penstock.table.meta.manifest import write_index_manifest, write_manifest, write_manifest_list
+from penstock.table.meta.manifest_merge import merge_manifests
+from penstock.table.meta.partition_stats import partition_stats
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.schema.options import Options
+from penstock.table.schema.table_schema import TableSchema
+
+_BYTES_PER_ENTRY = 400  # about what an entry takes, compressed; only to cut manifests near their target size
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotLists:
+    base: Written
+    delta: Written
+    changelog: Written | None
+    index_manifest: str | None
+
+
+class Lists:
+    """Delta and changelog do not depend on the snapshot they are put upon, and are kept from one attempt to the next
+    while the changes stay the same; base list and index manifest are written anew each time.
+    """
+
+    def __init__(self, store: TableStore) -> None:
+        self._store = store
+        self._uuid = store.ambient.new_uuid()
+        self._counters = {"manifest": 0, "manifest-list": 0, "index-manifest": 0}
+        self._kept: tuple[Changes, Written, Written | None] | None = None
+        self._of_attempt: list[str] = []
+        self._of_changes: list[str] = []
+        self._of_doubts: list[str] = []
+
+    def write(self, latest: Snapshot | None, changes: Changes, schema: TableSchema) -> SnapshotLists:
+        delta, changelog = self._delta(changes, schema)
+        if changes.base is None:
+            manifests = self._base(latest, schema)
+        else:
+            under = replace(schema, options={**schema.options, **changes.options})
+            manifests = self._manifests(changes.base, under, self._of_attempt)
+        base = self._list(manifests, self._of_attempt)
+        index = self._index(latest, changes.index)
+        return SnapshotLists(base, delta, changelog, index)
+
+    def discard_attempt(self) -> None:
+        """Delete what only this attempt needed: another writer's snapshot has the id."""
+        self._delete(self._of_attempt)
+
+    def keep_attempt(self) -> None:
+        """Keep the files of this attempt for now: its snapshot may be in the table, or come later."""
+        self._of_doubts += self._of_attempt
+        self._of_attempt.clear()
+
+    def discard_all(self) -> None:
+        """Delete the files of all attempts: none of their snapshots is in the table, nor can be."""
+        self._delete(self._of_attempt)
+        self._delete(self._of_doubts)
+        self._delete(self._of_changes)
+        self._kept = None
+
+    def _delete(self, paths: list[str]) -> None:
+        for path in paths:
+            self._store.storage.delete(path)
+        paths.clear()
+
+    def _delta(self, changes: Changes, schema: TableSchema) -> tuple[Written, Written | None]:
+        if self._kept is None or self._kept[0] != changes:
+            delta = self._list(self._manifests(changes.entries, schema, self._of_changes), self._of_changes)
+            changelog = None
+            if changes.changelog:
+                manifests = self._manifests(changes.changelog, schema, self._of_changes)
+                changelog = self._list(manifests, self._of_changes)
+            self._kept = (changes, delta, changelog)
+        return self._kept[1:]
+
+    def _base(self, latest: Snapshot | None, schema: TableSchema) -> list[ManifestFile]:
+        if latest is None:
+            return []
+        manifests = base_manifests(self._store, latest) + delta_manifests(self._store, latest)
+        return merge_manifests(
+            manifests,
+            read=lambda manifest: manifest_entries(self._store, manifest, latest),
+            write=lambda entries: self._manifests(entries, schema, self._of_attempt),
+            options=Options(schema.options),
+            partition_types=Layout.of(schema).partition_types,
+        )
+
+    def _manifests(self, entries: Sequence[ManifestEntry], schema: TableSchema, made: list[str]) -> list[ManifestFile]:
+        if not entries:
+            return []
+        target = Options(schema.options).size("manifest.target-file-size", 8 << 20)
+        most = max(1, target // _BYTES_PER_ENTRY)
+        parts = [entries[start : start + most] for start in range(0, len(entries), most)]
+        return [self._manifest(part, schema, made) for part in parts]
+
+    def _manifest(self, entries: Sequence[ManifestEntry], schema: TableSchema, made: list[str]) -> ManifestFile:
+        if Options(schema.options).boolean("manifest.delete-file-drop-stats", default=False):
+            entries = [_without_stats(entry) if entry.kind is FileKind.DELETE else entry for entry in entries]
+        written = self._put("manifest", write_manifest(entries, manifest_codec(schema.options)), made)
+        self._store.cache.put(written.name, list(entries))
+        added = sum(entry.kind is FileKind.ADD for entry in entries)
+        types = Layout.of(schema).partition_types
+        return ManifestFile(
+            name=written.name,
+            size=written.size,
+            added_files=added,
+            deleted_files=len(entries) - added,
+            partition_stats=partition_stats([entry.partition for entry in entries], types),
+            schema_id=schema.id,
+            min_bucket=min(entry.bucket for entry in entries),
+            max_bucket=max(entry.bucket for entry in entries),
+            min_level=min(entry.file.level for entry in entries),
+            max_level=max(entry.file.level for entry in entries),
+        )
+
+    def _list(self, manifests: Sequence[ManifestFile], made: list[str]) -> Written:
+        codec = manifest_codec(self._store.schema().options)
+        return self._put("manifest-list", write_manifest_list(manifests, codec), made)
+
+    def _index(self, latest: Snapshot | None, changes: Sequence[IndexEntry]) -> str | None:
+        if not changes:
+            return latest.index_manifest if latest else None
+        entries = index_entries(self._store, latest) if latest else []
+        data = write_index_manifest(with_changes(entries, changes), manifest_codec(self._store.schema().options))
+        return self._put("index-manifest", data, self._of_attempt).name
+
+    def _put(self, what: str, data: bytes, made: list[str]) -> Written:
+        name = f"{what}-{self._uuid}-{self._counters[what]}"
+        self._counters[what] += 1
+        path = self._store.paths.manifest(name)
+        made.append(path)
+        self._store.storage.write(path, data)
+        return Written(name, len(data))
+
+
+def _without_stats(entry: ManifestEntry) -> ManifestEntry:
+    return replace(entry, file=replace(entry.file, value_stats=EMPTY_STATS, value_stats_cols=()))
+
+
+def with_changes(entries: Sequence[IndexEntry], changes: Sequence[IndexEntry]) -> list[IndexEntry]:
+    """The full list after the changes: a new entry takes the place of the old one of its (partition, bucket, type);
+    vectors of tables without buckets go file by file (table-format 4.6).
+    """
+    gone = {change.name for change in changes if change.kind is FileKind.DELETE}
+    added = [change for change in changes if change.kind is FileKind.ADD]
+    replaced = {_place(change) for change in added}
+    kept = [entry for entry in entries if entry.name not in gone and _place(entry) not in replaced]
+    return kept + added
+
+
+def _place(entry: IndexEntry) -> tuple[object, ...]:
+    return (entry.partition, entry.bucket, entry.index_type)

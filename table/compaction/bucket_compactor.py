@@ -1,0 +1,302 @@
+"""Compacting one bucket: what to pick from its live files, and the commit message that tells what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.storage.private_folder import private_folder
+from penstock.table.buckets.bucket_files import BucketFiles
+from penstock.table.buckets.bucket_state import BucketState
+from penstock.table.buckets.layout import BucketMode
+from penstock.table.compaction.append_policy import AppendPolicy, pick_bins, pick_bucket, pick_window
+from penstock.table.compaction.compact import BucketFiles as BucketView
+from penstock.table.compaction.compact import Compacted, compact
+from penstock.table.compaction.lookup import Lookup
+from penstock.table.compaction.lookup_store import LookupStore
+from penstock.table.compaction.plan import CompactionSpec
+from penstock.table.compaction.policy import Pick, Policy, must_wait, pick, pick_all
+from penstock.table.compaction.record_expiry import RecordExpiry
+from penstock.table.compaction.row_order import RowOrder, ordered_rows
+from penstock.table.files.deletion_vectors import decode_vectors, encode_vectors
+from penstock.table.files.file_reader import FileReader
+from penstock.table.files.file_writer import RollingWriter
+from penstock.table.merge.sorted_runs import Levels
+from penstock.table.meta.data_file import DataFile, FileSource
+from penstock.table.meta.entries import DELETION_VECTORS, Bucket, FileKind, IndexEntry, ManifestEntry
+from penstock.table.meta.store import TableStore
+from penstock.table.schema.options import Options
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.types import field_json
+
+Vectors = Mapping[str, npt.NDArray[np.int64]]
+Arranged = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Table]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What compactions of one bucket did together: the COMPACT half of a commit message."""
+
+    before: tuple[DataFile, ...] = ()
+    after: tuple[DataFile, ...] = ()
+    changelog: tuple[DataFile, ...] = ()
+    index: tuple[IndexEntry, ...] = ()
+
+
+def lookup_folder() -> Path:
+    return private_folder("lookup")
+
+
+def bucket_mark(store: TableStore, place: Bucket) -> str:
+    """What tells stored rows apart: names of files are unique, but a copied table has the same."""
+    partition, bucket = place
+    return f"{root_mark(store.paths.root)}.{zlib.crc32(partition, bucket):08x}"
+
+
+def columns_mark(schema: TableSchema) -> str:
+    """What tells apart the rows that are made of one file: the columns. The schema's id does not, since each branch
+    counts its own versions, and branches share files.
+    """
+    columns = json.dumps([field_json(column) for column in schema.fields], sort_keys=True)
+    return hashlib.blake2s(columns.encode(), digest_size=8).hexdigest()
+
+
+def root_mark(root: str) -> str:
+    return f"{zlib.crc32(root.encode()):08x}"
+
+
+def drop_lookups(store: TableStore, gone: Iterable[ManifestEntry]) -> None:
+    """Forget the rows that were kept of files that left the table; other machines do when they come to the bucket.
+
+    A reader that is at them keeps them until it is done.
+    """
+    schema = store.schema()
+    spec = CompactionSpec.of(schema) if schema.primary_keys else None
+    if spec is not None and (spec.looks_up or spec.vectors) and (folder := lookup_folder()).exists():
+        places = [(entry.file.name, bucket_mark(store, (entry.partition, entry.bucket))) for entry in gone]
+        variants = {columns_mark(store.schemas.get(number)) for number in store.schemas.ids()}
+        LookupStore(folder, 0).drop(f"{name}-{mark}.{variant}" for name, mark in places for variant in variants)
+
+
+@dataclass
+class BucketCompactor:
+    """Compacts the bucket of `files` as its table's options say.
+
+    Keeps nothing between calls but rows for lookups, in a folder that all processes of a user on this machine share.
+    """
+
+    files: BucketFiles
+    state: BucketState
+    _lookup_folder: Path = field(default_factory=lookup_folder)
+
+    def due(self, new_files: Sequence[DataFile], *, full: bool = False) -> Rewritten:
+        """What is to be done after `new_files` joined the bucket; empty when nothing is due."""
+        if not self.files.layout.has_keys:
+            return self._append((*self.state.files, *new_files), full=full)
+        live = [*self.state.files, *new_files]
+        vectors = self._vectors()
+        done: list[Compacted] = []
+        while (chosen := self._chosen(live, vectors, full=full)) is not None:
+            result = compact(self._spec, self._view(live, vectors), chosen)
+            done.append(result)
+            live = _after(live, result)
+            vectors = vectors if result.vectors is None else result.vectors
+            if full or not must_wait(self._policy, self._levels(live)):
+                break
+        return self._together(done)
+
+    def is_due(self) -> bool:
+        """Whether picking asks for anything in the bucket as it is. Reads no data."""
+        files = self.state.files
+        if self._tracks_rows:
+            return False
+        if not self.files.layout.has_keys:
+            policy = AppendPolicy.of(self.files.layout.schema.options)
+            live = sorted(files, key=lambda file: file.min_sequence)
+            unaware = self.files.layout.mode is BucketMode.UNAWARE
+            return bool(pick_bucket(policy, live, self._vectors()) if unaware else pick_window(policy, live))
+        return self._chosen(files, self._vectors(), full=False) is not None
+
+    @property
+    def _tracks_rows(self) -> bool:
+        return Options(self.files.layout.schema.options).boolean("row-tracking.enabled", default=False)
+
+    def is_behind(self) -> bool:
+        """Whether a writer has to compact before it adds another run (num-sorted-run.stop-trigger)."""
+        return self.files.layout.has_keys and must_wait(self._policy, self._levels(self.state.files))
+
+    def _chosen(self, live: Sequence[DataFile], vectors: Vectors, *, full: bool) -> Pick | None:
+        levels = self._levels(live)
+        if full:
+            unfit = {file.name for file in levels.all_files if self._spec.must_rewrite(file)}
+            return pick_all(levels, {*vectors, *unfit})
+        # Both are what the bucket itself tells: a compaction of everything made its top level, each commit a file of 0.
+        return pick(self._policy, levels, idle_millis=self._idle_millis(levels), skipped=len(levels.level0) - 1)
+
+    def _idle_millis(self, levels: Levels) -> int | None:
+        top = [file.creation_millis for file in levels.upper[-1] if file.creation_millis is not None]
+        return self.files.store.ambient.local_millis() - max(top) if top else None
+
+    @cached_property
+    def _spec(self) -> CompactionSpec:
+        store, schema = self.files.store, self.files.layout.schema
+        expiry = RecordExpiry.of(schema, store.ambient.now_millis(), store.schemas.get)
+        return CompactionSpec.of(schema, expiry)
+
+    @cached_property
+    def _policy(self) -> Policy:
+        needs_lookup = self._spec.looks_up or self._spec.vectors
+        hour = self.files.store.ambient.local_millis() // 3_600_000 % 24
+        return Policy.of(self.files.layout.schema.options, needs_lookup=needs_lookup, hour=hour)
+
+    def _levels(self, live: Sequence[DataFile]) -> Levels:
+        return Levels.of(live, self._policy.num_levels)
+
+    def _view(self, live: Sequence[DataFile], vectors: Vectors) -> BucketView:
+        reader = self._reader()
+        return BucketView(
+            levels=self._levels(live),
+            reader=reader,
+            open_data=lambda level: self.files.open(level=level, source=FileSource.COMPACT),
+            open_changelog=lambda level: self.files.open(changelog=True, level=level),
+            vectors=vectors,
+            lookup=self._lookup(reader) if self._looks_up else None,
+        )
+
+    def _lookup(self, reader: FileReader) -> Lookup:
+        variant = f"{self._mark}.{columns_mark(self.files.layout.schema)}"
+        return Lookup(self._spec.merge, reader, self._lookup_store, variant)
+
+    @property
+    def _looks_up(self) -> bool:
+        return self._spec.looks_up or self._spec.vectors
+
+    @property
+    def _mark(self) -> str:
+        return bucket_mark(self.files.store, (self.files.partition, self.files.bucket))
+
+    @cached_property
+    def _lookup_store(self) -> LookupStore:
+        """Without what it had of files that left the bucket since this machine was last at it."""
+        most = Options(self.files.layout.schema.options).size("lookup.cache-max-disk-size", None)
+        store = LookupStore(self._lookup_folder, most)
+        store.keep_only(self._mark, {file.name for file in self.state.files})
+        return store
+
+    def _reader(self) -> FileReader:
+        keyed = self.files.layout.has_keys
+        store = self.files.store
+        return FileReader(
+            store.storage,
+            self.files.path,
+            store.schemas.get,
+            self.files.layout.schema.fields,
+            with_sequence=keyed,
+            with_kind=keyed,
+            facts={"table": store.name, "bucket": self.files.bucket},
+        )
+
+    def _vectors(self) -> Vectors:
+        found: dict[str, npt.NDArray[np.int64]] = {}
+        for entry in self.state.index:
+            if entry.index_type == DELETION_VECTORS:
+                path = self.files.index_path(entry)
+                data = self.files.store.storage.read(path)
+                found.update(decode_vectors(data, entry.vector_ranges or (), path))
+        return found
+
+    def _together(self, done: Sequence[Compacted]) -> Rewritten:
+        """Several compactions as one: a file that one made and the next took away was never there."""
+        before: dict[tuple[str, int], DataFile] = {}
+        after: dict[tuple[str, int], DataFile] = {}
+        for result in done:
+            for file in result.before:
+                if after.pop((file.name, file.level), None) is None:
+                    before[file.name, file.level] = file
+            after.update({(file.name, file.level): file for file in result.after})
+        changelog = tuple(file for result in done for file in result.changelog)
+        vectors = next((result.vectors for result in reversed(done) if result.vectors is not None), None)
+        index = () if vectors is None else tuple(self._index_changes(vectors))
+        return Rewritten(tuple(before.values()), tuple(after.values()), changelog, index)
+
+    def _index_changes(self, vectors: Vectors) -> list[IndexEntry]:
+        """One index file holds all vectors of a bucket and takes the place of the one before."""
+        if not vectors:
+            return [
+                IndexEntry(
+                    FileKind.DELETE, old.partition, old.bucket, old.index_type, old.name, old.size, old.row_count
+                )
+                for old in self.state.index
+                if old.index_type == DELETION_VECTORS
+            ]
+        options = Options(self.files.layout.schema.options)
+        data, ranges = encode_vectors(vectors, bitmap64=options.boolean("deletion-vectors.bitmap64", default=False))
+        name = f"index-{self.files.store.ambient.new_uuid()}-0"
+        place = (self.files.partition, self.files.bucket)
+        entry = IndexEntry(FileKind.ADD, *place, DELETION_VECTORS, name, len(data), len(ranges), ranges)
+        self.files.store.storage.write(self.files.index_path(entry), data)
+        return [entry]
+
+    def _append(self, live: Sequence[DataFile], *, full: bool) -> Rewritten:
+        """Small files put together, in groups; in a bucket rows keep their order and their numbers."""
+        if not full and self._tracks_rows:
+            return self._rewritten([])
+        policy = AppendPolicy.of(self.files.layout.schema.options)
+        vectors = self._vectors()
+        live = sorted(live, key=lambda file: file.min_sequence)
+        if self.files.layout.mode is BucketMode.UNAWARE:
+            return self._rewritten(pick_bins(policy, live, {name: len(v) for name, v in vectors.items()}, full=full))
+        chosen = pick_bucket(policy, live, vectors) if full else pick_window(policy, live)
+        return self._rewritten([chosen] if chosen else [])
+
+    def ordered(self, order: RowOrder) -> Rewritten:
+        """All rows of an append bucket written anew in that order, each file a range of it."""
+        most = Options(self.files.layout.schema.options).size("write-buffer-size", 256 << 20)
+        files = sorted(self.state.files, key=lambda file: file.min_sequence)
+        return self._rewritten([files] if files else [], lambda rows: ordered_rows(rows, order, most // 4))
+
+    def _rewritten(self, groups: Sequence[Sequence[DataFile]], arranged: Arranged | None = None) -> Rewritten:
+        """Each group of append files as new files, without the rows that are marked as deleted."""
+        if groups and self._tracks_rows:
+            raise ConfigError(
+                "a table with row-tracking.enabled cannot be compacted here: its rows would lose their ids",
+                table=self.files.store.name,
+                hint="compact it with Flink's or Spark's Paimon",
+            )
+        vectors, reader = self._vectors(), self._reader()
+        writers: list[RollingWriter] = []
+        after: list[DataFile] = []
+        done = False
+        try:
+            for group in groups:
+                start = min(file.min_sequence for file in group)
+                writers.append(self.files.open(source=FileSource.COMPACT, first_sequence=start))
+                batches = (batch for file in group for batch in reader.read(file, vector=vectors.get(file.name)))
+                for rows in batches if arranged is None else arranged(batches):
+                    writers[-1].write(rows)
+                after += writers[-1].finish()
+            done = True
+        finally:
+            if not done:
+                for writer in writers:
+                    writer.abort()
+        before = tuple(file for group in groups for file in group)
+        names = {file.name for file in before}
+        left = {name: vector for name, vector in vectors.items() if name not in names}
+        index = self._index_changes(left) if len(left) < len(vectors) else ()
+        return Rewritten(before, tuple(after), index=tuple(index))
+
+
+def _after(live: Sequence[DataFile], result: Compacted) -> list[DataFile]:
+    gone = {(file.name, file.level) for file in result.before}
+    return [file for file in live if (file.name, file.level) not in gone] + list(result.after)

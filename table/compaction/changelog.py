@@ -1,0 +1,116 @@
+"""What a compaction changed: before and after images of keys, side by side (table-format 10, lsm-vectorised 6.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.table.merge.aggregates.identity import identities
+from penstock.table.merge.key_groups import Flags, Groups, Ints, Kinds, kinds_of, whole
+from penstock.table.merge.spec import CHANGELOG_PRODUCERS, KIND, SEQUENCE, MergeSpec
+from penstock.table.schema.options import Options
+from penstock.table.values.types import AtomicType, DataType
+
+INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = range(4)
+_LATEST = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, slots=True)
+class ChangelogSpec:
+    producer: str = "none"
+    deduplicate: bool = False  # no change where before and after are equal ..
+    ignored: tuple[str, ...] = ()  # .. these columns aside
+
+    @classmethod
+    def of(cls, values: Mapping[str, str]) -> ChangelogSpec:
+        options = Options(values)
+        return cls(
+            options.choice("changelog-producer", CHANGELOG_PRODUCERS, "none"),
+            options.boolean("changelog-producer.row-deduplicate", default=False),
+            options.names("changelog-producer.row-deduplicate-ignore-fields"),
+        )
+
+
+def lowest_rows(groups: Groups, levels: Ints) -> Ints:
+    """Of each key the row on the smallest level above 0, -1 where there is none. `levels` by row."""
+    if len(groups.order) == 0:
+        return np.zeros(0, np.int64)
+    ordered = levels[groups.order]
+    upper = np.where(ordered > 0, ordered, _LATEST)
+    smallest = np.minimum.reduceat(upper, groups.starts)
+    at_it = upper == np.repeat(smallest, groups.counts)
+    last = np.maximum.reduceat(np.where(at_it, np.arange(len(ordered)), -1), groups.starts)
+    return np.where(smallest == _LATEST, -1, groups.order[last])
+
+
+def diff(spec: MergeSpec, changes: ChangelogSpec, before: pa.Table, after: pa.Table, old: Ints, new: Ints) -> pa.Table:
+    """One key after the other what became of row old[i] of `before` now that it is row new[i] of `after`.
+
+    -1 and rows of kind -U or -D stand for no row. -U comes right before +U; each image carries its own sequence number.
+    """
+    was, now = _is_row(kinds_of(before), old), _is_row(kinds_of(after), new)
+    updated = was & now
+    if changes.deduplicate:
+        updated[updated] = ~_equal_rows(spec, changes, before, after, old[updated], new[updated])
+    inserted, deleted = now & ~was, was & ~now
+    ends = np.cumsum(inserted + deleted + 2 * updated.astype(np.int64))
+    total = int(ends[-1]) if len(ends) else 0
+    source, kinds = np.zeros(total, np.int64), np.zeros(total, np.int8)
+    for mask, place, rows, kind in (
+        (inserted, ends - 1, new + len(before), INSERT),
+        (deleted, ends - 1, old, DELETE),
+        (updated, ends - 2, old, UPDATE_BEFORE),
+        (updated, ends - 1, new + len(before), UPDATE_AFTER),
+    ):
+        source[place[mask]] = rows[mask]
+        kinds[place[mask]] = kind
+    images = pa.concat_tables([before, after.select(before.column_names)]).take(pa.array(source))
+    at = images.column_names.index(KIND)
+    return images.set_column(at, images.schema.field(at), pa.array(kinds))
+
+
+def _is_row(kinds: Kinds, rows: Ints) -> Flags:
+    if len(kinds) == 0:
+        return np.zeros(len(rows), np.bool_)
+    return np.asarray((rows >= 0) & (kinds[rows] & 1 == 0))
+
+
+def _equal_rows(
+    spec: MergeSpec, changes: ChangelogSpec, before: pa.Table, after: pa.Table, old: Ints, new: Ints
+) -> Flags:
+    """Column by column, of the rows that are still equal; cheap types come first."""
+    skipped = {KIND, SEQUENCE, *spec.keys, *changes.ignored}
+    types = {field.name: field.type for field in spec.fields if field.name not in skipped}
+    left = np.arange(len(old))
+    for name in sorted(types, key=lambda name: _cost(types[name])):
+        ours = whole(before.column(name).take(pa.array(old[left])))
+        theirs = whole(after.column(name).take(pa.array(new[left])))
+        left = left[_equal(ours, theirs, types[name])]
+    equal = np.zeros(len(old), np.bool_)
+    equal[left] = True
+    return equal
+
+
+def _cost(type_: DataType) -> int:
+    if not isinstance(type_, AtomicType):
+        return 3
+    return {"VARIANT": 3, "CHAR": 2, "VARCHAR": 2, "BINARY": 2, "VARBINARY": 2}.get(type_.root, 1)
+
+
+def _equal(ours: pa.Array, theirs: pa.Array, type_: DataType) -> Flags:
+    """Nulls are equal. Of floats NaN equals nothing and 0.0 is -0.0, in Java as in Arrow."""
+    if _cost(type_) == 3:
+        ids = identities(pa.concat_arrays([ours, theirs]), type_)
+        return np.asarray(ids[: len(ours)] == ids[len(ours) :])
+    same = pc.fill_null(pc.equal(ours, theirs), pa.scalar(value=False))
+    both_null = pc.and_(pc.is_null(ours), pc.is_null(theirs))
+    return np.asarray(pc.or_(same, both_null).to_numpy(zero_copy_only=False), np.bool_)
+
+
+def row_levels(parts: Sequence[pa.Table], levels: Sequence[int]) -> Ints:
+    """The level of every row of the parts end to end."""
+    return np.repeat(np.asarray(levels, np.int64), [len(part) for part in parts])

@@ -1,0 +1,186 @@
+"""The heart of the tree: files of a bucket in, files, changelog and deletion vectors out (table-format 8.3, 10, 11.2).
+
+Inline, background and dedicated compaction all end here. Nothing is deleted: whoever commits the result decides what
+becomes of the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.table.compaction.comparison import Compared, Comparison
+from penstock.table.compaction.lookup import Hits, Lookup, RowReader, Vectors
+from penstock.table.compaction.plan import CompactionSpec, Unit, drops_deletes, plan_units
+from penstock.table.compaction.policy import Pick
+from penstock.table.merge.bounded_merge import SortedRun, Step, batch_rows, steps
+from penstock.table.merge.key_groups import kinds_of
+from penstock.table.merge.merge_rows import merge_rows
+from penstock.table.merge.sorted_runs import Levels, Run
+from penstock.table.meta.data_file import DataFile
+
+_PIECE_BYTES, _LEAST_PIECE_ROWS = 3 << 20, 256
+
+
+class RowWriter(Protocol):
+    """Writes sorted rows into files that roll; RollingWriter is one."""
+
+    def write(self, rows: pa.RecordBatch | pa.Table) -> None: ...
+
+    def finish(self) -> list[DataFile]: ...
+
+    def abort(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class BucketFiles:
+    """A bucket as a compaction sees it.
+
+    `reader` gives _SEQUENCE_NUMBER, _VALUE_KIND and all columns. `open_data` and `open_changelog` make writers for a
+    level. `lookup` is needed where the table looks old rows up; None means that levels above are known to be empty.
+    """
+
+    levels: Levels
+    reader: RowReader
+    open_data: Callable[[int], RowWriter]
+    open_changelog: Callable[[int], RowWriter]
+    vectors: Vectors = field(default_factory=dict)
+    lookup: Lookup | None = None
+    spill_folder: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """`before` leave the table, `after` come; a file that only rose is in both, on different levels.
+
+    `vectors` are all of the bucket's, None when they stay as they were.
+    """
+
+    before: tuple[DataFile, ...]
+    after: tuple[DataFile, ...]
+    changelog: tuple[DataFile, ...]
+    vectors: Mapping[str, np.ndarray[Any, Any]] | None = None
+
+
+def compact(spec: CompactionSpec, bucket: BucketFiles, pick: Pick) -> Compacted:
+    """Do what was picked. On any error the files that were written are removed again.
+
+    Holds a batch of every run of one section, and the row groups being written.
+    """
+    if spec.looks_up and bucket.lookup is None and any(bucket.levels.upper[pick.level :]):
+        raise ConfigError("this table's compaction looks up old rows, and was given no lookup", level=pick.level)
+    return _Compaction(spec, bucket, pick).run()
+
+
+class _Compaction:
+    def __init__(self, spec: CompactionSpec, bucket: BucketFiles, pick: Pick) -> None:
+        self._spec, self._bucket, self._pick = spec, bucket, pick
+        self._drops = drops_deletes(spec, bucket.levels, pick)
+        self._comparison = Comparison(spec, bucket.levels, pick.level, bucket.lookup, bucket.vectors)
+        self._writers: list[RowWriter] = []
+        self._changelog: RowWriter | None = None
+        self._before: list[DataFile] = []
+        self._after: list[DataFile] = []
+        self._rewritten: set[str] = set()
+        self._marked: dict[str, list[np.ndarray[Any, Any]]] = {}
+
+    def run(self) -> Compacted:
+        done = False
+        try:
+            for unit in plan_units(self._spec, self._bucket.levels, self._pick):
+                self._execute(unit)
+            changelog = self._changelog.finish() if self._changelog is not None else []
+            done = True
+        finally:
+            if not done:
+                for writer in self._writers:
+                    writer.abort()
+        return Compacted(tuple(self._before), tuple(self._after), tuple(changelog), self._vectors())
+
+    def _execute(self, unit: Unit) -> None:
+        self._before += unit.files
+        if unit.rewrite:
+            self._rewritten.update(file.name for file in unit.files)
+            writer = self._opened(self._bucket.open_data(self._pick.level))
+            for rows in self._rows(unit):
+                writer.write(rows)
+            self._after += writer.finish()
+            return
+        if unit.compare and self._must_compare():
+            for _ in self._rows(unit):
+                pass
+        self._after += [replace(file, level=self._pick.level) for file in unit.files]
+
+    def _must_compare(self) -> bool:
+        """Whether comparing leaves anything behind when rows are not written."""
+        return self._spec.changelog.producer in {"lookup", "full-compaction"} or self._spec.vectors
+
+    def _rows(self, unit: Unit) -> Iterator[pa.Table]:
+        """The merged rows of a unit; what was compared on the way is noted."""
+        spec, spill = self._spec.merge, self._bucket.spill_folder
+        for section in unit.sections:
+            rows = batch_rows(len(section.runs))
+            runs = [SortedRun(run.level, self._read(run, rows)) for run in section.runs]
+            for step in steps(spec, runs, spill_folder=spill):
+                yield self._compared(step) if unit.compare else self._merged(step)
+                del step  # else its batches would be there beside the next ones
+
+    def _compared(self, step: Step) -> pa.Table:
+        compared = self._comparison.step(step)
+        self._note(compared)
+        return _visible(compared.rows) if self._drops else compared.rows
+
+    def _merged(self, step: Step) -> pa.Table:
+        return merge_rows(
+            self._spec.merge, step.parts, drop_deletes=self._drops, levels=step.levels, repeats=step.repeats
+        )
+
+    def _read(self, run: Run, rows: int) -> Iterator[pa.RecordBatch]:
+        expiry = self._spec.expiry
+        for file in run.data_files:
+            batches = self._bucket.reader.read(file, vector=self._bucket.vectors.get(file.name), batch_rows=rows)
+            for batch in batches if expiry is None else filter(len, map(expiry.left, batches)):
+                yield from _pieces(batch)
+
+    def _note(self, compared: Compared) -> None:
+        if compared.changes is not None and len(compared.changes):
+            if self._changelog is None:
+                self._changelog = self._opened(self._bucket.open_changelog(self._pick.level))
+            self._changelog.write(compared.changes)
+        if self._spec.vectors and compared.hits is not None:
+            self._mark(compared.hits)
+
+    def _mark(self, hits: Hits) -> None:
+        for number, name in enumerate(hits.files):
+            self._marked.setdefault(name, []).append(hits.positions[hits.file_of == number])
+
+    def _opened(self, writer: RowWriter) -> RowWriter:
+        self._writers.append(writer)
+        return writer
+
+    def _vectors(self) -> Mapping[str, np.ndarray[Any, Any]] | None:
+        """Vectors of rewritten files go, newly hidden rows join those of theirs."""
+        old = self._bucket.vectors
+        if not self._marked and not self._rewritten & set(old):
+            return None
+        vectors = {name: vector for name, vector in old.items() if name not in self._rewritten}
+        for name, parts in self._marked.items():
+            vectors[name] = np.unique(np.concatenate([*parts, vectors.get(name, parts[0][:0])]))
+        return vectors
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Long rows fewer at a time: a step holds several copies of what it merges."""
+    most = max(_LEAST_PIECE_ROWS, batch.num_rows * _PIECE_BYTES // max(batch.nbytes, 1))
+    for begin in range(0, batch.num_rows, most):
+        yield batch.slice(begin, most)
+
+
+def _visible(rows: pa.Table) -> pa.Table:
+    retracts = (kinds_of(rows) & 1).view(np.bool_)
+    return rows.filter(pa.array(~retracts)) if retracts.any() else rows

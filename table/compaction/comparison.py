@@ -1,0 +1,123 @@
+"""One step of a compaction that compares each key with what it was: merged rows, changes, places that are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.table.compaction.changelog import diff, lowest_rows, row_levels
+from penstock.table.compaction.lookup import Hits, Lookup, Vectors
+from penstock.table.compaction.plan import CompactionSpec
+from penstock.table.merge.bounded_merge import Step
+from penstock.table.merge.incoming_kinds import kept_rows
+from penstock.table.merge.key_groups import Flags, Groups, Ints, concat_parts, group_rows, kinds_of, whole
+from penstock.table.merge.merge_rows import first_rows, merge_groups
+from penstock.table.merge.sorted_runs import Levels
+from penstock.table.merge.spec import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """`rows` has one row a key, -D rows among them; `hits` are rows of other files that `rows` replaces."""
+
+    rows: pa.Table
+    changes: pa.Table | None = None
+    hits: Hits | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How the keys of a compaction to `level` are compared."""
+
+    spec: CompactionSpec
+    levels: Levels  # of the whole bucket
+    level: int
+    lookup: Lookup | None
+    vectors: Vectors
+
+    def step(self, step: Step) -> Compared:
+        if not self.spec.looks_up:
+            return self._with_the_top(step)
+        if self.spec.merge.engine is Engine.FIRST_ROW:
+            return self._first_rows(step)
+        return self._with_upper_levels(step)
+
+    def _grouped(self, step: Step) -> tuple[Groups, Ints]:
+        """The rows of the step key by key, and the level of each row."""
+        rows, levels = concat_parts(self.spec.merge, step.parts), row_levels(step.parts, step.levels)
+        kept = kept_rows(self.spec.merge, kinds_of(rows)) if self.spec.merge.ignore_delete else None
+        if kept is not None:
+            rows, levels = rows.filter(pa.array(kept)), levels[kept]
+        return group_rows(self.spec.merge, rows), levels
+
+    def _with_the_top(self, step: Step) -> Compared:
+        """Changelog of full compactions: what lies on the top level is what readers knew."""
+        top = self.levels.max_level
+        if step.levels == (top,):
+            return Compared(step.parts[0])
+        groups, levels = self._grouped(step)
+        merged = merge_groups(self.spec.merge, groups, levels=levels if self.spec.merge.lookup else None).table()
+        old = lowest_rows(groups, np.where(levels == top, levels, 0))
+        changed = (groups.counts > 1) | (old < 0)
+        return Compared(merged, self._diff(groups, merged, old, changed))
+
+    def _with_upper_levels(self, step: Step) -> Compared:
+        """Rows of level 0 meet the row that readers knew, wherever it lies."""
+        spec = self.spec.merge
+        if spec.engine is Engine.DEDUPLICATE and len(step.levels) == 1 and step.levels[0] > 0:
+            return Compared(step.parts[0])
+        groups, levels = self._grouped(step)
+        hits = self._look_up(groups, lowest_rows(groups, levels) < 0, with_rows=self._needs_old_rows)
+        if hits is not None and hits.rows is not None and len(hits.rows):
+            rows = concat_parts(spec, [hits.rows.select(groups.rows.column_names), groups.rows])
+            levels = np.append(np.full(len(hits.rows), self.levels.max_level), levels)
+            groups = group_rows(spec, rows)
+        merged = merge_groups(spec, groups, bypass=False, levels=levels).table()
+        changes = None
+        if self.spec.changelog.producer == "lookup":
+            fresh = _any_of(groups, levels == 0)
+            changes = self._diff(groups, merged, lowest_rows(groups, levels), fresh)
+        return Compared(merged, changes, hits)
+
+    @property
+    def _needs_old_rows(self) -> bool:
+        spec = self.spec.merge
+        newest_wins = spec.engine is Engine.DEDUPLICATE and not spec.sequence_fields
+        return self.spec.changelog.producer == "lookup" or not newest_wins
+
+    def _first_rows(self, step: Step) -> Compared:
+        groups, levels = self._grouped(step)
+        fresh = ~_any_of(groups, levels > 0)
+        hits = self._look_up(groups, fresh, with_rows=False)
+        stays = np.ones(len(groups.starts), np.bool_)
+        if hits is not None:
+            stays[hits.probes] = False
+        chosen = first_rows(groups, np.ones(len(groups.starts), np.bool_))
+        rows = groups.rows.take(pa.array(chosen[stays]))
+        # A first row enters the changelog as it came, also as +U.
+        new = groups.rows.take(pa.array(chosen[stays & fresh])) if self.spec.changelog.producer == "lookup" else None
+        return Compared(rows, new)
+
+    def _look_up(self, groups: Groups, wanted: Flags, *, with_rows: bool) -> Hits | None:
+        """The rows of the wanted keys in the levels above; probes are numbers of groups."""
+        if self.lookup is None or not wanted.any() or not any(self.levels.upper[self.level :]):
+            return None
+        numbers = np.flatnonzero(wanted)
+        keys = groups.rows.select(list(self.spec.merge.keys)).take(pa.array(groups.order[groups.starts[numbers]]))
+        probes: Sequence[pa.Array] = [whole(column) for column in keys.columns]
+        hits = self.lookup.find(self.levels, self.level, probes, vectors=self.vectors, with_rows=with_rows)
+        return Hits(numbers[hits.probes], hits.files, hits.file_of, hits.positions, hits.rows)
+
+    def _diff(self, groups: Groups, merged: pa.Table, old: Ints, chosen: Flags) -> pa.Table:
+        new = np.arange(len(merged))
+        return diff(self.spec.merge, self.spec.changelog, groups.rows, merged, old[chosen], new[chosen])
+
+
+def _any_of(groups: Groups, mask: Flags) -> Flags:
+    """The keys that have a row in the mask, which is by row."""
+    if len(groups.order) == 0:
+        return np.zeros(0, np.bool_)
+    return np.logical_or.reduceat(mask[groups.order], groups.starts)

@@ -1,0 +1,50 @@
+"""When buckets are compacted whole: every so many commits (full-compaction.delta-commits), known from the table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.table.buckets.bucket_state import TableState
+from penstock.table.buckets.layout import Layout
+from penstock.table.meta.entries import Bucket
+from penstock.table.meta.live import delta_entries
+from penstock.table.meta.snapshot import CommitKind
+from penstock.table.meta.store import TableStore
+from penstock.table.schema.options import Options
+
+
+@dataclass(frozen=True, slots=True)
+class FullCompaction:
+    """`every`: the number of commits from one to the next, None when only picking decides.
+
+    Commits are counted by their identifiers, so a restart counts on; commits without one count each by itself.
+    """
+
+    store: TableStore
+    every: int | None
+
+    @classmethod
+    def of(cls, store: TableStore, layout: Layout) -> FullCompaction:
+        options = Options(layout.schema.options)
+        if not layout.has_keys or options.boolean("write-only", default=False):
+            return cls(store, None)
+        default = 1 if options.text("changelog-producer", "none").strip().lower() == "full-compaction" else None
+        return cls(store, options.integer("full-compaction.delta-commits", default))
+
+    def is_due(self, identifier: int | None) -> bool:
+        return self.every is not None and (identifier is None or identifier % self.every == 0)
+
+    def buckets(self, state: TableState, identifier: int | None, written: set[Bucket]) -> set[Bucket]:
+        """Those written now, and those that were since the last time; empty while it is not due."""
+        if not self.is_due(identifier):
+            return set()
+        due = set(written)
+        snapshot, left = state.snapshot, (self.every or 1) - 1
+        while snapshot is not None and left > 0:
+            if snapshot.commit_kind is CommitKind.APPEND:
+                entries = delta_entries(self.store, snapshot)
+                # Postponed rows have no bucket yet that could be compacted.
+                due.update((entry.partition, entry.bucket) for entry in entries if entry.bucket >= 0)
+                left -= 1
+            snapshot = self.store.snapshots.find(snapshot.id - 1)
+        return due

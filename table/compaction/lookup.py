@@ -1,0 +1,181 @@
+"""Old rows by key, out of the levels that a compaction leaves alone: the smallest level first."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.table.compaction.lookup_store import LookupStore, StoredFile
+from penstock.table.files.conditions import Condition
+from penstock.table.files.file_reader import POSITION
+from penstock.table.merge.key_groups import Ints
+from penstock.table.merge.key_values import KeyRows, KeyValue
+from penstock.table.merge.sorted_runs import KeyedFile, Levels
+from penstock.table.merge.spec import MergeSpec
+from penstock.table.meta.data_file import DataFile
+from penstock.table.values.buffers import fixed_values
+from penstock.table.values.ordering import comparable_keys
+
+# So few keys do not pay for keeping a whole file; at the second time they do.
+FEW_KEYS = 1_024
+Vectors = Mapping[str, np.ndarray[Any, Any]]
+
+
+class RowReader(Protocol):
+    """Reads data files as rows of _SEQUENCE_NUMBER, _VALUE_KIND and columns of the table; FileReader is one."""
+
+    def read(
+        self,
+        file: DataFile,
+        *,
+        conditions: Sequence[Condition] = ...,
+        vector: np.ndarray[Any, Any] | None = ...,
+        positions: bool = ...,
+        batch_rows: int = ...,
+    ) -> Iterator[pa.RecordBatch]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Probes that were found, by number, and the place of each: `files[file_of[i]]`, row `positions[i]`."""
+
+    probes: Ints
+    files: tuple[str, ...]
+    file_of: Ints
+    positions: Ints
+    rows: pa.Table | None  # parallel; None when only places were asked for
+
+
+@dataclass
+class Lookup:
+    """Looks keys up in data files. `variant` tells apart what `reader` makes of the same file: schema, columns.
+
+    Without a store every lookup decodes the files it touches.
+    """
+
+    spec: MergeSpec
+    reader: RowReader
+    store: LookupStore | None = None
+    variant: str = "0"
+
+    def find(
+        self, levels: Levels, above: int, probes: Sequence[pa.Array], *, vectors: Vectors, with_rows: bool
+    ) -> Hits:
+        """The visible row of each probe in the levels above `above`. Probes are key columns, distinct, in key order.
+
+        Rows that `vectors` delete are not there; a -D row is found like any other. Hits come in the probes' order.
+        """
+        left = np.arange(len(probes[0]))
+        found: list[Hits] = []
+        for files in levels.upper[above:]:
+            keyed = sorted((KeyedFile.of(file, self.spec.key_types()) for file in files), key=lambda k: k.low)
+            hits = [hit for file in keyed for hit in self._in_range(file, left, probes, vectors, with_rows)]
+            found += hits
+            if hits:
+                left = np.setdiff1d(left, np.concatenate([hit.probes for hit in hits]), assume_unique=True)
+            if len(left) == 0:
+                break
+        return _joined(found, with_rows)
+
+    def _in_range(
+        self, keyed: KeyedFile, left: Ints, probes: Sequence[pa.Array], vectors: Vectors, with_rows: bool
+    ) -> Iterator[Hits]:
+        """What of the probes that are left is in this file."""
+        ordered = _Some(KeyRows(probes, self.spec.key_types()), left)
+        wanted = left[bisect_left(ordered, keyed.low) : bisect_right(ordered, keyed.high)]
+        if len(wanted) == 0:
+            return
+        name = keyed.file.name
+        for which, positions, rows in self._in_file(keyed.file, _taken(probes, wanted), with_rows):
+            kept = ~np.isin(positions, vectors[name]) if name in vectors else np.ones(len(positions), np.bool_)
+            if kept.any():
+                rows = rows.filter(pa.array(kept)) if rows is not None and not kept.all() else rows
+                places = positions[kept]
+                yield Hits(wanted[which[kept]], (name,), np.zeros(len(places), np.int64), places, rows)
+
+    def _in_file(
+        self, file: DataFile, probes: Sequence[pa.Array], with_rows: bool
+    ) -> Iterator[tuple[Ints, Ints, pa.Table | None]]:
+        stored = self._stored(file, few=len(probes[0]) <= FEW_KEYS)
+        if stored is None:
+            yield from self._read(file, probes, with_rows)
+            return
+        which, positions = stored.find(probes)
+        if len(positions):
+            yield which, positions, stored.rows(positions, _taken(probes, which)) if with_rows else None
+
+    def _stored(self, file: DataFile, *, few: bool) -> StoredFile | None:
+        if self.store is None:
+            return None
+        name = f"{file.name}-{self.variant}"
+        stored = self.store.get(name)
+        if stored is not None or (few and not self.store.asked_before(name)):
+            return stored
+        return self.store.put(name, self.reader.read(file), self.spec.keys, self.spec.key_types())
+
+    def _read(
+        self, file: DataFile, probes: Sequence[pa.Array], with_rows: bool
+    ) -> Iterator[tuple[Ints, Ints, pa.Table | None]]:
+        """From the data file itself: only row groups whose keys can hold a probe are decoded."""
+        types = self.spec.key_types()
+        ordered = KeyRows(probes, types)
+        for batch in self.reader.read(file, conditions=self._conditions(probes[0]), positions=True):
+            columns = [batch.column(name) for name in self.spec.keys]
+            ends = KeyRows(columns, types)
+            begin, end = bisect_left(ordered, ends[0]), bisect_right(ordered, ends[-1])
+            if begin == end:
+                continue
+            keys, wanted = comparable_keys([columns, [probe.slice(begin, end - begin) for probe in probes]], types)
+            places = np.searchsorted(keys, wanted)
+            hit = keys[places] == wanted  # the last key of the batch is not below any of these probes
+            if hit.any():
+                positions = np.asarray(fixed_values(batch.column(POSITION), np.int64), np.int64)[places[hit]]
+                rows = batch.drop_columns([POSITION]).take(pa.array(places[hit])) if with_rows else None
+                found = None if rows is None else pa.Table.from_batches([rows])
+                yield np.flatnonzero(hit) + begin, positions, found
+
+    def _conditions(self, column: pa.Array) -> list[Condition]:
+        name = self.spec.keys[0]
+        if len(column) <= FEW_KEYS:
+            return [Condition(name, "in", tuple(column.to_pylist()))]
+        first, last = column[0].as_py(), column[len(column) - 1].as_py()
+        return [Condition(name, ">=", (first,)), Condition(name, "<=", (last,))]
+
+
+class _Some(Sequence[KeyValue]):
+    """Some of the keys, by number."""
+
+    def __init__(self, keys: KeyRows, numbers: Ints) -> None:
+        self._keys, self._numbers = keys, numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._keys[int(self._numbers[place])]
+
+
+def _taken(probes: Sequence[pa.Array], wanted: Ints) -> list[pa.Array]:
+    if len(wanted) and wanted[-1] - wanted[0] + 1 == len(wanted):
+        return [column.slice(int(wanted[0]), len(wanted)) for column in probes]
+    return [column.take(pa.array(wanted)) for column in probes]
+
+
+def _joined(found: Sequence[Hits], with_rows: bool) -> Hits:
+    nothing = np.zeros(0, np.int64)
+    if not found:
+        return Hits(nothing, (), nothing, nothing, None)
+    probes = np.concatenate([hits.probes for hits in found])
+    order = np.argsort(probes, kind="stable")
+    files = tuple(dict.fromkeys(hits.files[0] for hits in found))
+    file_of = np.concatenate([np.full(len(hits.probes), files.index(hits.files[0])) for hits in found])
+    positions = np.concatenate([hits.positions for hits in found])
+    rows = pa.concat_tables([hits.rows for hits in found]) if with_rows else None
+    if rows is not None and (order[1:] < order[:-1]).any():
+        rows = rows.take(pa.array(order))
+    return Hits(probes[order], files, file_of[order], positions[order], rows)

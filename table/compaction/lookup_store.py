@@ -1,0 +1,332 @@
+"""Rows of data files kept for lookups: raw Arrow and sorted keys on local disk, mapped to memory (lsm-vectorised 6.2).
+
+Data files never change, so a store never grows stale; it may vanish at any time and is made anew. Processes share it
+through the page cache: a store is put in place by renames, and whoever loses a race has lost nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+import uuid
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.table.merge.key_groups import Ints
+from penstock.table.values.buffers import fixed_values, rows_at
+from penstock.table.values.ordering import ColumnLayout, KeyLayout, Keys, comparable_keys, key_layout, sort_keys
+from penstock.table.values.types import DataType, parse_atomic, type_text
+
+VERSION = 2
+Words: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
+CHUNK_ROWS = 131_072
+_MOST_OPEN = 128
+_ABANDONED_SECONDS = 3600
+# Keys so long that their sorted bytes would dwarf the rows are compared with the probes at each lookup.
+_WIDEST_KEYS = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """One data file's rows, in its order. `keys` is None where they are too long to keep as bytes.
+
+    `words`: of keys of many bytes the eight behind the `shared` first ones, which all keys have alike. Searching them
+    touches a quarter of the memory, and almost always finds the row.
+    """
+
+    batches: tuple[pa.RecordBatch, ...]
+    starts: Ints  # row number where each batch starts
+    keys: Keys | None
+    layout: KeyLayout
+    key_names: tuple[str, ...]
+    words: Words | None = None
+    shared: int = 0
+
+    def find(self, probes: Sequence[pa.Array]) -> tuple[Ints, Ints]:
+        """Which probes are there, and the number of the row of each. Fastest for probes in key order."""
+        types: list[DataType] = [column.type for column in self.layout.columns]
+        if self.keys is None:
+            stored = [pa.chunked_array([batch.column(name) for batch in self.batches]) for name in self.key_names]
+            keys, wanted = comparable_keys([stored, probes], types)
+            which = np.arange(len(wanted))
+        else:
+            which = np.flatnonzero(_fits(probes, self.layout))
+            chosen = [column.take(pa.array(which)) for column in probes] if len(which) < len(probes[0]) else probes
+            keys, wanted = self.keys, sort_keys(chosen, types, layout=self.layout)
+            if self.words is not None:
+                places = self._by_words(keys, wanted, self.words)
+                return which[places >= 0], places[places >= 0]
+        places = _search(keys, wanted)
+        return which[places >= 0], places[places >= 0]
+
+    def _by_words(self, keys: Keys, wanted: Keys, words: Words) -> Ints:
+        ours = np.flatnonzero(_heads(wanted, self.shared) == _heads(keys[:1], self.shared))
+        places = np.full(len(wanted), -1, np.int64)
+        candidates = wanted if len(ours) == len(wanted) else wanted[ours]
+        probes = _words(candidates, self.shared)
+        at = np.searchsorted(words, probes)
+        near = np.minimum(at, len(keys) - 1)
+        alike = np.flatnonzero(words[near] == probes)
+        near = near[alike]
+        hit = _same(keys.take(near), candidates if len(alike) == len(candidates) else candidates[alike])
+        places[ours[alike]] = np.where(hit, near, -1)
+        # Where keys have these bytes alike too, the first of them is not always the one.
+        tied = alike[~hit]
+        if len(tied):
+            places[ours[tied]] = _search(keys, candidates[tied])
+        return places
+
+    def rows(self, places: Ints, keys: Sequence[pa.Array] = ()) -> pa.Table:
+        """The rows with these numbers, which rise. `keys` are the keys of just these rows, as they were found: their
+        texts are not fetched a second time.
+        """
+        schema, given = self.batches[0].schema, self._texts(keys)
+        fetched = [name for name in schema.names if name not in given]
+        cuts = np.searchsorted(places, np.append(self.starts[1:], np.iinfo(np.int64).max))
+        parts, begin = [], 0
+        for batch, start, end in zip(self.batches, self.starts, cuts, strict=True):
+            if end > begin:
+                parts.append(rows_at(batch.select(fetched) if given else batch, places[begin:end] - start))
+            begin = int(end)
+        if not given:
+            return pa.Table.from_batches(parts, schema)
+        rest = pa.Table.from_batches(parts)
+        return pa.table([given[name] if name in given else rest.column(name) for name in schema.names], schema=schema)
+
+    def _texts(self, keys: Sequence[pa.Array]) -> dict[str, pa.Array]:
+        """Equal texts are the same bytes; equal numbers need not be."""
+        schema = self.batches[0].schema
+        named = zip(self.key_names, keys, self.layout.columns, strict=True) if keys else ()
+        return {name: key for name, key, part in named if part.is_text and key.type.equals(schema.field(name).type)}
+
+
+def _search(keys: Keys, wanted: Keys) -> Ints:
+    places = np.searchsorted(keys, wanted)
+    found = places < len(keys)
+    found[found] = keys[places[found]] == wanted[found]
+    return np.where(found, places, -1)
+
+
+def _same(keys: Keys, others: Keys) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Key by key; asked of all at once first, which takes a tenth of the time and is nearly always so."""
+    if np.array_equal(_matrix(keys), _matrix(others)):
+        return np.ones(len(keys), np.bool_)
+    return np.asarray(keys == others)
+
+
+def _heads(keys: Keys, width: int) -> np.ndarray[Any, Any]:
+    """The first bytes of each key; all alike where there are none."""
+    if width == 0:
+        return np.zeros(len(keys), "V1")
+    return np.ascontiguousarray(_matrix(keys)[:, :width]).view(f"V{width}").ravel()
+
+
+def _words(keys: Keys, start: int) -> Words:
+    """Eight bytes of each key, as numbers that sort as they do."""
+    some = np.zeros((len(keys), 8), np.uint8)
+    part = _matrix(keys)[:, start : start + 8]
+    some[:, : part.shape[1]] = part
+    return some.view(">u8").ravel().astype(np.uint64)
+
+
+def _matrix(keys: Keys) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    return np.ascontiguousarray(keys).view(np.uint8).reshape(len(keys), keys.dtype.itemsize)
+
+
+def _shared_width(keys: Keys) -> int:
+    """How many first bytes all keys have alike: as many as the least and the greatest."""
+    if len(keys) == 0:
+        return 0
+    least, greatest = _matrix(keys[:1])[0], _matrix(keys[-1:])[0]
+    other = np.flatnonzero(least != greatest)
+    return int(other[0]) if len(other) else 0
+
+
+def _fits(probes: Sequence[pa.Array], layout: KeyLayout) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Texts of a length that the file does not have cannot be in it, nor in its layout."""
+    fits = np.ones(len(probes[0]), np.bool_)
+    for column, part in zip(probes, layout.columns, strict=True):
+        if part.is_text:
+            lengths = np.asarray(fixed_values(pc.binary_length(column), np.int32))
+            fits &= lengths == part.width if part.uniform else lengths <= part.width
+    return fits
+
+
+class LookupStore:
+    """A folder of stored files, bounded in size; many processes may share it.
+
+    `max_bytes` None: a tenth of what the disk has free. A store that alone is larger is kept until the next one comes.
+    """
+
+    def __init__(self, folder: Path, max_bytes: int | None = None) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._max_bytes = shutil.disk_usage(folder).free // 10 if max_bytes is None else max_bytes
+        self._open: dict[str, StoredFile] = {}
+
+    def get(self, name: str) -> StoredFile | None:
+        """None when there is none (any more)."""
+        stored = self._open.pop(name, None)
+        if stored is None:
+            try:
+                stored = _mapped(*self._paths(name))
+                os.utime(self._paths(name)[0])  # what was used last is evicted last
+            except FileNotFoundError:
+                return None
+            except (pa.ArrowException, ValueError, OSError):  # what a dying machine left behind
+                self.drop([name])
+                return None
+        return self._opened(name, stored)
+
+    def put(
+        self, name: str, batches: Iterable[pa.RecordBatch], keys: Sequence[str], types: Sequence[DataType]
+    ) -> StoredFile:
+        """Keep the rows of a data file, which come in key order. Dying half way, or made twice, it harms nothing."""
+        mark = uuid.uuid4().hex
+        data, key_file = self._folder / f".{mark}.arrow", self._folder / f".{mark}.keys"
+        try:
+            _write_rows(data, batches)
+            _write_keys(key_file, _map_rows(data), keys, types)
+            stored = _mapped(data, key_file)
+            # A store is there when its rows are: keys first.
+            for made, path in zip((key_file, data), reversed(self._paths(name)), strict=True):
+                made.replace(path)
+        finally:
+            data.unlink(missing_ok=True)
+            key_file.unlink(missing_ok=True)
+        self._evict(name)
+        return self._opened(name, stored)
+
+    def asked_before(self, name: str) -> bool:
+        """Whether anyone asked this question of a file already; remembered beside the files, as writers come and go."""
+        mark = self._folder / f"{name}.asked"
+        known = mark.exists()
+        mark.touch()
+        return known
+
+    def drop(self, names: Iterable[str]) -> None:
+        """Forget data files that left the table."""
+        for name in names:
+            self._open.pop(name, None)
+            for path in (*self._paths(name), self._folder / f"{name}.asked"):
+                path.unlink(missing_ok=True)
+
+    def keep_only(self, mark: str, files: Container[str]) -> None:
+        """Of the names `<file>-<mark>.<anything>` only those of these files stay."""
+        names = {path.stem for path in self._folder.glob(f"*-{mark}.*")}
+        self.drop(name for name in names if name.rpartition(f"-{mark}.")[0] not in files)
+
+    def _paths(self, name: str) -> tuple[Path, Path]:
+        return self._folder / f"{name}.arrow", self._folder / f"{name}.keys"
+
+    def _opened(self, name: str, stored: StoredFile) -> StoredFile:
+        self._open[name] = stored
+        while len(self._open) > _MOST_OPEN:
+            del self._open[next(iter(self._open))]
+        return stored
+
+    def _evict(self, keep: str) -> None:
+        """Remove what was used least lately. Files that are mapped stay readable for those who map them."""
+        sizes, used = Counter[str](), dict[str, float]()
+        for path in self._folder.iterdir():
+            try:
+                status = path.stat()
+            except FileNotFoundError:
+                continue
+            if path.name.startswith(".") or path.suffix == ".asked":
+                if status.st_mtime < time.time() - _ABANDONED_SECONDS:
+                    path.unlink(missing_ok=True)
+                continue
+            sizes[path.stem] += status.st_size
+            used[path.stem] = max(used.get(path.stem, 0.0), status.st_mtime)
+        total = sizes.total()
+        for name in sorted(used, key=lambda name: used[name]):
+            if total > self._max_bytes and name != keep:
+                self.drop([name])
+                total -= sizes[name]
+
+
+def _write_rows(path: Path, batches: Iterable[pa.RecordBatch]) -> None:
+    """In chunks that are large enough for random reads to find their way quickly."""
+    held: list[pa.RecordBatch] = []
+    with ExitStack() as stack:
+        writer = None
+        for batch in batches:
+            writer = writer or stack.enter_context(pa.ipc.new_file(str(path), batch.schema))
+            held.append(batch)
+            if sum(one.num_rows for one in held) >= CHUNK_ROWS:
+                writer.write_table(pa.Table.from_batches(held).combine_chunks())
+                held.clear()
+        if held and writer is not None:
+            writer.write_table(pa.Table.from_batches(held).combine_chunks())
+
+
+def _map_rows(path: Path) -> tuple[pa.RecordBatch, ...]:
+    with pa.memory_map(str(path)) as source:
+        file = pa.ipc.open_file(source)
+        return tuple(file.get_batch(number) for number in range(file.num_record_batches))
+
+
+def _write_keys(path: Path, batches: Sequence[pa.RecordBatch], names: Sequence[str], types: Sequence[DataType]) -> None:
+    """A line of JSON, then the keys as they lie in memory."""
+    columns = [pa.chunked_array([batch.column(name) for batch in batches]) for name in names]
+    layout = key_layout(columns, types)
+    rows = len(columns[0])
+    keys = None if layout.size * rows > _WIDEST_KEYS else sort_keys(columns, types, layout=layout)
+    head: dict[str, object] = {"version": VERSION, "names": list(names), "rows": rows}
+    head["dtype"] = None if keys is None else keys.dtype.str
+    head["layout"] = [
+        {"type": type_text(column.type), "width": column.width, "uniform": column.uniform, "nullable": column.nullable}
+        for column in layout.columns
+    ]
+    long = keys is not None and keys.dtype.kind == "S" and keys.dtype.itemsize > 8 and len(keys) > 0
+    head["shared"] = _shared_width(keys) if keys is not None and long else None
+    line = json.dumps(head).encode()
+    with path.open("wb") as file:
+        # Padded, so that the integers behind it lie aligned.
+        file.write(line + b" " * (-(len(line) + 1) % 64) + b"\n")
+        if keys is not None and long:
+            _words(keys, _shared_width(keys)).tofile(file)
+        if keys is not None:
+            np.ascontiguousarray(keys).tofile(file)
+
+
+def _mapped(data: Path, key_file: Path) -> StoredFile:
+    batches = _map_rows(data)
+    with key_file.open("rb") as file:
+        line = file.readline()
+    head = json.loads(line)
+    if head["version"] != VERSION:
+        raise ValueError(f"a lookup file of version {head['version']}")
+    columns = [
+        ColumnLayout(
+            parse_atomic(node["type"]),
+            descending=False,
+            nullable=node["nullable"],
+            width=node["width"],
+            uniform=node["uniform"],
+        )
+        for node in head["layout"]
+    ]
+    keys: Keys | None = None
+    words: Words | None = None
+    if head["dtype"] is not None:
+        begin = len(line)
+        if head["shared"] is not None:
+            words = np.memmap(key_file, np.uint64, "r", begin, (head["rows"],))
+            begin += 8 * head["rows"]
+        keys = np.memmap(key_file, head["dtype"], "r", begin, (head["rows"],))
+    starts = np.append(0, np.cumsum([batch.num_rows for batch in batches]))[:-1]
+    return StoredFile(
+        batches, starts, keys, KeyLayout(tuple(columns)), tuple(head["names"]), words, head["shared"] or 0
+    )

@@ -1,0 +1,169 @@
+"""What a compaction does with each of its files: rewrite, or only raise the level (table-format 8.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.table.compaction.changelog import ChangelogSpec
+from penstock.table.compaction.policy import Pick, Policy
+from penstock.table.compaction.record_expiry import RecordExpiry
+from penstock.table.files.encoding import encoding_of
+from penstock.table.merge.sorted_runs import KeyedFile, Levels, Run, Section, sections
+from penstock.table.merge.spec import Engine, MergeSpec
+from penstock.table.meta.data_file import DataFile
+from penstock.table.schema.options import Options
+from penstock.table.schema.table_schema import TableSchema
+
+MB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionSpec:
+    """All that a table's options say about compacting a bucket, picking aside."""
+
+    merge: MergeSpec
+    changelog: ChangelogSpec
+    vectors: bool  # deletion vectors: levels above 0 show one row a key
+    target_size: int
+    options: Mapping[str, str]
+    expiry: RecordExpiry | None = None
+    rewrites_all: bool = False  # no file only rises
+
+    @classmethod
+    def of(cls, schema: TableSchema, expiry: RecordExpiry | None = None) -> CompactionSpec:
+        options = Options(schema.options)
+        return cls(
+            merge=MergeSpec.of(schema),
+            changelog=ChangelogSpec.of(schema.options),
+            vectors=options.boolean("deletion-vectors.enabled", default=False),
+            target_size=options.size("target-file-size", 128 * MB),
+            options=schema.options,
+            expiry=expiry,
+            rewrites_all=options.boolean("compaction.force-rewrite-all-files", default=False),
+        )
+
+    def must_rewrite(self, file: DataFile) -> bool:
+        """Whether a file cannot stay as it is, wherever it goes: some of its records are over."""
+        return self.rewrites_all or (self.expiry is not None and self.expiry.concerns(file))
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether level-0 rows meet the rows of upper levels as soon as they are compacted."""
+        return not self.full_changelog and (self.merge.lookup or self.merge.engine is Engine.FIRST_ROW)
+
+    @property
+    def shows_by_compaction(self) -> bool:
+        """Whether rows, or their changes, show only once they left level 0."""
+        return self.looks_up or self.vectors
+
+    @property
+    def lags(self) -> bool:
+        """Whether commits go ahead of the compaction that shows their rows: what they add is compacted after them."""
+        options = Options(self.options)
+        waits = options.boolean("lookup-wait", default=True)
+        return self.shows_by_compaction and not waits and not options.boolean("commit.force-compact", default=False)
+
+    @property
+    def policy(self) -> Policy:
+        needs_lookup = self.merge.lookup or self.merge.engine is Engine.FIRST_ROW
+        return Policy.of(self.options, needs_lookup=needs_lookup)
+
+    @property
+    def full_changelog(self) -> bool:
+        return self.changelog.producer == "full-compaction"
+
+    @property
+    def small_size(self) -> int:
+        """Below it a file is rewritten with its neighbours."""
+        return self.target_size // 10 * 7
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """Neighbouring sections that are compacted together. Without `rewrite` their files only rise.
+
+    `compare`: each key is compared with what it was, for the changelog, deletion vectors, or the first row.
+    """
+
+    sections: tuple[Section, ...]
+    rewrite: bool
+    compare: bool
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        return tuple(file for section in self.sections for file in section.data_files)
+
+
+def drops_deletes(spec: CompactionSpec, levels: Levels, pick: Pick) -> bool:
+    """Whether -D rows may go: no older row of their keys can lie below, or vectors hide it."""
+    return pick.level != 0 and (pick.level >= levels.highest_occupied or spec.vectors)
+
+
+def plan_units(spec: CompactionSpec, levels: Levels, pick: Pick) -> list[Unit]:
+    """In key order. Files that stay as they are, on their level, are in none of the units."""
+    return list(_Planning(spec, levels, pick).units())
+
+
+class _Planning:
+    def __init__(self, spec: CompactionSpec, levels: Levels, pick: Pick) -> None:
+        self._spec, self._pick = spec, pick
+        self._to_top = pick.level == levels.max_level
+        # Files that lie where they should were picked for what is in them.
+        self._forced = all(file.level == pick.level for file in pick.files)
+
+    def units(self) -> Iterator[Unit]:
+        together: list[Section] = []
+        for section in sections(self._pick.files, self._spec.merge.key_types()):
+            if len(section.runs) > 1:
+                together.append(section)
+                continue
+            for keyed in section.runs[0].files:
+                if keyed.file.size < self._spec.small_size:
+                    together.append(_alone(keyed))
+                else:
+                    yield from self._together(together)
+                    together = []
+                    yield from self._upgrade(_alone(keyed))
+        yield from self._together(together)
+
+    def _together(self, found: Sequence[Section]) -> Iterator[Unit]:
+        if len(found) == 1 and len(found[0].runs) == 1:
+            yield from self._upgrade(found[0])
+        elif found:
+            yield self._rewrite(tuple(found))
+
+    def _rewrite(self, found: tuple[Section, ...]) -> Unit:
+        spec = self._spec
+        if spec.looks_up:
+            has_level0 = any(0 in section.levels for section in found)
+            return Unit(found, rewrite=True, compare=self._pick.level != 0 and has_level0)
+        return Unit(found, rewrite=True, compare=spec.full_changelog and self._to_top)
+
+    def _upgrade(self, section: Section) -> Iterator[Unit]:
+        [file] = section.data_files
+        unfit = self._spec.must_rewrite(file) or self._other_format(file)
+        if self._forced or unfit or (self._to_top and file.delete_row_count != 0):
+            yield self._rewrite((section,))
+        elif file.level != self._pick.level:
+            yield self._rise(section, file)
+
+    def _rise(self, section: Section, file: DataFile) -> Unit:
+        spec = self._spec
+        if not spec.looks_up:
+            return Unit((section,), rewrite=False, compare=spec.full_changelog and self._to_top)
+        if file.level != 0:
+            return Unit((section,), rewrite=False, compare=False)
+        if spec.vectors and file.delete_row_count != 0:
+            return Unit((section,), rewrite=True, compare=True)
+        # Only of deduplicate rows it is sure that they stay as they are when they meet older ones.
+        newest_wins = spec.merge.engine is Engine.DEDUPLICATE and not spec.merge.sequence_fields
+        return Unit((section,), rewrite=not (self._to_top or newest_wins), compare=True)
+
+    def _other_format(self, file: DataFile) -> bool:
+        wanted = encoding_of(self._spec.options, self._pick.level).format
+        return file.level != self._pick.level and file.format != wanted
+
+
+def _alone(keyed: KeyedFile) -> Section:
+    return Section((Run(keyed.file.level, (keyed,)),), in_order=True)

@@ -1,0 +1,183 @@
+"""Which files of a primary-key bucket to compact: Java's universal compaction, choice for choice (table-format 8.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.table.merge.sorted_runs import Levels
+from penstock.table.meta.data_file import DataFile
+from penstock.table.schema.options import Options
+
+
+@dataclass(frozen=True, slots=True)
+class SizedRun:
+    """A sorted run as picking sees it: a file of level 0, or a whole level."""
+
+    level: int
+    files: tuple[DataFile, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """Files to compact, and the level where they end."""
+
+    files: tuple[DataFile, ...]
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The compaction options of a primary-key table."""
+
+    trigger: int = 5
+    stop_trigger: int = 8
+    num_levels: int = 6
+    max_amplification: int = 200  # percent
+    size_ratio: int = 1  # percent
+    optimization_interval: int | None = None  # milliseconds
+    total_size_threshold: int | None = None
+    incremental_size_threshold: int | None = None
+    up_level0: bool = False
+    gentle_interval: int | None = None  # level 0 is forced up every that many picks only; None: each time
+
+    @classmethod
+    def of(cls, values: Mapping[str, str], *, needs_lookup: bool = False, hour: int | None = None) -> Policy:
+        """`needs_lookup`: the table's reads, changelog or deletion vectors want level 0 gone after every commit. `hour`
+        of the day: between the off-peak hours more is compacted, by `compaction.offpeak-ratio`.
+        """
+        options = Options(values)
+        trigger = options.integer("num-sorted-run.compaction-trigger", 5)
+        gentle = options.choice("lookup-compact", ("radical", "gentle"), "radical") == "gentle"
+        interval = options.integer("lookup-compact.max-interval", 2 * trigger)
+        return cls(
+            trigger=trigger,
+            stop_trigger=max(options.integer("num-sorted-run.stop-trigger", trigger + 3), trigger),
+            num_levels=options.integer("num-levels", trigger + 1),
+            max_amplification=options.integer("compaction.max-size-amplification-percent", 200),
+            size_ratio=options.integer("compaction.size-ratio", 1) + _off_peak_ratio(options, hour),
+            optimization_interval=options.duration("compaction.optimization-interval", None),
+            total_size_threshold=options.size("compaction.total-size-threshold", None),
+            incremental_size_threshold=options.size("compaction.incremental-size-threshold", None),
+            up_level0=needs_lookup or options.boolean("compaction.force-up-level-0", default=False),
+            gentle_interval=interval if needs_lookup and gentle else None,
+        )
+
+
+def _off_peak_ratio(options: Options, hour: int | None) -> int:
+    start = options.integer("compaction.offpeak.start.hour", -1)
+    end = options.integer("compaction.offpeak.end.hour", -1)
+    if hour is None or start == end or start < 0 or end < 0:
+        return 0
+    within = start <= hour < end if start < end else hour >= start or hour < end
+    return options.integer("compaction.offpeak-ratio", 0) if within else 0
+
+
+def sized_runs(levels: Levels) -> list[SizedRun]:
+    """Newest first: each file of level 0, then each level that holds any."""
+    runs = [SizedRun(0, (file,)) for file in levels.level0]
+    return runs + [SizedRun(level, files) for level, files in enumerate(levels.upper, 1) if files]
+
+
+def pick(policy: Policy, levels: Levels, *, idle_millis: int | None = None, skipped: int = 0) -> Pick | None:
+    """What to compact after a flush; None when nothing is due.
+
+    `idle_millis`: time since everything was last compacted (None: not known, so as good as never); it matters with an
+    optimization interval. `skipped`: how often level 0 was left where it is since it last went up (gentle lookups).
+    """
+    runs = sized_runs(levels)
+    picked = _universal(policy, runs, levels.max_level, idle_millis)
+    if picked is None and policy.up_level0 and _may_go_up(policy, skipped):
+        picked = _level0_up(policy, runs, levels.max_level)
+    return None if picked is None or _is_done(picked) else picked
+
+
+def must_wait(policy: Policy, levels: Levels) -> bool:
+    """Whether a writer has to let compaction catch up before it adds another run."""
+    return levels.run_count > policy.stop_trigger
+
+
+def pick_all(levels: Levels, dirty: Container[str] = ()) -> Pick | None:
+    """A full compaction. Where all lies on the top level already, only the files named in `dirty`.
+
+    Dirty are files with deleted or expired rows in them.
+    """
+    files = levels.all_files
+    if all(file.level == levels.max_level for file in files):
+        files = tuple(file for file in files if file.name in dirty)
+    return Pick(files, levels.max_level) if files else None
+
+
+def _may_go_up(policy: Policy, skipped: int) -> bool:
+    return policy.gentle_interval is None or skipped + 1 >= policy.gentle_interval
+
+
+def _is_done(picked: Pick) -> bool:
+    return len(picked.files) == 1 and picked.files[0].level == picked.level
+
+
+def _universal(policy: Policy, runs: Sequence[SizedRun], max_level: int, idle_millis: int | None) -> Pick | None:
+    if not runs:
+        return None
+    if _optimization_is_due(policy, runs, max_level, idle_millis) or _amplification_is_high(policy, runs):
+        return _of_runs(runs, max_level)
+    if len(runs) >= policy.trigger:
+        count = _absorbed(policy, runs, 1)
+        if count > 1:
+            return _unit(runs, max_level, count)
+    if len(runs) > policy.trigger:
+        return _unit(runs, max_level, _absorbed(policy, runs, len(runs) - policy.trigger + 1))
+    return None
+
+
+def _optimization_is_due(policy: Policy, runs: Sequence[SizedRun], max_level: int, idle_millis: int | None) -> bool:
+    if len(runs) == 1:
+        return False
+    interval = policy.optimization_interval
+    if interval is not None and (idle_millis is None or idle_millis > interval):
+        return True
+    total, most = policy.total_size_threshold, policy.incremental_size_threshold
+    if total is not None and sum(run.size for run in runs) < total:
+        return True
+    return most is not None and sum(run.size for run in runs if run.level != max_level) > most
+
+
+def _amplification_is_high(policy: Policy, runs: Sequence[SizedRun]) -> bool:
+    if len(runs) < policy.trigger:
+        return False
+    *others, last = runs
+    return 100 * sum(run.size for run in others) > policy.max_amplification * last.size
+
+
+def _absorbed(policy: Policy, runs: Sequence[SizedRun], count: int) -> int:
+    """How many runs go together when the `count` newest are joined by those not much larger than all before."""
+    size = sum(run.size for run in runs[:count])
+    while count < len(runs) and size * (100.0 + policy.size_ratio) / 100.0 >= runs[count].size:
+        size += runs[count].size
+        count += 1
+    return count
+
+
+def _level0_up(policy: Policy, runs: Sequence[SizedRun], max_level: int) -> Pick | None:
+    count = sum(1 for run in runs if run.level == 0)
+    return _unit(runs, max_level, _absorbed(policy, runs, count)) if count else None
+
+
+def _unit(runs: Sequence[SizedRun], max_level: int, count: int) -> Pick:
+    """The `count` newest runs and the level below the next one; more runs where that level would be 0."""
+    level = max_level if count == len(runs) else max(0, runs[count].level - 1)
+    if level == 0:
+        while count < len(runs):
+            count += 1
+            if runs[count - 1].level != 0:
+                level = runs[count - 1].level
+                break
+    return _of_runs(runs[:count], max_level if count == len(runs) else level)
+
+
+def _of_runs(runs: Sequence[SizedRun], level: int) -> Pick:
+    return Pick(tuple(file for run in runs for file in run.files), level)

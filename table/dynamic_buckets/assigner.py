@@ -1,0 +1,143 @@
+"""Dynamic buckets: a key goes where its hash is known, a new one where there is room (table-format 6.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.table.buckets.bucket_state import TableState
+from penstock.table.buckets.layout import Layout
+from penstock.table.buckets.route import key_hashes
+from penstock.table.dynamic_buckets.bucket_allocator import Room
+from penstock.table.files.hash_index import decode_hashes, encode_hashes
+from penstock.table.meta.data_file import EMPTY_ROW
+from penstock.table.meta.entries import HASH_INDEX, CommitMessage, FileKind, IndexEntry
+from penstock.table.meta.store import TableStore
+from penstock.table.schema.options import Options
+
+Hashes = npt.NDArray[np.int32]
+Buckets = npt.NDArray[np.int32]
+
+
+@dataclass(slots=True)
+class PartitionIndex:
+    """The known hashes of a partition, sorted, with the bucket of each."""
+
+    hashes: Hashes
+    buckets: Buckets
+    counts: dict[int, int] = field(default_factory=dict)
+    grown: set[int] = field(default_factory=set)
+
+    def lookup(self, hashes: Hashes) -> Buckets:
+        """The bucket of each hash, -1 where it is not known."""
+        if len(self.hashes) == 0:
+            return np.full(len(hashes), -1, np.int32)
+        places = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
+        return np.where(self.hashes[places] == hashes, self.buckets[places], -1).astype(np.int32)
+
+    def add(self, hashes: Hashes, buckets: Buckets) -> None:
+        """Put distinct new hashes in; both stay sorted by hash."""
+        all_hashes = np.concatenate([self.hashes, hashes])
+        order = np.argsort(all_hashes, kind="stable")
+        self.hashes = all_hashes[order]
+        self.buckets = np.concatenate([self.buckets, buckets])[order]
+        for bucket, count in zip(*np.unique(buckets, return_counts=True), strict=True):
+            self.counts[int(bucket)] = self.counts.get(int(bucket), 0) + int(count)
+            self.grown.add(int(bucket))
+
+
+def _rooms(layout: Layout, writer: int, writers: int) -> list[Room]:
+    """Where new keys go. A writer that is alone spreads them over `dynamic-bucket.initial-buckets` from the start; of
+    several writers each has buckets of its own.
+    """
+    options = Options(layout.schema.options)
+    first = options.integer("dynamic-bucket.initial-buckets", 1) if writers == 1 else 1
+    if first == 1:
+        return [Room.of(layout.schema, writer, writers)]
+    first = min(first, Room.of(layout.schema).most)
+    return [Room.of(layout.schema, number, first) for number in range(first)]
+
+
+class Assigner:
+    """Gives every row of a table with dynamic buckets its bucket, as one of `writers` side by side."""
+
+    def __init__(self, store: TableStore, layout: Layout, state: TableState, writer: int = 0, writers: int = 1) -> None:
+        self._store, self._layout, self._state = store, layout, state
+        self._rooms = _rooms(layout, writer, writers)
+        self._partitions: dict[bytes, PartitionIndex] = {}
+
+    def assign(
+        self, batch: pa.RecordBatch, partitions: Sequence[bytes], places: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int32]:
+        hashes = key_hashes(self._layout, batch, self._layout.schema.trimmed_primary_keys)
+        out = np.empty(batch.num_rows, np.int32)
+        for number, partition in enumerate(partitions):
+            rows = slice(None) if len(partitions) == 1 else places == number
+            out[rows] = self.assign_partition(partition, hashes[rows])
+        return out
+
+    def known(self, partition: bytes, hashes: Hashes) -> Buckets:
+        """The bucket of each hash that has one, -1 of the others. Opens nothing."""
+        return self._index(partition).lookup(hashes)
+
+    def assign_partition(self, partition: bytes, hashes: Hashes) -> Buckets:
+        index = self._index(partition)
+        distinct, inverse = np.unique(hashes, return_inverse=True)
+        buckets = index.lookup(distinct)
+        unknown = np.flatnonzero(buckets < 0)
+        if len(unknown):
+            buckets[unknown] = self._new_buckets(index, distinct[unknown])
+            index.add(distinct[unknown], buckets[unknown])
+        return buckets[inverse]
+
+    def _new_buckets(self, index: PartitionIndex, hashes: Hashes) -> Buckets:
+        if len(self._rooms) == 1:
+            return self._rooms[0].buckets(index.counts, len(hashes))
+        buckets = np.empty(len(hashes), np.int32)
+        owners = np.mod(hashes.astype(np.int64), len(self._rooms))
+        for number, room in enumerate(self._rooms):
+            own = owners == number
+            buckets[own] = room.buckets(index.counts, int(own.sum()))
+        return buckets
+
+    def _index(self, partition: bytes) -> PartitionIndex:
+        index = self._partitions.get(partition)
+        if index is None:
+            index = self._partitions[partition] = self._loaded(partition)
+        return index
+
+    def _loaded(self, partition: bytes) -> PartitionIndex:
+        hashes, buckets, counts = [np.empty(0, np.int32)], [np.empty(0, np.int32)], {}
+        for entry in self._state.index_of_partition(partition):
+            if entry.index_type == HASH_INDEX:
+                path = self._path(entry.name, partition, entry.bucket)
+                found = decode_hashes(self._store.storage.read(path), entry.row_count, path)
+                hashes.append(found)
+                buckets.append(np.full(len(found), entry.bucket, np.int32))
+                counts[entry.bucket] = len(found)
+        every = np.concatenate(hashes)
+        order = np.argsort(every, kind="stable")
+        return PartitionIndex(every[order], np.concatenate(buckets)[order], counts)
+
+    def with_index(self, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
+        """The messages, each with the new hash index of its bucket where keys were added to it."""
+        return [self._indexed(message) for message in messages]
+
+    def _indexed(self, message: CommitMessage) -> CommitMessage:
+        index = self._partitions.get(message.partition)
+        if index is None or message.bucket not in index.grown:
+            return message
+        hashes = index.hashes[index.buckets == message.bucket]
+        name = f"index-{self._store.ambient.new_uuid()}-0"
+        data = encode_hashes(hashes)
+        self._store.storage.write(self._path(name, message.partition, message.bucket), data)
+        entry = IndexEntry(FileKind.ADD, message.partition, message.bucket, HASH_INDEX, name, len(data), len(hashes))
+        return replace(message, index_changes=(*message.index_changes, entry))
+
+    def _path(self, name: str, partition: bytes, bucket: int) -> str:
+        folder = "" if partition == EMPTY_ROW else self._layout.partition_dir(partition)
+        return self._store.paths.index_file(name, folder, bucket)

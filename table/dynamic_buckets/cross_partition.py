@@ -1,0 +1,247 @@
+"""Cross-partition upsert: the primary key does not tell the partition, so a key may move from one to another.
+
+Where a key lies, an index knows; what becomes of a row that names another partition, the merge engine decides as in
+Java: deduplicate deletes the old row and moves on, partial-update and aggregation stay in the old partition, first-row
+ignores the newcomer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.table.buckets.bucket_state import TableState
+from penstock.table.buckets.input_rows import Kinds, RowRefused
+from penstock.table.buckets.layout import Layout
+from penstock.table.buckets.route import partitions_of
+from penstock.table.dynamic_buckets.bucket_allocator import Room
+from penstock.table.dynamic_buckets.index_overlay import Overlay
+from penstock.table.dynamic_buckets.index_runs import (
+    UNKNOWN,
+    Ints,
+    KeyRun,
+    bucket_of,
+    key_order,
+    partition_of,
+    places_of,
+)
+from penstock.table.dynamic_buckets.key_index import IndexFolder, KeyIndex
+from penstock.table.merge.spec import Engine, MergeSpec
+from penstock.table.meta.store import TableStore
+from penstock.table.schema.options import Options
+from penstock.table.values.fingerprints import Fingerprints, fingerprints
+from penstock.table.values.internal import from_internal
+from penstock.table.values.row_kinds import DELETE
+
+Number = Callable[[bytes], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Rows with the bucket of each: `partitions[places[i]]` and `buckets[i]`. Deletes of rows that moved are there."""
+
+    rows: pa.RecordBatch
+    kinds: Kinds
+    partitions: list[bytes]
+    places: Ints
+    buckets: npt.NDArray[np.int32]
+
+
+@dataclass(slots=True)
+class KeyPlacer:
+    """Gives rows of a cross-partition table their buckets. All rows of a key go to one placer, in their order.
+
+    The index is that of the table's files; keys placed since are held beside it until the next placer reads them there.
+    """
+
+    store: TableStore
+    layout: Layout
+    state: TableState
+    room: Room
+    _index: KeyIndex | None = None
+    _own: Overlay = field(default_factory=Overlay)
+
+    @classmethod
+    def opened(
+        cls, store: TableStore, layout: Layout, state: TableState, writer: int = 0, writers: int = 1
+    ) -> KeyPlacer:
+        return cls(store, layout, state, Room.of(layout.schema, writer, writers))
+
+    @property
+    def engine(self) -> Engine:
+        return Engine(Options(self.layout.schema.options).text("merge-engine", "deduplicate").strip().lower())
+
+    @property
+    def _ignores_deletes(self) -> bool:
+        return MergeSpec.of(self.layout.schema).ignore_delete
+
+    def place(self, rows: pa.RecordBatch, kinds: Kinds) -> Placed:
+        batch = _Batch.of(self.layout, rows, kinds, self.index.number)
+        known = self._known(batch.keys)
+        match self.engine:
+            case Engine.DEDUPLICATE:
+                return self._moved(batch, known)
+            case Engine.FIRST_ROW:
+                return self._first(batch, known)
+        return self._stayed(batch, known)
+
+    def found_in(self, index: KeyIndex) -> Iterator[bytes]:
+        """The partitions where an index knows keys that this one gave a place."""
+        numbers = {int(n) for places in self._own.places(index, self._second) for n in np.unique(partition_of(places))}
+        yield from (partition for n in sorted(numbers - {-1}) if (partition := index.partitions[n]) is not None)
+
+    @property
+    def index(self) -> KeyIndex:
+        if self._index is None:
+            self._index = IndexFolder(self.store, self.layout).at(self.state.snapshot)
+        return self._index
+
+    def _known(self, keys: Fingerprints) -> Ints:
+        places = self._own.find(keys)
+        left = np.flatnonzero(places == UNKNOWN)
+        if len(left):
+            places[left] = self.index.find(Fingerprints(keys.high[left], keys.low[left]), self._second)
+        return places
+
+    @property
+    def _second(self) -> int:
+        return self.store.ambient.now_millis() // 1000
+
+    def _moved(self, batch: _Batch, known: Ints) -> Placed:
+        """Rows that stay together: neighbours of one key and one partition. Each time the partition is another, the
+        old place gets a delete that has the new row's values.
+        """
+        ordered = batch.partitions[batch.order]
+        first = np.zeros(len(ordered), np.bool_)
+        first[batch.starts] = True
+        opens = first.copy()
+        opens[1:] |= ordered[1:] != ordered[:-1]
+        stays = np.flatnonzero(opens)
+        before = np.full(len(stays), UNKNOWN, np.int64)
+        before[first[stays]] = known
+        settled = first[stays] & (before != UNKNOWN) & (partition_of(before) == ordered[stays])
+        moves = np.flatnonzero(~settled)
+        self.index.count(before[moves][before[moves] != UNKNOWN], -1)
+        places = before.copy()
+        places[moves] = self._opened(ordered[stays[moves]], batch.order[stays[moves]])
+        followed = np.flatnonzero(~first[stays])
+        before[followed] = places[followed - 1]
+        self.index.count(places[followed - 1], -1)
+        by_row = np.empty(len(ordered), np.int64)
+        by_row[batch.order] = np.repeat(places, np.diff(stays, append=len(ordered)))
+        lasts = np.searchsorted(stays, np.append(batch.starts[1:], len(ordered))) - 1
+        self._remember(batch.keys, known, places[lasts])
+        gone = moves[before[moves] != UNKNOWN]
+        if len(gone) and self._ignores_deletes:
+            raise RowRefused(
+                f"{len(gone)} rows would move to another partition, and their old rows would stay: deletes are ignored",
+                table=self.store.name,
+                hint="unset ignore-delete, or put the partition columns into the primary key",
+            )
+        return self._with_deletes(batch, by_row, batch.order[stays[gone]], before[gone])
+
+    def _with_deletes(self, batch: _Batch, places: Ints, rows: Ints, old: Ints) -> Placed:
+        if len(rows) == 0:
+            return self._placed(batch.rows, batch.kinds, places)
+        deleted = self._in_partitions(batch.rows.take(pa.array(rows)), partition_of(old))
+        both = pa.Table.from_batches([batch.rows, deleted]).combine_chunks().to_batches()[0]
+        # Just before the row that is the reason.
+        order = np.argsort(np.concatenate((2 * np.arange(batch.rows.num_rows) + 1, 2 * rows)))
+        kinds = np.concatenate((batch.kinds, np.full(len(rows), DELETE, np.int8)))
+        return self._placed(both.take(pa.array(order)), kinds[order], np.concatenate((places, old))[order])
+
+    def _stayed(self, batch: _Batch, known: Ints) -> Placed:
+        """All rows of a key in the partition it has, or that of its first row."""
+        places = self._settled(batch, known)
+        by_row = batch.spread(places)
+        if (partition_of(by_row) == batch.partitions).all():
+            return self._placed(batch.rows, batch.kinds, by_row)
+        return self._placed(self._in_partitions(batch.rows, partition_of(by_row)), batch.kinds, by_row)
+
+    def _first(self, batch: _Batch, known: Ints) -> Placed:
+        by_row = batch.spread(self._settled(batch, known))
+        kept = partition_of(by_row) == batch.partitions
+        return self._placed(batch.rows.filter(pa.array(kept)), batch.kinds[kept], by_row[kept])
+
+    def _settled(self, batch: _Batch, known: Ints) -> Ints:
+        places = known.copy()
+        new = np.flatnonzero(known == UNKNOWN)
+        rows = batch.order[batch.starts[new]]
+        places[new] = self._opened(batch.partitions[rows], rows)
+        self._remember(batch.keys, known, places)
+        return places
+
+    def _opened(self, partitions: Ints, rows: Ints) -> Ints:
+        """A place in its partition for each key that has none there; the row that came first chooses first."""
+        places = np.empty(len(partitions), np.int64)
+        arrival = np.argsort(rows, kind="stable")
+        for partition in np.unique(partitions):
+            some = arrival[partitions[arrival] == partition]
+            counts = self._counts(int(partition))
+            places[some] = places_of(partitions[some], self.room.buckets(counts, len(some)))
+        self.index.count(places, 1)
+        return places
+
+    def _counts(self, partition: int) -> dict[int, int]:
+        return {place & 0xFFFF: rows for place, rows in self.index.counts.items() if place >> 16 == partition}
+
+    def _remember(self, keys: Fingerprints, known: Ints, places: Ints) -> None:
+        new = np.flatnonzero(known != places)
+        if len(new):
+            self._own.add(KeyRun.of(Fingerprints(keys.high[new], keys.low[new]), places[new], self._second))
+
+    def _placed(self, rows: pa.RecordBatch, kinds: Kinds, places: Ints) -> Placed:
+        numbers, inverse = np.unique(partition_of(places), return_inverse=True)
+        partitions = [self._partition(int(number)) for number in numbers]
+        return Placed(rows, kinds, partitions, inverse.astype(np.int64), bucket_of(places).astype(np.int32))
+
+    def _partition(self, number: int) -> bytes:
+        partition = self.index.partitions[number]
+        assert partition is not None
+        return partition
+
+    def _in_partitions(self, rows: pa.RecordBatch, numbers: Ints) -> pa.RecordBatch:
+        """The same rows with the values of these partitions."""
+        distinct, inverse = np.unique(numbers, return_inverse=True)
+        values = [self.layout.partition_values(self._partition(int(number))) for number in distinct]
+        columns = list(rows.columns)
+        for place, part in enumerate(self.layout.partition_fields):
+            own = from_internal([value[place] for value in values], part.type)
+            columns[rows.schema.get_field_index(part.name)] = own.take(pa.array(inverse))
+        return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """`order` has the rows key by key as they came, `starts` where each key begins in it; `keys` are the distinct."""
+
+    rows: pa.RecordBatch
+    kinds: Kinds
+    partitions: Ints  # by row, their numbers
+    order: Ints
+    starts: Ints
+    keys: Fingerprints
+
+    @classmethod
+    def of(cls, layout: Layout, rows: pa.RecordBatch, kinds: Kinds, number: Number) -> _Batch:
+        partitions, places = partitions_of(layout, rows)
+        numbers = np.array([number(partition) for partition in partitions], np.int64)[places]
+        keys = key_fingerprints(layout, rows)
+        order, starts = key_order(keys)
+        first = order[starts]
+        return cls(rows, kinds, numbers, order, starts, Fingerprints(keys.high[first], keys.low[first]))
+
+    def spread(self, values: Ints) -> Ints:
+        """One value a key to the key's rows."""
+        by_row = np.empty(len(self.order), np.int64)
+        by_row[self.order] = np.repeat(values, np.diff(self.starts, append=len(self.order)))
+        return by_row
+
+
+def key_fingerprints(layout: Layout, rows: pa.RecordBatch) -> Fingerprints:
+    fields = layout.key_fields
+    return fingerprints([rows.column(field.name) for field in fields], [field.type for field in fields])

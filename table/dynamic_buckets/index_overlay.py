@@ -1,0 +1,48 @@
+"""Places of keys that a writer gave out and the table does not show yet."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from penstock.table.dynamic_buckets.index_runs import Ints, KeyRun, merged_pieces, united, write_run
+from penstock.table.dynamic_buckets.key_index import KeyIndex, find_places
+from penstock.table.values.fingerprints import Fingerprints
+
+_MOST_RUNS = 8
+_HELD_ROWS = 1 << 20
+
+
+class Overlay:
+    """Held in memory up to a million keys; more lie in a folder that goes with this object."""
+
+    def __init__(self) -> None:
+        self._runs: list[KeyRun] = []
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def find(self, keys: Fingerprints) -> Ints:
+        return find_places(self._runs, keys)
+
+    def places(self, index: KeyIndex, second: int) -> Iterator[Ints]:
+        """Where the index has the keys that were placed here, a run at a time."""
+        for run in self._runs:
+            yield index.find(Fingerprints(run.high, run.low), second)
+
+    def add(self, run: KeyRun) -> None:
+        """Keys in any order, each once; what was said of them before is over."""
+        self._runs.append(united([run]))
+        if len(self._runs) > _MOST_RUNS:
+            self._runs = self._merged()
+
+    def _merged(self) -> list[KeyRun]:
+        """The largest run stays where it is until the others are as many."""
+        first, rest = self._runs[0], self._runs[1:]
+        if len(first) > _HELD_ROWS and sum(map(len, rest)) < len(first) // 2:
+            return [first, united(rest)]
+        if sum(map(len, self._runs)) <= _HELD_ROWS:
+            return [united(self._runs)]
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="penstock-keys-")
+        return [write_run(Path(self._folder.name) / uuid.uuid4().hex, merged_pieces(self._runs))]

@@ -1,0 +1,252 @@
+"""Blocks of Avro records as columns. Not for arrays and maps, whose items lie anywhere.
+
+Where a record ends is known once it is read, so one walk goes over the bytes and finds where each begins: by regular
+expressions from one text to the next, whose sizes only the bytes tell. All else is done by columns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.table.files.avro.encode import counted
+from penstock.table.values.arrow_types import to_arrow
+from penstock.table.values.types import AtomicType, DataType, Field, RowType
+
+Places = npt.NDArray[np.int64]
+Valid = npt.NDArray[np.bool_] | None
+Match = Callable[[bytes, int], re.Match[bytes] | None]
+_WIDTHS = {"float": 4, "double": 8, "boolean": 1}
+_VARINTS = ("int", "long")
+_SIZED = ("bytes", "string")
+_KINDS = (*_WIDTHS, *_VARINTS, *_SIZED)
+_VARINT_BYTES = 10
+_DECIMAL_BYTES = 16
+_LONG_TEXT = 256
+
+
+def can_decode(node: Any, *, with_sized: bool = True) -> bool:
+    """Whether there are no arrays and maps in the schema, and no text in records that may be null."""
+    match node:
+        case {"type": "record", "fields": fields}:
+            return all(can_decode(field["type"], with_sized=with_sized) for field in fields)
+        case ["null", branch]:
+            return can_decode(branch, with_sized=with_sized and _kind(branch) != "record")
+    return _kind(node) in _KINDS and (with_sized or _kind(node) not in _SIZED)
+
+
+def _kind(node: Any) -> Any:
+    return node["type"] if isinstance(node, dict) else node
+
+
+def decoded(data: bytes, count: int, schema: Mapping[str, Any], fields: Sequence[Field]) -> list[pa.Array]:
+    """The columns of `fields` of a block's records, null where the file has no such column. ValueError or IndexError
+    where the bytes are not those of so many records.
+    """
+    places = _starts(data, count, schema["fields"])
+    block = _Block(np.frombuffer(data + bytes(_DECIMAL_BYTES), np.uint8))
+    wanted, found = {field.name: field.type for field in fields}, {}
+    for member in schema["fields"]:
+        name = member["name"]
+        found[name], places = block.column(member["type"], places, wanted.get(name))
+    return [found[field.name] if field.name in found else pa.nulls(count, to_arrow(field.type)) for field in fields]
+
+
+def _stretches(members: Sequence[Mapping[str, Any]]) -> tuple[list[tuple[Match, bool]], Match]:
+    """What finds the end of all values before each text or bytes, and of those behind the last. Where such a one may be
+    null, the last byte found says whether it is."""
+    found, pattern = [], b""
+    for node in _leaves(members):
+        nullable, kind = isinstance(node, list), _kind(node[1] if isinstance(node, list) else node)
+        if kind in _SIZED:
+            found.append((_compiled(pattern + (rb"[\x00\x02]" if nullable else b"")), nullable))
+            pattern = b""
+        else:
+            pattern += _pattern(node)
+    return found, _compiled(pattern)
+
+
+def _leaves(members: Sequence[Mapping[str, Any]]) -> Iterator[Any]:
+    for member in members:
+        node = member["type"]
+        if _kind(node) == "record" and not isinstance(node, list):
+            yield from _leaves(node["fields"])
+        else:
+            yield node
+
+
+def _compiled(pattern: bytes) -> Match:
+    return re.compile(pattern, re.DOTALL).match
+
+
+def _pattern(node: Any) -> bytes:
+    if isinstance(node, list):
+        return rb"(?:\x00|\x02" + _pattern(node[1]) + b")"
+    kind = _kind(node)
+    if kind == "record":
+        return b"".join(_pattern(member["type"]) for member in node["fields"])
+    return rb"[\x80-\xff]*[\x00-\x7f]" if kind in _VARINTS else b".{%d}" % _WIDTHS[kind]
+
+
+def _starts(data: bytes, count: int, members: Sequence[Mapping[str, Any]]) -> Places:
+    stretches, last = _stretches(members)
+    place, found = 0, []
+    for _ in range(count):
+        found.append(place)
+        for stretch, nullable in stretches:
+            match = stretch(data, place)
+            if match is None:
+                raise ValueError("the bytes are not those of a record")
+            place = match.end()
+            if nullable and data[place - 1] == 0:
+                continue
+            size = data[place]
+            if size < 0x80:
+                place += 1 + (size >> 1)
+            else:
+                size, place = _long_size(data, place)
+                place += size
+        match = last(data, place)
+        if match is None:
+            raise ValueError("the bytes are not those of a record")
+        place = match.end()
+    if place != len(data):
+        raise ValueError(f"{count} records end at byte {place} of {len(data)}")
+    return np.array(found, np.int64)
+
+
+def _long_size(data: bytes, place: int) -> tuple[int, int]:
+    size, shift = data[place] & 0x7F, 7
+    while data[place] >= 0x80:
+        place += 1
+        size |= (data[place] & 0x7F) << shift
+        shift += 7
+    return size >> 1, place + 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Bytes, and some behind them so that none is asked for that is not there."""
+
+    data: npt.NDArray[np.uint8]
+
+    def column(self, node: Any, places: Places, type_: DataType | None) -> tuple[pa.Array | None, Places]:
+        """The values that begin there, and where they end. Without a type, only the ends."""
+        if not isinstance(node, list):
+            return self._values(node, places, type_, None)
+        branches = self.data[places]
+        if not ((branches == 0) | (branches == 2)).all():
+            raise ValueError("a value is of no branch of its union")
+        column, ends = self._values(node[1], places + 1, type_, branches == 2)
+        return column, np.where(branches == 2, ends, places + 1)
+
+    def _values(
+        self, node: Any, places: Places, type_: DataType | None, valid: Valid
+    ) -> tuple[pa.Array | None, Places]:
+        kind = _kind(node)
+        if kind == "record":
+            return self._records(node["fields"], places, type_, valid)
+        assert type_ is None or isinstance(type_, AtomicType)
+        if kind in _WIDTHS:
+            return self._fixed(kind, places, type_, valid), places + _WIDTHS[kind]
+        numbers, ends = self._varints(places)
+        if kind in _VARINTS:
+            return None if type_ is None else _numbers(numbers, valid, type_), ends
+        if valid is not None:
+            numbers = np.where(valid, numbers, 0)
+        return None if type_ is None else self._sized(ends, ends + numbers, valid, type_), ends + numbers
+
+    def _fixed(self, kind: str, places: Places, type_: AtomicType | None, valid: Valid) -> pa.Array | None:
+        if type_ is None:
+            return None
+        width = _WIDTHS[kind]
+        inside = np.minimum(places, len(self.data) - width)
+        values = self.data[inside[:, None] + np.arange(width)]
+        values = values.view(f"<f{width}")[:, 0] if width > 1 else values[:, 0] != 0
+        return pa.array(values, mask=_missing(valid)).cast(to_arrow(type_))
+
+    def _records(
+        self, members: Sequence[Mapping[str, Any]], places: Places, type_: DataType | None, valid: Valid
+    ) -> tuple[pa.Array | None, Places]:
+        types = {one.name: one.type for one in type_.fields} if isinstance(type_, RowType) else {}
+        inner = AtomicType("VARBINARY") if isinstance(type_, AtomicType) else None  # the two of a VARIANT
+        ends = places if valid is None else places[valid]  # what is not there has no members
+        children: dict[str, pa.Array | None] = {}
+        for member in members:
+            name = member["name"]
+            children[name], ends = self.column(member["type"], ends, types.get(name, inner))
+        if valid is not None:
+            whole = places.copy()
+            whole[valid] = ends
+            ends = whole
+        if type_ is None:
+            return None, ends
+        arrow = to_arrow(type_)
+        columns = [children[field.name] for field in arrow]
+        if valid is None:
+            return pa.StructArray.from_arrays(columns, fields=list(arrow)), ends
+        order = pa.array(np.cumsum(valid) - 1, mask=~valid)
+        columns = [column.take(order) for column in columns if column is not None]
+        return pa.StructArray.from_arrays(columns, fields=list(arrow), mask=pa.array(~valid)), ends
+
+    def _varints(self, places: Places) -> tuple[npt.NDArray[np.int64], Places]:
+        """Numbers and where they end."""
+        last = len(self.data) - 1
+        part = self.data[np.minimum(places, last)]
+        found, ends = (part & np.uint8(0x7F)).astype(np.uint64), places + 1
+        more = np.flatnonzero(part >= 0x80)
+        for place in range(1, _VARINT_BYTES):
+            if not len(more):
+                break
+            part = self.data[np.minimum(places[more] + place, last)]
+            found[more] |= (part & np.uint8(0x7F)).astype(np.uint64) << np.uint64(7 * place)
+            ends[more] += 1
+            more = more[part >= 0x80]
+        return (found >> np.uint64(1)).view(np.int64) ^ -(found & np.uint64(1)).view(np.int64), ends
+
+    def _sized(self, starts: Places, ends: Places, valid: Valid, type_: AtomicType) -> pa.Array:
+        there = None if valid is None else pa.array(valid).buffers()[1]
+        if type_.root == "DECIMAL":
+            return _decimals(self.data, starts, ends, there, type_)
+        offsets = np.zeros(len(starts) + 1, np.int32)
+        np.cumsum(ends - starts, out=offsets[1:])
+        if offsets[-1] > _LONG_TEXT * len(starts):  # a place for each byte would take sixteen times their room
+            data, spans = memoryview(pa.py_buffer(self.data)), zip(starts.tolist(), ends.tolist(), strict=True)
+            joined: Any = b"".join([data[start:end] for start, end in spans])
+        else:
+            joined = self.data[np.repeat(starts - offsets[:-1], ends - starts) + np.arange(offsets[-1])]
+        buffers = [there, pa.py_buffer(offsets), pa.py_buffer(joined)]
+        return pa.Array.from_buffers(pa.binary(), len(starts), buffers).cast(to_arrow(type_))
+
+
+def _missing(valid: Valid) -> Valid:
+    return None if valid is None else ~valid
+
+
+def _numbers(numbers: npt.NDArray[np.int64], valid: Valid, type_: AtomicType) -> pa.Array:
+    if valid is not None:
+        numbers = np.where(valid, numbers, 0)
+    arrow, found = to_arrow(type_), pa.array(numbers, mask=_missing(valid))
+    match type_.root:
+        case "DATE" | "TIME":
+            return found.cast(pa.int32()).view(arrow)
+        case "TIMESTAMP" | "TIMESTAMP_LTZ":
+            return found.view(counted(type_)).cast(arrow)
+    return found.cast(arrow)
+
+
+def _decimals(
+    data: npt.NDArray[np.uint8], starts: Places, ends: Places, there: pa.Buffer | None, type_: AtomicType
+) -> pa.Array:
+    """Sixteen bytes each, filled up by the sign."""
+    places = (ends - _DECIMAL_BYTES)[:, None] + np.arange(_DECIMAL_BYTES)
+    sign = np.where(ends > starts, data[np.minimum(starts, len(data) - 1)] >> 7, 0).astype(np.uint8) * np.uint8(0xFF)
+    held = np.where(places >= starts[:, None], data[np.clip(places, 0, len(data) - 1)], sign[:, None])
+    words = np.ascontiguousarray(held[:, ::-1])
+    return pa.Array.from_buffers(to_arrow(type_), len(starts), [there, pa.py_buffer(words)])

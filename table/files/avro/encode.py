@@ -1,0 +1,159 @@
+"""Columns as Avro writes their values, all rows at once: bytes for each column, then one join of all columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.table.files.avro.schema import COUNT, has_text_keys
+from penstock.table.values.arrow_types import to_arrow
+from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
+
+BLOCK_BYTES = 64_000  # as Java cuts them
+_DECIMAL_BYTES = 16
+_VARINT_BYTES = 10
+_NULL, _THERE = pa.scalar(b"\x00", pa.binary()), pa.scalar(b"\x02", pa.binary())  # the branch of a union
+_END = pa.scalar(b"\x00", pa.binary())
+
+
+def counted(type_: AtomicType) -> pa.DataType:
+    """The unit in which Avro counts a timestamp."""
+    return pa.timestamp("ms" if type_.precision <= 3 else "us", to_arrow(type_).tz)
+
+
+def encoded_blocks(columns: Sequence[pa.Array], fields: Sequence[Field]) -> Iterator[tuple[int, bytes]]:
+    """The rows as blocks: how many, and their bytes."""
+    rows = _joined(*(_encoded(column, field.type) for column, field in zip(columns, fields, strict=True)))
+    offsets, data = _offsets(rows), rows.buffers()[2]
+    first = 0
+    while first < len(rows):
+        last = int(np.searchsorted(offsets, offsets[first] + BLOCK_BYTES, "right")) - 1
+        last = min(max(last, first + 1), len(rows))
+        yield last - first, bytes(data[int(offsets[first]) : int(offsets[last])])
+        first = last
+
+
+def _encoded(array: pa.Array, type_: DataType) -> pa.Array:
+    body = _body(array, type_)
+    if not type_.nullable:
+        return body
+    return pc.if_else(array.is_valid(), _joined(_THERE, body), _NULL)
+
+
+def _body(array: pa.Array, type_: DataType) -> pa.Array:
+    """The values without their unions; where there is none, anything."""
+    match type_:
+        case AtomicType():
+            return _atoms(array, type_)
+        case ArrayType(element):
+            offsets, values = _spans(array)
+            return _blocks(offsets, _encoded(values, element))
+        case MapType(key, value):
+            return _maps(array, key, value)
+        case MultisetType(element):
+            return _maps(array, element, COUNT)
+        case RowType(fields):
+            return _joined(*(_encoded(array.field(place), field.type) for place, field in enumerate(fields)))
+
+
+def _atoms(array: pa.Array, type_: AtomicType) -> pa.Array:
+    match type_.root:
+        case "BOOLEAN":
+            return _fixed(array.cast(pa.uint8()), np.uint8)
+        case "FLOAT":
+            return _fixed(array, np.float32)
+        case "DOUBLE":
+            return _fixed(array, np.float64)
+        case "DECIMAL":
+            return _sized(_decimals(array))
+        case "DATE" | "TIME":
+            return _varints(_numbers(array.view(pa.int32())))
+        case "TIMESTAMP" | "TIMESTAMP_LTZ":
+            return _varints(_numbers(array.cast(counted(type_)).view(pa.int64())))
+        case "CHAR" | "VARCHAR" | "BINARY" | "VARBINARY":
+            return _sized(array.cast(pa.binary()).fill_null(b""))
+        case "VARIANT":
+            return _joined(*(_sized(array.field(name).fill_null(b"")) for name in ("value", "metadata")))
+    return _varints(_numbers(array))
+
+
+def _numbers(array: pa.Array) -> npt.NDArray[np.int64]:
+    numbers: npt.NDArray[np.int64] = array.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _varints(numbers: npt.NDArray[np.int64]) -> pa.Array:
+    """Seven bits a byte, the lowest first; the sign is the lowest bit of all."""
+    zigzag = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
+    lengths = np.ones(len(numbers), np.int64)
+    for more in range(1, _VARINT_BYTES):
+        longer = zigzag >> np.uint64(7 * more) > 0
+        if not longer.any():
+            break
+        lengths += longer
+    place = np.arange(int(lengths.max(initial=1)))
+    parts = (zigzag[:, None] >> (7 * place).astype(np.uint64)).astype(np.uint8) & np.uint8(0x7F)
+    parts |= ((place < lengths[:, None] - 1) * np.uint8(0x80)).astype(np.uint8)
+    return _binary(parts[place < lengths[:, None]], lengths)
+
+
+def _fixed(array: pa.Array, width: type[np.generic]) -> pa.Array:
+    values = np.ascontiguousarray(array.fill_null(0).to_numpy(zero_copy_only=False), np.dtype(width).newbyteorder("<"))
+    return _binary(values, np.full(len(array), values.itemsize, np.int64))
+
+
+def _decimals(array: pa.Array) -> pa.Array:
+    """As few bytes as the number and its sign need, the highest first."""
+    data = np.frombuffer(array.buffers()[1], np.uint8).reshape(-1, _DECIMAL_BYTES)
+    high_first = data[array.offset : array.offset + len(array), ::-1]
+    negative = high_first[:, 0] >> 7
+    differs = high_first != (negative * np.uint8(0xFF))[:, None]
+    lead = np.where(differs.any(axis=1), differs.argmax(axis=1), _DECIMAL_BYTES - 1)
+    first = high_first[np.arange(len(array)), lead]
+    lead -= (first >> 7 != negative) & (lead > 0)  # the highest bit kept has to tell the sign
+    return _binary(high_first[np.arange(_DECIMAL_BYTES) >= lead[:, None]], _DECIMAL_BYTES - lead)
+
+
+def _maps(array: pa.MapArray, key: DataType, value: DataType) -> pa.Array:
+    offsets, _ = _spans(array)
+    first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
+    keys, items = array.keys[first:last], array.items[first:last]
+    named = _body(keys, key) if has_text_keys(key) else _encoded(keys, key)
+    return _blocks(offsets, _joined(named, _encoded(items, value)))
+
+
+def _spans(array: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
+    """Where each row's values lie in those of this slice, and these."""
+    offsets = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+    return offsets - offsets[0], array.values[int(offsets[0]) : int(offsets[-1])]
+
+
+def _blocks(offsets: npt.NDArray[np.int64], values: pa.Array) -> pa.Array:
+    """Lists of values: one block with its count, where there are any, and the end."""
+    counts = np.diff(offsets)
+    data, ends = values.buffers()[2], _offsets(values)[offsets]
+    spans = pa.Array.from_buffers(pa.binary(), len(counts), [None, pa.py_buffer(ends.astype(np.int32)), data])
+    return pc.if_else(pa.array(counts > 0), _joined(_varints(counts), spans, _END), _END)
+
+
+def _sized(values: pa.Array) -> pa.Array:
+    return _joined(_varints(_numbers(pc.binary_length(values))), values)
+
+
+def _joined(*parts: pa.Array | pa.Scalar) -> pa.Array:
+    return parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, b"")
+
+
+def _offsets(values: pa.Array) -> npt.NDArray[np.int32]:
+    ends: npt.NDArray[np.int32] = np.frombuffer(values.buffers()[1], np.int32)[values.offset :][: len(values) + 1]
+    return ends
+
+
+def _binary(data: npt.NDArray[np.generic], lengths: npt.NDArray[np.int64]) -> pa.Array:
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    return pa.Array.from_buffers(pa.binary(), len(lengths), [None, pa.py_buffer(offsets), pa.py_buffer(data)])

@@ -1,0 +1,153 @@
+"""Avro data files: written by columns, read by columns but for a walk over records. Slower than Parquet, no default."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import lzma
+import struct
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import cramjam
+import fastavro
+import pyarrow as pa
+from fastavro.schema import SchemaParseException
+from fastavro.write import Writer
+
+from penstock.errors import TableCorrupt
+from penstock.table.files.avro.columns import from_avro
+from penstock.table.files.avro.decode import can_decode, decoded
+from penstock.table.files.avro.encode import encoded_blocks
+from penstock.table.files.avro.schema import record_schema, without_logical_types
+from penstock.table.files.columns import stored_rows
+from penstock.table.files.conditions import Condition
+from penstock.table.files.encoding import Encoding
+from penstock.table.values.arrow_types import arrow_schema, to_arrow
+from penstock.table.values.types import Field
+
+if sys.version_info >= (3, 14):
+    from compression.zstd import ZstdError
+else:
+    from backports.zstd import ZstdError
+
+_CODECS = {"none": "null", "zstd": "zstandard"}
+_SLICE_ROWS = 8_192
+_SLICE_BYTES = 8 << 20
+_BATCH_BYTES = 4 << 20
+_FAULTS = (
+    ArithmeticError,
+    AssertionError,
+    EOFError,
+    LookupError,
+    SchemaParseException,
+    TypeError,
+    ValueError,
+    ZstdError,
+    cramjam.DecompressionError,
+    lzma.LZMAError,
+    struct.error,
+    zlib.error,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """What fastavro asks of one."""
+
+    num_records: int
+    bytes_: io.BytesIO
+
+
+class AvroWriter:
+    """One file. Every `write` ends a block."""
+
+    def __init__(self, stream: Any, fields: Sequence[Field], encoding: Encoding, sample: pa.Table) -> None:
+        self._fields = tuple(fields)
+        schema = record_schema(self._fields)
+        # Any 16 bytes that data does not happen to hold will do; these make the same file of the same rows.
+        marker = hashlib.md5(json.dumps(schema).encode(), usedforsecurity=False).digest()
+        codec = _CODECS.get(encoding.codec, encoding.codec)
+        level = encoding.zstd_level if encoding.codec == "zstd" else None
+        self._writer = Writer(stream, schema, codec=codec, sync_marker=marker, compression_level=level)
+
+    def write(self, rows: pa.Table) -> None:
+        public = stored_rows(rows, self._fields, arrow_schema(self._fields))
+        fit = _SLICE_BYTES * public.num_rows // max(public.nbytes, 1)
+        for batch in public.to_batches(max(1, min(_SLICE_ROWS, fit))):
+            for count, data in encoded_blocks(batch.columns, self._fields):
+                self._writer.write_block(_Block(count, io.BytesIO(data)))
+
+    def close(self) -> None:
+        self._writer.flush()
+
+
+def read(
+    source: Any, fields: Sequence[Field], *, batch_rows: int, conditions: Sequence[Condition] = ()
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """As `parquet.read`. Nothing can be passed over: each block is unpacked whole. Holds a batch and one block."""
+    first_row = 0
+    for batch in _batches(_blocks(source, fields), batch_rows):
+        yield first_row, batch
+        first_row += batch.num_rows
+
+
+def _blocks(source: Any, fields: Sequence[Field]) -> Iterator[pa.RecordBatch]:
+    try:
+        blocks = fastavro.block_reader(io.BufferedReader(source))
+        plain = without_logical_types(blocks.writer_schema)
+        array, flat = fastavro.parse_schema({"type": "array", "items": plain}), can_decode(plain)
+        for block in blocks:
+            data, count = block.bytes_.getvalue(), block.num_records
+            if flat and count:
+                yield _batch(decoded(data, count, plain, fields), count, fields)
+            elif count:
+                # A block is an array but for its count in front and the end mark behind.
+                records = fastavro.schemaless_reader(io.BytesIO(_varint(count) + data + b"\0"), array, None)
+                yield _batch(_columns(records, fields), count, fields)
+    except _FAULTS as reason:
+        raise TableCorrupt(f"an Avro file cannot be read: {reason!r}") from reason
+
+
+def _varint(count: int) -> bytes:
+    out, value = bytearray(), count << 1
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _batches(blocks: Iterator[pa.RecordBatch], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Blocks put together, and cut; those of long rows are fewer."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for block in blocks:
+        held.append(block)
+        rows, size = rows + block.num_rows, size + block.nbytes
+        if rows >= batch_rows or size >= _BATCH_BYTES:
+            whole, left = pa.concat_batches(held), rows % batch_rows if rows >= batch_rows else 0
+            for first in range(0, rows - left, batch_rows):
+                yield whole.slice(first, min(batch_rows, rows - left - first))
+            held, rows, size = [whole.slice(rows - left)], left, 0
+    if rows:
+        yield pa.concat_batches(held)
+
+
+def _columns(records: Sequence[dict[str, Any]], fields: Sequence[Field]) -> list[pa.Array]:
+    return [
+        from_avro([record[field.name] for record in records], field.type)
+        if field.name in records[0]
+        else pa.nulls(len(records), to_arrow(field.type))
+        for field in fields
+    ]
+
+
+def _batch(columns: list[pa.Array], count: int, fields: Sequence[Field]) -> pa.RecordBatch:
+    if not columns:
+        return pa.record_batch([pa.nulls(count)], names=[""]).select([])
+    return pa.RecordBatch.from_arrays(columns, [field.name for field in fields])

@@ -1,0 +1,240 @@
+"""Data files as the rows a reader wants, whatever schema they were written under."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import cramjam
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import PenstockError, StoreError, TableCorrupt
+from penstock.storage.base import Storage
+from penstock.storage.failures import store_error
+from penstock.table.files.avro import reader as avro
+from penstock.table.files.columns import SEQUENCE_NUMBER, VALUE_KIND, has_nanoseconds
+from penstock.table.files.conditions import Condition
+from penstock.table.files.errors import FormatUnknown
+from penstock.table.files.orc import reader as orc
+from penstock.table.files.parquet import reader as parquet
+from penstock.table.meta.data_file import DataFile
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.values.casts import cast_array
+from penstock.table.values.types import AtomicType, DataType, Field, with_nullability
+
+BATCH_ROWS = 16_384
+POSITION = "_POSITION"
+
+
+class _Read(Protocol):
+    def __call__(
+        self, source: Any, fields: Sequence[Field], *, batch_rows: int, conditions: Sequence[Condition]
+    ) -> Iterator[tuple[int, pa.RecordBatch]]: ...
+
+
+# What damaged bytes may raise, through Arrow and liborc, fastavro and our own code.
+_UNREADABLE = (
+    *(pa.ArrowException, OSError, ArithmeticError, EOFError, LookupError, RecursionError, TypeError, ValueError),
+    *(cramjam.DecompressionError, struct.error, zlib.error),
+)
+_READERS: Mapping[str, _Read] = {"parquet": parquet.read, "orc": orc.read, "avro": avro.read}
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where a wanted column comes from: the place among the columns read, and its type there if it needs a cast."""
+
+    place: int
+    name: str
+    cast_from: DataType | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How the columns of files of one schema become the wanted ones: None where the file has none."""
+
+    stored: tuple[Field, ...]
+    sources: tuple[_Source | None, ...]
+
+
+@dataclass(frozen=True)
+class FileReader:
+    """Reads files of one table (or of one bucket) as rows of `_SEQUENCE_NUMBER`, `_VALUE_KIND`, then `wanted`.
+
+    The two leading columns come only when asked for. `facts` (table=, snapshot=) name the place in errors. Holds no
+    open file between reads; one reader may serve many files, one after the other or side by side.
+    """
+
+    storage: Storage
+    path_of: Callable[[DataFile], str]
+    schema_of: Callable[[int], TableSchema]
+    wanted: tuple[Field, ...]
+    with_sequence: bool = False
+    with_kind: bool = False
+    facts: Mapping[str, object] = field(default_factory=dict)
+    _plans: dict[int, _Plan] = field(default_factory=dict, repr=False)
+
+    @property
+    def system(self) -> tuple[Field, ...]:
+        return (SEQUENCE_NUMBER,) * self.with_sequence + (VALUE_KIND,) * self.with_kind
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of every batch, `_POSITION` aside."""
+        return arrow_schema((*self.system, *self.wanted))
+
+    def read(
+        self,
+        file: DataFile,
+        *,
+        conditions: Sequence[Condition] = (),
+        vector: np.ndarray[Any, Any] | None = None,
+        positions: bool = False,
+        batch_rows: int = BATCH_ROWS,
+    ) -> Iterator[pa.RecordBatch]:
+        """The file's rows in the file's order, in batches of at most `batch_rows`.
+
+        `conditions` name wanted columns and only spare work: rows that fail them may still come. `vector` holds the
+        sorted numbers of rows that are deleted. `positions` adds `_POSITION`, the number of each row in the file.
+        TableCorrupt when the file is missing, truncated or no data file of its schema; StoreError when the store fails.
+        Holds one batch in memory.
+        """
+        path = self.path_of(file)
+        try:
+            yield from self._read(file, path, conditions, vector, positions, batch_rows)
+        except FileNotFoundError as reason:
+            hint = "was the snapshot expired while it was read? plan the scan again; if not, the table has lost data"
+            raise self._corrupt("a data file is missing", file, path, hint) from reason
+        except PenstockError as error:
+            error.facts = {**self.facts, **error.facts, "file": path}
+            raise
+        except _UNREADABLE as reason:
+            if isinstance(reason, OSError | pa.ArrowException) and _is_of_the_store(reason):
+                raise self._store_error(reason, path) from reason
+            raise self._corrupt(f"a data file cannot be read: {reason}", file, path) from reason
+
+    def _read(
+        self,
+        file: DataFile,
+        path: str,
+        conditions: Sequence[Condition],
+        vector: np.ndarray[Any, Any] | None,
+        positions: bool,
+        batch_rows: int,
+    ) -> Iterator[pa.RecordBatch]:
+        read = _READERS.get(file.format)
+        if read is None:
+            raise FormatUnknown(
+                f"no reader for files of format {file.format!r}", hint=f"known are {', '.join(_READERS)}"
+            )
+        plan = self._plan(file.schema_id)
+        schema = self.schema
+        pushed = tuple(_in_file(plan, conditions, self.wanted))
+        with closing(self._opened(path)) as source:
+            if file.size != source.size():
+                raise TableCorrupt(f"a data file has {source.size()} bytes, its manifest says {file.size}")
+            for first_row, batch in read(source, plan.stored, batch_rows=batch_rows, conditions=pushed):
+                rows = self._rows(batch, plan, schema)
+                if positions:
+                    rows = rows.append_column(POSITION, pa.array(np.arange(first_row, first_row + len(rows))))
+                kept = rows if vector is None else _without(rows, first_row, vector)
+                if kept.num_rows:
+                    yield kept
+
+    def _opened(self, path: str) -> Any:
+        try:
+            return self.storage.open_input(path)
+        except FileNotFoundError:
+            raise
+        except OSError as reason:
+            raise self._store_error(reason, path) from reason
+
+    def _store_error(self, reason: Exception, path: str) -> OSError:
+        failure = reason if isinstance(reason, OSError) else OSError(str(reason).partition("\n")[0])
+        error = store_error(failure, "the store failed while a data file was read", file=path)
+        if isinstance(error, StoreError):
+            error.facts = {**self.facts, **error.facts}
+        return error
+
+    def _plan(self, schema_id: int) -> _Plan:
+        if schema_id not in self._plans:
+            self._plans[schema_id] = _plan_for(self.schema_of(schema_id), self.wanted, self.system)
+        return self._plans[schema_id]
+
+    def _rows(self, batch: pa.RecordBatch, plan: _Plan, schema: pa.Schema) -> pa.RecordBatch:
+        lead = len(self.system)
+        columns = batch.columns[:lead]
+        if any(column.null_count for column in columns):
+            raise TableCorrupt("a data file has no sequence numbers or row kinds: it is of no table with a primary key")
+        for place, source in enumerate(plan.sources):
+            if source is None:
+                columns.append(pa.nulls(batch.num_rows, schema.field(lead + place).type))
+                continue
+            column = batch.column(lead + source.place)
+            if source.cast_from is not None:
+                column = cast_array(column, source.cast_from, self.wanted[place].type)
+            columns.append(column)
+        return pa.RecordBatch.from_arrays(columns, schema=schema) if columns else batch
+
+    def _corrupt(self, message: str, file: DataFile, path: str, hint: str | None = None) -> TableCorrupt:
+        return TableCorrupt(message, hint=hint, **{**self.facts, "file": path, "schema": file.schema_id})
+
+
+def _is_of_the_store(reason: Exception) -> bool:
+    """Arrow's own OSErrors, for what a file holds, have neither a kind nor a number. What Python files raise under the
+    ORC reader comes back as the text of another error.
+    """
+    if isinstance(reason, OSError) and (type(reason) is not OSError or reason.errno is not None):
+        return True
+    return "Detail: Python exception:" in str(reason)
+
+
+def _plan_for(schema: TableSchema, wanted: tuple[Field, ...], system: tuple[Field, ...]) -> _Plan:
+    by_id = {column.id: column for column in schema.fields}
+    stored: list[Field] = []
+    sources: list[_Source | None] = []
+    for new in wanted:
+        old = by_id.get(new.id)
+        if old is None:
+            sources.append(None)
+            continue
+        old = _no_finer_than(old, new)
+        same = with_nullability(old.type, nullable=True) == with_nullability(new.type, nullable=True)
+        sources.append(_Source(len(stored), old.name, None if same else old.type))
+        stored.append(old)
+    return _Plan((*system, *stored), tuple(sources))
+
+
+def _no_finer_than(old: Field, new: Field) -> Field:
+    """Where only microseconds are wanted of nanoseconds, only microseconds are read: they reach further."""
+    coarse = isinstance(new.type, AtomicType) and not has_nanoseconds(new.type)
+    if coarse and isinstance(old.type, AtomicType) and has_nanoseconds(old.type):
+        return replace(old, type=replace(old.type, precision=6))
+    return old
+
+
+def _in_file(plan: _Plan, conditions: Sequence[Condition], wanted: tuple[Field, ...]) -> Iterator[Condition]:
+    """The conditions that a file's own statistics can answer, under the file's names."""
+    names = {
+        new.name: source.name
+        for source, new in zip(plan.sources, wanted, strict=True)
+        if source is not None and source.cast_from is None
+    }
+    for condition in conditions:
+        if condition.column in names:
+            yield replace(condition, column=names[condition.column])
+
+
+def _without(rows: pa.RecordBatch, first_row: int, vector: np.ndarray[Any, Any]) -> pa.RecordBatch:
+    start, end = np.searchsorted(vector, (first_row, first_row + rows.num_rows))
+    if start == end:
+        return rows
+    kept = np.ones(rows.num_rows, dtype=bool)
+    kept[vector[start:end].astype(np.int64) - first_row] = False
+    return rows.filter(pa.array(kept))

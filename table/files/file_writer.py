@@ -1,0 +1,251 @@
+"""Sorted rows of one bucket into data files that roll at a size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.storage.base import Storage
+from penstock.table.files.avro.reader import AvroWriter
+from penstock.table.files.chars import trim_chars
+from penstock.table.files.columns import SEQUENCE_NUMBER, VALUE_KIND, file_fields, row_fields
+from penstock.table.files.encoding import Encoding, encoding_of
+from penstock.table.files.orc.reader import OrcWriter
+from penstock.table.files.parquet.reader import ParquetWriter
+from penstock.table.files.parquet.relayout import relayout
+from penstock.table.files.statistics import FileStatistics, StatsMode, stats_modes
+from penstock.table.meta.data_file import EMPTY_ROW, DataFile, FileSource
+from penstock.table.meta.wall_clock import wall_millis
+from penstock.table.schema.option_checks import check_writable
+from penstock.table.schema.options import Options
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.arrow_types import to_arrow
+from penstock.table.values.binary_row import encode_row
+from penstock.table.values.buffers import fixed_values
+from penstock.table.values.internal import internal_values
+from penstock.table.values.types import Field
+
+GROUP_ROWS = 131_072
+_GROUP_BYTES = 32 << 20
+_LEAST_GROUP_ROWS = 1_024
+_TARGET_KEYED, _TARGET_APPEND = 128 << 20, 256 << 20
+
+
+class FormatWriter(Protocol):
+    """One file of one format. `close` ends it, leaves the stream open, and gives the footer where there is one."""
+
+    def write(self, rows: pa.Table) -> None: ...
+
+    def close(self) -> Any: ...
+
+
+_WRITERS: dict[str, Callable[[Any, Sequence[Field], Encoding, pa.Table], FormatWriter]] = {
+    "parquet": ParquetWriter,
+    "orc": OrcWriter,
+    "avro": AvroWriter,
+}
+
+
+class FileNames:
+    """Names for the files of one writer of one bucket: data and changelog files count together."""
+
+    def __init__(self, writer: str) -> None:
+        """`writer` is a uuid, new for each attempt of each task."""
+        self._writer = writer
+        self._count = 0
+
+    def next(self, prefix: str, extension: str) -> str:
+        name = f"{prefix}{self._writer}-{self._count}{extension}"
+        self._count += 1
+        return name
+
+
+class RollingWriter:
+    """Files of one level of a bucket, or its changelog files, written one after the other.
+
+    Takes the columns of `columns.row_fields(schema)` in any order, rows in the order in which they are to stand. A
+    file is closed after the row group that takes it to the target size; row groups are small beside it. Holds the rows
+    of one row group in memory. Options come from `schema.options`.
+
+    `finish` gives the files in order, and may be called once. `abort` removes them all; so must a caller do on any
+    error, and after a crash the files are orphans. `first_sequence` numbers the rows of append tables.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        folder: str,
+        schema: TableSchema,
+        names: FileNames,
+        *,
+        clock: Callable[[], int],
+        level: int = 0,
+        source: FileSource = FileSource.APPEND,
+        changelog: bool = False,
+        first_sequence: int = 0,
+        target_size: int | None = None,
+    ) -> None:
+        """`clock` gives epoch milliseconds."""
+        check_writable(schema.options)
+        options = Options(schema.options)
+        keyed = bool(schema.primary_keys)
+        default = options.size("target-file-size", _TARGET_KEYED if keyed else _TARGET_APPEND)
+        self._storage, self._folder, self._schema, self._names = storage, folder, schema, names
+        self._clock, self._level, self._source = clock, level, source
+        self._encoding = encoding_of(schema.options, level, changelog=changelog)
+        self._changelog = changelog
+        kind = "changelog" if changelog else "data"
+        self._prefix = options.text(f"{kind}-file.prefix", f"{kind}-")
+        self._target = default if target_size is None else target_size
+        self._sequence = first_sequence
+        self._rows = pa.schema([pa.field(field.name, to_arrow(field.type)) for field in row_fields(schema)])
+        self._held: list[pa.RecordBatch] = []
+        self._held_rows = self._held_bytes = 0
+        self._open: _OpenFile | None = None
+        self._made: list[str] = []
+        self._files: list[DataFile] = []
+
+    def write(self, rows: pa.RecordBatch | pa.Table) -> None:
+        for batch in [rows] if isinstance(rows, pa.RecordBatch) else rows.to_batches():
+            if batch.num_rows:
+                held = self._public(batch)
+                self._held.append(held)
+                self._held_rows += held.num_rows
+                self._held_bytes += held.nbytes
+        # A tail of less than a tenth stays with the group before it.
+        while self._held_rows >= (size := self._group_rows()) + size // 10:
+            self._write_group(size)
+
+    def finish(self) -> list[DataFile]:
+        if self._held_rows:
+            self._write_group(self._held_rows)
+        self._close()
+        return self._files
+
+    def abort(self) -> None:
+        """Remove every file this writer made. May be called twice, and after `finish`."""
+        if self._open is not None:
+            with suppress(OSError):  # it is to go in any case
+                self._open.stream.close()
+            self._open = None
+        for path in self._made:
+            self._storage.delete(path)
+        self._made.clear()
+
+    def _public(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [relayout(batch.column(field.name), field.type) for field in self._rows]
+        if self._encoding.format == "orc":
+            fields = row_fields(self._schema)
+            columns = [trim_chars(column, field.type) for column, field in zip(columns, fields, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, schema=self._rows)
+
+    def _group_rows(self) -> int:
+        """Rows of a group, fewer where rows are long or files are to be small."""
+        room = min(_GROUP_BYTES, self._target // 4)
+        by_bytes = self._held_rows * room // max(self._held_bytes, 1)
+        return max(_LEAST_GROUP_ROWS, min(GROUP_ROWS, by_bytes))
+
+    def _write_group(self, size: int) -> None:
+        table = pa.Table.from_batches(self._held)
+        group, rest = table.slice(0, size), table.slice(size)
+        self._held = rest.to_batches()
+        self._held_rows, self._held_bytes = len(rest), rest.nbytes
+        if self._open is None:
+            self._open = self._start(group)
+        self._open.write(group)
+        if self._open.stream.tell() >= self._target:
+            self._close()
+
+    def _start(self, sample: pa.Table) -> _OpenFile:
+        name = self._names.next(self._prefix, self._encoding.extension)
+        path = f"{self._folder}/{name}"
+        self._made.append(path)
+        modes = stats_modes(self._schema.options, self._schema.fields, self._level, changelog=self._changelog)
+        return _OpenFile(self._storage.open_output(path), name, self._schema, self._encoding, sample, modes)
+
+    def _close(self) -> None:
+        if self._open is None:
+            return
+        file = self._open.close(self._level, self._source, self._sequence, wall_millis(self._clock()))
+        self._open = None
+        self._sequence += file.row_count
+        self._files.append(file)
+
+
+class _OpenFile:
+    """A file that is being written, and what will be said of it."""
+
+    def __init__(
+        self,
+        stream: Any,
+        name: str,
+        schema: TableSchema,
+        encoding: Encoding,
+        sample: pa.Table,
+        modes: Sequence[StatsMode],
+    ) -> None:
+        self.stream = stream
+        self._modes = modes
+        self._name, self._schema = name, schema
+        self._writer = _WRITERS[encoding.format](stream, file_fields(schema), encoding, sample)
+        self._statistics = FileStatistics(schema.fields, encoding.format)
+        self._keys = schema.select(schema.trimmed_primary_keys)
+        self._rows = self._deletes = 0
+        self._sequences: tuple[int, int] | None = None
+        self._first = self._last = EMPTY_ROW
+
+    def write(self, rows: pa.Table) -> None:
+        self._writer.write(rows)
+        self._statistics.pass_rows(rows)
+        if self._keys:
+            self._pass_keyed(rows)
+        self._rows += len(rows)
+
+    def _pass_keyed(self, rows: pa.Table) -> None:
+        if self._rows == 0:
+            self._first = self._key_of(rows.slice(0, 1))
+        self._last = self._key_of(rows.slice(len(rows) - 1))
+        ends = pc.min_max(rows.column(SEQUENCE_NUMBER.name))
+        low, high = ends["min"].as_py(), ends["max"].as_py()
+        before = self._sequences
+        self._sequences = (low, high) if before is None else (min(low, before[0]), max(high, before[1]))
+        for chunk in rows.column(VALUE_KIND.name).chunks:
+            # -U and -D are the odd ones
+            self._deletes += int(np.count_nonzero(fixed_values(chunk, np.int8).astype(np.int8) & 1))
+
+    def _key_of(self, row: pa.Table) -> bytes:
+        values = [internal_values(row.column(key.name), key.type)[0] for key in self._keys]
+        return encode_row(values, [key.type for key in self._keys])
+
+    def close(self, level: int, source: FileSource, first_sequence: int, creation_millis: int) -> DataFile:
+        footer = self._writer.close()
+        size = self.stream.tell()
+        self.stream.close()
+        if footer is not None:
+            self._statistics.pass_footer(footer)
+        options = self._schema.options
+        dense = Options(options).boolean("metadata.stats-dense-store", default=True)
+        stats, columns = self._statistics.value_stats(self._modes, dense=dense)
+        low, high = self._sequences or (first_sequence, first_sequence + self._rows - 1)
+        return DataFile(
+            name=self._name,
+            size=size,
+            row_count=self._rows,
+            min_key=self._first,
+            max_key=self._last,
+            key_stats=self._statistics.key_stats(self._keys),
+            value_stats=stats,
+            min_sequence=low,
+            max_sequence=high,
+            schema_id=self._schema.id,
+            level=level,
+            creation_millis=creation_millis,
+            delete_row_count=self._deletes,
+            source=int(source),
+            value_stats_cols=columns,
+        )

@@ -1,0 +1,131 @@
+"""An ORC file put together from stripes that Arrow wrote, each as a file of its own.
+
+Two things Arrow's writer does not do. Timestamps before 1970 get negative nanoseconds, at which Java's reader gives
+up; so such a stripe takes its nanoseconds from a second writing in which they are all there is. And CHAR is text to
+it, where Java looks for a type of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.table.files.orc.protobuf import Message
+from penstock.table.files.orc.tail import (
+    HEADER,
+    INDEX_STREAMS,
+    Kind,
+    OrcTail,
+    Part,
+    Stream,
+    stream_message,
+    stripe_message,
+)
+
+_TIMESTAMP_STATISTICS = 9
+
+
+class OrcAssembly:
+    def __init__(self, stream: Any, char_lengths: Mapping[int, int]) -> None:
+        """`char_lengths`: which of ORC's columns are CHAR, and how long."""
+        self._stream, self._char_lengths = stream, char_lengths
+        self._like: OrcTail | None = None
+        self._stripes: list[Message] = []
+        self._statistics: list[Message] = []
+        self._values: list[tuple[int, bool]] = []  # for each column: how many, and whether some are null
+        self._rows = 0
+        self._offset = 0
+
+    def add(self, whole: pa.Buffer, nanoseconds: pa.Buffer | None) -> None:
+        """Take over the stripes of a file. `nanoseconds` is the same one with only these in its timestamps."""
+        tail = OrcTail(pa.BufferReader(whole))
+        finer = None if nanoseconds is None else OrcTail(pa.BufferReader(nanoseconds))
+        if self._like is None:
+            self._like = tail
+            self._write(HEADER)
+        for number in range(len(tail.stripes)):
+            self._add_stripe(tail, finer, number)
+        self._count(tail)
+
+    def _add_stripe(self, tail: OrcTail, finer: OrcTail | None, number: int) -> None:
+        start, index_length = self._offset, 0
+        nanos = (
+            {}
+            if finer is None
+            else {part.column: part for part in finer.parts(number) if part.kind == Stream.SECONDARY}
+        )
+        streams = []
+        for part in tail.parts(number):
+            is_index = part.kind in INDEX_STREAMS
+            if is_index and finer is not None:
+                continue  # it points into the streams of nanoseconds that are left out
+            is_nanos = part.kind == Stream.SECONDARY and part.column in nanos and finer is not None
+            data = _bytes(finer, nanos[part.column]) if is_nanos and finer else _bytes(tail, part)
+            self._write(data)
+            index_length += len(data) if is_index else 0
+            streams.append(stream_message(part.kind, part.column, len(data)))
+        length = self._offset - start
+        footer = Message(list(tail.stripe_footers[number].fields))
+        footer.put_messages(1, streams)
+        data = tail.framed(footer.encode())
+        self._write(data)
+        rows = tail.stripes[number].integer(5)
+        self._stripes.append(stripe_message(start, index_length, length - index_length, len(data), rows))
+        self._statistics.append(
+            _without_seconds(tail, number) if finer is not None else tail.metadata.messages(1)[number]
+        )
+
+    def _count(self, tail: OrcTail) -> None:
+        found = [(one.integer(1), bool(one.integer(10))) for one in tail.footer.messages(7)]
+        before = self._values or [(0, False)] * len(found)
+        self._values = [(a + b, c or d) for (a, c), (b, d) in zip(before, found, strict=True)]
+        self._rows += tail.footer.integer(6)
+
+    def close(self) -> None:
+        """Write what stands behind the stripes. The stream stays open."""
+        tail = self._like
+        if tail is None:
+            raise ValueError("an ORC file of no stripes has no types")
+        metadata = Message()
+        metadata.put_messages(1, self._statistics)
+        footer = Message(list(tail.footer.fields))
+        footer.put(1, len(HEADER))
+        footer.put(2, self._offset)
+        footer.put_messages(3, self._stripes)
+        footer.put_messages(4, [self._type(column, one) for column, one in enumerate(tail.types)])
+        footer.put(6, self._rows)
+        # Bounds stand with the stripes: those of the file would have to be merged type by type.
+        footer.put_messages(7, [Message([(1, 0, count), (10, 0, int(nulls))]) for count, nulls in self._values])
+        self._write(tail.ending(tail.framed(metadata.encode()), footer))
+
+    def _type(self, column: int, type_: Message) -> Message:
+        if column not in self._char_lengths:
+            return type_
+        changed = Message(list(type_.fields))
+        changed.put(1, Kind.CHAR)
+        changed.put(4, self._char_lengths[column])
+        return changed
+
+    def _write(self, data: bytes | pa.Buffer) -> None:
+        self._stream.write(data)
+        self._offset += len(data)
+
+
+def _bytes(tail: OrcTail, part: Part) -> bytes:
+    return bytes(tail.source.read_at(part.length, part.offset))
+
+
+def _without_seconds(tail: OrcTail, stripe: int) -> Message:
+    """A stripe's statistics without the bounds of timestamps, which lack the fraction."""
+    columns = tail.metadata.messages(1)[stripe].messages(1)
+    kept = [
+        Message([one for one in column.fields if one[0] != _TIMESTAMP_STATISTICS])
+        if place in tail.timestamps
+        else column
+        for place, column in enumerate(columns)
+    ]
+    found = Message()
+    found.put_messages(1, kept)
+    return found

@@ -1,0 +1,107 @@
+"""Timestamps before 1970 taken apart for ORC: the seconds that it stores, and the nanoseconds beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.table.files.errors import TimestampOutOfRange
+from penstock.table.files.moments import UNIT_NANOS, Ints
+from penstock.table.files.parquet.relayout import map_leaves
+from penstock.table.values.buffers import filled_values
+
+
+def with_unit(type_: pa.DataType, unit: str) -> pa.DataType:
+    """The type with all its timestamps in another unit."""
+    if pa.types.is_timestamp(type_):
+        return pa.timestamp(unit, type_.tz)
+    if pa.types.is_map(type_):
+        return pa.map_(_member(type_.key_field, unit), _member(type_.item_field, unit))
+    if pa.types.is_list(type_):
+        return pa.list_(_member(type_.value_field, unit))
+    if pa.types.is_struct(type_):
+        return pa.struct([_member(type_.field(place), unit) for place in range(type_.num_fields)])
+    return type_
+
+
+def _member(field: pa.Field, unit: str) -> pa.Field:
+    return field.with_type(with_unit(field.type, unit))
+
+
+def has_early_fractions(column: pa.ChunkedArray) -> bool:
+    """Whether a timestamp before 1970 has a fraction of a second, anywhere in the column."""
+    return any(_is_early(leaf) for chunk in column.chunks for leaf in _timestamps(chunk))
+
+
+def _is_early(leaf: pa.Array) -> bool:
+    low = pc.min(leaf.view(pa.int64())).as_py()
+    return leaf.type.unit != "s" and low is not None and low < 0 and bool((_apart(leaf)[1] != 0).any())
+
+
+def _timestamps(array: pa.Array) -> Iterator[pa.Array]:
+    type_ = array.type
+    if pa.types.is_timestamp(type_):
+        yield array
+    elif pa.types.is_map(type_):
+        yield from _timestamps(array.keys)
+        yield from _timestamps(array.items)
+    elif pa.types.is_list(type_):
+        yield from _timestamps(array.values)
+    elif pa.types.is_struct(type_):
+        for place in range(type_.num_fields):
+            yield from _timestamps(array.field(place))
+
+
+def as_seconds(column: pa.ChunkedArray, type_: pa.DataType, name: str) -> pa.ChunkedArray:
+    """The column with the seconds alone, as ORC stores them; `type_` is that of `with_unit(.., "s")`."""
+
+    def leaf(array: pa.Array, target: pa.DataType) -> pa.Array:
+        if not pa.types.is_timestamp(target):
+            return array
+        seconds, nanos = _apart(array)
+        if ((seconds == -1) & (nanos > 999_999)).any():
+            raise TimestampOutOfRange(
+                "ORC cannot tell the last second before 1970 from the first one after, when it has a fraction",
+                column=name,
+                hint="write the table as Parquet",
+            )
+        return _like(array, rounded(seconds, nanos), target)
+
+    return pa.chunked_array([map_leaves(chunk, type_, leaf) for chunk in column.chunks], type_)
+
+
+def as_nanoseconds(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
+    """The column with the fractions of seconds alone; `type_` is that of `with_unit(.., "ns")`."""
+
+    def leaf(array: pa.Array, target: pa.DataType) -> pa.Array:
+        return _like(array, _apart(array)[1], target) if pa.types.is_timestamp(target) else array
+
+    return pa.chunked_array([map_leaves(chunk, type_, leaf) for chunk in column.chunks], type_)
+
+
+def rounded(seconds: Ints, nanos: Ints) -> Ints:
+    """ORC rounds seconds toward 1970, and tells by the nanoseconds that it did."""
+    return seconds + ((seconds < 0) & (nanos > 999_999))
+
+
+def unrounded(seconds: Ints, nanos: Ints) -> Ints:
+    return seconds - ((seconds < 0) & (nanos > 999_999))
+
+
+def _apart(leaf: pa.Array) -> tuple[Ints, Ints]:
+    """Whole seconds, and nanoseconds that are never negative; zeros for nulls."""
+    unit = UNIT_NANOS[leaf.type.unit]
+    values = filled_values(leaf, np.int64).view(np.int64)
+    seconds, rest = np.divmod(values, 10**9 // unit)
+    return seconds, rest * unit
+
+
+def _like(array: pa.Array, values: Ints, target: pa.DataType) -> pa.Array:
+    """`values` with the nulls of `array`."""
+    behind = np.zeros(array.offset + len(array), np.int64)
+    behind[array.offset :] = values
+    buffers = [array.buffers()[0], pa.py_buffer(behind)]
+    return pa.Array.from_buffers(target, len(array), buffers, array.null_count, array.offset)

@@ -1,0 +1,180 @@
+"""ORC data files (table-format 7.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import orc
+
+from penstock.errors import TableCorrupt
+from penstock.table.files.chars import char_lengths, pad_chars, trim_chars
+from penstock.table.files.columns import fitting_rows, stored_rows, stored_schema
+from penstock.table.files.conditions import Condition
+from penstock.table.files.encoding import Encoding
+from penstock.table.files.orc.assembly import OrcAssembly
+from penstock.table.files.orc.early_times import as_nanoseconds, as_seconds, has_early_fractions, with_unit
+from penstock.table.files.orc.tail import OrcTail
+from penstock.table.files.orc.timestamps import WriterClock, with_nanoseconds, with_seconds
+from penstock.table.files.parquet.relayout import map_leaves, nested, relayout
+from penstock.table.values.arrow_types import to_arrow
+from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
+
+_BLOCK_BYTES = 256 << 10  # as Java's
+_ONE_STRIPE = 1 << 40
+# Up to here a file's rows are not long or not many.
+_SMALL_FILE = 32 << 10
+_HELD = 3  # times that liborc and the scanner hold a row
+
+_Convert = Callable[[pa.Array, Field, pa.DataType], pa.Array]
+
+
+class OrcWriter:
+    """One file. Every `write` is a stripe."""
+
+    def __init__(self, stream: Any, fields: Sequence[Field], encoding: Encoding, sample: pa.Table) -> None:
+        self._fields, self._stored = tuple(fields), stored_schema(tuple(fields), "orc")
+        self._codec = "uncompressed" if encoding.codec == "none" else encoding.codec
+        self._assembly = OrcAssembly(stream, char_lengths(self._fields))
+
+    def write(self, rows: pa.Table) -> None:
+        table = stored_rows(rows, self._fields, self._stored)
+        pairs = zip(table.columns, self._fields, strict=True)
+        columns = [_safe_to_write(column, field) for column, field in pairs]
+        if not any(has_early_fractions(column) for column in columns):
+            self._assembly.add(self._file(columns, self._stored), None)
+            return
+        seconds, nanos = (_in_unit(self._stored, unit) for unit in ("s", "ns"))
+        whole = [as_seconds(column, to.type, to.name) for column, to in zip(columns, seconds, strict=True)]
+        fractions = [as_nanoseconds(column, to.type) for column, to in zip(columns, nanos, strict=True)]
+        self._assembly.add(self._file(whole, seconds), self._file(fractions, nanos))
+
+    def _file(self, columns: Sequence[pa.ChunkedArray], schema: pa.Schema) -> pa.Buffer:
+        out = pa.BufferOutputStream()
+        with orc.ORCWriter(
+            out, compression=self._codec, compression_block_size=_BLOCK_BYTES, stripe_size=_ONE_STRIPE
+        ) as writer:
+            writer.write(pa.Table.from_arrays(columns, schema=schema))
+        return out.getvalue()
+
+    def close(self) -> None:
+        self._assembly.close()
+
+
+def _in_unit(schema: pa.Schema, unit: str) -> pa.Schema:
+    return pa.schema([field.with_type(with_unit(field.type, unit)) for field in schema])
+
+
+def _safe_to_write(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
+    """Arrow's ORC writer loses members of a ROW in slices, and where something stands behind a null."""
+    chunks = [pad_chars(chunk, field.type) for chunk in column.chunks]
+    if not pa.types.is_nested(column.type):
+        return pa.chunked_array(chunks, column.type)
+    whole = pa.chunked_array([_null_all_through(chunk) for chunk in chunks], column.type)
+    return whole.take(pa.array(np.arange(len(whole))))  # a copy: no offsets are left
+
+
+def _null_all_through(array: pa.Array) -> pa.Array:
+    type_ = array.type
+    if pa.types.is_struct(type_):
+        members = [_null_all_through(member) for member in array.flatten()]
+        fields = [type_.field(place) for place in range(type_.num_fields)]
+        return pa.StructArray.from_arrays(members, fields=fields, mask=array.is_null())
+    if pa.types.is_map(type_):
+        members = [_null_all_through(array.keys), _null_all_through(array.items)]
+        return nested(array, type_, pa.StructArray.from_arrays(members, fields=[type_.key_field, type_.item_field]))
+    if pa.types.is_list(type_):
+        return nested(array, type_, _null_all_through(array.values))
+    return array
+
+
+def read(
+    source: Any, fields: Sequence[Field], *, batch_rows: int, conditions: Sequence[Condition] = ()
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """As `parquet.read`, but nothing is passed over. Holds a batch, and what liborc holds of a stripe."""
+    timed = {field.name for field in fields if has_timestamps(field.type)}
+    if source.size() <= _SMALL_FILE:  # one request for all that is looked at twice
+        source = pa.BufferReader(source.read_at(source.size(), 0))
+    tail = OrcTail(source)  # liborc aborts the process on a footer that it does not expect
+    if timed or tail.size > _SMALL_FILE:
+        batch_rows = fitting_rows(batch_rows, _HELD * tail.row_bytes())
+    if timed:
+        batches = _timed_batches(tail, fields, timed, batch_rows)
+    else:
+        plain = _scan(source, {field.name for field in fields}, batch_rows)
+        batches = (_public(batch, fields, lambda column, _, target: relayout(column, target)) for batch in plain)
+    first_row = 0
+    for batch in batches:
+        yield first_row, batch
+        first_row += batch.num_rows
+
+
+def has_timestamps(type_: DataType) -> bool:
+    match type_:
+        case AtomicType("TIMESTAMP" | "TIMESTAMP_LTZ"):
+            return True
+        case ArrayType(element) | MultisetType(element):
+            return has_timestamps(element)
+        case MapType(key, value):
+            return has_timestamps(key) or has_timestamps(value)
+        case RowType(fields):
+            return any(has_timestamps(member.type) for member in fields)
+    return False
+
+
+def _scan(source: Any, names: set[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Batches in the file's order. They end where stripes end."""
+    import pyarrow.dataset as ds  # it imports pandas: half a second of every process that writes
+
+    fragment = ds.OrcFileFormat().make_fragment(source)
+    columns = [name for name in fragment.physical_schema.names if name in names]
+    scanner = fragment.scanner(
+        columns=columns, batch_size=batch_rows, batch_readahead=0, fragment_readahead=0, use_threads=False
+    )
+    yield from scanner.to_batches()
+
+
+def _timed_batches(
+    tail: OrcTail, fields: Sequence[Field], timed: set[str], batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    seconds = _scan(pa.PythonFile(with_seconds(tail)), {field.name for field in fields}, batch_rows)
+    nanos = _scan(pa.PythonFile(with_nanoseconds(tail)), timed, batch_rows)
+    is_java = tail.footer.integer(9) == 0
+    stripes = zip(tail.stripes, tail.stripe_footers, strict=True)
+    left, clock = 0, WriterClock("", is_java=is_java)
+    for batch, finer in zip(seconds, nanos, strict=True):
+        if left == 0:
+            stripe, footer = next(stripes, (None, None))
+            if stripe is None or footer is None:
+                raise TableCorrupt("an ORC file has more rows than its stripes")
+            left, clock = stripe.integer(5), WriterClock(footer.text(3), is_java=is_java)
+        yield _public(batch, fields, partial(_with_moments, finer, clock))
+        left -= batch.num_rows
+
+
+def _with_moments(
+    finer: pa.RecordBatch, clock: WriterClock, column: pa.Array, field: Field, target: pa.DataType
+) -> pa.Array:
+    if field.name not in finer.schema.names:
+        return relayout(column, target)
+
+    def leaf(seconds: pa.Array, type_: pa.DataType, nanos: pa.Array) -> pa.Array:
+        if pa.types.is_timestamp(type_):
+            return clock.moments(seconds, nanos, type_, field.name)
+        return relayout(seconds, type_)
+
+    return map_leaves(column, target, leaf, finer.column(field.name))
+
+
+def _public(batch: pa.RecordBatch, fields: Sequence[Field], convert: _Convert) -> pa.RecordBatch:
+    columns = []
+    for field in fields:
+        place, type_ = batch.schema.get_field_index(field.name), to_arrow(field.type)
+        if place < 0:
+            columns.append(pa.nulls(batch.num_rows, type_))
+        else:
+            columns.append(trim_chars(convert(batch.column(place), field, type_), field.type))
+    return pa.RecordBatch.from_arrays(columns, [field.name for field in fields]) if columns else batch.select([])

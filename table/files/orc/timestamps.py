@@ -1,0 +1,124 @@
+"""ORC's timestamps outside the years that Arrow's reader reaches.
+
+Arrow reads them as nanoseconds, which end in 1677 and 2262. So it is shown the file twice, under other tails: once
+with timestamps declared as integers, which gives their seconds, once with all seconds zero, which gives the rest.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.table.files.moments import Ints, moments
+from penstock.table.files.orc.early_times import unrounded
+from penstock.table.files.orc.protobuf import Message
+from penstock.table.files.orc.tail import (
+    HEADER,
+    INDEX_STREAMS,
+    Kind,
+    OrcTail,
+    Stream,
+    stream_message,
+    stripe_message,
+)
+from penstock.table.files.parquet.spliced import SplicedFile
+from penstock.table.values.buffers import fixed_values
+
+EPOCH_2015 = 1_420_070_400
+_DIRECT_V2 = 2
+_ZERO_RUN = 512, b"\xc1\xff\x00\x00"  # a delta run of 512 zeros
+_ZERO_RUN_V1 = 130, b"\x7f\x00\x00"
+_UTC = ("", "GMT", "UTC", "Etc/UTC", "Z")
+
+
+def with_seconds(tail: OrcTail) -> SplicedFile:
+    """The file with its timestamps as integers: seconds since 2015."""
+    footer = Message(list(tail.footer.fields))
+    footer.put_messages(4, [_as_integer(one) for one in tail.types])
+    spliced = SplicedFile(tail.source)
+    spliced.add(0, tail.footer_start - tail.postscript.integer(5))
+    spliced.add_bytes(tail.ending(b"", footer))
+    return spliced
+
+
+def _as_integer(type_: Message) -> Message:
+    if type_.integer(1) not in (Kind.TIMESTAMP, Kind.INSTANT):
+        return type_
+    changed = Message(list(type_.fields))
+    changed.put(1, Kind.LONG)
+    return changed
+
+
+def with_nanoseconds(tail: OrcTail) -> SplicedFile:
+    """The file with all its timestamps in the first second of 2015."""
+    spliced = SplicedFile(tail.source)
+    spliced.add_bytes(HEADER)
+    stripes = [_without_seconds(spliced, tail, stripe) for stripe in range(len(tail.stripes))]
+    footer = Message(list(tail.footer.fields))
+    footer.put_messages(3, stripes)
+    spliced.add_bytes(tail.ending(b"", footer))
+    return spliced
+
+
+def _without_seconds(spliced: SplicedFile, tail: OrcTail, stripe: int) -> Message:
+    start, rows = spliced.size, tail.stripes[stripe].integer(5)
+    old = tail.stripe_footers[stripe]
+    encodings = [one.integer(1) for one in old.messages(2)]
+    streams = []
+    for part in tail.parts(stripe):
+        length = part.length
+        if part.kind in INDEX_STREAMS:
+            continue
+        if part.kind == Stream.DATA and part.column in tail.timestamps:
+            count = max(rows, tail.values_in(part.column))
+            zeros = tail.framed(_zeros(count, _ZERO_RUN if encodings[part.column] == _DIRECT_V2 else _ZERO_RUN_V1))
+            spliced.add_bytes(zeros)
+            length = len(zeros)
+        else:
+            spliced.add(part.offset, length)
+        streams.append(stream_message(part.kind, part.column, length))
+    data_length = spliced.size - start
+    footer = Message([one for one in old.fields if one[0] != 3])
+    footer.put_messages(1, streams)
+    footer.fields.append((3, 2, b"GMT"))
+    data = tail.framed(footer.encode())
+    spliced.add_bytes(data)
+    return stripe_message(start, 0, data_length, len(data), rows)
+
+
+def _zeros(count: int, run: tuple[int, bytes]) -> bytes:
+    length, data = run
+    return data * -(-count // length)
+
+
+class WriterClock:
+    """What the numbers of one stripe mean. TIMESTAMPs are told by the clock on the writer's wall, since its 2015.
+
+    Java writes TIMESTAMP WITH LOCAL TIME ZONE by that clock too, though it tells ORC that it does not.
+    """
+
+    def __init__(self, zone: str, *, is_java: bool) -> None:
+        self._zone = None if zone in _UTC else zone
+        self._is_java = is_java
+
+    def moments(self, seconds: pa.Array, nanos: pa.Array, target: pa.DataType, column: str) -> pa.Array:
+        """Timestamps from what the two spliced files gave."""
+        fraction = _integers(nanos) - EPOCH_2015 * 10**9
+        whole = self._wall_seconds(_integers(seconds), fraction, instant=target.tz is not None)
+        return moments(seconds, whole, fraction, target, column)
+
+    def _wall_seconds(self, since_2015: Ints, nanos: Ints, *, instant: bool) -> Ints:
+        if self._zone is None or (instant and not self._is_java):
+            return unrounded(since_2015 + EPOCH_2015, nanos)
+        start = EPOCH_2015 if instant else int(datetime(2015, 1, 1, tzinfo=ZoneInfo(self._zone)).timestamp())
+        true = unrounded(since_2015 + start, nanos)
+        zoned = pa.Array.from_buffers(pa.timestamp("s", self._zone), len(true), [None, pa.py_buffer(true)])
+        return _integers(pc.local_timestamp(zoned))
+
+
+def _integers(array: pa.Array) -> Ints:
+    return fixed_values(array, np.int64).view(np.int64)

@@ -1,0 +1,141 @@
+"""Parquet data files: as parquet-mr writes them for Paimon, as far as readers can tell (table-format 7.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.table.files.columns import fitting_rows, has_nanoseconds, stored_rows, stored_schema
+from penstock.table.files.conditions import Bounds, Condition, all_may_hold
+from penstock.table.files.encoding import Encoding
+from penstock.table.files.parquet.codings import SAMPLE_ROWS, codings_of
+from penstock.table.files.parquet.int96 import decode_moments, has_int96, raw_metadata
+from penstock.table.files.parquet.relayout import relayout
+from penstock.table.values.arrow_types import to_arrow
+from penstock.table.values.types import Field
+
+# A row group whose compressed columns are bigger than this is read piece by piece: Java writes one of up to 128 MB.
+_BUFFERED_ABOVE = 16 << 20
+_PIECE = 1 << 20
+
+
+class ParquetWriter:
+    """One file. Every `write` is a row group."""
+
+    def __init__(self, stream: Any, fields: Sequence[Field], encoding: Encoding, sample: pa.Table) -> None:
+        self._fields, self._stored = tuple(fields), stored_schema(tuple(fields), "parquet")
+        self._collected: list[Any] = []
+        first = stored_rows(sample.slice(0, SAMPLE_ROWS), self._fields, self._stored)
+        codings = codings_of(first, fields, encoding)
+        self._writer = pq.ParquetWriter(
+            stream,
+            self._stored,
+            version="2.6",
+            compression=codings.codecs,
+            compression_level=codings.levels,
+            use_dictionary=codings.dictionary,
+            data_page_size=encoding.page_bytes,
+            dictionary_pagesize_limit=encoding.dictionary_bytes,
+            column_encoding=codings.encodings,
+            # One INT96 column makes all timestamps of the file INT96; Java reads them by the table's types.
+            use_deprecated_int96_timestamps=any(has_nanoseconds(field.type) for field in fields),
+            store_decimal_as_integer=True,
+            store_schema=False,
+            metadata_collector=self._collected,
+        )
+
+    def write(self, rows: pa.Table) -> None:
+        rows = stored_rows(rows, self._fields, self._stored)
+        self._writer.write_table(rows, row_group_size=max(len(rows), 1))
+
+    def close(self) -> Any:
+        """Ends the file, without closing the stream, and gives its footer."""
+        self._writer.close()
+        return self._collected[0]
+
+
+def read(
+    source: Any, fields: Sequence[Field], *, batch_rows: int, conditions: Sequence[Condition] = ()
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Batches of the named columns in their public types, each with the number of its first row in the file.
+
+    A column that is not in the file is null. Row groups in which no row satisfies `conditions` (by the file's names)
+    are passed over. Holds one batch, and the compressed row group it comes from.
+    """
+    file = pq.ParquetFile(source)
+    metadata = file.metadata
+    names = [field.name for field in fields if field.name in file.schema_arrow.names]
+    groups = _groups_to_read(metadata, conditions)
+    raw = has_int96(metadata, names)
+    options = _options(metadata, names, groups)
+    if raw or options:
+        file = pq.ParquetFile(source, metadata=raw_metadata(source) if raw else metadata, **options)
+    public = pa.schema([pa.field(field.name, to_arrow(field.type), field.type.nullable) for field in fields])
+    for first_row, group in groups:
+        fitting = fitting_rows(batch_rows, _row_bytes(metadata.row_group(group)))
+        for batch in file.iter_batches(fitting, row_groups=[group], columns=names, use_threads=False):
+            yield first_row, _public(batch, public, raw=raw)
+            first_row += batch.num_rows
+
+
+def _options(metadata: Any, names: Sequence[str], groups: Sequence[tuple[int, int]]) -> dict[str, Any]:
+    wanted = set(names)
+    for _, number in groups:
+        group = metadata.row_group(number)
+        if group.total_byte_size <= _BUFFERED_ABOVE:
+            continue
+        columns = (group.column(place) for place in range(group.num_columns))
+        size = sum(one.total_compressed_size for one in columns if _top(one.path_in_schema, wanted) in wanted)
+        if size > _BUFFERED_ABOVE:
+            return {"buffer_size": _PIECE, "pre_buffer": False}
+    return {}
+
+
+def _row_bytes(group: Any) -> int:
+    """What all columns take before they are compressed; text with a dictionary takes more in memory."""
+    return int(group.total_byte_size) // max(int(group.num_rows), 1)
+
+
+def _top(path: str, names: set[str]) -> str:
+    return path if path in names else path.split(".", 1)[0]
+
+
+def _groups_to_read(metadata: Any, conditions: Sequence[Condition]) -> list[tuple[int, int]]:
+    """(number of the first row, row group) of each group that may hold a wanted row."""
+    wanted = {condition.column for condition in conditions}
+    groups, first_row = [], 0
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        if not conditions or all_may_hold(conditions, _bounds(group, wanted)):
+            groups.append((first_row, number))
+        first_row += group.num_rows
+    return groups
+
+
+def _bounds(group: Any, names: set[str]) -> Mapping[str, Bounds]:
+    found = {}
+    for place in range(group.num_columns):
+        column = group.column(place)
+        if column.path_in_schema in names and column.is_stats_set:
+            stats = column.statistics
+            low, high = (stats.min, stats.max) if stats.has_min_max else (None, None)
+            nulls = stats.null_count if stats.has_null_count else None
+            found[column.path_in_schema] = Bounds(low, high, nulls, group.num_rows)
+    return found
+
+
+def _public(batch: pa.RecordBatch, schema: pa.Schema, *, raw: bool) -> pa.RecordBatch:
+    if batch.schema.equals(schema) or not schema:
+        return batch.select(schema.names)
+    columns = []
+    for field in schema:
+        place = batch.schema.get_field_index(field.name)
+        if place < 0:
+            columns.append(pa.nulls(batch.num_rows, field.type))
+        else:
+            column = decode_moments(batch.column(place), field.type, field.name) if raw else batch.column(place)
+            columns.append(relayout(column, field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

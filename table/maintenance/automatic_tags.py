@@ -1,0 +1,193 @@
+"""Tags that make themselves: one for each period that has ended, by the clock or the watermark (table-format 13.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, timedelta
+from typing import Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from penstock.errors import ConfigError
+from penstock.table.commit.committer import Committer
+from penstock.table.maintenance.tag_periods import EPOCH, TagPeriod
+from penstock.table.maintenance.tags import create_tag, delete_tag, tag_files
+from penstock.table.meta.errors import SnapshotMissing, TagMissing
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.schema.options import Options
+
+MODES = ("none", "process-time", "watermark", "batch")
+
+Clock = Callable[[Snapshot], int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class AutomaticTags:
+    """`clock` tells a snapshot's time as people see it. `most` automatic tags are kept, the newest."""
+
+    store: TableStore
+    period: TagPeriod
+    clock: Clock
+    completes: bool
+    most: int | None
+
+    @classmethod
+    def of(cls, store: TableStore) -> Self | None:
+        """By the options of the table; None when they want no tags as time goes by."""
+        options = Options(store.schema().options)
+        match mode_of(options.values):
+            case "process-time":
+                clock = _process_time(store, options.text("sink.process-time-zone", None))
+            case "watermark":
+                clock = _watermark(options.text("sink.watermark-time-zone", "UTC"))
+            case _:
+                return None
+        return cls(
+            store,
+            TagPeriod.of(options.values),
+            clock,
+            options.boolean("tag.automatic-completion", default=False),
+            options.integer("tag.num-retained-max", None),
+        )
+
+    def create_due(self) -> list[str]:
+        """Tag the first snapshot of each time that was due; gives the names of new tags.
+
+        Time does not run back from snapshot to snapshot, so when the newest is not due none is, and a round costs one
+        file. Called again: goes on after the newest automatic tag. Other tags are never touched.
+        """
+        made: list[str] = []
+        last, following = self._newest()
+        latest = self.store.snapshots.latest()
+        if latest is None or not self._is_due(latest, last):
+            return made
+        for snapshot in self._from(following, latest):
+            if (time := self.clock(snapshot)) is None or not self._is_due(snapshot, last):
+                continue
+            completed = self.completes and last is not None
+            begin = self.period.after(last) if completed and last is not None else self.period.before(time)
+            if self._tag(self.period.name(begin), snapshot):
+                made.append(self.period.name(begin))
+            last = begin
+            self._keep_most()
+        return made
+
+    def snapshot_is_wanted(self) -> bool:
+        """Whether a tag by the clock is due while the table rests: a snapshot of now would get it."""
+        latest = self.store.snapshots.latest()
+        if mode_of(self.store.schema().options) != "process-time" or latest is None:
+            return False
+        now = replace(latest, time_millis=self.store.ambient.now_millis())
+        last, _ = self._newest()
+        return last is not None and self._is_due(now, last) and not self._is_due(latest, last)
+
+    def _is_due(self, snapshot: Snapshot, last: int | None) -> bool:
+        """The first tag is due at once; each other when the period after the last tag's has ended."""
+        time = self.clock(snapshot)
+        if time is None or last is None:
+            return time is not None
+        return time - self.period.delay >= self.period.after(self.period.after(last))
+
+    def _newest(self) -> tuple[int | None, int]:
+        """When the newest automatic tag's period began, and the first snapshot after it."""
+        found = self._automatic()
+        if not found:
+            return None, self.store.snapshots.earliest_id() or 1
+        newest = max(snapshot_id for snapshot_id, _, _ in found)
+        return max(begin for snapshot_id, begin, _ in found if snapshot_id == newest), newest + 1
+
+    def _automatic(self) -> list[tuple[int, int, str]]:
+        tags = ((tag.snapshot.id, self.period.begin(tag.name), tag.name) for tag in tag_files(self.store).all())
+        return sorted((number, begin, name) for number, begin, name in tags if begin is not None)
+
+    def _from(self, first: int, latest: Snapshot) -> Iterator[Snapshot]:
+        """Snapshots from `first` on; those that have expired are passed over."""
+        for number in range(max(first, self.store.snapshots.earliest_id() or 1), latest.id + 1):
+            snapshot = self.store.snapshots.find(number)
+            if snapshot is not None:
+                yield snapshot
+
+    def _tag(self, name: str, snapshot: Snapshot) -> bool:
+        if tag_files(self.store).find(name) is not None:
+            return False
+        try:
+            create_tag(self.store, name, snapshot.id)
+        except (ConfigError, SnapshotMissing):  # another round was faster, or the snapshot has just expired
+            return False
+        return True
+
+    def _keep_most(self) -> None:
+        found = self._automatic() if self.most is not None else []
+        snapshots = sorted({number for number, _, _ in found})
+        over = set(snapshots[: max(0, len(snapshots) - (self.most or 0))])
+        for number, _, name in found:
+            if number in over:
+                _give_up(self.store, name)
+
+
+def mode_of(values: Mapping[str, str]) -> str:
+    return Options(values).choice("tag.automatic-creation", MODES, "none")
+
+
+def create_batch_tag(store: TableStore) -> str | None:
+    """After a batch job (`tag.automatic-creation` = batch): its tag moves onto the newest snapshot, and of all tags
+    `tag.num-retained-max` are kept. Gives the tag's name; None when the table has no snapshot or wants no such tag.
+    """
+    options, snapshot = Options(store.schema().options), store.snapshots.latest()
+    if mode_of(options.values) != "batch" or snapshot is None:
+        return None
+    local = snapshot.time_millis + store.ambient.zone_offset_millis(snapshot.time_millis)
+    day = (EPOCH + timedelta(milliseconds=local)).strftime("%Y-%m-%d")
+    name = options.text("tag.batch.customized-name", None) or f"batch-write-{day}"
+    _give_up(store, name)
+    create_tag(store, name, snapshot.id)
+    most = options.integer("tag.num-retained-max", None)
+    kept = tag_files(store).all()
+    for tag in kept[: len(kept) - most] if most is not None and len(kept) > most else ():
+        _give_up(store, tag.name)
+    return name
+
+
+def create_idle_snapshot(store: TableStore) -> Snapshot | None:
+    """An empty commit, for a table that rests to have a snapshot that today's tag can stand on."""
+    committer = Committer(store, store.new_commit_user())
+    return committer.commit((), force_empty=True).last
+
+
+def _give_up(store: TableStore, name: str) -> None:
+    try:
+        delete_tag(store, name)
+    except TagMissing:
+        return  # another round was faster
+
+
+def _process_time(store: TableStore, zone: str | None) -> Clock:
+    """In the machine's own zone where none is named."""
+    if zone is not None:
+        place = _zone(zone, "sink.process-time-zone")
+        return lambda snapshot: _seen(snapshot.time_millis, place)
+    offset = store.ambient.zone_offset_millis
+    return lambda snapshot: snapshot.time_millis + offset(snapshot.time_millis)
+
+
+def _watermark(zone: str) -> Clock:
+    place = _zone(zone, "sink.watermark-time-zone")
+    return lambda snapshot: None if snapshot.watermark is None else _seen(snapshot.watermark, place)
+
+
+def _zone(name: str, option: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError) as reason:
+        raise ConfigError(f"{name!r} is no time zone", option=option, hint="write it as Asia/Shanghai") from reason
+
+
+def _seen(millis: int, place: ZoneInfo) -> int | None:
+    """A time as the clocks of that zone show it, read as if it were UTC; None beyond all calendars."""
+    try:
+        at = EPOCH + timedelta(milliseconds=millis)
+    except OverflowError:  # sources tell their end by the greatest number there is
+        return None
+    seen = at.astimezone(place).replace(tzinfo=UTC)
+    return (seen - EPOCH) // timedelta(milliseconds=1)

@@ -1,0 +1,152 @@
+"""Telling the world that a partition is complete, by the table's `partition.mark-done-action`."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from penstock.errors import ConfigError, SourceError
+from penstock.table.buckets.layout import Layout
+from penstock.table.maintenance.partition_times import PartitionTimes
+from penstock.table.maintenance.success_files import read_success, write_success
+from penstock.table.meta.live import delta_entries, live_entries
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.operations.selection import Selection
+from penstock.table.schema.options import Options
+
+SUCCESS = "_SUCCESS"
+ACTIONS = ("success-file", "http-report")
+NEEDS_A_METASTORE = ("done-partition", "mark-event")
+MOST_AT_ONCE = 100
+_TIMEOUT = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class DoneRule:
+    """A partition is done when its time, `interval` long, and `idle` after it and after its last rows are over."""
+
+    interval: int
+    idle: int
+    by_watermark: bool
+    times: PartitionTimes
+
+    @classmethod
+    def of(cls, values: Mapping[str, str]) -> DoneRule | None:
+        """By the options of a table; None when they let no partition be marked as time goes by."""
+        options = Options(values)
+        idle = options.duration("partition.idle-time-to-done", None)
+        interval = options.duration("partition.time-interval", None)
+        if idle is None or interval is None:
+            return None
+        mode = options.choice("partition.mark-done-action.mode", ("process-time", "watermark"), "process-time")
+        return cls(interval, idle, mode == "watermark", PartitionTimes.of(values))
+
+
+def mark_partitions_done(store: TableStore, partitions: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
+    """Run the table's actions for each partition that one of the specs names; gives their values as text.
+
+    Called again: a success file keeps when it was made and takes a new time of change. ConfigError when there is none.
+    """
+    latest = store.snapshots.latest()
+    entries = live_entries(store, latest) if latest is not None else []
+    found = sorted(Selection(partitions).partitions_of(store, entries)) if partitions else []
+    if not found:
+        raise ConfigError("no partition of that name has rows", table=store.name, partitions=str(list(partitions)))
+    return _mark(store, found)
+
+
+def mark_due(store: TableStore, since: int | None = None) -> list[dict[str, object]]:
+    """Mark the partitions that became done since that wall-clock time, or, when it is not known, the newest ones that
+    are done and not marked. At most MOST_AT_ONCE, those that were done first. Gives their values as text.
+    """
+    rule, latest = DoneRule.of(store.schema().options), store.snapshots.latest()
+    if rule is None or latest is None:
+        return []
+    layout, updated = Layout.of(store.schema()), dict[bytes, int]()
+    for entry in live_entries(store, latest):
+        updated[entry.partition] = max(updated.get(entry.partition, 0), entry.file.creation_millis or 0)
+    now = store.ambient.local_millis()
+    if rule.by_watermark:
+        if latest.watermark is None:
+            return []
+        now, since = latest.watermark + store.ambient.zone_offset_millis(latest.watermark), None
+    done: dict[bytes, int] = {}
+    for partition, last in updated.items():
+        begin = rule.times.of_partition(layout, partition)
+        if begin is not None:
+            end = begin + rule.interval
+            done[partition] = (end if rule.by_watermark else max(end, last)) + rule.idle
+    due = sorted((at, partition) for partition, at in done.items() if at < now and (since is None or at >= since))
+    chosen = [partition for _, partition in due]
+    if since is None:
+        chosen = [one for one in chosen[-MOST_AT_ONCE:] if _marked_at(store, layout, one) < updated[one]]
+    return _mark(store, chosen[:MOST_AT_ONCE]) if chosen else []
+
+
+def mark_written(store: TableStore, snapshot: Snapshot) -> list[dict[str, object]]:
+    """Mark the partitions that a batch commit wrote (`partition.end-input-to-done`)."""
+    if not Options(store.schema().options).boolean("partition.end-input-to-done", default=False):
+        return []
+    return _mark(store, sorted({entry.partition for entry in delta_entries(store, snapshot)}))
+
+
+def _mark(store: TableStore, partitions: Iterable[bytes]) -> list[dict[str, object]]:
+    layout, actions = Layout.of(store.schema()), _actions(store)
+    marked: list[dict[str, object]] = []
+    for partition in partitions:
+        if "success-file" in actions:
+            write_success(store, _success_path(store, layout, partition))
+        if "http-report" in actions:
+            _report(store, layout, partition)
+        marked.append(dict(PartitionTimes.texts(layout, partition)))
+    return marked
+
+
+def _actions(store: TableStore) -> Collection[str]:
+    options = Options(store.schema().options)
+    named = {name.lower() for name in options.names("partition.mark-done-action")} or {"success-file"}
+    for name in sorted(named):
+        if name in NEEDS_A_METASTORE:
+            raise ConfigError(f"{name} tells a metastore, and the tables of a file system have none", table=store.name)
+        if name not in ACTIONS:
+            raise ConfigError(f"partitions cannot be marked as done by {name!r}", hint=f"choose {', '.join(ACTIONS)}")
+    return named
+
+
+def _success_path(store: TableStore, layout: Layout, partition: bytes) -> str:
+    return f"{store.paths.data_root}/{layout.partition_dir(partition)}/{SUCCESS}"
+
+
+def _marked_at(store: TableStore, layout: Layout, partition: bytes) -> int:
+    """The wall-clock time of the partition's success file; 0 without one."""
+    made = read_success(store, _success_path(store, layout, partition))
+    return 0 if made is None else made.changed + store.ambient.zone_offset_millis(made.changed)
+
+
+def _report(store: TableStore, layout: Layout, partition: bytes) -> None:
+    """Post what Paimon posts; the answer must say `{"result": "SUCCESS"}`."""
+    options = Options(store.schema().options)
+    url = options.text("partition.mark-done-action.http.url", None)
+    if url is None or not url.startswith(("http://", "https://")):
+        raise ConfigError("where are done partitions to be reported?", hint="set partition.mark-done-action.http.url")
+    body = {
+        "partition": f"{layout.partition_dir(partition)}/",
+        "table": store.name,
+        "path": store.paths.root,
+        "params": options.text("partition.mark-done-action.http.params", None),
+    }
+    request = urllib.request.Request(  # noqa: S310 -- the scheme is checked above
+        url, json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    timeout = options.duration("partition.mark-done-action.http.timeout", _TIMEOUT) / 1000
+    try:
+        with urllib.request.urlopen(request, timeout=timeout) as answer:  # noqa: S310
+            said = json.loads(answer.read())
+    except (urllib.error.URLError, TimeoutError, ValueError) as reason:
+        raise SourceError(f"a done partition could not be reported: {reason}", url=url, retryable=True) from reason
+    if str(said.get("result", "")).upper() != "SUCCESS":
+        raise SourceError(f"the report of a done partition was answered by {said!r:.200}", url=url, retryable=True)

@@ -1,0 +1,138 @@
+"""Deleting what nothing holds any more: data first, then what leads to it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from penstock.table.buckets.layout import Layout
+from penstock.table.maintenance.reachable import Held, holdings_of, live_among, other_lines
+from penstock.table.meta.entries import ManifestEntry
+from penstock.table.meta.paths import external
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableStore
+
+log = logging.getLogger(__name__)
+
+NEVER = 1 << 62  # taken away by no snapshot
+
+
+@dataclass(slots=True)
+class Garbage:
+    """What expired snapshots or tags leave behind as far as the line's other snapshots are concerned.
+
+    `files` are data files with the id of the snapshot that took them away: an older tag may still hold them.
+    `changelog` files belong to no state, so no tag holds them.
+    """
+
+    files: list[tuple[int, ManifestEntry]] = field(default_factory=list)
+    changelog: list[ManifestEntry] = field(default_factory=list)
+    held: Held = field(default_factory=Held)
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """How many files went, and how many could not be deleted and are left to the orphan cleaner."""
+
+    deleted: int = 0
+    failed: int = 0
+
+    def __add__(self, other: Swept) -> Swept:
+        return Swept(self.deleted + other.deleted, self.failed + other.failed)
+
+
+def sweep(
+    store: TableStore,
+    garbage: Garbage,
+    *,
+    snapshots: Iterable[Snapshot],
+    tags: Iterable[Snapshot],
+    unrelated: Collection[Snapshot] = (),
+    clean_folders: bool = False,
+) -> Swept:
+    """Delete the garbage, but for what the snapshots, tags and the other branches hold.
+
+    A file that one of the snapshots took away is held by older tags only; `unrelated` are states of which that cannot
+    be said, so that all their files stay.
+
+    Called after the expired snapshots' own files are gone, so that no tag can be made of them meanwhile. Dies half
+    way: what is left is orphans. TableCorrupt, and nothing deleted, when what is held cannot be read.
+    """
+    keep, files = Held(), list(garbage.files)
+    for snapshot in snapshots:
+        keep.add_state(store, snapshot)
+    for tag in tags:
+        keep.add_state(store, tag)
+        live = live_among(store, tag, [entry for taken_by, entry in files if taken_by > tag.id])
+        files = [(taken_by, entry) for taken_by, entry in files if taken_by <= tag.id or entry.file.name not in live]
+    for state in unrelated:
+        keep.add_state(store, state)
+        live = live_among(store, state, [entry for _, entry in files])
+        files = [(taken_by, entry) for taken_by, entry in files if entry.file.name not in live]
+    doomed, entries = garbage.held.without(keep), [*(entry for _, entry in files), *garbage.changelog]
+    for line in other_lines(store):
+        elsewhere = holdings_of(line)
+        doomed = doomed.without(elsewhere.held)
+        entries = [one for one in entries if (one.partition, one.bucket, one.file.name) not in elsewhere.files]
+    return _delete_files(store, entries, clean_folders) + _delete_held(store, doomed)
+
+
+def _delete_files(store: TableStore, entries: Iterable[ManifestEntry], clean_folders: bool) -> Swept:
+    paths, folders = set(), set()
+    for entry, folder in with_folders(store, entries):
+        paths.add(external(entry.file.external_path) or f"{folder}/{entry.file.name}")
+        paths.update(f"{folder}/{name}" for name in entry.file.extra_files)
+        folders.add(folder)
+    swept = delete_all(store, sorted(paths))
+    if clean_folders:
+        for folder in sorted(folders):
+            _delete_empty(store, folder)
+    return swept
+
+
+def with_folders(store: TableStore, entries: Iterable[ManifestEntry]) -> Iterable[tuple[ManifestEntry, str]]:
+    """Return each entry with the folder that its files lie in."""
+    layout = Layout.of(store.schema())
+    known: dict[tuple[bytes, int], str] = {}
+    for entry in entries:
+        place = entry.partition, entry.bucket
+        folder = known.get(place)
+        if folder is None:
+            folder = store.paths.bucket_dir(layout.partition_dir(entry.partition), entry.bucket)
+            known[place] = folder
+        yield entry, folder
+
+
+def _delete_empty(store: TableStore, folder: str) -> None:
+    """The bucket's folder and those of its partition, as far up as they are empty."""
+    while folder != store.paths.data_root and not store.storage.list(folder):
+        store.storage.delete(folder)
+        folder = folder.rpartition("/")[0]
+
+
+def _delete_held(store: TableStore, held: Held) -> Swept:
+    layout, paths = Layout.of(store.schema()), store.paths
+    indexes = [
+        external(entry.external_path)
+        or paths.index_file(entry.name, layout.partition_dir(entry.partition), entry.bucket)
+        for entry in held.indexes.values()
+    ]
+    statistics = [paths.statistics(name) for name in sorted(held.statistics)]
+    manifests = [paths.manifest(name) for name in (*sorted(held.manifests), *sorted(held.lists))]
+    return delete_all(store, [*sorted(indexes), *statistics, *manifests])
+
+
+def delete_all(store: TableStore, paths: Collection[str]) -> Swept:
+    failed = 0
+    for path in paths:
+        if ".." in path.split("/"):
+            # Whoever wrote such a name, nothing outside of the table's folders is deleted for it.
+            log.error("event=delete_refused table=%s path=%s reason=the path leads out of its folder", store.name, path)
+            failed += 1
+            continue
+        try:
+            store.storage.delete(path)
+        except OSError:
+            failed += 1
+    return Swept(len(paths) - failed, failed)

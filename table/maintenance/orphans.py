@@ -1,0 +1,97 @@
+"""Files that nothing leads to: left by crashes, lost commits, rollbacks and deleted branches (table-format 13.9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from penstock.storage.base import Entry
+from penstock.table.buckets.layout import Layout
+from penstock.table.maintenance.file_deletion import Swept, delete_all, with_folders
+from penstock.table.maintenance.reachable import holdings_of, lines
+from penstock.table.meta.paths import external
+from penstock.table.meta.store import TableStore
+
+DAY = 24 * 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    path: str
+    size: int
+    modified: int
+
+
+def find_orphans(store: TableStore, older_than: int | None = None) -> list[Orphan]:
+    """The orphans last written before `older_than`, an instant in epoch millis: a day ago when nothing is said.
+
+    A commit that is under way has files that nothing leads to yet, so `older_than` must lie before the beginning of
+    the longest one. First the files are listed, then what is used is read: what a commit takes into use between the two
+    counts as used. A file of which the store does not know its age is no orphan. Reads every manifest of the table.
+    """
+    if older_than is None:
+        older_than = store.ambient.now_millis() - DAY
+    found = [
+        Orphan(path, entry.size, entry.modified) for path, entry in _files(store) if 0 < entry.modified < older_than
+    ]
+    if not found:
+        return []
+    used = _used(store)
+    return sorted((orphan for orphan in found if orphan.path not in used), key=lambda orphan: orphan.path)
+
+
+def remove_orphans(store: TableStore, older_than: int | None = None) -> Swept:
+    return delete_all(store, [orphan.path for orphan in find_orphans(store, older_than)])
+
+
+def _files(store: TableStore) -> Iterator[tuple[str, Entry]]:
+    """All files that could be orphans; hints, schemas and whatever else has a name of its own are not among them."""
+    paths = store.paths
+    for folder in (paths.manifest_folder, paths.index_folder, paths.statistics_folder):
+        yield from _inside(store, folder)
+    yield from _bucket_files(store, paths.data_root, len(Layout.of(store.schema()).partition_fields))
+    for line in lines(store):
+        for folder in _folders_of_names(line):
+            yield from ((path, entry) for path, entry in _inside(store, folder) if entry.name.startswith("."))
+
+
+def _folders_of_names(line: TableStore) -> tuple[str, ...]:
+    paths = line.paths
+    return (
+        paths.snapshot_folder,
+        paths.changelog_folder,
+        paths.schema_folder,
+        paths.tag_folder,
+        paths.consumer_folder,
+    )
+
+
+def _inside(store: TableStore, folder: str) -> Iterator[tuple[str, Entry]]:
+    return ((f"{folder}/{entry.name}", entry) for entry in store.storage.list(folder) if not entry.is_dir)
+
+
+def _bucket_files(store: TableStore, folder: str, partition_levels: int) -> Iterator[tuple[str, Entry]]:
+    for entry in store.storage.list(folder):
+        path = f"{folder}/{entry.name}"
+        if not entry.is_dir:
+            continue
+        if partition_levels == 0 and entry.name.startswith("bucket-"):
+            yield from _inside(store, path)
+        elif partition_levels > 0 and "=" in entry.name:
+            yield from _bucket_files(store, path, partition_levels - 1)
+
+
+def _used(store: TableStore) -> set[str]:
+    """The paths of all files that any line holds."""
+    used: set[str] = set()
+    for line in lines(store):
+        holdings, layout = holdings_of(line), Layout.of(line.schema())
+        used.update(map(line.paths.manifest, (*holdings.held.lists, *holdings.held.manifests)))
+        used.update(map(line.paths.statistics, holdings.held.statistics))
+        for index in holdings.held.indexes.values():
+            folder = layout.partition_dir(index.partition)
+            used.add(external(index.external_path) or line.paths.index_file(index.name, folder, index.bucket))
+        for entry, folder in with_folders(line, holdings.files.values()):
+            used.add(external(entry.file.external_path) or f"{folder}/{entry.file.name}")
+            used.update(f"{folder}/{name}" for name in entry.file.extra_files)
+    return used

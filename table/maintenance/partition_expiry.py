@@ -1,0 +1,71 @@
+"""Partitions that have had their time, by what their values say or by when rows last came (table-format 13.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.errors import ConfigError
+from penstock.table.buckets.layout import Layout
+from penstock.table.commit.committer import Committer, contents
+from penstock.table.maintenance.partition_times import PartitionTimes
+from penstock.table.meta.live import live_entries
+from penstock.table.meta.store import TableStore
+from penstock.table.schema.options import Options
+
+MOST_AT_ONCE = 10_000
+STRATEGIES = ("values-time", "update-time")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionExpiry:
+    """`millis` is how long a partition stays, counted from the time of its values or from its last rows."""
+
+    millis: int
+    by_values: bool
+    times: PartitionTimes
+    most: int
+    at_once: int | None  # in one commit
+
+    @classmethod
+    def of(cls, values: Mapping[str, str]) -> PartitionExpiry | None:
+        """By the options of a table; None when they let no partition expire."""
+        options = Options(values)
+        millis = options.duration("partition.expiration-time", None)
+        if millis is None:
+            return None
+        by_values = options.choice("partition.expiration-strategy", STRATEGIES, "values-time") == "values-time"
+        most = options.integer("partition.expiration-max-num", 100)
+        batch = options.integer("partition.expiration-batch-size", None)
+        return cls(millis, by_values, PartitionTimes.of(values if by_values else {}), most, batch)
+
+
+def expire_partitions(store: TableStore, options: Mapping[str, str] | None = None) -> list[dict[str, object]]:
+    """Drop the partitions that are older than `partition.expiration-time`, the oldest first and a bounded number of
+    them, as one OVERWRITE (or several, by `partition.expiration-batch-size`); gives their values as text.
+
+    A partition whose values tell no time stays. One that rows came to meanwhile is dropped by its values all the same,
+    by its update time not: CommitConflict then.
+    """
+    expiry = PartitionExpiry.of({**store.schema().options, **(options or {})})
+    if expiry is None:
+        raise ConfigError(
+            "how long do partitions stay?", table=store.name, hint="set partition.expiration-time, or --expiration-time"
+        )
+    layout, base = Layout.of(store.schema()), store.snapshots.latest()
+    if not layout.schema.partition_keys:
+        raise ConfigError("the table has no partitions", table=store.name)
+    if base is None:
+        return []
+    updated: dict[bytes, int] = {}
+    for entry in live_entries(store, base):
+        updated[entry.partition] = max(updated.get(entry.partition, 0), entry.file.creation_millis or 0)
+    times = {one: expiry.times.of_partition(layout, one) if expiry.by_values else at for one, at in updated.items()}
+    limit = store.ambient.local_millis() - expiry.millis
+    old = sorted((at, partition) for partition, at in times.items() if at is not None and at < limit)[: expiry.most]
+    committer = Committer(store, store.new_commit_user())
+    for start in range(0, len(old), expiry.at_once or MOST_AT_ONCE):
+        doomed = {partition for _, partition in old[start : start + (expiry.at_once or MOST_AT_ONCE)]}
+        seen = None if expiry.by_values else contents(store, base, doomed.__contains__)
+        committer.overwrite((), doomed.__contains__, seen=seen)
+    return [dict(PartitionTimes.texts(layout, partition)) for _, partition in old]

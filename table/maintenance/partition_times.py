@@ -1,0 +1,142 @@
+"""The time that a partition's values tell, read as Java's formatter reads it (table-format 13.8).
+
+Times are milliseconds of a wall clock read as if it were UTC.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+
+from penstock.errors import ConfigError
+from penstock.table.buckets.layout import Layout
+from penstock.table.schema.options import Options
+from penstock.table.values.partition_text import value_text
+
+_PARTS = re.compile(r"([A-Za-z])\1*|'((?:[^']|'')*)'|\[|\]|[^A-Za-z'\[\]]+")
+_LETTERS = {
+    "y": "year", "u": "year", "M": "month", "d": "day", "H": "hour", "m": "minute", "s": "second", "S": "fraction",
+}  # fmt: skip
+_OPTIONAL = {"[": "(?:", "]": ")?"}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeForm:
+    """How a time is written. `lenient`: month 13 is January of the next year, day 32 a day of the next month."""
+
+    pattern: re.Pattern[str]
+    lenient: bool = False
+
+    @classmethod
+    def of(cls, formatter: str) -> TimeForm:
+        """By Java's letters. Widths count: a month `202411` is no day of `yyyyMMdd`."""
+        pattern = "".join(_piece(match, formatter) for match in _PARTS.finditer(formatter))
+        try:
+            form = cls(re.compile(pattern))
+        except re.error as reason:
+            raise _unknown(formatter) from reason
+        if not {"year", "month", "day"} <= set(form.pattern.groupindex):
+            raise ConfigError(
+                f"times written as {formatter!r} tell no day",
+                hint="name year, month and day; partition.timestamp-pattern can add what the values lack: '$month-01'",
+            )
+        return form
+
+    def millis(self, text: str) -> int | None:
+        """None for a text of another form, or of a time that there is not."""
+        match = self.pattern.fullmatch(text)
+        if match is None:
+            return None
+        parts = {name: found for name, found in match.groupdict().items() if found is not None}
+        fraction = int(parts.pop("fraction", "").ljust(3, "0")[:3])
+        numbers = {name: int(found) for name, found in parts.items()}
+        if len(parts["year"]) == 2:
+            numbers["year"] += 2000
+        moment = _lenient(numbers) if self.lenient else _smart(numbers)
+        return None if moment is None else (moment - _EPOCH) // timedelta(milliseconds=1) + fraction
+
+
+def _piece(match: re.Match[str], formatter: str) -> str:
+    letter, width = match[1], len(match[0])
+    if letter is None:
+        return _OPTIONAL.get(match[0]) or re.escape(
+            match[0] if match[2] is None else match[2].replace("''", "'") or "'"
+        )
+    name = _LETTERS.get(letter)
+    if name is None or (width > 2 and name not in {"year", "fraction"}):
+        raise _unknown(match[0])
+    widths = str(width)
+    if width == 1 and name != "fraction":
+        widths = "1,9" if name == "year" else "1,2"
+    return f"(?P<{name}>[0-9]{{{widths}}})"
+
+
+def _unknown(formatter: str) -> ConfigError:
+    return ConfigError(
+        f"{formatter!r} of the timestamp formatter is not known", hint="use y, M, d, H, m, s, S and literals, each once"
+    )
+
+
+def _smart(numbers: Mapping[str, int]) -> datetime | None:
+    """The 31st of a shorter month is its last day, 24:00 the next day's midnight; other numbers too large are none."""
+    if not (1 <= numbers["month"] <= 12 and 1 <= numbers["day"] <= 31 and 1 <= numbers["year"] <= 9999):
+        return None
+    last = calendar.monthrange(numbers["year"], numbers["month"])[1]
+    day = datetime(numbers["year"], numbers["month"], min(numbers["day"], last), tzinfo=UTC)
+    clock = [numbers.get(name, 0) for name in ("hour", "minute", "second")]
+    if clock == [24, 0, 0]:
+        return day + timedelta(days=1)
+    try:
+        return datetime.combine(day, time(clock[0], clock[1], clock[2]), UTC)
+    except ValueError:
+        return None
+
+
+def _lenient(numbers: Mapping[str, int]) -> datetime | None:
+    months = numbers["year"] * 12 + numbers["month"] - 1
+    clock = {f"{name}s": numbers.get(name, 0) for name in ("hour", "minute", "second")}
+    try:
+        return datetime(months // 12, months % 12 + 1, 1, tzinfo=UTC) + timedelta(days=numbers["day"] - 1, **clock)
+    except (OverflowError, ValueError):
+        return None
+
+
+_DIGITS = {"year": "1,10", "month": "1,2", "day": "1,2", "hour": "1,2", "minute": "1,2", "second": "1,2"}
+_YEAR, _MONTH, _DAY, _HOUR, _MINUTE, _SECOND = (f"(?P<{name}>[0-9]{{{width}}})" for name, width in _DIGITS.items())
+DEFAULT_FORM = TimeForm(
+    re.compile(rf"{_YEAR}-{_MONTH}-{_DAY}(?: {_HOUR}:{_MINUTE}:{_SECOND}(?:\.(?P<fraction>[0-9]{{1,9}}))?)?"),
+    lenient=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionTimes:
+    """The wall-clock times that partitions stand for: `pattern` makes one text of their values, `form` reads it."""
+
+    pattern: str | None
+    form: TimeForm
+
+    @classmethod
+    def of(cls, values: Mapping[str, str]) -> PartitionTimes:
+        options = Options(values)
+        formatter = options.text("partition.timestamp-formatter", None)
+        form = DEFAULT_FORM if formatter is None else TimeForm.of(formatter)
+        return cls(options.text("partition.timestamp-pattern", None), form)
+
+    def of_partition(self, layout: Layout, partition: bytes) -> int | None:
+        """None for values that tell no time."""
+        texts = self.texts(layout, partition)
+        if self.pattern is None:
+            text = next(iter(texts.values()))
+        else:
+            text = re.sub(r"\$(\w+)", lambda match: str(texts.get(match[1], match[0])), self.pattern)
+        return None if text is None else self.form.millis(text)
+
+    @staticmethod
+    def texts(layout: Layout, partition: bytes) -> dict[str, str | None]:
+        values = zip(layout.partition_fields, layout.partition_values(partition), strict=True)
+        return {field.name: value_text(value, field.type) for field, value in values}

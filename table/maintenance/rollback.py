@@ -1,0 +1,115 @@
+"""Going back to an older snapshot (table-format 13.5)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from penstock.errors import CommitConflict
+from penstock.storage.conditional_put import put_if_absent
+from penstock.table.maintenance.tags import snapshot_or_tagged, tag_files
+from penstock.table.meta.consumer_files import ConsumerFiles
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot_json import snapshot_json
+from penstock.table.meta.store import TableStore
+from penstock.table.meta.tag_files import Tag
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What a rollback or a fast-forward takes away: snapshots and tags, and the consumers that had read beyond the
+    point, each with the snapshot it is set back to.
+    """
+
+    snapshots: tuple[int, ...] = ()
+    tags: tuple[str, ...] = ()
+    consumers: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, store: TableStore, snapshots: Sequence[int], tags: Sequence[Tag], next_id: int) -> Undone:
+        """`next_id` is the first id that will be given to another snapshot."""
+        consumers = ConsumerFiles(store.storage, store.paths.root, store.paths.branch).all()
+        ahead = {one.id: next_id for one in consumers if one.next_snapshot > next_id}
+        return cls(tuple(snapshots), tuple(tag.name for tag in tags), ahead)
+
+    def __bool__(self) -> bool:
+        return bool(self.snapshots or self.tags or self.consumers)
+
+    def __str__(self) -> str:
+        parts = []
+        if self.snapshots:
+            first, last = self.snapshots[0], self.snapshots[-1]
+            parts.append(f"removed snapshots {first} to {last}" if first < last else f"removed snapshot {first}")
+        if self.tags:
+            parts.append(f"removed tags {', '.join(self.tags)}")
+        parts += [f"set consumer {name} back to snapshot {number}" for name, number in self.consumers.items()]
+        return "; ".join(parts)
+
+
+def undone_by_rollback(store: TableStore, target: int | str) -> Undone:
+    """Return what `rollback_to` of the same target takes away; changes nothing."""
+    return _undone(store, _found(store, target))
+
+
+def rollback_to(store: TableStore, target: int | str) -> Snapshot:
+    """Make a snapshot, given by its id or by a tag, the newest again: what came after it is gone, tags included. One
+    that has expired comes back from its tag.
+
+    The data files of what is gone become orphans. The ids that follow are given anew, so consumers that had read them
+    are set back to the first of these. Snapshots go newest first, and readers see the newest that is left: dies half
+    way, and they see one between; call it again. No one may write meanwhile.
+    """
+    snapshot = _found(store, target)
+    undone = _undone(store, snapshot)
+    folder = store.snapshots.folder
+    if not store.snapshots.exists(snapshot.id):
+        # Only its tag is left of it. The hints lead to it past the later ones, which go next.
+        created = put_if_absent(store.storage, folder.path(snapshot.id), snapshot_json(snapshot))
+        if not created and store.snapshots.find(snapshot.id) != snapshot:
+            raise CommitConflict(f"another job made snapshot {snapshot.id} meanwhile", table=store.name)
+        folder.write_earliest(snapshot.id)
+    folder.write_latest(snapshot.id)
+    for later in reversed([number for number in folder.numbers() if number > snapshot.id]):
+        store.storage.delete(folder.path(later))
+    delete_changelogs_after(store, snapshot.id)
+    for tag in tag_files(store).all():
+        if tag.snapshot.id > snapshot.id:
+            tag_files(store).delete(tag.name)
+    set_consumers_back(store, undone.consumers)
+    if undone:
+        log.warning("rollback table=%s snapshot=%d %s", store.name, snapshot.id, undone)
+    return snapshot
+
+
+def _found(store: TableStore, target: int | str) -> Snapshot:
+    return tag_files(store).get(target).snapshot if isinstance(target, str) else snapshot_or_tagged(store, target)
+
+
+def _undone(store: TableStore, snapshot: Snapshot) -> Undone:
+    later = [number for number in store.snapshots.ids() if number > snapshot.id]
+    tags = [tag for tag in tag_files(store).all() if tag.snapshot.id > snapshot.id]
+    return Undone.of(store, later, tags, snapshot.id + 1)
+
+
+def set_consumers_back(store: TableStore, consumers: Mapping[str, int]) -> None:
+    files = ConsumerFiles(store.storage, store.paths.root, store.paths.branch)
+    for name, next_id in consumers.items():
+        files.put(name, next_id)
+
+
+def delete_changelogs_after(store: TableStore, snapshot_id: int) -> None:
+    folder = store.snapshots.changelogs
+    numbers = folder.numbers()
+    later = [number for number in numbers if number > snapshot_id]
+    if not later:
+        return
+    left = [number for number in numbers if number <= snapshot_id]
+    if left:
+        folder.write_latest(left[-1])
+    else:
+        folder.delete_hints()
+    for number in reversed(later):
+        store.storage.delete(folder.path(number))

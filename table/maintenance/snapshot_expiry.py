@@ -1,0 +1,287 @@
+"""Snapshots and long-lived changelogs that have had their time (table-format 13.1 to 13.3).
+
+The order is: EARLIEST hint, snapshot file, then data. A reader sees a snapshot whole or not at all, and what a crash
+leaves behind are orphans, never a snapshot without its files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from penstock.errors import TableCorrupt
+from penstock.table.maintenance.file_deletion import Garbage, Swept, sweep
+from penstock.table.maintenance.reachable import (
+    Held,
+    held_by_changelogs,
+    nearest_before,
+    stands_on_delta,
+    tagged,
+    taken_away,
+)
+from penstock.table.maintenance.retention import Keep, Retention
+from penstock.table.meta.consumer_files import ConsumerFiles
+from penstock.table.meta.data_file import FileSource
+from penstock.table.meta.live import changelog_entries
+from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
+from penstock.table.meta.store import TableStore
+
+WEEK = 7 * 24 * 3_600_000
+LOOK_AHEAD = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """The ids that went, from `first` up to, not with, `end`; none when both are equal."""
+
+    first: int = 0
+    end: int = 0
+    changelogs: int = 0
+    swept: Swept = field(default_factory=Swept)
+
+    @property
+    def snapshots(self) -> int:
+        return self.end - self.first
+
+
+def expire_snapshots(
+    store: TableStore,
+    *,
+    retain_max: int | None = None,
+    retain_min: int | None = None,
+    older_than: int | None = None,
+    max_deletes: int | None = None,
+    protect_users: int = WEEK,
+    options: Mapping[str, str] | None = None,
+) -> Expired:
+    """One bounded round, by the table's options where nothing else is said. `older_than` is an instant in epoch millis.
+
+    A consumer holds the snapshots it has not read, and the newest snapshot of each commit user stays for
+    `protect_users` milliseconds: by it a replayed commit is known. Called again: goes on where it ended. Reads the
+    manifests of the expired snapshots only, and of tags and branches beside them.
+    """
+    now = store.ambient.now_millis()
+    retention = Retention.of(
+        {**store.schema().options, **(options or {})},
+        most=retain_max,
+        least=retain_min,
+        millis=None if older_than is None else now - older_than,
+        at_once=max_deletes,
+    )
+    expired = _expire_snapshots(store, retention, now, protect_users)
+    return _with_changelogs(store, retention, now, expired)
+
+
+def expire_changelogs(
+    store: TableStore,
+    *,
+    retain_max: int | None = None,
+    retain_min: int | None = None,
+    older_than: int | None = None,
+    max_deletes: int | None = None,
+    delete_all: bool = False,
+) -> Expired:
+    """One bounded round over the changelogs that outlived their snapshots, by the table's `changelog.*` options where
+    nothing else is said; no snapshot is touched. With `delete_all` every one goes, whoever still wants to read it.
+    """
+    now, folder = store.ambient.now_millis(), store.snapshots.changelogs
+    if delete_all:
+        gone = [found for number in folder.numbers() if (found := store.snapshots.find_changelog(number)) is not None]
+        return Expired(changelogs=len(gone), swept=_expire_changelogs(store, gone, ())) if gone else Expired()
+    retention = Retention.of(store.schema().options, at_once=max_deletes)
+    kept = retention.changelogs
+    keep = Keep(
+        kept.least if retain_min is None else retain_min,
+        kept.most if retain_max is None else retain_max,
+        kept.millis if older_than is None else now - older_than,
+    )
+    return _with_changelogs(store, replace(retention, changelogs=keep, snapshots=keep), now, Expired())
+
+
+def _expire_snapshots(store: TableStore, retention: Retention, now: int, protect_users: int) -> Expired:
+    ids = store.snapshots.ids()
+    if not ids:
+        return Expired()
+    candidates = _candidates(store, ids, retention, now)
+    candidates = _before_last_of_user(store, ids, candidates, now - protect_users)
+    if not candidates:
+        return Expired(ids[0], ids[0])
+    end = _following(store, ids, candidates[-1].id)
+    if end is None:
+        return Expired(ids[0], ids[0])
+    try:
+        garbage = _garbage(store, candidates, end, retention)
+    except TableCorrupt:
+        if store.snapshots.exists(candidates[0].id):
+            raise
+        return Expired(ids[0], ids[0])  # another round runs beside us and was faster
+    store.snapshots.folder.write_earliest(end.id)
+    for snapshot in candidates:
+        if retention.decoupled and _may_be_read(store, snapshot):
+            store.snapshots.create_changelog(snapshot)
+        store.storage.delete(store.snapshots.folder.path(snapshot.id))
+    swept = sweep(
+        store,
+        garbage,
+        snapshots=[end],
+        tags=_tags_around(store, candidates[0].id, end.id),
+        unrelated=_beyond_gaps(store, ids, candidates[0].id, end),
+        clean_folders=retention.clean_folders,
+    )
+    return Expired(candidates[0].id, end.id, 0, swept)
+
+
+def _candidates(store: TableStore, ids: Sequence[int], retention: Retention, now: int) -> list[Snapshot]:
+    """The snapshots that may go, oldest first. `ids` may have gaps: Java's fast-forward leaves some."""
+    keep, earliest = retention.snapshots, ids[0]
+    newest_kept = ids[-keep.least] if len(ids) >= keep.least else earliest
+    end = _before_consumers(store, min(newest_kept, earliest + retention.at_once))
+    first_by_time = earliest if keep.most is None or len(ids) <= keep.most else ids[-keep.most]
+    found: list[Snapshot] = []
+    for snapshot_id in range(earliest, end):
+        snapshot = store.snapshots.find(snapshot_id)
+        if snapshot is None and snapshot_id not in ids:
+            continue
+        if snapshot is None or (snapshot_id >= first_by_time and snapshot.time_millis >= now - keep.millis):
+            break
+        found.append(snapshot)
+    return found
+
+
+def _following(store: TableStore, ids: Sequence[int], snapshot_id: int) -> Snapshot | None:
+    """The snapshot that comes after, across a gap in the ids if there is one."""
+    found = store.snapshots.find(snapshot_id + 1)
+    later = next((number for number in ids if number > snapshot_id), None)
+    return found if found is not None or later is None else store.snapshots.find(later)
+
+
+def _beyond_gaps(store: TableStore, ids: Sequence[int], first: int, end: Snapshot) -> list[Snapshot]:
+    """The states that may hold files which an expired snapshot took away, although they are newer: none where the ids
+    have no gap. Across a gap stands another history, in which the file may be live still.
+    """
+    starts = [number for before, number in pairwise(ids) if number != before + 1 and number > first]
+    if not starts:
+        return []
+    found = (store.snapshots.find(number) for number in starts if number > end.id)
+    return [end, *(snapshot for snapshot in found if snapshot is not None), *tagged(store)]
+
+
+def _before_consumers(store: TableStore, end: int) -> int:
+    wanted = ConsumerFiles(store.storage, store.paths.root, store.paths.branch).least_next_snapshot()
+    return end if wanted is None else min(end, wanted)
+
+
+def _before_last_of_user(
+    store: TableStore, ids: Sequence[int], candidates: Sequence[Snapshot], since: int
+) -> list[Snapshot]:
+    """The candidates up to the first that is the newest of its commit user and made after `since`.
+
+    A user of whom no newer snapshot is found within LOOK_AHEAD is taken to have none, so that a round stays bounded.
+    """
+    last = {snapshot.commit_user: snapshot for snapshot in candidates if snapshot.commit_identifier != BATCH_IDENTIFIER}
+    open_users = {user for user, snapshot in last.items() if snapshot.time_millis >= since}
+    newest = candidates[-1].id if candidates else 0
+    for snapshot_id in [number for number in ids if number > newest][:LOOK_AHEAD]:
+        if not open_users:
+            break
+        snapshot = store.snapshots.find(snapshot_id)
+        if snapshot is None:
+            break
+        if snapshot.commit_identifier != BATCH_IDENTIFIER:
+            open_users.discard(snapshot.commit_user)
+    stop = min((last[user].id for user in open_users), default=newest + 1)
+    return [snapshot for snapshot in candidates if snapshot.id < stop]
+
+
+def _garbage(store: TableStore, expired: Sequence[Snapshot], end: Snapshot, retention: Retention) -> Garbage:
+    """What a snapshot takes away its predecessor needed, so the range is that of the files shifted by one."""
+    garbage = Garbage()
+    for snapshot in (*expired[1:], end):
+        taken = taken_away(store, snapshot)
+        if retention.decoupled and stands_on_delta(store, snapshot):  # rows as they were written serve as changelog
+            taken = [entry for entry in taken if entry.file.source == FileSource.COMPACT]
+        garbage.files += [(snapshot.id, entry) for entry in taken]
+    for snapshot in expired:
+        if retention.decoupled and stands_on_delta(store, snapshot):
+            garbage.held.add_index(store, snapshot)
+        else:
+            garbage.held.add_state(store, snapshot)
+        if not retention.decoupled:
+            garbage.changelog += garbage.held.add_changelog(store, snapshot)
+    if garbage.held.manifests:
+        garbage.held = garbage.held.without(held_by_changelogs(store))
+    return garbage
+
+
+def _tags_around(store: TableStore, first: int, end: int) -> list[Snapshot]:
+    """The tags that may hold files of [first, end): those in the range, and the nearest one before it."""
+    tags = tagged(store)
+    before = nearest_before(tags, first)
+    return ([before] if before is not None else []) + [tag for tag in tags if first <= tag.id < end]
+
+
+def _with_changelogs(store: TableStore, retention: Retention, now: int, expired: Expired) -> Expired:
+    """The same for changelogs that outlived their snapshots."""
+    numbers, latest = store.snapshots.changelogs.numbers(), store.snapshots.latest_id()
+    if latest is None or not numbers:
+        return expired
+    keep = retention.changelogs if retention.decoupled else retention.snapshots
+    end = _before_consumers(store, min(latest - keep.least + 1, numbers[0] + retention.at_once))
+    first_by_time = numbers[0] if keep.most is None else latest - keep.most + 1
+    gone: list[Snapshot] = []
+    for number in numbers:
+        snapshot = store.snapshots.find_changelog(number) if number < end else None
+        if snapshot is None or (number >= first_by_time and snapshot.time_millis >= now - keep.millis):
+            break
+        gone.append(snapshot)
+    if not gone:
+        return expired
+    swept = _expire_changelogs(store, gone, numbers[len(gone) :])
+    return replace(expired, changelogs=len(gone), swept=expired.swept + swept)
+
+
+def _expire_changelogs(store: TableStore, gone: Sequence[Snapshot], left: Sequence[int]) -> Swept:
+    folder, kept = store.snapshots.changelogs, Held()
+    earliest = store.snapshots.find(store.snapshots.earliest_id() or 0)
+    following = store.snapshots.find_changelog(left[0]) if left else earliest
+    garbage = _changelog_garbage(store, [*gone, following] if following is not None else gone)
+    for snapshot in gone:
+        garbage.held.add_what_is_left(store, snapshot)
+    if left and following is not None:
+        folder.write_earliest(following.id)
+        kept.add_long_lived(store, following)  # of their manifests the next one may need some too
+    for snapshot in gone:
+        store.storage.delete(folder.path(snapshot.id))
+    if not left:
+        folder.delete_hints()
+    garbage.held = garbage.held.without(kept)
+    return sweep(
+        store,
+        garbage,
+        snapshots=[earliest] if earliest is not None else [],
+        tags=_tags_around(store, gone[0].id, gone[-1].id + 1),
+    )
+
+
+def _changelog_garbage(store: TableStore, snapshots: Sequence[Snapshot]) -> Garbage:
+    """The files of all but the last; where rows as written serve as changelog, what a snapshot takes away was part of
+    an older one's changes.
+    """
+    garbage = Garbage()
+    for place, snapshot in enumerate(snapshots):
+        last = place == len(snapshots) - 1
+        if not last and _is_there(store, snapshot.changelog_manifest_list):
+            garbage.changelog += changelog_entries(store, snapshot)
+        if stands_on_delta(store, snapshot) and _is_there(store, snapshot.delta_manifest_list):
+            garbage.files += [(snapshot.id, entry) for entry in taken_away(store, snapshot)]
+    return garbage
+
+
+def _may_be_read(store: TableStore, snapshot: Snapshot) -> bool:
+    """Whether there is a changelog to keep: one that came back from a tag without its changelog has none."""
+    return snapshot.changelog_manifest_list is None or _is_there(store, snapshot.changelog_manifest_list)
+
+
+def _is_there(store: TableStore, name: str | None) -> bool:
+    return name is not None and store.storage.exists(store.paths.manifest(name))

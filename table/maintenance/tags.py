@@ -1,0 +1,133 @@
+"""Snapshots kept by name, made and given up (table-format 13.4)."""
+
+from __future__ import annotations
+
+from penstock.errors import ConfigError
+from penstock.table.maintenance.file_deletion import NEVER, Garbage, Swept, sweep
+from penstock.table.maintenance.reachable import held_by_changelogs, nearest_before, tagged
+from penstock.table.maintenance.success_files import write_success
+from penstock.table.meta.entries import FileKind
+from penstock.table.meta.errors import SnapshotMissing
+from penstock.table.meta.live import live_entries
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.meta.tag_files import Tag, TagFiles
+from penstock.table.schema.options import Options
+
+NANOS_PER_MILLI = 1_000_000
+
+
+def tag_files(store: TableStore) -> TagFiles:
+    return TagFiles(store.storage, store.paths.root, store.paths.branch)
+
+
+def create_tag(store: TableStore, name: str, snapshot_id: int | None = None, retain_millis: int | None = None) -> Tag:
+    """Tag a snapshot, the latest when none is named. It ends by itself `retain_millis` from now, if that is given.
+
+    A snapshot that has expired can be tagged as long as another tag holds it. Called again with the same name:
+    ConfigError. A snapshot that expires while it is tagged is not tagged.
+    """
+    snapshot = store.snapshots.latest() if snapshot_id is None else snapshot_or_tagged(store, snapshot_id)
+    if snapshot is None:
+        raise SnapshotMissing("there is no snapshot to tag: the table has none", table=store.name)
+    if retain_millis is None:
+        retain_millis = Options(store.schema().options).duration("tag.default-time-retained", None)
+    tag = Tag(name, snapshot)
+    if retain_millis is not None:
+        created = store.ambient.local_millis() * NANOS_PER_MILLI
+        tag = Tag(name, snapshot, created, retain_millis * NANOS_PER_MILLI)
+    files = tag_files(store)
+    if not files.create(tag):
+        raise ConfigError(f"there is a tag {name!r} already", table=store.name, snapshot=files.get(name).snapshot.id)
+    # Expiry deletes a snapshot's file before it looks for tags: where the file still stands, it will see this one. So
+    # does whoever gives another tag of it up.
+    if store.snapshots.find(snapshot.id) != snapshot and not _other_tags(store, name, snapshot):
+        files.delete(name)
+        raise SnapshotMissing(f"snapshot {snapshot.id} expired while it was being tagged", table=store.name, tag=name)
+    if _tells_success(store):
+        write_success(store, _success_path(store, name))
+    return tag
+
+
+def snapshot_or_tagged(store: TableStore, snapshot_id: int) -> Snapshot:
+    """A snapshot by its id, out of its tag where it has expired. SnapshotMissing when there is neither."""
+    found = store.snapshots.find(snapshot_id)
+    held = (one for one in tagged(store) if one.id == snapshot_id) if found is None else ()
+    return found or next(iter(held), None) or store.snapshots.get(snapshot_id)
+
+
+def _tells_success(store: TableStore) -> bool:
+    return Options(store.schema().options).boolean("tag.create-success-file", default=False)
+
+
+def _success_path(store: TableStore, name: str) -> str:
+    return f"{store.paths.tag_folder}/tag-success-file/{name}_SUCCESS"
+
+
+def delete_tag(store: TableStore, name: str) -> Swept:
+    """Give the tag up, and the files that only it held. TagMissing when there is none."""
+    files = tag_files(store)
+    snapshot = files.get(name).snapshot
+    alone = not store.snapshots.exists(snapshot.id) and not _other_tags(store, name, snapshot)
+    garbage = _held_alone(store, snapshot) if alone else Garbage()
+    files.delete(name)
+    if _tells_success(store):
+        store.storage.delete(_success_path(store, name))
+    # One that was made of this tag meanwhile is seen now, and one that is made later does not find this tag any more.
+    if not alone or _other_tags(store, name, snapshot):
+        return Swept()
+    return sweep(store, garbage, snapshots=[], tags=_neighbours(store, snapshot, tagged(store)))
+
+
+def _held_alone(store: TableStore, snapshot: Snapshot) -> Garbage:
+    """What a snapshot holds that is there as a tag only; long-lived changelogs keep theirs."""
+    garbage, kept = Garbage(), held_by_changelogs(store)
+    added = {entry.file.name for entry in kept.entries(store) if entry.kind is FileKind.ADD}
+    garbage.held.add_state(store, snapshot)
+    garbage.held = garbage.held.without(kept)
+    garbage.files = [(NEVER, entry) for entry in live_entries(store, snapshot) if entry.file.name not in added]
+    return garbage
+
+
+def _other_tags(store: TableStore, name: str, snapshot: Snapshot) -> list[str]:
+    return [tag.name for tag in tag_files(store).all() if tag.name != name and tag.snapshot.id == snapshot.id]
+
+
+def _neighbours(store: TableStore, snapshot: Snapshot, tags: list[Snapshot]) -> list[Snapshot]:
+    """The nearest states before and after. What neither of them holds no other does: a file gone does not come back."""
+    before = nearest_before(tags, snapshot.id)
+    after = [tag for tag in tags if tag.id > snapshot.id][:1]
+    earliest = store.snapshots.find(store.snapshots.earliest_id() or 0)
+    if earliest is not None and earliest.id > snapshot.id:
+        after.append(earliest)
+    return ([before] if before is not None else []) + after
+
+
+def expire_tags(store: TableStore, most: int | None = None, *, older_than: int | None = None) -> list[str]:
+    """Give up the tags whose time is over, and those made before `older_than` (epoch millis), of the oldest snapshots
+    first; gives their names. Of tags that never end the file tells when they were made.
+    """
+    now = store.ambient.local_millis() * NANOS_PER_MILLI
+    over = {tag.name for tag in tag_files(store).all() if _is_over(tag, now)}
+    if older_than is not None:
+        over |= _made_before(store, older_than)
+    chosen = [tag.name for tag in tag_files(store).all() if tag.name in over][:most]
+    for name in chosen:
+        delete_tag(store, name)
+    return chosen
+
+
+def _made_before(store: TableStore, millis: int) -> set[str]:
+    files, wall = tag_files(store), (millis + store.ambient.zone_offset_millis(millis)) * NANOS_PER_MILLI
+    written = files.written()
+    return {
+        tag.name
+        for tag in files.all()
+        if (tag.created_nanos < wall if tag.created_nanos is not None else 0 < written.get(tag.name, 0) < millis)
+    }
+
+
+def _is_over(tag: Tag, now: int) -> bool:
+    if tag.created_nanos is None or tag.retained_nanos is None:
+        return False
+    return tag.created_nanos + tag.retained_nanos < now

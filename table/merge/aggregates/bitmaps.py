@@ -1,0 +1,46 @@
+"""Unions of sets that one value holds whole: roaring bitmaps and sketches, one key after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from penstock.errors import TableCorrupt
+from penstock.table.merge.aggregates import roaring64
+from penstock.table.merge.aggregates.sketches import unite_hll, unite_theta
+from penstock.table.merge.inputs import Inputs
+
+
+def unions(inputs: Inputs) -> pa.Array:
+    """A value alone stays byte for byte what it is."""
+    union = _UNIONS[inputs.aggregate.function]
+    counted, values = inputs.valid_adds(), inputs.values()
+    results: list[bytes | None] = []
+    for start, end in zip(inputs.work.starts.tolist(), inputs.work.ends.tolist(), strict=True):
+        sets = [values[row].as_py() for row in np.flatnonzero(counted[start:end]) + start]
+        try:
+            results.append(union(sets) if len(sets) > 1 else next(iter(sets), None))
+        except ValueError as reason:
+            raise TableCorrupt(
+                f"a value is nothing that {inputs.aggregate.function} reads: {reason}", column=inputs.name
+            ) from reason
+    return pa.array(results, values.type)
+
+
+def _unite_bitmaps(bitmaps: list[bytes]) -> bytes:
+    union = BitMap()
+    for bitmap in bitmaps:
+        union |= BitMap.deserialize(bitmap)
+    union.run_optimize()
+    return bytes(union.serialize())
+
+
+_UNIONS: dict[str, Callable[[list[bytes]], bytes]] = {
+    "rbm32": _unite_bitmaps,
+    "rbm64": roaring64.union,
+    "hll_sketch": unite_hll,
+    "theta_sketch": unite_theta,
+}

@@ -1,0 +1,55 @@
+"""Numbers for values of any type, nested ones too: equal values get equal numbers."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.table.merge.key_groups import Ints, dense_ranks, valid_rows
+from penstock.table.values.buffers import fixed_values
+from penstock.table.values.ordering import sort_keys
+from penstock.table.values.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType
+
+
+def identities(values: pa.Array, type_: DataType) -> Ints:
+    """Nulls are one value and NaNs are one value; 0.0 and -0.0 are two. The order of the numbers means nothing."""
+    if len(values) == 0:
+        return np.zeros(0, np.int64)
+    found = _identities(values, type_)
+    return np.where(valid_rows(values), found + 1, 0) if values.null_count else found
+
+
+def _identities(values: pa.Array, type_: DataType) -> Ints:
+    match type_:
+        case RowType(fields):
+            return combined([identities(values.field(i), member.type) for i, member in enumerate(fields)], len(values))
+        case ArrayType(element):
+            return _of_lists(values, identities(values.values, element), ordered=True)
+        case MapType() | MultisetType():
+            key, value = (type_.key, type_.value) if isinstance(type_, MapType) else (type_.element, AtomicType("INT"))
+            entries = [identities(values.keys, key), identities(values.items, value)]
+            return _of_lists(values, combined(entries, len(values.keys)), ordered=False)
+        case AtomicType("VARIANT"):
+            return combined([identities(values.field(i), AtomicType("VARBINARY")) for i in range(2)], len(values))
+    return dense_ranks(sort_keys([values], [type_], signed_zero=True))
+
+
+def combined(columns: list[Ints], rows: int) -> Ints:
+    """Numbers of rows from the numbers of their columns."""
+    result = np.zeros(rows, np.int64)
+    for column in columns:
+        result = dense_ranks(result * (int(column.max(initial=0)) + 1) + column)
+    return result
+
+
+def _of_lists(values: pa.Array, ids: Ints, *, ordered: bool) -> Ints:
+    """Lists in lists are rare: one Python object each."""
+    offsets = fixed_values(values.offsets, np.int32)
+    numbers: dict[bytes, int] = {}
+    found = []
+    for start, end in pairwise(offsets.tolist()):
+        content = ids[start:end] if ordered else np.sort(ids[start:end])
+        found.append(numbers.setdefault(content.tobytes(), len(numbers)))
+    return np.array(found, np.int64)

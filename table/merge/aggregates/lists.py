@@ -1,0 +1,241 @@
+"""listagg, collect, merge_map, nested_update: results made of the elements that the rows of a key bring."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.table.merge.aggregates.identity import combined, identities
+from penstock.table.merge.inputs import Inputs
+from penstock.table.merge.key_groups import Flags, Ints, valid_rows
+from penstock.table.values.buffers import fixed_values
+from penstock.table.values.types import ArrayType, DataType, MapType, RowType
+
+
+def listagg(inputs: Inputs) -> pa.Array:
+    """Texts one after the other; empty ones count. (Java 1.3.1 has the option distinct and does not heed it.)"""
+    order = inputs.in_merge_order()
+    counted = inputs.valid_adds()
+    chosen = order[counted[order]]
+    texts = inputs.values().take(pa.array(chosen))
+    counts = np.add.reduceat(counted, inputs.work.starts, dtype=np.int64)
+    lists = pa.ListArray.from_arrays(pa.array(_offsets(counts), pa.int32()), texts, mask=pa.array(counts == 0))
+    return pc.binary_join(lists, inputs.aggregate.delimiter)
+
+
+def collect(inputs: Inputs) -> pa.Array:
+    elements = _Elements.of(inputs, np.arange(inputs.work.size))
+    distinct = inputs.aggregate.distinct
+    taken_back = inputs.any_of(elements.retracting)
+    ids = identities(elements.items, _element_type(inputs.type)) if distinct or taken_back.any() else None
+    chosen = elements.bulk(taken_back)
+    if ids is not None and distinct:
+        chosen = _firsts(chosen, elements.key, ids)
+    made: dict[int, list[int] | None] = {}
+    if ids is not None:
+        made = {key: _collect_one(elements, key, ids, distinct) for key in np.flatnonzero(taken_back).tolist()}
+    return elements.lists(chosen, made)
+
+
+def _collect_one(elements: _Elements, key: int, ids: Ints, distinct: bool) -> list[int] | None:
+    result: list[int] | None = None
+    for row, retracts in elements.events(key):
+        brought = elements.of_row(row)
+        if not retracts:
+            result = [*(result or []), *brought]
+            if distinct:
+                result = list({ids[e]: e for e in reversed(result)}.values())[::-1]
+        elif result is not None:
+            gone = [ids[e] for e in brought]
+            result = [e for e in result if not _take_out(gone, ids[e])]
+    return result
+
+
+def _element_type(type_: DataType) -> DataType:
+    if isinstance(type_, ArrayType):
+        return type_.element
+    raise TypeError(f"{type_} has no elements")
+
+
+def _map_key_type(type_: DataType) -> DataType:
+    if isinstance(type_, MapType):
+        return type_.key
+    raise TypeError(f"{type_} has no keys")
+
+
+def _take_out(gone: list[int], id_: int) -> bool:
+    if id_ in gone:
+        gone.remove(id_)
+        return True
+    return False
+
+
+def merge_map(inputs: Inputs) -> pa.Array:
+    """Later entries replace earlier ones of the same map key."""
+    elements = _Elements.of(inputs, inputs.in_merge_order())
+    taken_back = inputs.any_of(elements.retracting)
+    ids = identities(elements.items.field(0), _map_key_type(inputs.type))
+    chosen = _lasts(elements.bulk(taken_back), elements.key, ids)
+    made = {key: _merge_map_one(elements, key, ids) for key in np.flatnonzero(taken_back).tolist()}
+    return elements.lists(chosen, made)
+
+
+def _merge_map_one(elements: _Elements, key: int, ids: Ints) -> list[int] | None:
+    result: dict[int, int] | None = None
+    for row, retracts in elements.events(key):
+        brought = {int(ids[e]): e for e in elements.of_row(row)}
+        if not retracts:
+            result = {**brought, **(result or {})} if elements.late[row] else {**(result or {}), **brought}
+        elif result is not None:
+            result = {id_: e for id_, e in result.items() if id_ not in brought}
+    return None if result is None else list(result.values())
+
+
+def nested_update(inputs: Inputs) -> pa.Array:
+    """Rows of a nested table: appended, or replaced by their nested key. One array alone stays as it is."""
+    elements = _Elements.of(inputs, inputs.in_merge_order())
+    aggregate = inputs.aggregate
+    taken_back = inputs.any_of(elements.retracting)
+    slow = inputs.any_of(elements.adding) if aggregate.count_limit is not None else taken_back
+    present = valid_rows(elements.items)
+    ids = _nested_ids(elements.items, _element_type(inputs.type), aggregate.nested_key)
+    chosen = elements.bulk(slow)
+    several = np.add.reduceat(elements.adding, inputs.work.starts, dtype=np.int64) > 1
+    alone = chosen[~several[elements.key[chosen]]]
+    merged = chosen[several[elements.key[chosen]] & present[chosen]]
+    if aggregate.nested_key:
+        merged = _lasts(merged, elements.key, ids)
+    made = {
+        key: _nested_one(elements, key, ids, present, aggregate.count_limit, bool(aggregate.nested_key))
+        for key in np.flatnonzero(slow).tolist()
+    }
+    return elements.lists(np.concatenate([alone, merged]), made)
+
+
+def _nested_ids(items: pa.Array, row: DataType, nested_key: tuple[str, ...]) -> Ints:
+    """Numbers of the nested rows by their key, or by all they hold."""
+    members = row.fields if isinstance(row, RowType) else ()
+    keyed = [member for member in members if not nested_key or member.name in nested_key]
+    return combined([identities(items.field(member.name), member.type) for member in keyed], len(items))
+
+
+def _nested_one(
+    elements: _Elements, key: int, ids: Ints, present: Flags, limit: int | None, keyed: bool
+) -> list[int] | None:
+    result: list[int] | None = None
+    for row, retracts in elements.events(key):
+        brought = elements.of_row(row)
+        if retracts:
+            if result is not None:
+                gone = {ids[e] for e in brought if present[e]}
+                result = [e for e in result if present[e] and ids[e] not in gone]
+        elif result is None:
+            result = brought
+        else:
+            first, then = (brought, result) if elements.late[row] else (result, brought)
+            result = _nested_union(first, then, ids, present, limit, keyed)
+    return result
+
+
+def _nested_union(
+    first: list[int], then: list[int], ids: Ints, present: Flags, limit: int | None, keyed: bool
+) -> list[int]:
+    room = len(then) if limit is None else limit - len(first)
+    if room <= 0 and limit is not None:
+        return first
+    union = [e for e in first if present[e]] + [e for e in then if present[e]][:room]
+    return list({int(ids[e]): e for e in union}.values()) if keyed else union
+
+
+@dataclass(frozen=True, slots=True)
+class _Elements:
+    """The elements of all rows that count, in merge order; maps as structs of key and value."""
+
+    inputs: Inputs
+    items: pa.Array
+    key: Ints  # of each element: the number of its key
+    row: Ints  # of each element: its position
+    adding: Flags  # by position: rows with a value that add
+    retracting: Flags
+    late: Flags
+    begins: Ints  # by position: where the row's elements begin
+    sizes: Ints
+    type: pa.DataType
+
+    @classmethod
+    def of(cls, inputs: Inputs, order: Ints) -> _Elements:
+        valid = inputs.valid()
+        adding, retracting = inputs.adds & valid, inputs.retracts & valid
+        counted = order[(adding | retracting)[order]]
+        values = inputs.values().take(pa.array(counted))
+        offsets = np.asarray(fixed_values(values.offsets, np.int32), np.int64)
+        items = _items(values).slice(offsets[0], offsets[-1] - offsets[0])
+        sizes, begins = np.zeros(inputs.work.size, np.int64), np.zeros(inputs.work.size, np.int64)
+        sizes[counted], begins[counted] = np.diff(offsets), offsets[:-1] - offsets[0]
+        row = np.repeat(counted, np.diff(offsets))
+        key = inputs.work.per_row(np.arange(len(inputs.work.starts)))[row]
+        return cls(
+            inputs,
+            items,
+            key,
+            row,
+            adding,
+            retracting,
+            inputs.late_rows(),
+            begins,
+            sizes,
+            inputs.work.table.schema.field(inputs.name).type,
+        )
+
+    def bulk(self, slow: Flags) -> Ints:
+        """The elements of added rows, except those of the keys that are done one by one."""
+        return np.flatnonzero(self.adding[self.row] & ~slow[self.key])
+
+    def events(self, key: int) -> list[tuple[int, bool]]:
+        """The rows of a key in order of arrival, and whether they are taken back."""
+        start, end = int(self.inputs.work.starts[key]), int(self.inputs.work.ends[key])
+        return [(r, bool(self.retracting[r])) for r in range(start, end) if self.adding[r] or self.retracting[r]]
+
+    def of_row(self, row: int) -> list[int]:
+        return list(range(int(self.begins[row]), int(self.begins[row] + self.sizes[row])))
+
+    def lists(self, chosen: Ints, made: dict[int, list[int] | None]) -> pa.Array:
+        """One list a key from the chosen elements and the lists made one by one; null where no row added any."""
+        present = self.inputs.any_of(self.adding)
+        for key, result in made.items():
+            present[key] = result is not None
+        extra = [(e, key) for key, result in made.items() for e in result or ()]
+        elements = np.concatenate([chosen, np.array([e for e, _ in extra], np.int64)])
+        keys = np.concatenate([self.key[chosen], np.array([key for _, key in extra], np.int64)])
+        by_key = np.argsort(keys, kind="stable")
+        counts = np.bincount(keys, minlength=len(self.inputs.work.starts))
+        items = self.items.take(pa.array(elements[by_key]))
+        offsets, mask = pa.array(_offsets(counts), pa.int32()), pa.array(~present)
+        if pa.types.is_map(self.type):
+            return pa.MapArray.from_arrays(offsets, items.field(0), items.field(1), type=self.type, mask=mask)
+        return pa.ListArray.from_arrays(offsets, items, type=self.type, mask=mask)
+
+
+def _items(values: pa.Array) -> pa.Array:
+    if not pa.types.is_map(values.type):
+        return values.values
+    return pa.StructArray.from_arrays([values.keys, values.items], ["key", "value"])
+
+
+def _offsets(counts: Ints) -> Ints:
+    offsets: Ints = np.append(0, np.cumsum(counts))
+    return offsets
+
+
+def _firsts(chosen: Ints, key: Ints, ids: Ints) -> Ints:
+    """Of equal elements of one key the first."""
+    code = key[chosen] * (int(ids.max(initial=0)) + 1) + ids[chosen]
+    firsts: Ints = chosen[np.sort(np.unique(code, return_index=True)[1])]
+    return firsts
+
+
+def _lasts(chosen: Ints, key: Ints, ids: Ints) -> Ints:
+    return _firsts(chosen[::-1], key, ids)[::-1]

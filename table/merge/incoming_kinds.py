@@ -1,0 +1,78 @@
+"""What happens to rows before they are numbered and buffered: their kinds, those that are ignored or refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import ConfigError
+from penstock.table.merge.aggregate_functions import Aggregate
+from penstock.table.merge.key_groups import whole
+from penstock.table.merge.spec import Engine, MergeSpec
+from penstock.table.values.buffers import fixed_values
+
+Kinds = np.ndarray[Any, np.dtype[np.int8]]
+ROW_KINDS = ("+I", "-U", "+U", "-D")
+UPDATE_BEFORE, DELETE = 1, 3
+
+
+class RetractRefused(ConfigError):
+    """A -U or -D row came to a table whose options do not say what to do with it."""
+
+
+def row_kinds(spec: MergeSpec, rows: pa.Table, kinds: Kinds) -> Kinds:
+    """The kinds as the table's rowkind field says, where it has one."""
+    if spec.rowkind_field is None:
+        return kinds
+    texts = rows.column(spec.rowkind_field)
+    found = pc.fill_null(pc.index_in(texts, pa.array(ROW_KINDS)), -1).cast(pa.int8())
+    found = np.asarray(fixed_values(whole(found), np.int8), np.int8)
+    if (found < 0).any():
+        bad = texts[int(np.argmax(found < 0))].as_py()
+        raise ConfigError(
+            f"{bad!r} is no row kind", column=spec.rowkind_field, hint="rowkind.field takes +I, -U, +U and -D"
+        )
+    return found
+
+
+def kept_rows(spec: MergeSpec, kinds: Kinds) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+    """Which rows ignore-delete and ignore-update-before leave; None when it is all of them."""
+    if not (spec.ignore_delete or spec.ignore_update_before):
+        return None
+    dropped = kinds == UPDATE_BEFORE
+    if spec.ignore_delete:
+        dropped |= kinds == DELETE
+    return ~dropped if dropped.any() else None
+
+
+def check_retracts(spec: MergeSpec, kinds: Kinds) -> None:
+    """RetractRefused when there are -U or -D rows that a later merge of this table could only fail on.
+
+    Java accepts them, and then neither reads nor compacts the bucket any more.
+    """
+    if not (kinds & 1).any():
+        return
+    match spec.engine:
+        case Engine.FIRST_ROW:
+            raise RetractRefused("a first-row table takes no -U and no -D rows", hint="set ignore-delete = true")
+        case Engine.PARTIAL_UPDATE if not (spec.remove_on_delete or spec.groups):
+            raise RetractRefused(
+                "a partial-update table takes no -U and no -D rows",
+                hint="set ignore-delete, partial-update.remove-record-on-delete, or define sequence groups",
+            )
+    if spec.engine is Engine.AGGREGATION and spec.remove_on_delete and not (kinds == UPDATE_BEFORE).any():
+        return
+    for column, aggregate in spec.aggregates.items():
+        check_retractable(column, aggregate)
+
+
+def check_retractable(column: str, aggregate: Aggregate) -> None:
+    if not aggregate.retractable:
+        raise RetractRefused(
+            f"{aggregate.function} cannot take a row back",
+            column=column,
+            hint=f"set fields.{column}.ignore-retract = true, or ignore-delete = true",
+        )

@@ -1,0 +1,106 @@
+"""Merging: sorted runs, or a buffer in order of arrival, to one row a key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.table.merge.aggregation import merge_aggregation
+from penstock.table.merge.incoming_kinds import RetractRefused, kept_rows
+from penstock.table.merge.key_groups import Flags, Groups, Ints, Work, concat_parts, group_rows, kinds_of
+from penstock.table.merge.outcome import Outcome
+from penstock.table.merge.partial_update import merge_partial_update
+from penstock.table.merge.spec import Engine, MergeSpec
+
+
+def merge_rows(
+    spec: MergeSpec,
+    parts: Sequence[pa.Table],
+    *,
+    drop_deletes: bool,
+    bypass: bool = True,
+    levels: Sequence[int] | None = None,
+    ordered: bool = True,
+    repeats: bool = False,
+) -> pa.Table:
+    """One row a key, in key order, from runs that are each sorted by key without repeats; older runs first.
+
+    `levels`, parallel to `parts`, is needed where upper levels hold merged rows (`spec.lookup`). A key with a single
+    row keeps it as it is unless `bypass` is off. Parts may lack _VALUE_KIND (all +I) and, where their order alone tells
+    which row is older, _SEQUENCE_NUMBER. Without `ordered` rows come as they lie, which spares moving those that stay.
+    `repeats`: a part may have a key several times, older rows first.
+    """
+    if len(parts) == 1 and bypass and not (spec.ignore_delete or repeats):
+        return _visible_rows(parts[0]) if drop_deletes else parts[0]
+    outcome = merge_parts(spec, parts, bypass=bypass, levels=levels, repeats=repeats)
+    keep = outcome.visible if drop_deletes else None
+    return outcome.table(keep) if ordered else outcome.unordered(keep)
+
+
+def _visible_rows(rows: pa.Table) -> pa.Table:
+    retracts = (kinds_of(rows) & 1).view(np.bool_)
+    return rows.filter(pa.array(~retracts)) if retracts.any() else rows
+
+
+def merge_buffer(spec: MergeSpec, rows: pa.Table) -> pa.Table:
+    """What a write buffer becomes as a level-0 file: rows in order of arrival, numbered, ignored kinds gone already."""
+    return merge_groups(spec, group_rows(spec, rows, sorted_runs=False)).table()
+
+
+def merge_parts(
+    spec: MergeSpec,
+    parts: Sequence[pa.Table],
+    *,
+    bypass: bool = True,
+    levels: Sequence[int] | None = None,
+    repeats: bool = False,
+) -> Outcome:
+    """As `merge_rows`, but the rows are not fetched yet, and -D rows stand for keys that are gone."""
+    rows = concat_parts(spec, parts)
+    row_levels = None
+    if spec.lookup and levels is not None:
+        row_levels = np.repeat(np.asarray(levels, np.int64), [len(part) for part in parts])
+    if spec.ignore_delete and (dropped := kept_rows(spec, kinds_of(rows))) is not None:
+        rows = rows.filter(pa.array(dropped))
+        row_levels = None if row_levels is None else row_levels[dropped]
+    if len(parts) == 1 and not repeats:
+        everything = np.arange(len(rows))  # no key twice: nothing to order
+        groups = Groups(rows, kinds_of(rows), everything, everything)
+    else:
+        groups = group_rows(spec, rows)
+    return merge_groups(spec, groups, bypass=bypass, levels=row_levels)
+
+
+def merge_groups(spec: MergeSpec, groups: Groups, *, bypass: bool = True, levels: Ints | None = None) -> Outcome:
+    """`levels`, by row: of the rows above level 0 only those of each key's smallest level take part."""
+    chosen = groups.counts > 1 if bypass else np.ones(len(groups.starts), np.bool_)
+    if levels is not None:
+        groups = _smallest_level(groups, levels)
+    if spec.engine is Engine.FIRST_ROW:
+        return Outcome.of(groups, first_rows(groups, chosen))
+    winners = groups.order[groups.ends - 1]
+    if spec.engine is Engine.DEDUPLICATE or not chosen.any():
+        return Outcome.of(groups, winners)
+    work = Work.of(groups, chosen)
+    merge = merge_aggregation if spec.engine is Engine.AGGREGATION else merge_partial_update
+    return Outcome.of(groups, winners, work, merge(spec, work))
+
+
+def first_rows(groups: Groups, chosen: Flags) -> Ints:
+    retracts = (groups.kinds[groups.order] & 1).view(np.bool_)
+    if (retracts & np.repeat(chosen, groups.counts)).any():
+        raise RetractRefused("a first-row table takes no -U and no -D rows", hint="set ignore-delete = true")
+    return groups.order[groups.starts]
+
+
+def _smallest_level(groups: Groups, levels: Ints) -> Groups:
+    ordered = levels[groups.order]
+    if len(ordered) == 0:
+        return groups
+    upper = np.where(ordered > 0, ordered, np.iinfo(np.int64).max)
+    smallest = np.repeat(np.minimum.reduceat(upper, groups.starts), groups.counts)
+    kept = (ordered == 0) | (ordered == smallest)
+    starts = np.append(0, np.cumsum(np.add.reduceat(kept, groups.starts, dtype=np.int64)))[:-1]
+    return Groups(groups.rows, groups.kinds, groups.order[kept], starts)

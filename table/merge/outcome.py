@@ -1,0 +1,115 @@
+"""One row per key as places in the rows that came in: fetched only when it is known which keys are kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.table.merge.key_groups import Flags, Groups, Ints, Kinds, Work
+from penstock.table.merge.spec import KIND
+from penstock.table.values.buffers import rows_at
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What an engine makes of the keys at work: a position for each key (-1: null), or values of its own making.
+
+    Columns that are named in neither come from the key's last row.
+    """
+
+    kinds: Kinds
+    picks: dict[str, Ints] = field(default_factory=dict)
+    made: dict[str, pa.Array] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A row for every group, in key order. `winners` are row numbers: the last row of each key."""
+
+    groups: Groups
+    winners: Ints
+    kinds: Kinds
+    work: Work | None = None
+    merged: Merged | None = None
+
+    @classmethod
+    def of(cls, groups: Groups, winners: Ints, work: Work | None = None, merged: Merged | None = None) -> Outcome:
+        kinds = groups.kinds[winners]
+        if work is not None and merged is not None:
+            kinds[work.keys] = merged.kinds
+        return cls(groups, winners, kinds, work, merged)
+
+    @property
+    def visible(self) -> Flags:
+        return np.asarray(self.kinds & 1 == 0)
+
+    def table(self, keep: Flags | None = None) -> pa.Table:
+        """The rows of the keys that are kept, all columns that came in."""
+        rows = self.groups.rows
+        if keep is not None and keep.all():
+            keep = None
+        chosen = self.winners if keep is None else self.winners[keep]
+        special = self._columns(keep)
+        if KIND in rows.column_names:
+            special[KIND] = pa.chunked_array([pa.array(self.kinds if keep is None else self.kinds[keep], pa.int8())])
+        plain = rows_at(rows.select([name for name in rows.column_names if name not in special]), chosen)
+        columns = [special[name] if name in special else plain.column(name) for name in rows.column_names]
+        return pa.table(columns, schema=rows.schema)
+
+    def unordered(self, keep: Flags | None = None) -> pa.Table:
+        """As `table`, in no order: rows that stay as they are keep their place, made ones come last."""
+        wanted = np.ones(len(self.winners), np.bool_) if keep is None else keep.copy()
+        made = np.zeros(len(self.winners), np.bool_)
+        if self.work is not None:
+            made[self.work.keys] = wanted[self.work.keys]
+        stays = np.zeros(len(self.groups.rows), np.bool_)
+        stays[self.winners[wanted & ~made]] = True
+        parts = [_masked(self.groups.rows, stays)]
+        return pa.concat_tables([*parts, self.table(made)] if made.any() else parts)
+
+    def _columns(self, keep: Flags | None) -> dict[str, pa.ChunkedArray]:
+        if self.work is None or self.merged is None:
+            return {}
+        columns: dict[str, pa.ChunkedArray] = {}
+        for names, places in self._shared_picks():
+            taken = self._picked(names, places, self.work, keep)
+            columns.update(zip(names, taken.columns, strict=True))
+        for name, values in self.merged.made.items():
+            columns[name] = self._made(name, values, self.work, keep)
+        return columns
+
+    def _shared_picks(self) -> list[tuple[list[str], Ints]]:
+        """Columns that take the same places are fetched together."""
+        shared: dict[int, tuple[list[str], Ints]] = {}
+        for name, places in self.merged.picks.items() if self.merged else ():
+            shared.setdefault(id(places), ([], places))[0].append(name)
+        return list(shared.values())
+
+    def _picked(self, names: list[str], places: Ints, work: Work, keep: Flags | None) -> pa.Table:
+        chosen = self.winners.copy()
+        # Position -1 reads some row, which the -1 put over it then hides.
+        chosen[work.keys] = np.where(places < 0, -1, work.rows[places])
+        chosen = chosen if keep is None else chosen[keep]
+        missing = chosen < 0
+        indices = pa.array(chosen, mask=missing) if missing.any() else pa.array(chosen)
+        return self.groups.rows.select(names).take(indices)
+
+    def _made(self, name: str, values: pa.Array, work: Work, keep: Flags | None) -> pa.ChunkedArray:
+        column = self.groups.rows.column(name)
+        chosen = self.winners.copy()
+        chosen[work.keys] = len(column) + np.arange(len(work.keys))
+        both = pa.chunked_array([*column.chunks, values], type=column.type)
+        return both.take(pa.array(chosen if keep is None else chosen[keep]))
+
+
+def _masked(rows: pa.Table, stays: Flags) -> pa.Table:
+    """The rows in the mask; batches that stay whole are not touched."""
+    batches, start = [], 0
+    for batch in rows.to_batches():
+        mask = stays[start : start + batch.num_rows]
+        start += batch.num_rows
+        if mask.any():
+            batches.append(batch if mask.all() else batch.filter(pa.array(mask)))
+    return pa.Table.from_batches(batches, rows.schema)

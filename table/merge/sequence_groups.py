@@ -1,0 +1,124 @@
+"""Sequence groups of partial-update: columns that move unless their own sequence goes back (lsm-vectorised 3.1).
+
+The state of a group is the greatest sequence so far, so "does this row win" is a running maximum. A row that resets the
+key opens a new segment, in which the maximum starts anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.table.merge.aggregation import aggregate_column, put
+from penstock.table.merge.incoming_kinds import DELETE
+from penstock.table.merge.inputs import Inputs
+from penstock.table.merge.key_groups import Flags, Ints, Work, dense_ranks, valid_rows
+from penstock.table.merge.outcome import Merged
+from penstock.table.merge.plain_fields import plain_picks, result_kinds
+from penstock.table.merge.spec import KIND, MergeSpec, SequenceGroup
+from penstock.table.values.ordering import sort_keys
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """Where counting begins: at each key, and at each row that took its key away (`resets`), which does not count."""
+
+    opens: Flags
+    resets: Flags
+
+    def applied(self, ranks: Ints) -> Flags:
+        """The rows whose sequence is at least that of every row before them in their segment."""
+        ranks = np.where(self.resets, 0, ranks)
+        code = np.cumsum(self.opens) * (int(ranks.max(initial=0)) + 1) + ranks
+        return np.asarray((ranks > 0) & (code == np.maximum.accumulate(code)))
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """What is left of each key after its last reset."""
+
+    base: Ints  # of each key: the row it starts from
+    counted: Flags
+    inits: Ints  # of each key: the row that NOT NULL columns start from, -1 if it is an add
+
+
+def merge_sequence_groups(spec: MergeSpec, work: Work) -> Merged:
+    present = [group for group in spec.groups if set(group.fields) <= set(work.table.column_names)]
+    ranks = [_sequence_ranks(spec, work, group) for group in present]
+    segments = _segments(work, [r for r, group in zip(ranks, present, strict=True) if group.removes])
+    since = _since(work, segments)
+    adds = ~work.retract
+    merged = Merged(result_kinds(work, adds, segments.resets[work.ends - 1]))
+    grouped = {name for group in spec.groups for name in (*group.fields, *group.columns)}
+    names = [name for name in work.table.column_names if name not in grouped and name != KIND]
+    merged.picks.update(plain_picks(spec, work, adds & since.counted, since.base, names))
+    for group, group_ranks in zip(present, ranks, strict=True):
+        _merge_group(spec, work, group, group_ranks, segments.applied(group_ranks), since, merged)
+    return merged
+
+
+def _sequence_ranks(spec: MergeSpec, work: Work, group: SequenceGroup) -> Ints:
+    """0 where all fields are null: such a row leaves the group alone."""
+    columns = [work.values(name) for name in group.fields]
+    some = np.logical_or.reduce([valid_rows(column) for column in columns])
+    keys = sort_keys(columns, [spec.type_of(name) for name in group.fields])
+    return np.where(some, dense_ranks(keys) + 1, 0)
+
+
+def _segments(work: Work, removing: list[Ints]) -> Segments:
+    """Every round finds the first reset of each segment, which opens the next: as many rounds as one key has resets."""
+    opens, resets = np.zeros(work.size, np.bool_), np.zeros(work.size, np.bool_)
+    opens[work.starts] = True
+    deletes = work.kinds == DELETE
+    while removing and deletes.any():
+        segments = Segments(opens, resets)
+        found = np.flatnonzero(deletes & np.logical_or.reduce([segments.applied(ranks) for ranks in removing]))
+        if len(found) == 0:
+            break
+        first = found[np.unique(np.cumsum(opens)[found], return_index=True)[1]]
+        opens, resets = opens.copy(), resets.copy()
+        opens[first] = resets[first] = True
+    return Segments(opens, resets)
+
+
+def _since(work: Work, segments: Segments) -> Since:
+    base = work.last(segments.opens)
+    starts_with_retract = segments.resets[base] | work.retract[work.starts]
+    counted = np.arange(work.size) >= work.per_row(base)
+    return Since(base, counted & ~segments.resets, np.where(starts_with_retract, base, -1))
+
+
+def _merge_group(
+    spec: MergeSpec, work: Work, group: SequenceGroup, ranks: Ints, applied: Flags, since: Since, merged: Merged
+) -> None:
+    applied = applied & since.counted
+    last = work.last(applied)
+    plain = np.where(work.retract[last], -1, last)
+    late = (ranks > 0) & ~applied & since.counted
+    for name in group.fields:
+        merged.picks[name] = last
+    for name in group.columns:
+        if name not in work.table.column_names:
+            continue
+        if name in spec.aggregates:
+            put(merged, name, aggregate_column(_inputs(spec, work, name, applied, late, since)))
+        else:
+            required = not spec.type_of(name).nullable
+            merged.picks[name] = np.where(last < 0, since.inits, plain) if required else plain
+
+
+def _inputs(spec: MergeSpec, work: Work, name: str, applied: Flags, late: Flags, since: Since) -> Inputs:
+    moved = applied | late
+    required = not spec.type_of(name).nullable
+    return Inputs(
+        work,
+        name,
+        spec.type_of(name),
+        spec.aggregates[name],
+        adds=moved & ~work.retract,
+        retracts=moved & work.retract,
+        late=late,
+        forgotten=~work.retract & (np.arange(work.size) < work.per_row(since.base)),
+        restart=np.where(since.base > work.starts, since.base, -1) if required else None,
+    )

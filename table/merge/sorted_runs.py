@@ -1,0 +1,173 @@
+"""The shape of a bucket: its levels, its sorted runs, and the sections a merge works on (table-format 8.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+
+from penstock.table.merge.key_values import KeyValue, key_value
+from penstock.table.meta.data_file import DataFile
+from penstock.table.values.buffers import Ints
+from penstock.table.values.types import DataType
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedFile:
+    """A file and its key range, decoded so that Python compares it as the table does. Both ends belong to it."""
+
+    file: DataFile
+    low: KeyValue
+    high: KeyValue
+
+    @classmethod
+    def of(cls, file: DataFile, key_types: Sequence[DataType]) -> KeyedFile:
+        return cls(file, key_value(file.min_key, key_types), key_value(file.max_key, key_types))
+
+    def overlaps(self, low: KeyValue, high: KeyValue) -> bool:
+        return self.low <= high and low <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Files of one level with disjoint key ranges, in key order: read one after the other they are sorted."""
+
+    level: int
+    files: tuple[KeyedFile, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(keyed.file.size for keyed in self.files)
+
+    @property
+    def row_count(self) -> int:
+        return sum(keyed.file.row_count for keyed in self.files)
+
+    @property
+    def data_files(self) -> tuple[DataFile, ...]:
+        return tuple(keyed.file for keyed in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Runs, older first, whose keys lie between those of the neighbouring sections.
+
+    `in_order`: of two rows of a key the one in the later run is the newer, so sequence numbers need not be read.
+    """
+
+    runs: tuple[Run, ...]
+    in_order: bool
+
+    @property
+    def data_files(self) -> tuple[DataFile, ...]:
+        return tuple(file for run in self.runs for file in run.data_files)
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        return tuple(run.level for run in self.runs)
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """The live files of a bucket: level 0 newest first, each file a run of its own; one run a level above."""
+
+    level0: tuple[DataFile, ...]
+    upper: tuple[tuple[DataFile, ...], ...]  # upper[i] is level i + 1
+
+    @classmethod
+    def of(cls, files: Iterable[DataFile], num_levels: int) -> Levels:
+        """The tree is as high as its files, which may stand higher than num_levels allows since the option changed."""
+        files = list(files)
+        height = max([num_levels, *(file.level + 1 for file in files)])
+        upper = tuple(tuple(file for file in files if file.level == level) for level in range(1, height))
+        return cls(tuple(newest_first(file for file in files if file.level == 0)), upper)
+
+    @property
+    def max_level(self) -> int:
+        return len(self.upper)
+
+    @property
+    def highest_occupied(self) -> int:
+        """The greatest level that holds a file, -1 when there is none."""
+        occupied = [level for level, files in enumerate(self.upper, 1) if files]
+        return max(occupied, default=0 if self.level0 else -1)
+
+    @property
+    def run_count(self) -> int:
+        return len(self.level0) + sum(1 for files in self.upper if files)
+
+    @property
+    def all_files(self) -> tuple[DataFile, ...]:
+        return (*self.level0, *(file for files in self.upper for file in files))
+
+
+def newest_first(files: Iterable[DataFile]) -> list[DataFile]:
+    """Level-0 files as Java orders them."""
+    return sorted(files, key=lambda file: (-file.max_sequence, file.min_sequence, file.creation_millis or 0, file.name))
+
+
+def sections(files: Iterable[DataFile], key_types: Sequence[DataType]) -> list[Section]:
+    """Cut the files wherever no key range reaches across; sections come in key order."""
+    keyed = sorted((KeyedFile.of(file, key_types) for file in files), key=lambda k: (k.low, k.high))
+    result: list[Section] = []
+    members: list[KeyedFile] = []
+    bound: KeyValue = ()
+    for file in keyed:
+        if members and file.low > bound:
+            result.append(_section(members))
+            members = []
+        bound = max(bound, file.high) if members else file.high
+        members.append(file)
+    return [*result, _section(members)] if members else result
+
+
+def _section(members: list[KeyedFile]) -> Section:
+    by_level = {level: list(files) for level, files in groupby(sorted(members, key=_level), _level)}
+    runs = [Run(level, tuple(files)) for level, files in sorted(by_level.items(), reverse=True) if level > 0]
+    runs += _level0_runs(by_level.get(0, []))
+    return Section(tuple(runs), _in_order(runs))
+
+
+def _level(keyed: KeyedFile) -> int:
+    return keyed.file.level
+
+
+def _level0_runs(files: list[KeyedFile]) -> list[Run]:
+    """As few runs as keep every file after the older ones that it overlaps."""
+    age = {file.name: place for place, file in enumerate(reversed(newest_first(keyed.file for keyed in files)))}
+    files = sorted(files, key=lambda keyed: age[keyed.file.name])
+    lows, highs = _ranges(files)
+    layer = np.zeros(len(files), np.int64)
+    for i in range(1, len(files)):
+        older = (lows[:i] <= highs[i]) & (highs[:i] >= lows[i])
+        layer[i] = 1 + layer[:i][older].max(initial=-1)
+    layers = [[files[i] for i in np.flatnonzero(layer == number)] for number in range(int(layer.max(initial=-1)) + 1)]
+    return [Run(0, tuple(sorted(members, key=lambda keyed: keyed.low))) for members in layers]
+
+
+def _ranges(files: Sequence[KeyedFile]) -> tuple[Ints, Ints]:
+    """The ends of the key ranges as places among all ends."""
+    ends = sorted({end for keyed in files for end in (keyed.low, keyed.high)})
+    places = {end: place for place, end in enumerate(ends)}
+    return np.array([places[k.low] for k in files], np.int64), np.array([places[k.high] for k in files], np.int64)
+
+
+def _in_order(runs: Sequence[Run]) -> bool:
+    files = [keyed for run in runs for keyed in run.files]
+    lows, highs = _ranges(files)
+    number = np.repeat(np.arange(len(runs)), [len(run.files) for run in runs])
+    greatest = np.array([keyed.file.max_sequence for keyed in files])
+    for i, keyed in enumerate(files):
+        older = (number < number[i]) & (lows <= highs[i]) & (highs >= lows[i])
+        if (greatest[older] >= keyed.file.min_sequence).any():
+            return False
+    return True
+
+
+def overlapping(files: Iterable[DataFile], section: Section, key_types: Sequence[DataType]) -> bool:
+    """Whether a file's keys meet those of the section."""
+    keyed = [file for run in section.runs for file in run.files]
+    low, high = min(file.low for file in keyed), max(file.high for file in keyed)
+    return any(KeyedFile.of(file, key_types).overlaps(low, high) for file in files)

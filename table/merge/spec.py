@@ -1,0 +1,245 @@
+"""How the rows of one key become one row: the merge engine and its options as plain facts (table-format 9)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from penstock.errors import ConfigError
+from penstock.table.merge.aggregate_functions import Aggregate, check_function
+from penstock.table.schema.options import Options
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.types import ArrayType, DataType, Field, RowType
+
+SEQUENCE = "_SEQUENCE_NUMBER"
+KIND = "_VALUE_KIND"
+CHANGELOG_PRODUCERS = ("none", "input", "full-compaction", "lookup")
+LAST_NON_NULL = "last_non_null_value"
+
+
+class Engine(StrEnum):
+    DEDUPLICATE = "deduplicate"
+    PARTIAL_UPDATE = "partial-update"
+    AGGREGATION = "aggregation"
+    FIRST_ROW = "first-row"
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceGroup:
+    """`columns` move together whenever `fields` do not go back. `removes`: a -D here takes the whole row away."""
+
+    fields: tuple[str, ...]
+    columns: tuple[str, ...]
+    removes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MergeSpec:
+    engine: Engine
+    keys: tuple[str, ...]  # trimmed primary key
+    fields: tuple[Field, ...]  # all columns of the table
+    sequence_fields: tuple[str, ...] = ()
+    descending: bool = False  # the smallest user sequence wins; in Java 1.3.1 not within one flush
+    groups: tuple[SequenceGroup, ...] = ()
+    aggregates: dict[str, Aggregate] = field(default_factory=dict)  # columns that are neither key nor sequence
+    remove_on_delete: bool = False
+    ignore_delete: bool = False
+    ignore_update_before: bool = False
+    rowkind_field: str | None = None
+    lookup: bool = False  # upper levels hold merged rows: of them only the smallest counts
+
+    @classmethod
+    def of(cls, schema: TableSchema) -> MergeSpec:
+        """ConfigError when the options contradict each other or the columns."""
+        if not schema.primary_keys:
+            raise ConfigError("a table without a primary key has no merge engine")
+        return _Options(schema).spec()
+
+    def type_of(self, column: str) -> DataType:
+        return next(field.type for field in self.fields if field.name == column)
+
+    def key_types(self) -> list[DataType]:
+        return [self.type_of(key) for key in self.keys]
+
+
+def required_columns(spec: MergeSpec, wanted: Iterable[str]) -> tuple[str, ...]:
+    """The table columns a merge has to read so that `wanted` come out right, in the table's order."""
+    wanted = set(wanted)
+    needed = wanted | set(spec.keys) | set(spec.sequence_fields)
+    for group in spec.groups:
+        if group.removes or wanted & {*group.fields, *group.columns}:
+            needed.update(group.fields)
+    return tuple(column.name for column in spec.fields if column.name in needed)
+
+
+class _Options:
+    """Reads a table's options, and refuses what Paimon refuses when a writer opens the table."""
+
+    def __init__(self, schema: TableSchema) -> None:
+        self._schema = schema
+        self._options = Options(schema.options)
+
+    def spec(self) -> MergeSpec:
+        engine = self._engine()
+        sequence_fields = self._columns("sequence.field")
+        groups = self._groups() if engine is Engine.PARTIAL_UPDATE else ()
+        spec = MergeSpec(
+            engine=engine,
+            keys=self._schema.trimmed_primary_keys,
+            fields=self._schema.fields,
+            sequence_fields=sequence_fields,
+            descending=self._descending(),
+            groups=groups,
+            aggregates=self._aggregates(engine, sequence_fields, groups),
+            remove_on_delete=self._removes_on_delete(engine),
+            ignore_delete=self._flag("ignore-delete"),
+            ignore_update_before=self._flag("ignore-update-before"),
+            rowkind_field=self._rowkind_field(),
+            lookup=self._looks_up(engine),
+        )
+        self._check(spec)
+        return spec
+
+    def _engine(self) -> Engine:
+        return Engine(self._options.choice("merge-engine", tuple(Engine), Engine.DEDUPLICATE))
+
+    def _descending(self) -> bool:
+        orders = ("ascending", "descending")
+        return self._options.choice("sequence.field.sort-order", orders, "ascending") == "descending"
+
+    def _flag(self, key: str) -> bool:
+        return self._options.boolean(key, default=False)
+
+    def _columns(self, option: str, names: tuple[str, ...] | None = None) -> tuple[str, ...]:
+        """The columns an option names, or `names`, which are part of the option itself."""
+        names = self._options.names(option) if names is None else names
+        for name in names:
+            if name not in self._schema.names:
+                near = difflib.get_close_matches(name, self._schema.names, 1)
+                raise ConfigError(
+                    f"{option} names {name!r}, which is no column",
+                    hint=f"did you mean {near[0]}?" if near else _listed(self._schema.names),
+                )
+        return names
+
+    def _removes_on_delete(self, engine: Engine) -> bool:
+        return engine in {Engine.PARTIAL_UPDATE, Engine.AGGREGATION} and self._flag(f"{engine}.remove-record-on-delete")
+
+    def _rowkind_field(self) -> str | None:
+        names = self._columns("rowkind.field")
+        return names[0] if names else None
+
+    def _looks_up(self, engine: Engine) -> bool:
+        producer = self._options.choice("changelog-producer", CHANGELOG_PRODUCERS, "none")
+        forced = self._flag("force-lookup") or self._flag("deletion-vectors.enabled")
+        return engine is not Engine.FIRST_ROW and (producer == "lookup" or forced)
+
+    def _groups(self) -> tuple[SequenceGroup, ...]:
+        removing = set(self._columns("partial-update.remove-record-on-sequence-group"))
+        groups = []
+        for key in self._options.values:
+            if not (key.startswith("fields.") and key.endswith(".sequence-group")):
+                continue
+            fields = self._columns(key, tuple(key[len("fields.") : -len(".sequence-group")].split(",")))
+            columns = tuple(name for name in self._columns(key) if name not in fields)
+            groups.append(SequenceGroup(fields, columns, bool(removing & set(fields))))
+        self._check_groups(groups, removing)
+        return tuple(groups)
+
+    def _check_groups(self, groups: list[SequenceGroup], removing: set[str]) -> None:
+        taken: set[str] = set()
+        for group in groups:
+            for name in (*group.fields, *group.columns):
+                if name in taken:
+                    raise ConfigError("a column belongs to two sequence groups", column=name)
+                if name in self._schema.primary_keys:
+                    raise ConfigError("a primary key column cannot be in a sequence group", column=name)
+                taken.add(name)
+        stray = removing - {name for group in groups for name in group.fields}
+        if stray:
+            raise ConfigError(
+                "partial-update.remove-record-on-sequence-group names a column that is no group's sequence",
+                column=min(stray),
+            )
+
+    def _aggregates(
+        self, engine: Engine, sequence_fields: tuple[str, ...], groups: tuple[SequenceGroup, ...]
+    ) -> dict[str, Aggregate]:
+        if engine not in {Engine.PARTIAL_UPDATE, Engine.AGGREGATION}:
+            return {}
+        fallback = self._options.text("fields.default-aggregate-function", None)
+        if engine is Engine.AGGREGATION:
+            fallback = fallback or LAST_NON_NULL
+        plain = {*self._schema.primary_keys, *sequence_fields, *(name for group in groups for name in group.fields)}
+        found = {}
+        for column in self._schema.fields:
+            named = self._options.text(f"fields.{column.name}.aggregate-function", None)
+            if column.name in plain:
+                self._refuse_on_sequence(column.name, named, sequence_fields)
+            elif name := named or fallback:
+                found[column.name] = self._aggregate(column, name.strip())
+        return found
+
+    def _refuse_on_sequence(self, column: str, function: str | None, sequence_fields: tuple[str, ...]) -> None:
+        if function is not None and column in sequence_fields:
+            raise ConfigError("a sequence field cannot have an aggregate function", column=column, function=function)
+
+    def _aggregate(self, column: Field, name: str) -> Aggregate:
+        prefix = f"fields.{column.name}"
+        aggregate = Aggregate(
+            function=check_function(name, column.type, column.name),
+            ignore_retract=self._flag(f"{prefix}.ignore-retract"),
+            distinct=self._flag(f"{prefix}.distinct"),
+            delimiter=self._options.text(f"{prefix}.list-agg-delimiter", ","),
+            nested_key=self._options.names(f"{prefix}.nested-key"),
+            count_limit=self._options.integer(f"{prefix}.count-limit", None),
+        )
+        if aggregate.nested_key and isinstance(column.type, ArrayType) and isinstance(column.type.element, RowType):
+            members = [member.name for member in column.type.element.fields]
+            for key in aggregate.nested_key:
+                if key not in members:
+                    raise ConfigError(f"{prefix}.nested-key names {key!r}, no member of the row", hint=_listed(members))
+        return aggregate
+
+    def _check(self, spec: MergeSpec) -> None:
+        if spec.engine is Engine.FIRST_ROW and spec.sequence_fields:
+            raise ConfigError("merge-engine first-row takes no sequence.field")
+        if spec.engine is Engine.PARTIAL_UPDATE:
+            _check_partial_update(spec)
+        if spec.engine is Engine.AGGREGATION and spec.remove_on_delete:
+            for column, aggregate in spec.aggregates.items():
+                if aggregate.ignore_retract:
+                    raise ConfigError(
+                        "ignore-retract contradicts aggregation.remove-record-on-delete: leave one out", column=column
+                    )
+
+
+def _check_partial_update(spec: MergeSpec) -> None:
+    grouped = {name for group in spec.groups for name in group.columns}
+    for column, aggregate in spec.aggregates.items():
+        if column not in grouped and aggregate.function != LAST_NON_NULL:
+            raise ConfigError(
+                "Must use sequence group for aggregation functions",
+                column=column,
+                function=aggregate.function,
+                hint=f"name {column} in a fields.<sequence>.sequence-group option",
+            )
+    removes_on_group = any(group.removes for group in spec.groups)
+    pairs = (
+        (spec.remove_on_delete and spec.groups, "sequence groups", "partial-update.remove-record-on-delete"),
+        (spec.remove_on_delete and spec.ignore_delete, "ignore-delete", "partial-update.remove-record-on-delete"),
+        (
+            removes_on_group and spec.ignore_delete,
+            "ignore-delete",
+            "partial-update.remove-record-on-sequence-group",
+        ),
+    )
+    for clash, first, second in pairs:
+        if clash:
+            raise ConfigError(f"{first} contradicts {second}: leave one out")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return f"known are {', '.join(names)}"

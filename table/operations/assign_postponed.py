@@ -1,0 +1,114 @@
+"""Giving postponed rows (bucket -2) real buckets: the compaction of a table that leaves bucketing for later.
+
+Rows are read in the order of their commits, routed as in a table with a fixed number of buckets, merged and compacted
+there. One COMPACT snapshot takes the postponed files away and brings the new ones; until then nobody sees the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.table.buckets.bucket_files import BucketFiles
+from penstock.table.buckets.layout import Layout
+from penstock.table.files.columns import VALUE_KIND
+from penstock.table.files.file_reader import FileReader
+from penstock.table.meta.data_file import DataFile
+from penstock.table.meta.entries import CommitMessage, ManifestEntry
+from penstock.table.meta.paths import POSTPONE_BUCKET
+from penstock.table.meta.store import TableStore
+from penstock.table.operations.write import TableWriter
+from penstock.table.read.plan import grouped
+from penstock.table.schema.options import Options
+from penstock.table.values.arrow_types import arrow_schema
+
+
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """The postponed files of a partition, and the number of buckets that its rows are for."""
+
+    partition: bytes
+    files: tuple[DataFile, ...]
+    buckets: int
+
+
+def bucket_totals(layout: Layout, live: Sequence[ManifestEntry]) -> dict[bytes, int]:
+    """The buckets of each partition: as many as it has, else `postpone.default-bucket-num`."""
+    default = Options(layout.schema.options).integer("postpone.default-bucket-num", 1)
+    totals = dict.fromkeys((entry.partition for entry in live), default)
+    return totals | {entry.partition: entry.total_buckets for entry in live if entry.bucket >= 0}
+
+
+def postponed(layout: Layout, live: Sequence[ManifestEntry]) -> list[Postponed]:
+    totals = bucket_totals(layout, live)
+    waiting = grouped([entry for entry in live if entry.bucket == POSTPONE_BUCKET])
+    return [
+        Postponed(partition, tuple(entry.file for entry in entries), totals[partition])
+        for (partition, _), entries in waiting.items()
+    ]
+
+
+def distribute(
+    store: TableStore, layout: Layout, parts: Sequence[Postponed], user: str, base: int
+) -> Iterator[CommitMessage]:
+    """Messages of one compaction on snapshot `base`; the real buckets are compacted with it as their options say.
+
+    Dies half way: the files made so far are orphans. Holds `write-buffer-size`.
+    """
+    for buckets in sorted({part.buckets for part in parts}):
+        options = {**layout.schema.options, "bucket": str(buckets), "write-only": "false"}
+        with TableWriter.open(store, user, options) as writer:
+            some = [part for part in parts if part.buckets == buckets]
+            for part in some:
+                for batch, kinds in _rows(store, layout, part):
+                    writer.write(batch, kinds)
+            messages = writer.prepare()
+            yield from (_as_compaction(store, layout, message) for message in messages)
+            yield from (
+                CommitMessage(
+                    part.partition, POSTPONE_BUCKET, POSTPONE_BUCKET, compact_before=part.files, base_snapshot=base
+                )
+                for part in some
+            )
+            writer.forget()
+
+
+def _rows(
+    store: TableStore, layout: Layout, part: Postponed
+) -> Iterator[tuple[pa.RecordBatch, np.ndarray[tuple[int], np.dtype[np.int8]]]]:
+    reader = FileReader(
+        store.storage,
+        layout.path_of(store.paths, part.partition, POSTPONE_BUCKET),
+        store.schemas.get,
+        layout.schema.fields,
+        with_kind=True,
+        facts={"table": store.name, "bucket": POSTPONE_BUCKET},
+    )
+    columns = arrow_schema(layout.schema.fields)
+    for file in part.files:
+        for batch in reader.read(file):
+            kinds = batch.column(VALUE_KIND.name).to_numpy(zero_copy_only=False).astype(np.int8)
+            yield batch.select(columns.names), kinds
+
+
+def _as_compaction(store: TableStore, layout: Layout, message: CommitMessage) -> CommitMessage:
+    """What was written and compacted at once, as a compaction alone: files it made and took away again are deleted."""
+    made = {file.name: file for file in message.new_files}
+    gone = {file.name for file in message.compact_before}
+    risen = {file.name for file in message.compact_after}
+    files = BucketFiles(store, layout, message.partition, message.bucket)
+    for name in gone & made.keys() - risen:
+        store.storage.delete(files.path(made[name]))
+    return replace(
+        message,
+        new_files=(),
+        changelog_files=(),
+        index_changes=(),
+        compact_before=tuple(file for file in message.compact_before if file.name not in made),
+        compact_after=(*(file for name, file in made.items() if name not in gone), *message.compact_after),
+        compact_changelog=(*message.changelog_files, *message.compact_changelog),
+        compact_index_changes=(*message.index_changes, *message.compact_index_changes),
+    )

@@ -1,0 +1,140 @@
+"""Compaction as a job of its own: a table's buckets, or those of some partitions, committed as one COMPACT snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from penstock.errors import ConfigError, PenstockError
+from penstock.table.buckets.bucket_files import BucketFiles
+from penstock.table.buckets.bucket_state import TableState
+from penstock.table.buckets.layout import BucketMode, Layout
+from penstock.table.commit.committer import Committer
+from penstock.table.compaction.bucket_compactor import BucketCompactor, Rewritten
+from penstock.table.compaction.row_order import RowOrder
+from penstock.table.meta.entries import CommitMessage
+from penstock.table.meta.live import live_entries
+from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.operations.assign_postponed import distribute, postponed
+from penstock.table.operations.selection import Selection
+
+_TRIES = 3
+
+Compaction = Callable[[BucketCompactor], Rewritten]
+
+
+def compact_table(
+    store: TableStore,
+    *,
+    full: bool = True,
+    partitions: Sequence[Mapping[str, object]] | None = None,
+    user: str | None = None,
+    only: Selection | None = None,
+    options: Mapping[str, str] | None = None,
+) -> list[Snapshot]:
+    """Compact what is due, or with `full` everything, also in tables whose writers leave it to others (write-only).
+
+    Postponed rows get their buckets first, in a snapshot of its own. `options` stand for the table's of these names. A
+    compaction that met another is done again on the new state; after three times CommitConflict says so. Dies half way:
+    the files made so far are orphans. Memory holds one bucket's runs at a time.
+    """
+    chosen = only or Selection(partitions)
+    return _committed(store, chosen, options or {}, user, lambda bucket: bucket.due((), full=full))
+
+
+def sort_table(
+    store: TableStore,
+    strategy: str,
+    columns: Sequence[str],
+    *,
+    user: str | None = None,
+    only: Selection | None = None,
+    options: Mapping[str, str] | None = None,
+) -> list[Snapshot]:
+    """Write the rows of partitions anew in order: by the columns one after the other (`order`), or by all of them at
+    once along a curve (`zorder`, `hilbert`). Each file is a range of the order, so scans leave most of them out.
+
+    Of append tables without buckets. One COMPACT snapshot: rows that come meanwhile stay beside, and a rewrite or
+    delete that meets this one wins; done again up to three times. Memory is bounded by `write-buffer-size`, the rest
+    is sorted on local disk.
+    """
+    layout = Layout.of(store.schema())
+    if layout.mode is not BucketMode.UNAWARE:
+        raise ConfigError(
+            "Sort Compact only supports bucket=-1 yet.",
+            table=store.name,
+            bucket_mode=str(layout.mode),
+            hint="rows of a keyed table stand in the order of their keys; bucketed rows in that of their arrival",
+        )
+    order = RowOrder.of(layout.schema, strategy, columns)
+    return _committed(store, only or Selection(), options or {}, user, lambda bucket: bucket.ordered(order))
+
+
+def _committed(
+    store: TableStore, only: Selection, options: Mapping[str, str], user: str | None, compaction: Compaction
+) -> list[Snapshot]:
+    committer = Committer(store, user or store.new_commit_user())
+    made = []
+    if Layout.of(store.schema()).mode is BucketMode.POSTPONE:
+        made += _landed(committer, lambda: _distributed(store, only, options, committer.user))
+    return made + _landed(committer, lambda: _messages(store, only, options, compaction))
+
+
+def _landed(committer: Committer, work: Callable[[], Iterable[CommitMessage]]) -> list[Snapshot]:
+    store = committer.store
+    lost: PenstockError | None = None
+    for _ in range(_TRIES):
+        messages = list(work())
+        if not messages:
+            return []
+        done = committer.commit(messages, BATCH_IDENTIFIER)
+        lost = done.lost_compaction
+        if lost is None:
+            return list(done.snapshots)
+        layout = Layout.of(store.schema())
+        for message in messages:
+            BucketFiles(store, layout, message.partition, message.bucket).delete(message)
+    assert lost is not None
+    raise lost
+
+
+def _distributed(store: TableStore, only: Selection, options: Mapping[str, str], user: str) -> Iterable[CommitMessage]:
+    snapshot = store.snapshots.latest()
+    if snapshot is None:
+        return ()
+    schema = store.schema()
+    layout = Layout.of(replace(schema, options={**schema.options, **options}))
+    entries = live_entries(store, snapshot)
+    chosen = only.partitions_of(store, entries)
+    parts = [part for part in postponed(layout, entries) if part.partition in chosen]
+    return distribute(store, layout, parts, user, snapshot.id)
+
+
+def _messages(
+    store: TableStore, only: Selection, options: Mapping[str, str], compaction: Compaction
+) -> Iterator[CommitMessage]:
+    schema = store.schema()
+    layout = Layout.of(replace(schema, options={**schema.options, **options}))
+    snapshot = store.snapshots.latest()
+    if snapshot is None:
+        return
+    state = TableState(store, snapshot)
+    entries = [entry for entry in live_entries(store, snapshot) if entry.bucket >= 0]
+    totals = {entry.partition: entry.total_buckets for entry in entries}
+    for partition, bucket in only.buckets_of(store, entries):
+        files = BucketFiles(store, layout, partition, bucket)
+        there = state.bucket(partition, bucket)
+        rewritten = compaction(BucketCompactor(files, there))
+        if rewritten.before or rewritten.after:
+            yield CommitMessage(
+                partition,
+                bucket,
+                totals[partition],
+                compact_before=rewritten.before,
+                compact_after=rewritten.after,
+                compact_changelog=rewritten.changelog,
+                compact_index_changes=rewritten.index,
+                base_snapshot=snapshot.id,
+                vectors_read=there.vector_files,
+            )

@@ -1,0 +1,235 @@
+"""Deleting the rows a condition holds for: by -D rows where rows have keys, by new files or vectors where not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.compute as pc
+
+from penstock.errors import CommitConflict, ConfigError
+from penstock.table.buckets.bucket_files import BucketFiles
+from penstock.table.buckets.bucket_state import TableState
+from penstock.table.buckets.layout import Layout
+from penstock.table.commit.attempt import Check, Identity, Retries, land
+from penstock.table.commit.changes import Changes
+from penstock.table.commit.conflicts import check_deletes, check_vectors_have_files
+from penstock.table.files.deletion_vectors import decode_vectors, encode_vectors
+from penstock.table.files.file_reader import POSITION, FileReader
+from penstock.table.meta.data_file import DataFile
+from penstock.table.meta.entries import DELETION_VECTORS, Bucket, FileKind, IndexEntry, ManifestEntry
+from penstock.table.meta.live import index_entries, live_entries
+from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.operations.write import TableWriter
+from penstock.table.read.filter import Condition
+from penstock.table.read.plan import plan_state
+from penstock.table.read.scan import Scan
+from penstock.table.schema.options import Options
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.values.row_kinds import DELETE
+
+Positions = npt.NDArray[np.int64]
+_TRIES = 3
+
+
+def delete_rows(store: TableStore, where: pc.Expression | str, user: str | None = None) -> list[Snapshot]:
+    """Delete the rows `where` holds for; no snapshot when there are none.
+
+    With keys it is a write like any other: CommitConflict when another job writes the same buckets meanwhile. Without
+    keys, one OVERWRITE: files that hold such rows are written anew without them, or, with deletion vectors, only
+    marked; done again up to three times when another job rewrote one of them. Holds a batch of rows in memory.
+    """
+    condition = Condition.of(where, arrow_schema(store.schema().fields), store.name)
+    user = user or store.new_commit_user()
+    if store.schema().primary_keys:
+        return _delete_by_keys(store, condition, user)
+    lost: CommitConflict | None = None
+    for _ in range(_TRIES):
+        attempt = _Appended(store, store.snapshots.latest(), condition)
+        try:
+            return attempt.committed(user)
+        except CommitConflict as conflict:
+            attempt.discard()
+            lost = conflict
+    assert lost is not None
+    raise lost
+
+
+def _delete_by_keys(store: TableStore, condition: Condition, user: str) -> list[Snapshot]:
+    check_deletable(store.schema(), store.name)
+    # The writer looks at the table before the scan does: what another job writes after that is met by the commit.
+    with TableWriter.open(store, user) as writer:
+        found = False
+        for batch in Scan.of(store, where=condition.given, falls_back=False).to_batches():
+            writer.write(batch, np.full(batch.num_rows, DELETE, np.int8))
+            found = True
+        return writer.commit() if found else []
+
+
+def check_deletable(schema: TableSchema, table: str) -> None:
+    """Java's rule: -D rows delete under these merge engines, and only where the table heeds them."""
+    options = Options(schema.options)
+    engine = options.text("merge-engine", "deduplicate").strip().lower()
+    removes = {
+        "deduplicate": True,
+        "partial-update": options.boolean("partial-update.remove-record-on-delete", default=False)
+        or options.text("partial-update.remove-record-on-sequence-group", None) is not None,
+        "aggregation": options.boolean("aggregation.remove-record-on-delete", default=False),
+    }.get(engine, False)
+    if not removes:
+        known = {"partial-update": "partial-update", "aggregation": "aggregation"}.get(engine)
+        hint = f"set {known}.remove-record-on-delete = true on the table" if known else None
+        raise ConfigError(f"merge engine {engine} does not support batch delete", table=table, hint=hint)
+    if options.boolean("ignore-delete", default=False) or options.text("rowkind.field", None) is not None:
+        raise ConfigError("the table ignores -D rows, or takes their kind from a column of its own", table=table)
+
+
+@dataclass(slots=True)
+class _Appended:
+    """One try on a table without keys."""
+
+    store: TableStore
+    base: Snapshot | None
+    condition: Condition
+    layout: Layout = field(init=False)
+    _marks: bool = field(init=False)
+    _vectors_before: list[IndexEntry] = field(init=False)
+    _entries: list[ManifestEntry] = field(default_factory=list)
+    _index: list[IndexEntry] = field(default_factory=list)
+    _made: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.layout = Layout.of(self.store.schema())
+        self._marks = Options(self.layout.schema.options).boolean("deletion-vectors.enabled", default=False)
+        self._vectors_before = _vector_files(self.store, self.base)
+
+    def committed(self, user: str) -> list[Snapshot]:
+        if self.base is None:
+            return []
+        for place, files in self._buckets().items():
+            self._bucket(place, files)
+        changes = Changes(CommitKind.OVERWRITE, self._entries, [], self._index)
+        if changes.is_empty:
+            return []
+        retries = Retries.of(self.layout.schema.options)
+        return [land(self.store, Identity(user, BATCH_IDENTIFIER), retries, self._check(changes))]
+
+    def discard(self) -> None:
+        for path in self._made:
+            self.store.storage.delete(path)
+
+    def _buckets(self) -> dict[Bucket, list[DataFile]]:
+        found: dict[Bucket, list[DataFile]] = {}
+        for split in plan_state(self.store, self.layout, self.base, self.condition.expression).splits:
+            found.setdefault((split.partition, split.bucket), []).extend(split.files)
+        return found
+
+    def _bucket(self, place: Bucket, files: Sequence[DataFile]) -> None:
+        bucket = BucketFiles(self.store, self.layout, *place)
+        vectors = self._vectors(bucket)
+        marked = dict(vectors)
+        changed = False
+        for file in files:
+            hits = self._hits(bucket, file, vectors.get(file.name))
+            if not len(hits):
+                continue
+            if self._marks:
+                marked[file.name] = np.union1d(vectors.get(file.name, hits), hits)
+                changed = True
+            else:
+                self._rewrite(bucket, file, hits)
+        if changed:
+            self._index.append(self._vector_file(bucket, marked))
+
+    def _hits(self, bucket: BucketFiles, file: DataFile, vector: Positions | None) -> Positions:
+        """The numbers of the rows to go."""
+        parts = [
+            batch.column(POSITION).filter(self.condition.mask(batch.drop_columns([POSITION]))).to_numpy()
+            for batch in self._reader(bucket).read(file, vector=vector, positions=True)
+        ]
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def _reader(self, bucket: BucketFiles) -> FileReader:
+        fields = self.layout.schema.fields
+        return FileReader(
+            self.store.storage, bucket.path, self.store.schemas.get, fields, facts={"table": self.store.name}
+        )
+
+    def _rewrite(self, bucket: BucketFiles, file: DataFile, gone: Positions) -> None:
+        """The file anew without those rows; the rows that stay keep their order among all files."""
+        if Options(self.layout.schema.options).boolean("row-tracking.enabled", default=False):
+            raise ConfigError(
+                "rows of a table with row-tracking.enabled cannot be deleted by rewriting files: the others would lose"
+                " their ids",
+                table=self.store.name,
+                hint="set deletion-vectors.enabled = true on the table",
+            )
+        writer = bucket.open(first_sequence=file.min_sequence)
+        done = False
+        try:
+            for batch in self._reader(bucket).read(file, vector=gone):
+                writer.write(batch)
+            new = writer.finish()
+            done = True
+        finally:
+            if not done:
+                writer.abort()
+        self._made += [bucket.path(one) for one in new]
+        total = TableState(self.store, self.base).bucket(bucket.partition, bucket.bucket).total_buckets
+        place = bucket.partition, bucket.bucket, total or self.layout.bucket_count
+        self._entries.append(ManifestEntry(FileKind.DELETE, *place, file))
+        self._entries += [ManifestEntry(FileKind.ADD, *place, one) for one in new]
+
+    def _vectors(self, bucket: BucketFiles) -> dict[str, Positions]:
+        found: dict[str, Positions] = {}
+        for entry in self._vectors_before if self._marks else ():
+            if (entry.partition, entry.bucket) == (bucket.partition, bucket.bucket):
+                path = bucket.index_path(entry)
+                found.update(decode_vectors(self.store.storage.read(path), entry.vector_ranges or (), path))
+        return found
+
+    def _vector_file(self, bucket: BucketFiles, vectors: dict[str, Positions]) -> IndexEntry:
+        """All vectors of the bucket in one file, which takes the place of those before."""
+        options = Options(self.layout.schema.options)
+        data, ranges = encode_vectors(vectors, bitmap64=options.boolean("deletion-vectors.bitmap64", default=False))
+        name = f"index-{self.store.ambient.new_uuid()}-0"
+        place = bucket.partition, bucket.bucket
+        entry = IndexEntry(FileKind.ADD, *place, DELETION_VECTORS, name, len(data), len(ranges), ranges)
+        path = bucket.index_path(entry)
+        self.store.storage.write(path, data)
+        self._made.append(path)
+        return entry
+
+    def _check(self, changes: Changes) -> Check:
+        store, seen = self.store, _names(self._vectors_before, changes.partitions)
+
+        def check(latest: Snapshot | None, first: bool) -> Changes:
+            """Rows that came meanwhile stay. A file or a vector that went meanwhile means to begin anew."""
+            live = live_entries(store, latest, partitions=changes.partitions) if latest else []
+            try:
+                check_deletes(live, changes.entries, store.name)
+                check_vectors_have_files(live, changes.entries, changes.index, store.name)
+            except CommitConflict as taken:
+                raise _meanwhile(store, "rewrote files that hold rows to delete") from taken
+            if _names(_vector_files(store, latest), changes.partitions) != seen:
+                raise _meanwhile(store, "deleted rows of the same partitions")
+            return changes
+
+        return check
+
+
+def _vector_files(store: TableStore, snapshot: Snapshot | None) -> list[IndexEntry]:
+    entries = index_entries(store, snapshot) if snapshot else []
+    return [entry for entry in entries if entry.index_type == DELETION_VECTORS]
+
+
+def _names(entries: Sequence[IndexEntry], partitions: set[bytes]) -> set[str]:
+    return {entry.name for entry in entries if entry.partition in partitions}
+
+
+def _meanwhile(store: TableStore, done: str) -> CommitConflict:
+    return CommitConflict(f"another job {done}", table=store.name, hint="delete again while no other job does that")

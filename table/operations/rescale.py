@@ -1,0 +1,99 @@
+"""Rewriting partitions with another number of buckets (table-format 6)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from penstock.errors import CommitConflict, ConfigError
+from penstock.table.buckets.layout import BucketMode, Layout
+from penstock.table.commit.committer import Committer, contents
+from penstock.table.commit.completion import Completion
+from penstock.table.commit.prepared_files import compacted_buckets, discard, only_compaction
+from penstock.table.meta.live import live_entries
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.operations.compact import compact_table
+from penstock.table.operations.overwrite import OverwriteWriter, PartitionSpec
+from penstock.table.read.plan import invisible_level_0, plan_state
+from penstock.table.read.split_reader import SplitReader
+from penstock.table.schema.options import Options
+
+log = logging.getLogger(__name__)
+
+
+def rescale(
+    store: TableStore,
+    buckets: int | None = None,
+    partition: Mapping[str, object] | None = None,
+    user: str | None = None,
+) -> list[Snapshot]:
+    """Write the rows of a partition, or of the table, anew into `buckets` buckets (the table's option).
+
+    One OVERWRITE; CommitConflict, and nothing changed, when another job wrote there meanwhile. The option itself is not
+    altered: writers are refused until it says the same number. After a crash call it again. Until then a table with
+    deletion vectors or first-row may lack the rows, when it crashed between the OVERWRITE and its compaction.
+    """
+    layout = Layout.of(store.schema())
+    if layout.mode not in {BucketMode.FIXED, BucketMode.POSTPONE}:
+        raise ConfigError(f"bucket mode {layout.mode} has no number of buckets to change", table=store.name)
+    wanted = layout.bucket_count if buckets is None else buckets
+    if wanted < 1:
+        raise ConfigError(f"{wanted} is no number of buckets", table=store.name, hint="--bucket-num 4")
+    user = user or store.new_commit_user()
+    spec = PartitionSpec.of(layout, partition or {})
+    base = _with_rows_shown(store, layout, spec, user)
+    if base is None:
+        return []
+    seen = contents(store, base, spec.covers)
+    with OverwriteWriter.open_on(store, partition or {}, user, {"bucket": str(wanted)}) as writer:
+        # As the table is now: columns may have been altered since the snapshot.
+        reader = SplitReader(store, layout, layout.schema.fields)
+        for split in plan_state(store, layout, base).splits:
+            if spec.covers(split.partition):
+                for batch in reader.read(split):
+                    writer.write(batch)
+        messages = writer.prepare()
+        writer.forget()
+        committer = Committer(store, user)
+        try:
+            done = committer.overwrite(messages, spec.covers, seen=seen)
+        except CommitConflict:
+            discard(store, layout, messages)
+            raise
+        if done.lost_compaction is None or done.last is None:
+            return list(done.snapshots)
+        log.warning("compaction lost table=%s reason=%s", store.name, done.lost_compaction.message)
+        discard(store, layout, [only_compaction(message) for message in messages])
+        completion = Completion(committer, writer.layout, writer.open_bucket)
+        return [*done.snapshots, *completion.compact(compacted_buckets(messages), done.last).snapshots]
+
+
+def _with_rows_shown(store: TableStore, layout: Layout, spec: PartitionSpec, user: str) -> Snapshot | None:
+    """The newest snapshot. Rows that no scan shows are compacted first, as a rescale that crashed leaves them; those of
+    a write-only table wait for its own compaction job.
+    """
+    latest = store.snapshots.latest()
+    if latest is None or _hidden(store, layout, latest, spec) is None:
+        return latest
+    if not Options(layout.schema.options).boolean("write-only", default=False) and layout.mode is BucketMode.FIXED:
+        compact_table(store, full=False, user=user)
+        latest = store.snapshots.latest()
+    hidden = None if latest is None else _hidden(store, layout, latest, spec)
+    if hidden is not None:
+        raise ConfigError(
+            "some rows wait for a compaction before they can be read",
+            table=store.name,
+            file=hidden,
+            hint="compact the table first, then rescale it",
+        )
+    return latest
+
+
+def _hidden(store: TableStore, layout: Layout, snapshot: Snapshot, spec: PartitionSpec) -> str | None:
+    """A file with rows that no scan shows yet: they would be lost."""
+    waits = invisible_level_0(layout)
+    for entry in live_entries(store, snapshot):
+        if spec.covers(entry.partition) and (entry.bucket < 0 or (waits and entry.file.level == 0)):
+            return entry.file.name
+    return None

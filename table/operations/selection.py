@@ -1,0 +1,86 @@
+"""Which partitions and buckets of a table a job is about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.table.buckets.layout import Layout
+from penstock.table.meta.entries import Bucket, ManifestEntry
+from penstock.table.meta.store import TableStore
+from penstock.table.operations.overwrite import PartitionSpec
+from penstock.table.read.filter import Condition
+from penstock.table.values.arguments import mappings
+from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.values.internal import from_internal
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Everything, but for what is said: partitions by some of their columns or by an SQL condition over them, those to
+    which no rows came for `idle_millis`, some buckets.
+    """
+
+    partitions: Sequence[Mapping[str, object]] | None = None
+    where: str | None = None
+    idle_millis: int | None = None
+    buckets: frozenset[int] | None = None
+
+    def buckets_of(self, store: TableStore, entries: Iterable[ManifestEntry]) -> list[Bucket]:
+        """The chosen buckets among those of the entries, in order; postponed rows are in none."""
+        entries = [entry for entry in entries if entry.bucket >= 0]
+        chosen = self.partitions_of(store, entries)
+        places = {
+            (entry.partition, entry.bucket) for entry in entries if self.buckets is None or entry.bucket in self.buckets
+        }
+        return sorted(place for place in places if place[0] in chosen)
+
+    def partitions_of(self, store: TableStore, entries: Iterable[ManifestEntry]) -> set[bytes]:
+        newest: dict[bytes, int] = {}
+        for entry in entries:
+            newest[entry.partition] = max(newest.get(entry.partition, 0), entry.file.creation_millis or 0)
+        chosen = self._of(Layout.of(store.schema()), list(newest), store.name)
+        if self.idle_millis is not None:
+            since = store.ambient.local_millis() - self.idle_millis
+            chosen = {partition for partition in chosen if newest[partition] <= since}
+        return chosen
+
+    def _of(self, layout: Layout, partitions: Sequence[bytes], table: str) -> set[bytes]:
+        chosen = set(partitions)
+        if self.partitions is not None:
+            specs = [PartitionSpec.of(layout, one) for one in mappings(self.partitions, "partitions")]
+            chosen = {one for one in chosen if any(spec.covers(one) for spec in specs)}
+        if self.where is not None and chosen:
+            chosen &= _holding(layout, partitions, self.where, table)
+        return chosen
+
+
+def _holding(layout: Layout, partitions: Sequence[bytes], where: str, table: str) -> set[bytes]:
+    if not layout.schema.partition_keys:
+        raise ConfigError("the table has no partitions to choose by a condition", table=table, condition=where)
+    values = zip(*(layout.partition_values(partition) for partition in partitions), strict=True)
+    fields = layout.partition_fields
+    columns = [from_internal(column, field.type) for column, field in zip(values, fields, strict=True)]
+    batch = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(fields))
+    try:
+        held = Condition(where).mask(batch).to_pylist()
+    except ConfigError as reason:
+        raise ConfigError(
+            reason.message, table=table, condition=where, hint=f"it can ask for {', '.join(batch.schema.names)} only"
+        ) from reason
+    return {partition for partition, holds in zip(partitions, held, strict=True) if holds}
+
+
+def parse_buckets(text: str) -> frozenset[int]:
+    """`0-9,20`: numbers and ranges, both ends meant."""
+    found: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        if match is None:
+            raise ConfigError(f"{text!r} names no buckets", hint="write them as 0-9,20")
+        found.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return frozenset(found)

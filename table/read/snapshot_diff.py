@@ -1,0 +1,218 @@
+"""What two states of a table differ in, and what an overwrite took and gave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import ConfigError
+from penstock.table.buckets.layout import Layout
+from penstock.table.meta.entries import Bucket, FileKind
+from penstock.table.meta.live import delta_entries
+from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.store import TableStore
+from penstock.table.read.plan import Plan, Split, grouped, only, plan_state
+from penstock.table.read.split_reader import SplitReader
+from penstock.table.values.fingerprints import fingerprints
+from penstock.table.values.internal import entry_types, internal_values
+from penstock.table.values.ordering import comparable_keys
+from penstock.table.values.row_kinds import ROWKIND
+from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
+
+Mask = npt.NDArray[np.bool_]
+Marks = npt.NDArray[np.void]
+_MARK = np.dtype("V16")
+
+
+def difference(
+    store: TableStore, reader: SplitReader, start: Snapshot | None, end: Snapshot | None
+) -> Iterator[pa.RecordBatch]:
+    """Rows of `end` that `start` has not, or has otherwise. Rows that vanished are not told, as in a batch read.
+
+    With keys, the merged rows of both states are compared, whatever the merge engine is; a file that only one state
+    has says which keys may differ. Java compares the files that are not shared alone, and so tells rows that are the
+    same in both states, and partial rows of partial-update and aggregation tables. Holds the rows of such keys of one
+    bucket in memory.
+    """
+    layout = reader.layout
+    before, after = _by_bucket(plan_state(store, layout, start)), _by_bucket(plan_state(store, layout, end))
+    _check_same_buckets(store, start, end, layout)
+    for bucket, splits in after.items():
+        old = before.get(bucket, [])
+        found = _changed_rows(reader, old, splits) if layout.has_keys else _new_rows(reader, old, splits)
+        for batch in found.to_batches():
+            out = reader.finished_rows(batch)
+            if out.num_rows:
+                yield out
+
+
+def _changed_rows(reader: SplitReader, old: Sequence[Split], new: Sequence[Split]) -> pa.Table:
+    full = _full(reader)
+    only_old, only_new = _without_shared(old, new)
+    if not only_new and not only_old:
+        return full.schema.empty_table()
+    keys = _Keys.of(reader, [*only_old, *only_new])
+    old_rows, new_rows = keys.rows(full, old), keys.rows(full, new)
+    return new_rows.filter(pa.array(_changed(reader.layout, old_rows, new_rows)))
+
+
+def _new_rows(reader: SplitReader, old: Sequence[Split], new: Sequence[Split]) -> pa.Table:
+    """Of a table without keys: each row as often as it is there more often than before."""
+    full = _full(reader)
+    only_old, only_new = _without_shared(old, new)
+    new_rows, old_rows = _rows(full, only_new), _rows(full, only_old)
+    if new_rows.num_rows == 0 or old_rows.num_rows == 0:
+        return new_rows
+    marks, known = (_marks(table, reader.layout.schema.fields) for table in (new_rows, old_rows))
+    values, counts = np.unique(known, return_counts=True)
+    order = np.argsort(marks, kind="stable")
+    firsts = np.flatnonzero(np.r_[True, marks[order][1:] != marks[order][:-1]])
+    nth = np.arange(len(order)) - np.repeat(firsts, np.diff(np.r_[firsts, len(order)]))
+    places = np.minimum(np.searchsorted(values, marks[order]), len(values) - 1)
+    held = np.where(values[places] == marks[order], counts[places], 0)
+    return new_rows.take(pa.array(np.sort(order[nth >= held])))
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """The keys that may differ between two states, as sorted marks."""
+
+    fields: tuple[Field, ...]
+    marks: Marks
+
+    @classmethod
+    def of(cls, reader: SplitReader, splits: Iterable[Split]) -> _Keys:
+        fields = tuple(reader.layout.key_fields)
+        keys = replace(reader, wanted=fields, where=None, kinds=False)
+        parts = [_marks(batch, fields) for split in splits for batch in keys.read_files(split)]
+        return cls(fields, np.unique(np.concatenate(parts)) if parts else np.empty(0, _MARK))
+
+    def rows(self, reader: SplitReader, splits: Iterable[Split]) -> pa.Table:
+        """The merged rows of these keys."""
+        batches = (batch for split in splits for batch in reader.read(split))
+        kept = (batch.filter(pa.array(np.isin(_marks(batch, self.fields), self.marks))) for batch in batches)
+        return pa.Table.from_batches(kept, reader.schema)
+
+
+def _marks(rows: pa.Table | pa.RecordBatch, fields: Sequence[Field]) -> Marks:
+    """128 bits for each row, of these columns."""
+    columns = [rows.column(field.name) for field in fields]
+    if isinstance(rows, pa.Table):
+        columns = [column.combine_chunks() for column in columns]
+    found = fingerprints(columns, [field.type for field in fields])
+    return np.stack([found.high, found.low], axis=1).view(_MARK).ravel()
+
+
+def _check_same_buckets(store: TableStore, start: Snapshot | None, end: Snapshot | None, layout: Layout) -> None:
+    if start is None or end is None or not layout.has_keys:
+        return
+    first, last = (Layout.of(store.schemas.get(snapshot.schema_id)).bucket_count for snapshot in (start, end))
+    if first != last:
+        raise ConfigError(
+            f"The bucket number of two snapshots are different ({first}, {last}), which is not supported in "
+            "incremental diff mode.",
+            table=store.name,
+            hint="read between snapshots on one side of the rescaling",
+        )
+
+
+def _full(reader: SplitReader) -> SplitReader:
+    return replace(reader, wanted=reader.layout.schema.fields, where=None, kinds=True)
+
+
+def _by_bucket(plan: Plan) -> dict[Bucket, list[Split]]:
+    groups: dict[Bucket, list[Split]] = {}
+    for split in plan.splits:
+        groups.setdefault((split.partition, split.bucket), []).append(split)
+    return groups
+
+
+def _rows(reader: SplitReader, splits: Iterable[Split]) -> pa.Table:
+    return pa.Table.from_batches((batch for split in splits for batch in reader.read(split)), reader.schema)
+
+
+def _without_shared(old: Sequence[Split], new: Sequence[Split]) -> tuple[list[Split], list[Split]]:
+    shared = _places(old) & _places(new)
+
+    def rest(splits: Sequence[Split]) -> list[Split]:
+        kept = [
+            only(split, [file for file in split.files if (file.name, file.level) not in shared]) for split in splits
+        ]
+        return [split for split in kept if split.files]
+
+    return rest(old), rest(new)
+
+
+def _places(splits: Sequence[Split]) -> set[tuple[str, int]]:
+    return {(file.name, file.level) for split in splits for file in split.files}
+
+
+def _changed(layout: Layout, old: pa.Table, new: pa.Table) -> Mask:
+    names = [field.name for field in layout.key_fields]
+    old_keys, new_keys = comparable_keys(
+        [[table.column(name).combine_chunks() for name in names] for table in (old, new)], layout.key_types
+    )
+    if len(old_keys) == 0:
+        return np.ones(len(new_keys), np.bool_)
+    order = np.argsort(old_keys, kind="stable")
+    places = np.minimum(np.searchsorted(old_keys[order], new_keys), len(old_keys) - 1)
+    matched = order[places]
+    known = old_keys[matched] == new_keys
+    same = known.copy()
+    beside = old.take(pa.array(matched))
+    for field in layout.schema.fields:
+        if same.any():
+            same &= _equal(beside.column(field.name), new.column(field.name), field.type)
+    return np.asarray(~same, np.bool_)
+
+
+def _equal(left: pa.ChunkedArray, right: pa.ChunkedArray, type_: DataType) -> Mask:
+    """As Java: a NaN is itself, -0.0 is not 0.0, the order of a map's entries means nothing."""
+    one, other = left.combine_chunks(), right.combine_chunks()
+    if not isinstance(type_, AtomicType) or type_.root == "VARIANT":
+        pairs = zip(internal_values(one, type_), internal_values(other, type_), strict=True)
+        return np.fromiter((_told(a, type_) == _told(b, type_) for a, b in pairs), np.bool_, len(one))
+    if pa.types.is_floating(one.type):
+        one, other = _bits(one), _bits(other)
+    both_null = pc.and_(pc.is_null(one), pc.is_null(other))
+    equal = pc.fill_null(pc.equal(one, other), fill_value=False)
+    return np.asarray(pc.or_(equal, both_null).to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _told(value: object, type_: DataType) -> str:
+    match type_, value:
+        case ArrayType(element), list():
+            return f"[{', '.join(_told(item, element) for item in value)}]"
+        case MapType() | MultisetType(), list():
+            key, item = entry_types(type_)
+            return f"{{{', '.join(sorted(f'{_told(k, key)}: {_told(v, item)}' for k, v in value))}}}"
+        case RowType(fields), tuple():
+            return f"({', '.join(_told(item, field.type) for item, field in zip(value, fields, strict=True))})"
+    return repr(value)
+
+
+def _bits(column: pa.Array) -> pa.Array:
+    canonical = pc.if_else(pc.is_nan(column), pa.scalar(np.nan, column.type), column)
+    return canonical.view(pa.int32() if pa.types.is_float32(column.type) else pa.int64())
+
+
+def overwritten(store: TableStore, reader: SplitReader, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
+    """What an overwrite took away as -D, then what it put in its place; of a table without keys only the latter."""
+    entries = delta_entries(store, snapshot)
+    for kind in (FileKind.DELETE, FileKind.ADD) if reader.layout.has_keys else (FileKind.ADD,):
+        chosen = [entry for entry in entries if entry.kind is kind]
+        for bucket, group in grouped(chosen).items():
+            split = Split(*bucket, tuple(entry.file for entry in group), raw=False)
+            for batch in reader.read(split):
+                yield _as_deletes(batch) if kind is FileKind.DELETE else batch
+
+
+def _as_deletes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    place = batch.schema.get_field_index(ROWKIND)
+    kinds = pa.array(["-D"] * batch.num_rows, pa.string())
+    return batch.set_column(place, batch.schema.field(place), kinds)

@@ -1,0 +1,201 @@
+"""Splits as rows: files read, runs merged by key, deletes gone, the filter applied. Memory holds a batch a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from penstock.table.buckets.layout import Layout
+from penstock.table.files.deletion_vectors import decode_vectors
+from penstock.table.files.file_reader import BATCH_ROWS, FileReader
+from penstock.table.merge.bounded_merge import SortedRun, merge_runs
+from penstock.table.merge.read_mask import deciding_columns, may_mask, shown_rows
+from penstock.table.merge.sorted_runs import Run, Section, sections
+from penstock.table.merge.spec import KIND, MergeSpec, required_columns
+from penstock.table.meta.data_file import DataFile
+from penstock.table.meta.paths import external
+from penstock.table.meta.store import TableStore
+from penstock.table.read.filter import Condition
+from penstock.table.read.plan import Split, VectorPlace
+from penstock.table.schema.numbered_files import MAIN_BRANCH
+from penstock.table.schema.options import Options
+from penstock.table.values.arrow_types import arrow_schema
+from penstock.table.values.buffers import rows_at, set_places
+from penstock.table.values.row_kinds import ROWKIND, kind_texts
+from penstock.table.values.types import Field
+
+# A merge holds a batch of every run: larger ones pay only where runs are few (lsm-vectorised 1.4).
+_FEW_RUNS, _MANY_ROWS = 10, 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class SplitReader:
+    """Reads the rows a scan wants: `wanted` columns of rows that `where` holds for; `kinds` puts the kind in front."""
+
+    store: TableStore
+    layout: Layout
+    wanted: tuple[Field, ...]
+    where: Condition | None = None
+    kinds: bool = False
+
+    @property
+    def batch_rows(self) -> int:
+        return Options(self.layout.schema.options).integer("read.batch-size", _MANY_ROWS)
+
+    @property
+    def schema(self) -> pa.Schema:
+        schema = arrow_schema(self.wanted)
+        return schema.insert(0, pa.field(ROWKIND, pa.string(), nullable=False)) if self.kinds else schema
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        if split.branch is not None and split.branch != (self.store.paths.branch or MAIN_BRANCH):
+            yield from (self._as_own(batch) for batch in self._on_branch(split).read(split))
+            return
+        batches = self._raw(split) if split.raw or not self.layout.has_keys else self._merged(split)
+        schema = self.schema
+        for batch in batches:
+            out = self._finished(batch, schema)
+            if out.num_rows:
+                yield out
+
+    def _on_branch(self, split: Split) -> SplitReader:
+        """The reader of a fallback branch's split: its columns have the same names, its files another layout."""
+        store = self.store.on_branch(None if split.branch == MAIN_BRANCH else split.branch)
+        schema = store.schemas.get(split.schema_id)
+        wanted = schema.select(tuple(field.name for field in self.wanted))
+        return replace(self, store=store, layout=Layout.of(schema), wanted=wanted)
+
+    def _as_own(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The same columns; only the word on nulls may differ between the branches."""
+        return pa.RecordBatch.from_arrays(batch.columns, schema=self.schema) if batch.num_columns else batch
+
+    def read_files(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Every row of the files as it stands there, with its kind: what a change read shows."""
+        reader = self._reader(split, self._columns(), with_kind=self.layout.has_keys)
+        schema = self.schema
+        for file in split.files:
+            for batch in reader.read(file):
+                out = self._finished(batch, schema)
+                if out.num_rows:
+                    yield out
+
+    def _columns(self) -> tuple[Field, ...]:
+        """Wanted ones and those the filter names."""
+        names = {field.name for field in self.wanted}
+        if self.where is not None:
+            names |= self.where.columns(self.layout.schema.names)
+        return tuple(field for field in self.layout.schema.fields if field.name in names)
+
+    def _reader(
+        self, split: Split, fields: tuple[Field, ...], *, with_kind: bool = False, with_sequence: bool = False
+    ) -> FileReader:
+        return FileReader(
+            self.store.storage,
+            self.layout.path_of(self.store.paths, split.partition, split.bucket),
+            self.store.schemas.get,
+            fields,
+            with_sequence=with_sequence,
+            with_kind=with_kind,
+            facts={"table": self.store.name},
+        )
+
+    def _raw(self, split: Split) -> Iterator[pa.RecordBatch]:
+        fields = self._columns()
+        plain = self._reader(split, fields)
+        with_kind = self._reader(split, fields, with_kind=True)
+        for file in split.files:
+            vector = self._vector(file, split.vectors.get(file.name))
+            # Kinds are read only where deletes may stand.
+            kinds = self.layout.has_keys and (self.kinds or file.delete_row_count != 0)
+            for batch in (with_kind if kinds else plain).read(file, vector=vector, batch_rows=self.batch_rows):
+                yield _without_retracts(batch) if kinds else batch
+
+    def _merged(self, split: Split) -> Iterator[pa.RecordBatch]:
+        spec = MergeSpec.of(self.layout.schema)
+        needed = set(required_columns(spec, [field.name for field in self._columns()]))
+        read = tuple(field for field in self.layout.schema.fields if field.name in needed)
+        for section in sections(split.files, self.layout.key_types):
+            # Where the order of the runs tells which row is newer, sequence numbers are not read.
+            reader = self._reader(split, read, with_kind=True, with_sequence=not section.in_order)
+            if len(section.runs) == 1:
+                for file in section.data_files:
+                    yield from map(_without_retracts, reader.read(file, batch_rows=self.batch_rows))
+                continue
+            if may_mask(spec, len(section.runs)):
+                yield from self._masked(spec, split, section)
+                continue
+            plain = self._reader(split, read, with_kind=self.kinds, with_sequence=not section.in_order)
+            runs = _sorted_runs(section, reader, plain, self.batch_rows)
+            for table in merge_runs(spec, runs, drop_deletes=True, ordered=section.in_order):
+                yield from table.to_batches()
+
+    def _masked(self, spec: MergeSpec, split: Split, section: Section) -> Iterator[pa.RecordBatch]:
+        """First the columns that say which rows are shown, then run by run the columns that are wanted."""
+        deciding = deciding_columns(spec)
+        fields = tuple(field for field in self.layout.schema.fields if field.name in deciding)
+        reader = self._reader(split, fields, with_kind=True, with_sequence=not section.in_order)
+        plain = self._reader(split, fields, with_sequence=not section.in_order)
+        wanted = self._reader(split, self._columns() or fields, with_kind=self.kinds)
+        for run, shown in zip(
+            section.runs, shown_rows(spec, _sorted_runs(section, reader, plain, self.batch_rows)), strict=True
+        ):
+            start = 0
+            for batch in _in_turn(wanted, wanted, run, self.batch_rows):
+                mask = shown.slice(start, batch.num_rows)
+                start += batch.num_rows
+                if mask.true_count:
+                    # Fetched by number: a filter by mask takes a quarter longer.
+                    yield batch if mask.true_count == len(mask) else rows_at(batch, set_places(mask))
+
+    def _vector(self, file: DataFile, place: VectorPlace | None) -> npt.NDArray[np.int64] | None:
+        """Read whole or by its range: an index file holds the vectors of all files of its bucket."""
+        if place is None:
+            return None
+        partition, bucket = place.bucket
+        folder = self.layout.partition_dir(partition)
+        path = external(place.external_path) or self.store.paths.index_file(place.index_file, folder, bucket)
+        return decode_vectors(self.store.storage.read(path), [place.range], path)[file.name]
+
+    def finished_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Of rows that were read whole, with their kinds in front: what this reader would have given."""
+        if self.where is not None:
+            batch = self.where.kept(batch)
+        return batch.select(self.schema.names)
+
+    def _finished(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+        if self.where is not None:
+            batch = self.where.kept(batch)
+        columns = [batch.column(field.name) for field in self.wanted]
+        if self.kinds:
+            columns.insert(0, _kind_texts(batch))
+        if not columns:
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([])))
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _sorted_runs(section: Section, with_kind: FileReader, plain: FileReader, batch_rows: int) -> list[SortedRun]:
+    size = min(batch_rows, _MANY_ROWS if len(section.runs) <= _FEW_RUNS else BATCH_ROWS)
+    return [SortedRun(run.level, _in_turn(with_kind, plain, run, size)) for run in section.runs]
+
+
+def _in_turn(with_kind: FileReader, plain: FileReader, run: Run, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Kinds are read only of files that hold deletes; all other rows are there to be seen."""
+    mixed = any(file.delete_row_count != 0 for file in run.data_files)
+    for file in run.data_files:
+        yield from (with_kind if mixed else plain).read(file, batch_rows=batch_rows)
+
+
+def _without_retracts(batch: pa.RecordBatch) -> pa.RecordBatch:
+    kinds = batch.column(KIND).to_numpy()
+    visible = (kinds & 1) == 0
+    return batch if visible.all() else batch.filter(pa.array(visible))
+
+
+def _kind_texts(batch: pa.RecordBatch) -> pa.Array:
+    place = batch.schema.get_field_index(KIND)
+    kinds = pa.array(np.zeros(batch.num_rows, np.int8)) if place < 0 else batch.column(place)
+    return kind_texts(kinds)

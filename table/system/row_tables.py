@@ -1,0 +1,45 @@
+"""System tables that show the table's own rows: with their kinds, as change pairs, or only what is compacted."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from penstock.table.buckets.layout import Layout
+from penstock.table.meta.store import TableStore
+from penstock.table.read.plan import plan_state
+from penstock.table.read.split_reader import SplitReader
+from penstock.table.schema.options import Options
+from penstock.table.values.row_kinds import ROWKIND
+
+
+def audit_log(store: TableStore) -> pa.Table:
+    """The merged rows with the kind each carries."""
+    schema = store.schema()
+    layout = Layout.of(schema)
+    reader = SplitReader(store, layout, schema.fields, kinds=True)
+    plan = plan_state(store, layout, store.snapshots.latest())
+    return pa.Table.from_batches((batch for split in plan.splits for batch in reader.read(split)), reader.schema)
+
+
+def binlog(store: TableStore) -> pa.Table:
+    """As the audit log, each value in a list; streaming reads put an update's two sides into one."""
+    rows = audit_log(store)
+    columns = [rows.column(0)]
+    for column in rows.columns[1:]:
+        values = column.combine_chunks()
+        offsets = pa.array(range(len(values) + 1), pa.int32())
+        columns.append(pa.chunked_array([pa.ListArray.from_arrays(offsets, values)]))
+    return pa.Table.from_arrays(columns, names=[ROWKIND, *rows.column_names[1:]])
+
+
+def read_optimized(store: TableStore) -> pa.Table:
+    """Only the files of the highest level: the state of the last full compaction, read without merging."""
+    schema = store.schema()
+    layout = Layout.of(schema)
+    options = Options(schema.options)
+    trigger = options.integer("num-sorted-run.compaction-trigger", 5)
+    top = options.integer("num-levels", trigger + 1) - 1
+    reader = SplitReader(store, layout, schema.fields)
+    keep = (lambda level: level == top) if layout.has_keys else None
+    plan = plan_state(store, layout, store.snapshots.latest(), keep_level=keep)
+    return pa.Table.from_batches((batch for split in plan.splits for batch in reader.read(split)), reader.schema)

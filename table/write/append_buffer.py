@@ -1,0 +1,95 @@
+"""Rows that go to files as they come: those of append tables, and those that wait in the postponed bucket."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.table.buckets.bucket_files import BucketFiles
+from penstock.table.buckets.input_rows import Kinds
+from penstock.table.files.columns import SEQUENCE_NUMBER, VALUE_KIND
+from penstock.table.files.file_writer import RollingWriter
+from penstock.table.meta.data_file import DataFile
+from penstock.table.write.memory_budget import WriteBudget
+
+UNKNOWN_SEQUENCE = -1
+
+
+@dataclass(slots=True)
+class StreamedRows:
+    """`with_kinds`: rows carry their kinds and no number yet, as in the postponed bucket."""
+
+    files: BucketFiles
+    budget: WriteBudget
+    next_sequence: int
+    with_kinds: bool = False
+    new_files: list[DataFile] = field(default_factory=list)
+    changelog_files: list[DataFile] = field(default_factory=list)
+    _batches: list[pa.RecordBatch] = field(default_factory=list)
+    _held: int = 0
+    _open: RollingWriter | None = None
+
+    @property
+    def held_bytes(self) -> int:
+        return self._held
+
+    def add(self, batch: pa.RecordBatch, kinds: Kinds) -> None:
+        rows = _with_kinds(batch, kinds) if self.with_kinds else batch
+        self._batches.append(rows)
+        self._held += rows.nbytes
+        self.budget.grew(self, rows.nbytes)
+
+    def release(self) -> None:
+        """Into the open file of the bucket, which stays open for more while few are."""
+        if self._batches:
+            streams = self._open is not None or self.budget.may_stream()
+            self._write()
+            if not streams:
+                self._finish()
+
+    def flush(self) -> None:
+        if self._batches:
+            streams = self._open is not None
+            self._write()
+            self._finish()
+            if streams:
+                self.budget.stream_closed()
+        elif self._open is not None:
+            self._finish()
+            self.budget.stream_closed()
+
+    def abort(self) -> None:
+        self._batches.clear()
+        self._let_go()
+        if self._open is not None:
+            self._open.abort()
+            self._open = None
+            self.budget.stream_closed()
+
+    def _write(self) -> None:
+        if self._open is None:
+            self._open = self.files.open(first_sequence=self.next_sequence)
+        for batch in self._batches:
+            self._open.write(batch)
+            self.next_sequence += batch.num_rows
+        self._batches.clear()
+        self._let_go()
+
+    def _finish(self) -> None:
+        assert self._open is not None
+        self.new_files += self._open.finish()
+        self._open = None
+
+    def _let_go(self) -> None:
+        held, self._held = self._held, 0
+        self.budget.shrank(self, held)
+
+
+def _with_kinds(batch: pa.RecordBatch, kinds: Kinds) -> pa.RecordBatch:
+    numbers = pa.array(np.full(batch.num_rows, UNKNOWN_SEQUENCE, np.int64))
+    return pa.RecordBatch.from_arrays(
+        [numbers, pa.array(kinds, pa.int8()), *batch.columns],
+        names=[SEQUENCE_NUMBER.name, VALUE_KIND.name, *batch.schema.names],
+    )

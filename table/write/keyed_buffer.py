@@ -1,0 +1,177 @@
+"""The write buffer of a keyed bucket: rows as they come, sorted runs on disk when memory is short, then files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.table.buckets.bucket_files import BucketFiles
+from penstock.table.buckets.input_rows import Kinds
+from penstock.table.merge.bounded_merge import MAX_OPEN_RUNS, SortedRun, cut_by_keys, steps
+from penstock.table.merge.key_groups import Groups, concat_parts, group_rows, kinds_of
+from penstock.table.merge.merge_rows import merge_groups
+from penstock.table.merge.spec import KIND, SEQUENCE, Engine, MergeSpec
+from penstock.table.meta.data_file import DataFile
+from penstock.table.schema.options import Options
+from penstock.table.values.buffers import rows_at
+from penstock.table.write.memory_budget import WriteBudget
+from penstock.table.write.spill import SpilledRun, spill
+
+# Rows fetched in key order at a time: a copy of all would double the memory.
+_PIECE_ROWS = 65_536
+# Engines that keep one row of a key as it is; others make a row of several.
+_WHOLE_ROWS = frozenset({Engine.DEDUPLICATE, Engine.FIRST_ROW})
+# Of a spilled run, held while runs are merged; smaller ones cost more than they save.
+_LEAST_PART = 256 << 10
+# Small batches weigh more than their values.
+_BATCH_BYTES, _COLUMN_BYTES = 512, 256
+
+
+@dataclass(slots=True)
+class KeyedRows:
+    """`next_sequence` goes to the next row. What was released, on disk or in files, is older than what is held."""
+
+    merge: MergeSpec
+    files: BucketFiles
+    budget: WriteBudget
+    next_sequence: int
+    keeps_input: bool = False
+    new_files: list[DataFile] = field(default_factory=list)
+    changelog_files: list[DataFile] = field(default_factory=list)
+    _batches: list[tuple[pa.RecordBatch, Kinds]] = field(default_factory=list)
+    _held: int = 0
+    _runs: list[SpilledRun] = field(default_factory=list)
+
+    @property
+    def held_bytes(self) -> int:
+        return self._held
+
+    def add(self, batch: pa.RecordBatch, kinds: Kinds) -> None:
+        self._batches.append((batch, kinds))
+        size = batch.nbytes + _BATCH_BYTES + _COLUMN_BYTES * batch.num_columns
+        self._held += size
+        self.budget.grew(self, size)
+
+    def release(self) -> None:
+        """To local disk; into files of the table where that is not wanted, or the disk's share is spent too."""
+        if self._options.boolean("write-buffer-spillable", default=True) and self.budget.may_spill(self._held):
+            self._spill()
+        else:
+            self.flush()
+
+    def flush(self) -> None:
+        """All rows so far into files; rows of a later flush are later in order."""
+        if not (self._batches or self._runs):
+            return
+        if self._runs:
+            self._write(self._from_disk())
+        else:
+            self._write(self._from_memory())
+        for run in self._runs:
+            self._forget(run)
+        self._runs.clear()
+
+    def abort(self) -> None:
+        """Give up what is held. The files made so far stay with this object."""
+        for run in self._runs:
+            self._forget(run)
+        self._runs.clear()
+        self._batches.clear()
+        self._let_go()
+
+    @property
+    def _options(self) -> Options:
+        return Options(self.files.layout.schema.options)
+
+    def _spill(self) -> None:
+        if self._batches:
+            # An engine for which the last row, or the first, is all that counts need not keep the others.
+            merges = not self.keeps_input and self.merge.engine in _WHOLE_ROWS
+            parts = (part for one in self._from_memory() for part in self._parts(one, merged=merges))
+            run = spill(self.budget.new_spill(), parts, self._options)
+            self._runs.append(run)
+            self.budget.spilled(run.size)
+
+    def _parts(self, groups: Groups, *, merged: bool) -> Iterator[pa.Table]:
+        """In parts so small that one of each of the runs that are open together fits into the budget."""
+        rows = merge_groups(self.merge, groups).table() if merged else _ordered(groups)
+        most = max(_LEAST_PART, self.budget.most // MAX_OPEN_RUNS) * len(rows) // max(rows.nbytes, 1)
+        starts = np.arange(len(rows)) if merged else groups.starts
+        return cut_by_keys(rows, starts, most)
+
+    def _forget(self, run: SpilledRun) -> None:
+        run.delete()
+        self.budget.spilled(-run.size)
+
+    def _from_memory(self) -> Iterator[Groups]:
+        """What is held, in key order, piece by piece; it is let go on the way."""
+        rows = self._numbered()
+        self._batches.clear()
+        self._let_go()
+        yield from _pieces(self.merge, rows)
+
+    def _from_disk(self) -> Iterator[Groups]:
+        held = [_ordered(piece).combine_chunks().to_batches() for piece in self._from_memory()] if self._batches else []
+        runs = [SortedRun(0, run.batches(), repeats=True) for run in self._runs]
+        runs.append(SortedRun(0, [batch for piece in held for batch in piece], repeats=True))
+        for step in steps(self.merge, runs):
+            yield group_rows(self.merge, concat_parts(self.merge, step.parts))
+
+    def _numbered(self) -> pa.Table:
+        rows = pa.Table.from_batches([batch for batch, _ in self._batches])
+        if self.merge.engine not in _WHOLE_ROWS:
+            rows = rows.combine_chunks()  # they are gone through column by column
+        first = self.next_sequence
+        self.next_sequence += rows.num_rows
+        kinds = np.concatenate([kinds for _, kinds in self._batches])
+        return rows.add_column(0, KIND, pa.array(kinds, pa.int8())).add_column(
+            0, SEQUENCE, pa.array(np.arange(first, first + rows.num_rows, dtype=np.int64))
+        )
+
+    def _let_go(self) -> None:
+        held, self._held = self._held, 0
+        self.budget.shrank(self, held)
+
+    def _write(self, pieces: Iterator[Groups]) -> None:
+        data = self.files.open()
+        changelog = self.files.open(changelog=True) if self.keeps_input else None
+        with ExitStack() as unfinished:
+            for writer in (data, changelog):
+                if writer is not None:
+                    unfinished.callback(writer.abort)
+            for piece in pieces:
+                if changelog is not None:
+                    changelog.write(_ordered(piece))
+                data.write(merge_groups(self.merge, piece).table())
+            told = changelog.finish() if changelog is not None else []
+            made = data.finish()
+            unfinished.pop_all()
+        self.new_files += made
+        self.changelog_files += told
+
+
+def _pieces(merge: MergeSpec, rows: pa.Table) -> Iterator[Groups]:
+    """Rows in order of arrival, grouped by key: all at once, or some keys at a time where there are many."""
+    groups = group_rows(merge, rows, sorted_runs=False)
+    if len(rows) <= 2 * _PIECE_ROWS:
+        yield groups
+        return
+    keys = np.unique(np.searchsorted(groups.starts, np.arange(0, len(rows), _PIECE_ROWS)))
+    bounds = np.append(groups.starts[keys[keys < len(groups.starts)]], len(rows))
+    for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        first, last = np.searchsorted(groups.starts, [begin, end])
+        starts, order = groups.starts[first:last] - begin, groups.order[begin:end]
+        if merge.engine in _WHOLE_ROWS:
+            yield Groups(rows, groups.kinds, order, starts)  # fetched once, when it is known which rows stay
+        else:  # engines that go through columns go through all of them
+            some = rows_at(rows, order)
+            yield Groups(some, kinds_of(some), np.arange(end - begin), starts)
+
+
+def _ordered(groups: Groups) -> pa.Table:
+    """The rows of a key side by side, none merged."""
+    return rows_at(groups.rows, groups.order)

@@ -28,6 +28,7 @@ of_clients = logging.getLogger("penstock.kafka")  # what librdkafka itself says
 
 REQUEST_SECONDS = 20.0
 PATIENCE_SECONDS = 120.0  # a broker that restarts is back by then
+REACH_SECONDS = 8.0  # for the first connection of a new pipeline, all brokers together
 UNKNOWN_SECONDS = 5.0  # a broker that just started, or a topic just made, is known by then
 
 # Ours to set, or Java's own business: said once, then left out.
@@ -70,7 +71,7 @@ _ASKING = {"socket.timeout.ms": f"{REQUEST_SECONDS * 1000:.0f}", "socket.keepali
 
 
 class Seldom(logging.Filter):
-    """A client that looks for its broker says so many times a second: the same words pass twice a minute."""
+    """Let the same text pass twice a minute: a client that looks for its broker logs many times a second."""
 
     def __init__(self, seconds: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -87,29 +88,75 @@ class Seldom(logging.Filter):
         return True
 
 
+# `FAIL [rdkafka#producer-1] [thrd:kafka:9092/bootstrap]: kafka:9092/bootstrap: what happened (after 0ms in state ...)`
+_CLIENT_LINE = re.compile(
+    r"(?P<kind>[A-Z_]+) \[rdkafka#[^\]]*\] (\[thrd:[^\]]*\]: )?((?P<broker>\S+:\d+)/\S+: )?"
+    r"(?P<said>.*?)(\s*\(after .*\))?",
+    re.DOTALL,
+)
+
+
+class EventLine(logging.Filter):
+    """Rewrite a log line of librdkafka as `event=kafka_client ...`, the form of all our log lines."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        found = _CLIENT_LINE.fullmatch(record.getMessage())
+        if found:
+            broker = f" broker={found['broker']}" if found["broker"] else ""
+            record.msg = f"event=kafka_client kind={found['kind'].lower()}{broker} reason={found['said'].strip()}"
+            record.args = ()
+            # The client goes on trying. What ends a run is raised as an error of its own.
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+        return True
+
+
 of_clients.addFilter(Seldom())
+of_clients.addFilter(EventLine())
 
 
-def check_names(properties: Mapping[str, str]) -> None:
-    """SourceError where no broker's name stands for an address: waiting would not help, as it does for a broker that
-    is away."""
+def check_reachable(properties: Mapping[str, str], *, seconds: float = REACH_SECONDS) -> None:
+    """Raise a SourceError if no broker of bootstrap.servers accepts a TCP connection.
+
+    The client itself looks for two minutes, because a broker that restarts is worth that wait. A new pipeline has never
+    seen its broker, so a wrong address is the likelier reason.
+    """
     servers = resolve(properties.get("bootstrap.servers", ""))
-    names = [one.strip().rpartition(":")[0].rpartition("/")[2].strip("[]") for one in servers.split(",") if one.strip()]
-    for name in names:
+    addresses = [_address(one) for one in servers.split(",") if one.strip()]
+    failures: dict[str, Exception] = {}
+    give_up = time.monotonic() + seconds
+    for number, (host, port) in enumerate(addresses):
+        left = max(give_up - time.monotonic(), 0.1) / (len(addresses) - number)
         try:
-            socket.getaddrinfo(name, None)
-        except (OSError, UnicodeError) as error:
-            said = error
+            socket.create_connection((host, port), timeout=left).close()
+        except (OSError, UnicodeError, OverflowError) as error:
+            failures[f"{host}:{port}"] = error
         else:
             return
-    if names:
+    if failures:
         raise SourceError(
-            "Kafka's brokers have names that stand for no address",
+            "none of the Kafka brokers can be reached",
             brokers=servers,
-            said=said,
-            hint="is bootstrap.servers right, and do names resolve on this machine?",
+            reason="; ".join(f"{place}: {_reason(error)}" for place, error in failures.items()),
+            hint="correct bootstrap.servers, start the broker, or open the firewall between this machine and it",
             retryable=True,
         )
+
+
+def _address(server: str) -> tuple[str, int]:
+    """Return host and port of one entry, which may begin with a protocol: `SASL_SSL://db:9093`, `[::1]:9092`."""
+    found = re.fullmatch(r"(?:[^/]*//)?(?P<host>\[[^\]]+\]|[^:/]+)(?::(?P<port>\d+))?", server.strip())
+    if not found:
+        raise ConfigError(
+            f"{server.strip()!r} in bootstrap.servers is not an address", hint="write host:port, e.g. kafka:9092"
+        )
+    return found["host"].strip("[]"), int(found["port"] or 9092)
+
+
+def _reason(error: Exception) -> str:
+    """The failure without Python's error number."""
+    if isinstance(error, TimeoutError):
+        return "no answer"
+    return str(getattr(error, "strerror", None) or error)
 
 
 def consumer(properties: Mapping[str, str]) -> Consumer:
@@ -286,9 +333,14 @@ def is_unknown_topic(error: KafkaError) -> bool:
 _patience = ContextVar("patience", default=PATIENCE_SECONDS)
 
 
+def is_patient() -> bool:
+    """Return whether a broker that is away is waited for at all: `check` and `plan` report it instead."""
+    return _patience.get() > 0
+
+
 @contextmanager
 def patience(seconds: float) -> Iterator[None]:
-    """How long brokers that are away are waited for in here: who only looks wants to know at once."""
+    """Wait this long for brokers that are away; with 0 report at once, for commands that only look."""
     before = _patience.set(seconds)
     try:
         yield
@@ -303,9 +355,10 @@ def patiently(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> _T:
-    """The answer, asked again with growing pauses while the broker is away; a SourceError when it stays away.
+    """Return the answer, asking again with growing pauses while the broker is away.
 
-    A topic that is not known gets a few seconds only: mostly it does not exist.
+    Raise a SourceError if it stays away. An unknown topic is asked for during a few seconds only: usually it does not
+    exist.
     """
     seconds = _patience.get() if seconds is None else seconds
     began, pause = clock(), 0.2
@@ -317,6 +370,8 @@ def patiently(
             allowed = seconds if is_passing(error) else UNKNOWN_SECONDS if is_unknown_topic(error) else 0.0
             if clock() + pause > began + allowed:
                 raise broker_error(error) from thrown
+            if pause == 0.2:
+                log.warning("event=waiting_for_kafka at_most_seconds=%g reason=%s", allowed, error.str())
         sleep(pause)
         pause = min(pause * 2, 5.0)
 

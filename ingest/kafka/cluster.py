@@ -21,6 +21,8 @@ from penstock.errors import SourceError
 from penstock.ingest.kafka.client import (
     REQUEST_SECONDS,
     admin,
+    check_reachable,
+    is_patient,
     is_refusal,
     is_unknown_topic,
     patiently,
@@ -38,6 +40,7 @@ class KafkaCluster:
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._refusal: KafkaError | None = None
         self._properties = properties
+        self._reached = False
         self._admin: AdminClient = admin(properties, self._hear)
         uncommitted = properties.get("isolation.level") == "read_uncommitted"
         self._isolation = IsolationLevel.READ_UNCOMMITTED if uncommitted else IsolationLevel.READ_COMMITTED
@@ -143,6 +146,9 @@ class KafkaCluster:
             self._answer(answer)
 
     def _patiently(self, ask: Callable[[], _T]) -> _T:
+        if not is_patient() and not self._reached:
+            check_reachable(self._properties)  # the client would try for 20 seconds
+            self._reached = True
         try:
             return patiently(ask)
         except SourceError as error:

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, SourceError
 from penstock.formats import check_format
 from penstock.ingest.decoded_source import ChangeSource, DecodedSource
 from penstock.ingest.fetched_chunk import Extra
 from penstock.ingest.files.source import FilesSettings, FilesSource
-from penstock.ingest.kafka.client import check_names as check_brokers
+from penstock.ingest.kafka.client import check_reachable
 from penstock.ingest.kafka.source import KafkaSettings, KafkaSource, Startup
 from penstock.ingest.registry_settings import RegistrySettings
 from penstock.ingest.source import Limit
@@ -158,9 +158,19 @@ def ready(spec: PipelineSpec) -> Job:
         lacking_messages(shaping, filled).check(filled, READS_ON, accept=spec.pipeline.accept_gap)
         tell_of_adoption(filled)
         made = replace(made, goes_to=where_sources_go(filled, shaping))
-    if isinstance(spec.source, model.KafkaSource) and made.is_new:
-        check_brokers(spec.source.properties)
+    if isinstance(spec.source, model.KafkaSource):
+        _reach_brokers(spec.source, is_new=made.is_new)
     return replace(made, filled=filled)
+
+
+def _reach_brokers(source: model.KafkaSource, *, is_new: bool) -> None:
+    """Raise a SourceError for a new pipeline without a broker; a known broker is probably restarting."""
+    try:
+        check_reachable(source.properties)
+    except SourceError as error:
+        if is_new:
+            raise
+        log.warning("event=waiting_for_kafka brokers=%s reason=%s", error.facts["brokers"], error.facts["reason"])
 
 
 def filled_tables(spec: PipelineSpec, warehouse: Warehouse) -> FilledTables:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import time
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from penstock.errors import SourceError
-from penstock.ingest.kafka.client import Seldom, patience, patiently
+from penstock.ingest.kafka.client import EventLine, Seldom, patience, patiently
 from penstock.ingest.kafka.cluster import KafkaCluster
 
 
@@ -41,7 +42,7 @@ def test_who_only_looks_asks_once() -> None:
 def test_an_error_names_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = KafkaCluster({"bootstrap.servers": "127.0.0.1:1"})
     monkeypatch.setattr(cluster, "_metadata", away)
-    with patience(0.0), pytest.raises(SourceError) as caught:
+    with patience(0.1), pytest.raises(SourceError) as caught:
         cluster.topics_matching(".*")
     assert caught.value.facts["brokers"] == "127.0.0.1:1"
 
@@ -59,3 +60,33 @@ def test_the_same_words_of_a_client_pass_twice_a_minute() -> None:
     assert passes("[rdkafka#producer-2] another host refused (after 13ms in state)")
     now[0] = 31
     assert passes("[rdkafka#producer-1] refused (after 1ms in state)")
+
+
+def test_who_only_looks_is_told_at_once_that_no_broker_listens() -> None:
+    began = time.monotonic()
+    with patience(0.0), pytest.raises(SourceError, match="none of the Kafka brokers can be reached") as caught:
+        KafkaCluster({"bootstrap.servers": "127.0.0.1:1"}).topics_matching(".*")
+    assert time.monotonic() - began < 5
+    assert "127.0.0.1:1: Connection refused" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "event"),
+    [
+        (
+            "FAIL [rdkafka#producer-1] [thrd:k:9092/boot]: k:9092/boot: Connect to ipv4#10.0.0.1:9092 failed: "
+            "Connection refused (after 0ms in state CONNECT, 1 identical error(s) suppressed)",
+            "event=kafka_client kind=fail broker=k:9092 "
+            "reason=Connect to ipv4#10.0.0.1:9092 failed: Connection refused",
+        ),
+        (
+            "CONFWARN [rdkafka#consumer-2] [thrd:app]: Configuration property x is deprecated",
+            "event=kafka_client kind=confwarn reason=Configuration property x is deprecated",
+        ),
+        ("event=kafka_property_left_out name=x", "event=kafka_property_left_out name=x"),
+    ],
+)
+def test_lines_of_the_client_have_the_form_of_ours(said: str, event: str) -> None:
+    record = logging.makeLogRecord({"msg": said, "levelno": logging.ERROR})
+    assert EventLine().filter(record)
+    assert record.getMessage() == event

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from penstock.errors import ConfigError, SchemaConflict, SourceError
 from penstock.ingest.source import Range
 from penstock.pipelines.config import yaml_file
+from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.watermarks import Watermarks
 from penstock.pipelines.job import build
 from penstock.pipelines.tasks.reports import BatchReport, RangeReport
@@ -124,17 +128,39 @@ def test_the_slowest_place_decides_until_it_has_been_silent_for_long() -> None:
     assert (marks.at(9000), marks.at(9000, idle=5000)) == (49, 299)
 
 
-def test_a_broker_whose_name_stands_for_nothing_is_told_before_a_jvm_is_started(tmp_path: Path) -> None:
-    text = """
+@pytest.fixture
+def listener() -> Iterator[int]:
+    """The port of a server that accepts connections and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def kafka_spec(folder: Path, servers: str) -> PipelineSpec:
+    return yaml_file.read(f"""
 source:
   type: kafka
-  properties: {bootstrap.servers: "no.such.host.invalid:9092, SASL_SSL://other.invalid:1"}
+  properties: {{bootstrap.servers: "{servers}"}}
   topic: t
   value.format: json
-"""
-    spec = yaml_file.read(f"{text}sink: {{catalog: {{warehouse: {tmp_path}/w}}, database: ods}}\n")
-    with pytest.raises(SourceError, match="stand for no address") as caught:
-        build.ready(spec)
+sink: {{catalog: {{warehouse: {folder}/w}}, database: ods}}
+""")
+
+
+@pytest.mark.parametrize("servers", ["no.such.host.invalid:9092, SASL_SSL://other.invalid:1", "127.0.0.1:1"])
+def test_a_new_pipeline_without_a_broker_ends_before_a_jvm_is_started(tmp_path: Path, servers: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(SourceError, match="none of the Kafka brokers can be reached") as caught:
+        build.ready(kafka_spec(tmp_path, servers))
     assert caught.value.retryable
-    some = text.replace("other.invalid:1", "127.0.0.1:1")
-    build.ready(yaml_file.read(f"{some}sink: {{catalog: {{warehouse: {tmp_path}/w}}, database: ods}}\n"))
+    assert caught.value.facts["brokers"] == servers
+    assert servers.split(",")[0] in str(caught.value.facts["reason"])
+    assert time.monotonic() - began < 10
+
+
+def test_one_broker_of_several_is_enough_to_start(tmp_path: Path, listener: int) -> None:
+    build.ready(kafka_spec(tmp_path, f"no.such.host.invalid:9092,127.0.0.1:{listener}"))
+
+
+def test_a_broker_with_a_port_that_is_none_is_a_mistake_of_the_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"'kafka:90x2' in .* is not an address"):
+        build.ready(kafka_spec(tmp_path, "kafka:90x2"))

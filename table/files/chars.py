@@ -1,4 +1,4 @@
-"""CHAR in ORC: filled up with blanks there, without them in memory, and a type of its own (table-format 7.4)."""
+"""CHAR columns in ORC files: padded with blanks, and a type separate from STRING. In memory CHAR has no padding."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, 
 
 
 def pad_chars(array: pa.Array, type_: DataType) -> pa.Array:
-    """`array` with every CHAR in it filled up with blanks, as it is stored."""
+    """Return `array` with every CHAR in it padded with blanks, as ORC stores it."""
     return _map_chars(array, type_, pc.utf8_rpad)
 
 
 def trim_chars(array: pa.Array, type_: DataType) -> pa.Array:
-    """`array` with every CHAR in it without blanks at its end, as Java reads it."""
+    """Return `array` with the trailing blanks of every CHAR in it removed, as Java reads it."""
     return _map_chars(array, type_, lambda chars, _: pc.utf8_rtrim(chars, " "))
 
 
@@ -42,13 +42,16 @@ def _map_chars(array: pa.Array, type_: DataType, change: Callable[[pa.Array, int
 
 
 def char_lengths(fields: Sequence[Field]) -> dict[int, int]:
-    """Which of ORC's columns are CHAR, and how long. Column 0 is the row, the others follow depth first."""
+    """Return the length of each ORC column that is a CHAR, by column number.
+
+    Column 0 is the row, the others are numbered depth first.
+    """
     lengths = (length for field in fields for length in _lengths(field.type))
     return {column: length for column, length in enumerate(lengths, 1) if length}
 
 
 def _lengths(type_: DataType) -> Iterator[int]:
-    """For each of ORC's columns that the type makes, its length if it is CHAR, otherwise 0."""
+    """Yield for each ORC column that the type makes its length if it is a CHAR, otherwise 0."""
     yield type_.length if isinstance(type_, AtomicType) and type_.root == "CHAR" else 0
     match type_:
         case AtomicType("VARIANT"):

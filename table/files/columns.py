@@ -1,7 +1,8 @@
-"""Which columns stand in a data file, under which ids, and how each is laid out there (table-format 7.1 to 7.4).
+"""The columns of a data file: which ones it has, their field ids, and their Arrow layout.
 
-Rows in memory are the table's columns, led in tables with a primary key by `_SEQUENCE_NUMBER` and `_VALUE_KIND`. Files
-repeat the key as `_KEY_<column>` in front; nothing ever reads these columns, since the key stands among the values too.
+Rows in memory have the table's columns; tables with a primary key add `_SEQUENCE_NUMBER` and `_VALUE_KIND` in front.
+Files repeat the key in front as `_KEY_<column>`. Nothing ever reads these columns, since the key is among the value
+columns too.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ _ID_ATTRIBUTE = {"parquet": "PARQUET:field_id", "orc": "paimon.id"}
 
 
 def row_fields(schema: TableSchema) -> tuple[Field, ...]:
-    """The columns of rows in memory."""
+    """Return the columns of rows in memory."""
     return (*SYSTEM_FIELDS, *schema.fields) if schema.primary_keys else schema.fields
 
 
 def file_fields(schema: TableSchema) -> tuple[Field, ...]:
-    """The columns of a file, in the file's order."""
+    """Return the columns of a data file, in the file's order."""
     if schema.options.get("data-file.thin-mode", "false").lower() == "true":
         return row_fields(schema)
     keys = schema.select(schema.trimmed_primary_keys)
@@ -57,12 +58,12 @@ def _key_field(field: Field) -> Field:
 
 
 def source_of(field: Field) -> str:
-    """The column of rows in memory that a file's column is taken from."""
+    """Return the name of the in-memory column that a file's column is written from."""
     return field.name.removeprefix(KEY_PREFIX) if field.id >= _KEY_ID_BASE else field.name
 
 
 def has_nanoseconds(type_: DataType) -> bool:
-    """Whether a value of the type holds a timestamp of more than six digits, anywhere in it."""
+    """Return whether the type contains, at any depth, a timestamp with more than six fractional digits."""
     match type_:
         case AtomicType("TIMESTAMP" | "TIMESTAMP_LTZ"):
             return type_.precision > 6
@@ -76,11 +77,12 @@ def has_nanoseconds(type_: DataType) -> bool:
 
 
 def stored_schema(fields: tuple[Field, ...], file_format: str) -> pa.Schema:
-    """The Arrow schema by which a Parquet or ORC file is written: its units, nullability and field ids."""
+    """Return the Arrow schema that a Parquet or ORC file is written with: its units, nullability and field ids."""
     return pa.schema([stored_field(field, file_format) for field in fields])
 
 
 def stored_field(field: Field, file_format: str) -> pa.Field:
+    """Return the Arrow field of a column in a file, with its field id."""
     stored = _stored(field.type, file_format, field.id, 0)
     return pa.field(field.name, stored, field.type.nullable, _numbered(file_format, field.id))
 
@@ -110,7 +112,7 @@ def _stored_atom(type_: AtomicType, file_format: str) -> pa.DataType:
         case "TIME" if file_format == "orc":
             return pa.int32()
         case "TIMESTAMP" | "TIMESTAMP_LTZ" if file_format == "parquet" and type_.precision == 0:
-            return to_arrow(replace(type_, precision=3))  # Parquet knows no whole seconds
+            return to_arrow(replace(type_, precision=3))  # Parquet has no unit for whole seconds
     return to_arrow(type_)
 
 
@@ -119,7 +121,10 @@ def _numbered(file_format: str, number: int) -> dict[str, str]:
 
 
 def stored_rows(rows: pa.Table, fields: tuple[Field, ...], stored: pa.Schema) -> pa.Table:
-    """Rows in memory as the columns of a file. Copies only columns whose layout differs."""
+    """Return rows in memory as the columns of a file. Copies only columns whose layout differs.
+
+    NullRefused when a NOT NULL column contains a null.
+    """
     columns = []
     for field, place in zip(fields, stored, strict=True):
         column = rows.column(source_of(field))
@@ -134,5 +139,5 @@ def stored_rows(rows: pa.Table, fields: tuple[Field, ...], stored: pa.Schema) ->
 
 
 def fitting_rows(batch_rows: int, row_bytes: int) -> int:
-    """How many rows a batch may have: fewer where they are long, as a merge holds a batch of every run."""
+    """Return the number of rows of a batch: fewer when rows are long, since a merge holds a batch per sorted run."""
     return min(batch_rows, max(_LEAST_BATCH_ROWS, _BATCH_BYTES // max(row_bytes, 1)))

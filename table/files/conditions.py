@@ -1,4 +1,4 @@
-"""What a reader may know of the rows it wants, in a form that statistics can refuse."""
+"""Conditions that a reader's rows satisfy, in a form that min/max statistics can rule out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# Given the least and greatest value and the operands, whether some value between them may satisfy.
+# Each function gets the least and the greatest value and the operands; it returns whether a value between may satisfy.
 _MAY_HOLD: dict[str, Callable[[Any, Any, tuple[Any, ...]], bool]] = {
     "=": lambda low, high, given: low <= given[0] <= high,
     "!=": lambda low, high, given: not low == given[0] == high,
@@ -21,9 +21,9 @@ OPERATORS = (*_MAY_HOLD, "is null", "is not null")
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What statistics say of one column in some rows; None where they are silent.
+    """The statistics of a column over some rows; None where a value is unknown.
 
-    NaN is in no bounds; as a bound, which Java makes it in ORC, it says nothing.
+    NaN is within no bounds. A bound that is NaN, as Java writes into ORC files, is treated as unknown.
     """
 
     low: Any
@@ -33,14 +33,15 @@ class Bounds:
 
     @property
     def silent(self) -> bool:
+        """Return whether the least or the greatest value is unknown."""
         return any(end is None or end != end for end in (self.low, self.high))  # noqa: PLR0124
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`column operator operands`, every wanted row satisfies it; a null satisfies only `is null`.
+    """A predicate `column operator operands` that every wanted row satisfies; a null satisfies only `is null`.
 
-    Operands are Python values as Arrow scalars give them. Several conditions are joined by and.
+    Operands are the Python values of Arrow scalars. Several conditions are combined with AND.
     """
 
     column: str
@@ -52,6 +53,7 @@ class Condition:
             raise ValueError(f"{self.operator!r} is no operator; known are {', '.join(OPERATORS)}")
 
     def may_hold(self, bounds: Bounds) -> bool:
+        """Return whether some row within the bounds may satisfy the condition."""
         if self.operator == "is null":
             return bounds.nulls is None or bounds.nulls > 0
         if bounds.nulls is not None and bounds.nulls >= bounds.rows:
@@ -60,12 +62,12 @@ class Condition:
             return True
         try:
             return _MAY_HOLD[self.operator](bounds.low, bounds.high, self.operands)
-        except TypeError:  # operands of another kind: statistics cannot tell
+        except TypeError:  # the operands have a type that cannot be compared with the bounds
             return True
 
 
 def all_may_hold(conditions: Iterable[Condition], bounds: Mapping[str, Bounds]) -> bool:
-    """Whether some row may satisfy all conditions; columns without bounds rule nothing out."""
+    """Return whether some row may satisfy all conditions; columns without bounds rule nothing out."""
     return all(
         condition.column not in bounds or condition.may_hold(bounds[condition.column]) for condition in conditions
     )

@@ -1,6 +1,6 @@
-"""Index files of deletion vectors: which rows of which data files are gone (table-format 11.1).
+"""Index files of deletion vectors, which record the deleted rows of data files.
 
-A vector is the sorted numbers of a file's deleted rows, as int64.
+In memory a deletion vector is the sorted row numbers of a file's deleted rows, as int64.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Vector = npt.NDArray[np.int64]
 
 _VERSION = b"\x01"
 _SIZE = struct.Struct(">i")
-_FRAME = 8  # size and checksum: the parts of a blob that its own size does not count
+_FRAME = 8  # size and checksum: the parts of a blob that its size field does not count
 _MAGIC = struct.pack(">i", 1581511376)
 _MAGIC64 = struct.pack("<i", 1681511377)
 _GREATEST = 2**32 - 1
@@ -31,12 +31,15 @@ _GREATEST = 2**32 - 1
 def encode_vectors(
     vectors: Mapping[str, npt.NDArray[Any]], *, bitmap64: bool = False
 ) -> tuple[bytes, tuple[VectorRange, ...]]:
-    """A whole index file, and where each data file's vector lies in it. Files keep the order of `vectors`."""
+    """Return the bytes of an index file, and the range of each data file's vector in it.
+
+    Files keep the order of `vectors`.
+    """
     parts, ranges, offset = [_VERSION], [], len(_VERSION)
     for data_file, positions in vectors.items():
         body = _bitmap64(positions) if bitmap64 else _bitmap(positions)
         blob = _SIZE.pack(len(body)) + body + struct.pack(">I", zlib.crc32(body))
-        # Java tells the length of one kind with the frame, of the other without it.
+        # Java records the length of 64-bit vectors with the size and the checksum, of 32-bit vectors without them.
         length = len(blob) if bitmap64 else len(body)
         ranges.append(VectorRange(data_file, offset, length, len(np.unique(positions))))
         parts.append(blob)
@@ -47,7 +50,7 @@ def encode_vectors(
 def _bitmap(positions: npt.NDArray[Any]) -> bytes:
     if len(positions) and int(positions.max()) > _GREATEST:
         raise ValueError("a data file of more than 2^32 rows needs deletion-vectors.bitmap64")
-    # array.array is several times faster into a bitmap than numpy
+    # A BitMap is built from array.array several times faster than from numpy.
     return _MAGIC + bytes(BitMap(array.array("I", positions.astype(np.uint32).tobytes())).serialize())
 
 
@@ -56,7 +59,7 @@ def _bitmap64(positions: npt.NDArray[Any]) -> bytes:
 
 
 def decode_vectors(data: bytes, ranges: Sequence[VectorRange], file: str) -> dict[str, Vector]:
-    """The vectors of an index file by data file. `file` is where the bytes were read from, for errors."""
+    """Return the vectors of an index file by data file. `file` is the path of the bytes, for errors."""
     if data[:1] != _VERSION:
         raise TableCorrupt("not an index file of deletion vectors of version 1", file=file)
     return {one.data_file: _vector(data, one, file) for one in ranges}

@@ -1,4 +1,4 @@
-"""In which format and with which codec a file is written, as the table's options say."""
+"""The file format and the compression codec that a table's options choose."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _CODEC_OPTIONS = {"parquet": "parquet.compression", "orc": "orc.compress", "avro
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """`dictionary` None: decided for each column by its values. Sizes are bytes, None the library's own."""
+    """How a file is written: format, codec, and the settings of both.
+
+    `dictionary` None decides for each column by its values. Sizes are in bytes; None is the library's default.
+    """
 
     format: str = "parquet"
     codec: str = "zstd"
@@ -34,11 +37,12 @@ class Encoding:
 
     @property
     def extension(self) -> str:
+        """Return the file name extension, with the codec if the options ask for it."""
         return f".{self.codec}.{self.format}" if self.codec_in_name and self.codec != "none" else f".{self.format}"
 
 
 def encoding_of(options: Mapping[str, str], level: int = 0, *, changelog: bool = False) -> Encoding:
-    """How a data file of a level, or a changelog file, is to be written."""
+    """Return how a data file of a level, or a changelog file, is written."""
     known = Options(options)
     text = per_level(known, "file.format.per.level", level) or known.text("file.format", "parquet")
     if changelog:
@@ -63,7 +67,7 @@ def encoding_of(options: Mapping[str, str], level: int = 0, *, changelog: bool =
 
 
 def per_level(options: Options, key: str, level: int) -> str | None:
-    """From an option like `0:avro,5:parquet`."""
+    """Return the entry of a level from an option such as `0:avro,5:parquet`, or None."""
     pairs = (pair.partition(":") for pair in options.names(key))
     return next((text.strip() for number, _, text in pairs if number.strip() == str(level)), None)
 

@@ -1,10 +1,10 @@
-"""
+"""The errors of reading and writing data files.
 ConfigError
   FormatUnknown         a file format or codec that Penstock does not write
 DecodeError
-  TimestampOutOfRange   a TIMESTAMP(7..9) beyond the years that nanoseconds reach
+  TimestampOutOfRange   a TIMESTAMP(7..9) beyond the years that nanoseconds can represent
 SchemaConflict
-  NullRefused           a null for a NOT NULL column
+  NullRefused           a null in a NOT NULL column
 """
 
 from __future__ import annotations

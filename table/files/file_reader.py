@@ -1,4 +1,4 @@
-"""Data files as the rows a reader wants, whatever schema they were written under."""
+"""Reading of data files as rows of the current schema, whatever schema the files were written with."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Read(Protocol):
     ) -> Iterator[tuple[int, pa.RecordBatch]]: ...
 
 
-# What damaged bytes may raise, through Arrow and liborc, fastavro and our own code.
+# Errors that damaged bytes may raise in Arrow, liborc, fastavro and Penstock's own decoders.
 _UNREADABLE = (
     *(pa.ArrowException, OSError, ArithmeticError, EOFError, LookupError, RecursionError, TypeError, ValueError),
     *(cramjam.DecompressionError, struct.error, zlib.error),
@@ -48,7 +48,7 @@ _READERS: Mapping[str, _Read] = {"parquet": parquet.read, "orc": orc.read, "avro
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where a wanted column comes from: the place among the columns read, and its type there if it needs a cast."""
+    """The origin of a wanted column: its place among the columns read, and its type there if it needs a cast."""
 
     place: int
     name: str
@@ -57,7 +57,7 @@ class _Source:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How the columns of files of one schema become the wanted ones: None where the file has none."""
+    """How the columns of files of one schema become the wanted columns; None for a column missing in the files."""
 
     stored: tuple[Field, ...]
     sources: tuple[_Source | None, ...]
@@ -65,10 +65,11 @@ class _Plan:
 
 @dataclass(frozen=True)
 class FileReader:
-    """Reads files of one table (or of one bucket) as rows of `_SEQUENCE_NUMBER`, `_VALUE_KIND`, then `wanted`.
+    """A reader of data files of a table (or of one bucket) as rows of `_SEQUENCE_NUMBER`, `_VALUE_KIND`, then `wanted`.
 
-    The two leading columns come only when asked for. `facts` (table=, snapshot=) name the place in errors. Holds no
-    open file between reads; one reader may serve many files, one after the other or side by side.
+    The two leading columns are read only if `with_sequence` and `with_kind` ask for them. `facts` (table=, snapshot=)
+    are added to errors. Keeps no file open between reads; one reader may serve many files, one after the other or
+    concurrently.
     """
 
     storage: Storage
@@ -82,11 +83,12 @@ class FileReader:
 
     @property
     def system(self) -> tuple[Field, ...]:
+        """Return the leading system columns that this reader adds."""
         return (SEQUENCE_NUMBER,) * self.with_sequence + (VALUE_KIND,) * self.with_kind
 
     @property
     def schema(self) -> pa.Schema:
-        """Of every batch, `_POSITION` aside."""
+        """Return the Arrow schema of every batch, without `_POSITION`."""
         return arrow_schema((*self.system, *self.wanted))
 
     def read(
@@ -98,12 +100,12 @@ class FileReader:
         positions: bool = False,
         batch_rows: int = BATCH_ROWS,
     ) -> Iterator[pa.RecordBatch]:
-        """The file's rows in the file's order, in batches of at most `batch_rows`.
+        """Yield the file's rows in the file's order, in batches of at most `batch_rows`.
 
-        `conditions` name wanted columns and only spare work: rows that fail them may still come. `vector` holds the
-        sorted numbers of rows that are deleted. `positions` adds `_POSITION`, the number of each row in the file.
-        TableCorrupt when the file is missing, truncated or no data file of its schema; StoreError when the store fails.
-        Holds one batch in memory.
+        `conditions` name wanted columns and only save work: rows that fail them may still be returned. `vector`
+        contains the sorted numbers of the deleted rows. `positions` adds `_POSITION`, the number of each row in the
+        file. TableCorrupt when the file is missing, truncated or not a data file of its schema; StoreError when the
+        store fails. Holds one batch in memory.
         """
         path = self.path_of(file)
         try:
@@ -187,8 +189,10 @@ class FileReader:
 
 
 def _is_of_the_store(reason: Exception) -> bool:
-    """Arrow's own OSErrors, for what a file holds, have neither a kind nor a number. What Python files raise under the
-    ORC reader comes back as the text of another error.
+    """Return whether an error was raised by the store rather than by damaged bytes.
+
+    Arrow's OSErrors about the content of a file have neither a subclass nor an errno. Errors of Python files under the
+    ORC reader reappear as the text of another error.
     """
     if isinstance(reason, OSError) and (type(reason) is not OSError or reason.errno is not None):
         return True
@@ -212,7 +216,9 @@ def _plan_for(schema: TableSchema, wanted: tuple[Field, ...], system: tuple[Fiel
 
 
 def _no_finer_than(old: Field, new: Field) -> Field:
-    """Where only microseconds are wanted of nanoseconds, only microseconds are read: they reach further."""
+    """Return `old` with microseconds if it has nanoseconds and `new` does not: microseconds cover a wider range of
+    years.
+    """
     coarse = isinstance(new.type, AtomicType) and not has_nanoseconds(new.type)
     if coarse and isinstance(old.type, AtomicType) and has_nanoseconds(old.type):
         return replace(old, type=replace(old.type, precision=6))
@@ -220,7 +226,7 @@ def _no_finer_than(old: Field, new: Field) -> Field:
 
 
 def _in_file(plan: _Plan, conditions: Sequence[Condition], wanted: tuple[Field, ...]) -> Iterator[Condition]:
-    """The conditions that a file's own statistics can answer, under the file's names."""
+    """Yield the conditions that a file's own statistics can answer, with the file's column names."""
     names = {
         new.name: source.name
         for source, new in zip(plan.sources, wanted, strict=True)

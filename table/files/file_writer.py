@@ -1,4 +1,4 @@
-"""Sorted rows of one bucket into data files that roll at a size."""
+"""Writing of a bucket's sorted rows into data files, with a new file whenever the target size is reached."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ _TARGET_KEYED, _TARGET_APPEND = 128 << 20, 256 << 20
 
 
 class FormatWriter(Protocol):
-    """One file of one format. `close` ends it, leaves the stream open, and gives the footer where there is one."""
+    """The writer of one file of one format.
+
+    `close` ends the file, leaves the stream open, and returns the footer if the format has one.
+    """
 
     def write(self, rows: pa.Table) -> None: ...
 
@@ -52,28 +55,29 @@ _WRITERS: dict[str, Callable[[Any, Sequence[Field], Encoding, pa.Table], FormatW
 
 
 class FileNames:
-    """Names for the files of one writer of one bucket: data and changelog files count together."""
+    """The names of the files of one writer of one bucket; data and changelog files share a counter."""
 
     def __init__(self, writer: str) -> None:
-        """`writer` is a uuid, new for each attempt of each task."""
+        """Start counting. `writer` is a uuid, new for each attempt of each task."""
         self._writer = writer
         self._count = 0
 
     def next(self, prefix: str, extension: str) -> str:
+        """Return the next unused name."""
         name = f"{prefix}{self._writer}-{self._count}{extension}"
         self._count += 1
         return name
 
 
 class RollingWriter:
-    """Files of one level of a bucket, or its changelog files, written one after the other.
+    """A writer of the files of one level of a bucket, or of its changelog files, one file after the other.
 
-    Takes the columns of `columns.row_fields(schema)` in any order, rows in the order in which they are to stand. A
-    file is closed after the row group that takes it to the target size; row groups are small beside it. Holds the rows
-    of one row group in memory. Options come from `schema.options`.
+    `write` accepts the columns of `columns.row_fields(schema)` in any order, and rows in the order in which the file is
+    to have them. A file is closed after the row group that reaches the target size; row groups are small compared with
+    it. Holds the rows of one row group in memory. Options come from `schema.options`.
 
-    `finish` gives the files in order, and may be called once. `abort` removes them all; so must a caller do on any
-    error, and after a crash the files are orphans. `first_sequence` numbers the rows of append tables.
+    `finish` returns the files in order and may be called once. `abort` removes them all, and the caller must call it on
+    any error; after a crash the files are orphans. `first_sequence` numbers the rows of append tables.
     """
 
     def __init__(
@@ -90,7 +94,7 @@ class RollingWriter:
         first_sequence: int = 0,
         target_size: int | None = None,
     ) -> None:
-        """`clock` gives epoch milliseconds."""
+        """Create the writer without opening a file. `clock` returns epoch milliseconds."""
         check_writable(schema.options)
         options = Options(schema.options)
         keyed = bool(schema.primary_keys)
@@ -111,26 +115,28 @@ class RollingWriter:
         self._files: list[DataFile] = []
 
     def write(self, rows: pa.RecordBatch | pa.Table) -> None:
+        """Add rows, and write every row group that is full."""
         for batch in [rows] if isinstance(rows, pa.RecordBatch) else rows.to_batches():
             if batch.num_rows:
                 held = self._public(batch)
                 self._held.append(held)
                 self._held_rows += held.num_rows
                 self._held_bytes += held.nbytes
-        # A tail of less than a tenth stays with the group before it.
+        # A remainder of less than a tenth of a row group is written with the group before it.
         while self._held_rows >= (size := self._group_rows()) + size // 10:
             self._write_group(size)
 
     def finish(self) -> list[DataFile]:
+        """Write the remaining rows and return the files."""
         if self._held_rows:
             self._write_group(self._held_rows)
         self._close()
         return self._files
 
     def abort(self) -> None:
-        """Remove every file this writer made. May be called twice, and after `finish`."""
+        """Remove every file this writer created. May be called twice, and after `finish`."""
         if self._open is not None:
-            with suppress(OSError):  # it is to go in any case
+            with suppress(OSError):  # the file is deleted in any case
                 self._open.stream.close()
             self._open = None
         for path in self._made:
@@ -145,7 +151,7 @@ class RollingWriter:
         return pa.RecordBatch.from_arrays(columns, schema=self._rows)
 
     def _group_rows(self) -> int:
-        """Rows of a group, fewer where rows are long or files are to be small."""
+        """Return the number of rows of a row group: fewer when rows are long or the target size is small."""
         room = min(_GROUP_BYTES, self._target // 4)
         by_bytes = self._held_rows * room // max(self._held_bytes, 1)
         return max(_LEAST_GROUP_ROWS, min(GROUP_ROWS, by_bytes))
@@ -178,7 +184,7 @@ class RollingWriter:
 
 
 class _OpenFile:
-    """A file that is being written, and what will be said of it."""
+    """A file that is being written, with the statistics that its manifest entry will contain."""
 
     def __init__(
         self,
@@ -215,7 +221,7 @@ class _OpenFile:
         before = self._sequences
         self._sequences = (low, high) if before is None else (min(low, before[0]), max(high, before[1]))
         for chunk in rows.column(VALUE_KIND.name).chunks:
-            # -U and -D are the odd ones
+            # -U and -D have odd numbers
             self._deletes += int(np.count_nonzero(fixed_values(chunk, np.int8).astype(np.int8) & 1))
 
     def _key_of(self, row: pa.Table) -> bytes:

@@ -1,4 +1,4 @@
-"""Timestamps put together from seconds and nanoseconds, as two of the formats store them."""
+"""Timestamps assembled from seconds and nanoseconds, as ORC and INT96 columns of Parquet store them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ Ints = npt.NDArray[np.int64]
 
 
 def moments(like: pa.Array, seconds: Ints, nanos: Ints, target: pa.DataType, column: str) -> pa.Array:
-    """Timestamps with the nulls of `like`. Nanoseconds may be negative, or more than a second."""
+    """Return timestamps with the nulls of `like`. `nanos` may be negative, or more than a second.
+
+    TimestampOutOfRange when the target has nanoseconds and a value exceeds their range of years.
+    """
     present = validity(like)
     if present is not None:
         seconds, nanos = np.where(present, seconds, 0), np.where(present, nanos, 0)

@@ -1,6 +1,6 @@
-"""Least and greatest values and null counts of a file's columns, as manifests keep them (table-format 4.4).
+"""Least and greatest values and null counts of a file's columns, as manifests contain them.
 
-Parquet's footer has most of them for nothing. What it lacks is taken from the rows while they pass: null counts, NaN,
+Most of them are in Parquet's footer already. The rest is computed from the rows as they are written: null counts, NaN,
 and minima and maxima of columns that a footer does not cover.
 """
 
@@ -24,14 +24,14 @@ from penstock.table.values.binary_row import encode_row
 from penstock.table.values.internal import scaled
 from penstock.table.values.types import AtomicType, DataType, Field
 
-_UNORDERED = ("BINARY", "VARBINARY", "VARIANT")  # Java keeps no bounds of these
+_UNORDERED = ("BINARY", "VARBINARY", "VARIANT")  # Java records no bounds for these
 _FLOATS = ("FLOAT", "DOUBLE")
 _GREGORIAN = -12_219_292_800 * 10**9  # 1582-10-15
 
 
 @dataclass(frozen=True, slots=True)
 class StatsMode:
-    """What is kept of a column. `length` cuts texts; None keeps them whole."""
+    """Which statistics a column gets. `length` truncates texts; None keeps them whole."""
 
     counts: bool
     bounds: bool
@@ -42,6 +42,7 @@ NONE, COUNTS, FULL = StatsMode(False, False), StatsMode(True, False), StatsMode(
 
 
 def parse_mode(text: str, option: str) -> StatsMode:
+    """Return the mode that an option's text names, or raise ConfigError."""
     name = text.strip().lower()
     simple = {"none": NONE, "counts": COUNTS, "full": FULL}
     if name in simple:
@@ -56,7 +57,7 @@ def parse_mode(text: str, option: str) -> StatsMode:
 def stats_modes(
     options: Mapping[str, str], fields: Sequence[Field], level: int, *, changelog: bool = False
 ) -> list[StatsMode]:
-    """Which statistics are kept of each column of a data file, or of a changelog file."""
+    """Return for each column which statistics a data file, or a changelog file, records."""
     general = _general_mode(options, level, changelog=changelog)
     first = Options(options).integer("metadata.stats-keep-first-n-columns", -1)
     modes = []
@@ -79,7 +80,7 @@ def _general_mode(options: Mapping[str, str], level: int, *, changelog: bool) ->
 
 @dataclass(slots=True)
 class Span:
-    """What was seen of one column. `known` is false once rows passed of which nothing can be said."""
+    """The statistics of a column so far. `known` is false once some rows had values without known bounds."""
 
     low: Any = None
     high: Any = None
@@ -87,13 +88,14 @@ class Span:
     known: bool = True
 
     def widen(self, low: Any, high: Any) -> None:
+        """Extend the bounds; None adds nothing."""
         if low is not None:
             self.low = low if self.low is None else min(self.low, low)
             self.high = high if self.high is None else max(self.high, high)
 
 
 class FileStatistics:
-    """Gathers what rows and footer of one file say, then tells it as a manifest wants it."""
+    """The statistics of one file, collected from its rows and its footer and returned in the form of a manifest."""
 
     def __init__(self, fields: Sequence[Field], file_format: str) -> None:
         self._fields = tuple(fields)
@@ -105,17 +107,18 @@ class FileStatistics:
         }
 
     def pass_rows(self, rows: pa.Table) -> None:
+        """Add the statistics of rows that were written."""
         for field in self._fields:
             column, span = rows.column(field.name), self._spans[field.name]
             span.nulls += column.null_count
             if isinstance(field.type, AtomicType) and field.type.root in _FLOATS:
-                # As parquet-mr: with a NaN among the values no bounds are told.
+                # As in parquet-mr, a column with a NaN has no bounds.
                 span.known = span.known and not pc.any(pc.is_nan(column)).as_py()
             if field.name in self._from_rows and _has_bounds(field.type, self._format):
                 span.widen(*_bounds_of_rows(column, field.type))
 
     def pass_footer(self, metadata: Any) -> None:
-        """Take the bounds from the footer of a Parquet file."""
+        """Add the bounds in the footer of a Parquet file."""
         wanted = {
             f.name: f.type for f in self._fields if f.name not in self._from_rows and _has_bounds(f.type, "parquet")
         }
@@ -128,10 +131,11 @@ class FileStatistics:
                     _widen_by_footer(self._spans[chunk.path_in_schema], chunk.statistics, group.num_rows, type_)
 
     def key_stats(self, keys: Sequence[Field]) -> ColumnStats:
+        """Return the full statistics of the key columns."""
         return self._stats(keys, [FULL] * len(keys)) if keys else EMPTY_STATS
 
     def value_stats(self, modes: Sequence[StatsMode], *, dense: bool) -> tuple[ColumnStats, tuple[str, ...] | None]:
-        """The statistics, and the columns they are of: None for all."""
+        """Return the statistics, and the names of their columns: None for all columns."""
         pairs = list(zip(self._fields, modes, strict=True))
         if dense:
             pairs = [(f, mode) for f, mode in pairs if mode.counts and not self._left_out(f.type)]
@@ -174,10 +178,10 @@ def _has_bounds(type_: DataType, file_format: str) -> bool:
 
 
 def bounds_of_what_is_read(low: Any, high: Any, type_: DataType, file_format: str) -> tuple[Any, Any]:
-    """Bounds that a manifest tells, as far as they enclose what a reader gets; None where they do not.
+    """Return a manifest's bounds if they enclose the values that a reader returns, otherwise None for both.
 
-    Java's of ORC files are odd: NaN where the first value is one, CHARs filled up with blanks that no reader sees,
-    and timestamps before 1582 by another calendar than the values.
+    Java's bounds of ORC files need corrections: they are NaN when the first value is NaN, CHARs are padded with blanks
+    that no reader returns, and timestamps before 1582 use another calendar than the values.
     """
     if file_format != "orc" or low is None or not isinstance(type_, AtomicType):
         return low, high
@@ -188,13 +192,13 @@ def bounds_of_what_is_read(low: Any, high: Any, type_: DataType, file_format: st
 
 
 def greatest_prefix(text: str, length: int) -> str | None:
-    """At most `length` characters, not less than `text`; None where there is none."""
+    """Return a text of at most `length` characters that is not less than `text`, or None if there is no such text."""
     if len(text) <= length:
         return text
     for last in range(length - 1, -1, -1):
         point = ord(text[last]) + 1
         if point == 0xD800:
-            point = 0xE000  # surrogates are no characters
+            point = 0xE000  # surrogates are not characters
         if point <= 0x10FFFF:
             return text[:last] + chr(point)
     return None
@@ -228,11 +232,11 @@ def _widen_by_footer(span: Span, told: Any, rows: int, type_: DataType) -> None:
         convert = _converter(cast(AtomicType, type_))
         span.widen(convert(told.min_raw), convert(told.max_raw))
     elif told is None or told.null_count != rows:
-        span.known = False  # a value too long for a footer
+        span.known = False  # a value was too long for the footer
 
 
 def _converter(type_: AtomicType) -> Callable[[Any], Any]:
-    """From a footer's physical value to an internal one."""
+    """Return the conversion from a footer's physical value to an internal value."""
     match type_.root:
         case "CHAR" | "VARCHAR":
             return bytes.decode

@@ -1,4 +1,4 @@
-"""Columns out of lists of what Avro is made of: None, bool, int, float, str, bytes, list and dict."""
+"""Arrow columns built from decoded Avro values (None, bool, int, float, str, bytes, list and dict)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DECIMAL_BYTES = 16
 
 
 def from_avro(values: Sequence[Any], type_: DataType) -> pa.Array:
-    """A column of the public type."""
+    """Return the values as an Arrow array of the type that memory uses for `type_`."""
     arrow = to_arrow(type_)
     match type_:
         case AtomicType():

@@ -1,7 +1,8 @@
-"""Blocks of Avro records as columns. Not for arrays and maps, whose items lie anywhere.
+"""Column-wise decoding of blocks of Avro records, without arrays and maps: the position of their items varies.
 
-Where a record ends is known once it is read, so one walk goes over the bytes and finds where each begins: by regular
-expressions from one text to the next, whose sizes only the bytes tell. All else is done by columns.
+Where an Avro record ends is known only after it was read, so a single pass over the bytes finds where each record
+begins. The pass jumps with regular expressions from one text value to the next, because the bytes alone say how long a
+text is. Everything else is decoded column by column.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _LONG_TEXT = 256
 
 
 def can_decode(node: Any, *, with_sized: bool = True) -> bool:
-    """Whether there are no arrays and maps in the schema, and no text in records that may be null."""
+    """Return whether `decoded` supports this schema: no arrays or maps, and no text inside records that may be null."""
     match node:
         case {"type": "record", "fields": fields}:
             return all(can_decode(field["type"], with_sized=with_sized) for field in fields)
@@ -46,8 +47,9 @@ def _kind(node: Any) -> Any:
 
 
 def decoded(data: bytes, count: int, schema: Mapping[str, Any], fields: Sequence[Field]) -> list[pa.Array]:
-    """The columns of `fields` of a block's records, null where the file has no such column. ValueError or IndexError
-    where the bytes are not those of so many records.
+    """Return the columns `fields` of a block's records; a column that the file does not have is null.
+
+    ValueError or IndexError when the bytes do not contain exactly `count` records.
     """
     places = _starts(data, count, schema["fields"])
     block = _Block(np.frombuffer(data + bytes(_DECIMAL_BYTES), np.uint8))
@@ -59,8 +61,12 @@ def decoded(data: bytes, count: int, schema: Mapping[str, Any], fields: Sequence
 
 
 def _stretches(members: Sequence[Mapping[str, Any]]) -> tuple[list[tuple[Match, bool]], Match]:
-    """What finds the end of all values before each text or bytes, and of those behind the last. Where such a one may be
-    null, the last byte found says whether it is."""
+    """Return the matchers that skip the values before each text or bytes value, and the matcher for the values after
+    them.
+
+    Each matcher of the first kind is paired with whether its text may be null. If it may, the last matched byte is the
+    branch of the union.
+    """
     found, pattern = [], b""
     for node in _leaves(members):
         nullable, kind = isinstance(node, list), _kind(node[1] if isinstance(node, list) else node)
@@ -132,12 +138,12 @@ def _long_size(data: bytes, place: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Bytes, and some behind them so that none is asked for that is not there."""
+    """The bytes of a block, padded at the end so that reads of a fixed width never run out of bounds."""
 
     data: npt.NDArray[np.uint8]
 
     def column(self, node: Any, places: Places, type_: DataType | None) -> tuple[pa.Array | None, Places]:
-        """The values that begin there, and where they end. Without a type, only the ends."""
+        """Return the values that begin at `places`, and where they end. Without a type only the ends are computed."""
         if not isinstance(node, list):
             return self._values(node, places, type_, None)
         branches = self.data[places]
@@ -175,8 +181,8 @@ class _Block:
         self, members: Sequence[Mapping[str, Any]], places: Places, type_: DataType | None, valid: Valid
     ) -> tuple[pa.Array | None, Places]:
         types = {one.name: one.type for one in type_.fields} if isinstance(type_, RowType) else {}
-        inner = AtomicType("VARBINARY") if isinstance(type_, AtomicType) else None  # the two of a VARIANT
-        ends = places if valid is None else places[valid]  # what is not there has no members
+        inner = AtomicType("VARBINARY") if isinstance(type_, AtomicType) else None  # value and metadata of a VARIANT
+        ends = places if valid is None else places[valid]  # a null record has no bytes for its members
         children: dict[str, pa.Array | None] = {}
         for member in members:
             name = member["name"]
@@ -196,7 +202,7 @@ class _Block:
         return pa.StructArray.from_arrays(columns, fields=list(arrow), mask=pa.array(~valid)), ends
 
     def _varints(self, places: Places) -> tuple[npt.NDArray[np.int64], Places]:
-        """Numbers and where they end."""
+        """Return the numbers that begin at `places`, and where they end."""
         last = len(self.data) - 1
         part = self.data[np.minimum(places, last)]
         found, ends = (part & np.uint8(0x7F)).astype(np.uint64), places + 1
@@ -216,7 +222,7 @@ class _Block:
             return _decimals(self.data, starts, ends, there, type_)
         offsets = np.zeros(len(starts) + 1, np.int32)
         np.cumsum(ends - starts, out=offsets[1:])
-        if offsets[-1] > _LONG_TEXT * len(starts):  # a place for each byte would take sixteen times their room
+        if offsets[-1] > _LONG_TEXT * len(starts):  # an index per byte would need sixteen times the memory of the text
             data, spans = memoryview(pa.py_buffer(self.data)), zip(starts.tolist(), ends.tolist(), strict=True)
             joined: Any = b"".join([data[start:end] for start, end in spans])
         else:
@@ -244,7 +250,7 @@ def _numbers(numbers: npt.NDArray[np.int64], valid: Valid, type_: AtomicType) ->
 def _decimals(
     data: npt.NDArray[np.uint8], starts: Places, ends: Places, there: pa.Buffer | None, type_: AtomicType
 ) -> pa.Array:
-    """Sixteen bytes each, filled up by the sign."""
+    """Return big-endian numbers of any length as Arrow decimals: 16 bytes each, extended by the sign."""
     places = (ends - _DECIMAL_BYTES)[:, None] + np.arange(_DECIMAL_BYTES)
     sign = np.where(ends > starts, data[np.minimum(starts, len(data) - 1)] >> 7, 0).astype(np.uint8) * np.uint8(0xFF)
     held = np.where(places >= starts[:, None], data[np.clip(places, 0, len(data) - 1)], sign[:, None])

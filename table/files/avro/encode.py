@@ -1,4 +1,4 @@
-"""Columns as Avro writes their values, all rows at once: bytes for each column, then one join of all columns."""
+"""Column-wise encoding of Avro values: the bytes of each column for all rows at once, then one join of all columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.table.files.avro.schema import COUNT, has_text_keys
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
 
-BLOCK_BYTES = 64_000  # as Java cuts them
+BLOCK_BYTES = 64_000  # the block size of Java's writer
 _DECIMAL_BYTES = 16
 _VARINT_BYTES = 10
 _NULL, _THERE = pa.scalar(b"\x00", pa.binary()), pa.scalar(b"\x02", pa.binary())  # the branch of a union
@@ -21,12 +21,12 @@ _END = pa.scalar(b"\x00", pa.binary())
 
 
 def counted(type_: AtomicType) -> pa.DataType:
-    """The unit in which Avro counts a timestamp."""
+    """Return the Arrow type with the unit in which Avro counts this timestamp."""
     return pa.timestamp("ms" if type_.precision <= 3 else "us", to_arrow(type_).tz)
 
 
 def encoded_blocks(columns: Sequence[pa.Array], fields: Sequence[Field]) -> Iterator[tuple[int, bytes]]:
-    """The rows as blocks: how many, and their bytes."""
+    """Yield the rows as Avro blocks: the number of rows and their bytes."""
     rows = _joined(*(_encoded(column, field.type) for column, field in zip(columns, fields, strict=True)))
     offsets, data = _offsets(rows), rows.buffers()[2]
     first = 0
@@ -45,7 +45,7 @@ def _encoded(array: pa.Array, type_: DataType) -> pa.Array:
 
 
 def _body(array: pa.Array, type_: DataType) -> pa.Array:
-    """The values without their unions; where there is none, anything."""
+    """Return the encoded values without the branch of their union; for nulls the bytes are arbitrary."""
     match type_:
         case AtomicType():
             return _atoms(array, type_)
@@ -87,7 +87,7 @@ def _numbers(array: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _varints(numbers: npt.NDArray[np.int64]) -> pa.Array:
-    """Seven bits a byte, the lowest first; the sign is the lowest bit of all."""
+    """Return zigzag varints: seven bits per byte, the lowest first, and the sign in the lowest bit of all."""
     zigzag = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
     lengths = np.ones(len(numbers), np.int64)
     for more in range(1, _VARINT_BYTES):
@@ -107,14 +107,14 @@ def _fixed(array: pa.Array, width: type[np.generic]) -> pa.Array:
 
 
 def _decimals(array: pa.Array) -> pa.Array:
-    """As few bytes as the number and its sign need, the highest first."""
+    """Return decimals in as few bytes as the number and its sign need, the highest byte first."""
     data = np.frombuffer(array.buffers()[1], np.uint8).reshape(-1, _DECIMAL_BYTES)
     high_first = data[array.offset : array.offset + len(array), ::-1]
     negative = high_first[:, 0] >> 7
     differs = high_first != (negative * np.uint8(0xFF))[:, None]
     lead = np.where(differs.any(axis=1), differs.argmax(axis=1), _DECIMAL_BYTES - 1)
     first = high_first[np.arange(len(array)), lead]
-    lead -= (first >> 7 != negative) & (lead > 0)  # the highest bit kept has to tell the sign
+    lead -= (first >> 7 != negative) & (lead > 0)  # the highest bit that is kept must equal the sign
     return _binary(high_first[np.arange(_DECIMAL_BYTES) >= lead[:, None]], _DECIMAL_BYTES - lead)
 
 
@@ -127,13 +127,13 @@ def _maps(array: pa.MapArray, key: DataType, value: DataType) -> pa.Array:
 
 
 def _spans(array: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
-    """Where each row's values lie in those of this slice, and these."""
+    """Return where each row's values lie among the values of this slice, and those values."""
     offsets = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
     return offsets - offsets[0], array.values[int(offsets[0]) : int(offsets[-1])]
 
 
 def _blocks(offsets: npt.NDArray[np.int64], values: pa.Array) -> pa.Array:
-    """Lists of values: one block with its count, where there are any, and the end."""
+    """Return encoded lists: one block with its count where a list has values, then the end mark."""
     counts = np.diff(offsets)
     data, ends = values.buffers()[2], _offsets(values)[offsets]
     spans = pa.Array.from_buffers(pa.binary(), len(counts), [None, pa.py_buffer(ends.astype(np.int32)), data])

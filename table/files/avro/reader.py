@@ -1,4 +1,7 @@
-"""Avro data files: written by columns, read by columns but for a walk over records. Slower than Parquet, no default."""
+"""Reader and writer of Avro data files. Both work by columns, except for a pass over the records when reading.
+
+Avro is slower than Parquet and never the default.
+"""
 
 from __future__ import annotations
 
@@ -57,19 +60,20 @@ _FAULTS = (
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """What fastavro asks of one."""
+    """The attributes that fastavro's writer reads of a block."""
 
     num_records: int
     bytes_: io.BytesIO
 
 
 class AvroWriter:
-    """One file. Every `write` ends a block."""
+    """The writer of one Avro file. Every `write` ends a block."""
 
     def __init__(self, stream: Any, fields: Sequence[Field], encoding: Encoding, sample: pa.Table) -> None:
         self._fields = tuple(fields)
         schema = record_schema(self._fields)
-        # Any 16 bytes that data does not happen to hold will do; these make the same file of the same rows.
+        # A sync marker may be any 16 bytes unlikely to occur in the data. A hash of the schema keeps files of equal
+        # rows equal.
         marker = hashlib.md5(json.dumps(schema).encode(), usedforsecurity=False).digest()
         codec = _CODECS.get(encoding.codec, encoding.codec)
         level = encoding.zstd_level if encoding.codec == "zstd" else None
@@ -89,7 +93,10 @@ class AvroWriter:
 def read(
     source: Any, fields: Sequence[Field], *, batch_rows: int, conditions: Sequence[Condition] = ()
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """As `parquet.read`. Nothing can be passed over: each block is unpacked whole. Holds a batch and one block."""
+    """Yield batches as `parquet.read` does, but without skipping: every block must be decompressed whole.
+
+    Holds one batch and one block in memory.
+    """
     first_row = 0
     for batch in _batches(_blocks(source, fields), batch_rows):
         yield first_row, batch
@@ -106,7 +113,7 @@ def _blocks(source: Any, fields: Sequence[Field]) -> Iterator[pa.RecordBatch]:
             if flat and count:
                 yield _batch(decoded(data, count, plain, fields), count, fields)
             elif count:
-                # A block is an array but for its count in front and the end mark behind.
+                # A block is encoded as an array without the leading count and the end mark, which are added here.
                 records = fastavro.schemaless_reader(io.BytesIO(_varint(count) + data + b"\0"), array, None)
                 yield _batch(_columns(records, fields), count, fields)
     except _FAULTS as reason:
@@ -123,7 +130,7 @@ def _varint(count: int) -> bytes:
 
 
 def _batches(blocks: Iterator[pa.RecordBatch], batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Blocks put together, and cut; those of long rows are fewer."""
+    """Yield blocks concatenated, and cut to `batch_rows`; batches of long rows have fewer rows."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for block in blocks:

@@ -1,4 +1,4 @@
-"""Avro schemas of data files (table-format 7.4)."""
+"""The Avro schemas that Paimon uses in its data files."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ _PLAIN = {
     "BINARY": "bytes",
     "VARBINARY": "bytes",
 }
-# Paimon gives these two the other way round than their names say.
+# Paimon swaps the two logical types: its TIMESTAMP_LTZ uses `local-timestamp`, and its TIMESTAMP uses `timestamp`.
 _TIMESTAMPS = {"TIMESTAMP": "timestamp", "TIMESTAMP_LTZ": "local-timestamp"}
 COUNT = AtomicType("INT")
 
 
 def record_schema(fields: Sequence[Field], name: str = _ROOT) -> dict[str, Any]:
+    """Return the Avro record schema of `fields`."""
     members: list[dict[str, Any]] = []
     for field in fields:
         type_ = avro_type(field.type, f"{name}_{field.name}")
@@ -41,6 +42,7 @@ def record_schema(fields: Sequence[Field], name: str = _ROOT) -> dict[str, Any]:
 
 
 def avro_type(type_: DataType, name: str) -> Any:
+    """Return the Avro schema of a type; a nullable type is a union with null."""
     plain = _not_null(type_, name)
     return ["null", plain] if type_.nullable else plain
 
@@ -54,7 +56,7 @@ def _not_null(type_: DataType, name: str) -> Any:
         case MapType(key, value):
             return _map(key, value, name)
         case MultisetType(element):
-            if not has_text_keys(element):  # Java cannot read it, nor write it
+            if not has_text_keys(element):  # Paimon for Java can neither read nor write it
                 raise _refused("no MULTISET of anything but text", name, "make it a MAP to INT")
             return _map(element, COUNT, name)
         case RowType(fields):
@@ -90,7 +92,7 @@ def has_text_keys(key: DataType) -> bool:
 
 
 def _map(key: DataType, value: DataType, name: str) -> Any:
-    """An Avro map, or an array of pairs where keys are not text."""
+    """Return an Avro map, or an array of key-value pairs where the keys are not text."""
     if has_text_keys(key):
         return {"type": "map", "values": avro_type(value, name)}
     members = [
@@ -101,7 +103,9 @@ def _map(key: DataType, value: DataType, name: str) -> Any:
 
 
 def without_logical_types(schema: Any) -> Any:
-    """The same bytes, read as what they are made of: integers and bytes, no dates and decimals."""
+    """Return the schema without logical types: the same bytes, read as integers and bytes rather than dates and
+    decimals.
+    """
     if isinstance(schema, list):
         return [without_logical_types(one) for one in schema]
     if not isinstance(schema, dict):

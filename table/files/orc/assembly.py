@@ -1,8 +1,8 @@
-"""An ORC file put together from stripes that Arrow wrote, each as a file of its own.
+"""Assembly of an ORC file from stripes that Arrow wrote, each as a separate file.
 
-Two things Arrow's writer does not do. Timestamps before 1970 get negative nanoseconds, at which Java's reader gives
-up; so such a stripe takes its nanoseconds from a second writing in which they are all there is. And CHAR is text to
-it, where Java looks for a type of its own.
+The assembly works around two limits of Arrow's writer. For timestamps before 1970 it writes negative nanoseconds, which
+Java's reader rejects; the nanoseconds of such a stripe come from a second file whose timestamps contain only
+nanoseconds. And Arrow writes CHAR as STRING, where Java expects the CHAR type.
 """
 
 from __future__ import annotations
@@ -28,18 +28,20 @@ _TIMESTAMP_STATISTICS = 9
 
 
 class OrcAssembly:
+    """An ORC file that is written stripe by stripe to a stream."""
+
     def __init__(self, stream: Any, char_lengths: Mapping[int, int]) -> None:
-        """`char_lengths`: which of ORC's columns are CHAR, and how long."""
+        """Start a file. `char_lengths` has the length of each ORC column that is a CHAR."""
         self._stream, self._char_lengths = stream, char_lengths
         self._like: OrcTail | None = None
         self._stripes: list[Message] = []
         self._statistics: list[Message] = []
-        self._values: list[tuple[int, bool]] = []  # for each column: how many, and whether some are null
+        self._values: list[tuple[int, bool]] = []  # for each column: the number of values, and whether some are null
         self._rows = 0
         self._offset = 0
 
     def add(self, whole: pa.Buffer, nanoseconds: pa.Buffer | None) -> None:
-        """Take over the stripes of a file. `nanoseconds` is the same one with only these in its timestamps."""
+        """Append the stripes of an ORC file. `nanoseconds` is the same file with only nanoseconds in its timestamps."""
         tail = OrcTail(pa.BufferReader(whole))
         finer = None if nanoseconds is None else OrcTail(pa.BufferReader(nanoseconds))
         if self._like is None:
@@ -60,7 +62,7 @@ class OrcAssembly:
         for part in tail.parts(number):
             is_index = part.kind in INDEX_STREAMS
             if is_index and finer is not None:
-                continue  # it points into the streams of nanoseconds that are left out
+                continue  # the index points into the nanosecond streams that are replaced
             is_nanos = part.kind == Stream.SECONDARY and part.column in nanos and finer is not None
             data = _bytes(finer, nanos[part.column]) if is_nanos and finer else _bytes(tail, part)
             self._write(data)
@@ -84,7 +86,7 @@ class OrcAssembly:
         self._rows += tail.footer.integer(6)
 
     def close(self) -> None:
-        """Write what stands behind the stripes. The stream stays open."""
+        """Write the metadata that follows the stripes. The stream stays open."""
         tail = self._like
         if tail is None:
             raise ValueError("an ORC file of no stripes has no types")
@@ -96,7 +98,7 @@ class OrcAssembly:
         footer.put_messages(3, self._stripes)
         footer.put_messages(4, [self._type(column, one) for column, one in enumerate(tail.types)])
         footer.put(6, self._rows)
-        # Bounds stand with the stripes: those of the file would have to be merged type by type.
+        # Bounds are kept only per stripe: bounds of the whole file would have to be merged type by type.
         footer.put_messages(7, [Message([(1, 0, count), (10, 0, int(nulls))]) for count, nulls in self._values])
         self._write(tail.ending(tail.framed(metadata.encode()), footer))
 
@@ -118,7 +120,7 @@ def _bytes(tail: OrcTail, part: Part) -> bytes:
 
 
 def _without_seconds(tail: OrcTail, stripe: int) -> Message:
-    """A stripe's statistics without the bounds of timestamps, which lack the fraction."""
+    """Return a stripe's statistics without the bounds of timestamps, which lack the fraction of a second."""
     columns = tail.metadata.messages(1)[stripe].messages(1)
     kept = [
         Message([one for one in column.fields if one[0] != _TIMESTAMP_STATISTICS])

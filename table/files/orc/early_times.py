@@ -1,4 +1,4 @@
-"""Timestamps before 1970 taken apart for ORC: the seconds that it stores, and the nanoseconds beside them."""
+"""Timestamps before 1970, split for ORC into the seconds that it stores and the nanoseconds beside them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.table.values.buffers import filled_values
 
 
 def with_unit(type_: pa.DataType, unit: str) -> pa.DataType:
-    """The type with all its timestamps in another unit."""
+    """Return the type with another unit for all its timestamps."""
     if pa.types.is_timestamp(type_):
         return pa.timestamp(unit, type_.tz)
     if pa.types.is_map(type_):
@@ -32,7 +32,7 @@ def _member(field: pa.Field, unit: str) -> pa.Field:
 
 
 def has_early_fractions(column: pa.ChunkedArray) -> bool:
-    """Whether a timestamp before 1970 has a fraction of a second, anywhere in the column."""
+    """Return whether the column contains, at any depth, a timestamp before 1970 with a fraction of a second."""
     return any(_is_early(leaf) for chunk in column.chunks for leaf in _timestamps(chunk))
 
 
@@ -56,7 +56,10 @@ def _timestamps(array: pa.Array) -> Iterator[pa.Array]:
 
 
 def as_seconds(column: pa.ChunkedArray, type_: pa.DataType, name: str) -> pa.ChunkedArray:
-    """The column with the seconds alone, as ORC stores them; `type_` is that of `with_unit(.., "s")`."""
+    """Return the column with only the seconds, as ORC stores them; `type_` is the result of `with_unit(.., "s")`.
+
+    TimestampOutOfRange for the last second before 1970 with a fraction, which ORC cannot represent.
+    """
 
     def leaf(array: pa.Array, target: pa.DataType) -> pa.Array:
         if not pa.types.is_timestamp(target):
@@ -74,7 +77,7 @@ def as_seconds(column: pa.ChunkedArray, type_: pa.DataType, name: str) -> pa.Chu
 
 
 def as_nanoseconds(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
-    """The column with the fractions of seconds alone; `type_` is that of `with_unit(.., "ns")`."""
+    """Return the column with only the fractions of seconds; `type_` is the result of `with_unit(.., "ns")`."""
 
     def leaf(array: pa.Array, target: pa.DataType) -> pa.Array:
         return _like(array, _apart(array)[1], target) if pa.types.is_timestamp(target) else array
@@ -83,16 +86,17 @@ def as_nanoseconds(column: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArr
 
 
 def rounded(seconds: Ints, nanos: Ints) -> Ints:
-    """ORC rounds seconds toward 1970, and tells by the nanoseconds that it did."""
+    """Return seconds rounded toward 1970 as ORC does; the nanoseconds show a reader that they were rounded."""
     return seconds + ((seconds < 0) & (nanos > 999_999))
 
 
 def unrounded(seconds: Ints, nanos: Ints) -> Ints:
+    """Return the seconds before `rounded` was applied."""
     return seconds - ((seconds < 0) & (nanos > 999_999))
 
 
 def _apart(leaf: pa.Array) -> tuple[Ints, Ints]:
-    """Whole seconds, and nanoseconds that are never negative; zeros for nulls."""
+    """Return whole seconds, and nanoseconds that are never negative; zeros for nulls."""
     unit = UNIT_NANOS[leaf.type.unit]
     values = filled_values(leaf, np.int64).view(np.int64)
     seconds, rest = np.divmod(values, 10**9 // unit)
@@ -100,7 +104,7 @@ def _apart(leaf: pa.Array) -> tuple[Ints, Ints]:
 
 
 def _like(array: pa.Array, values: Ints, target: pa.DataType) -> pa.Array:
-    """`values` with the nulls of `array`."""
+    """Return `values` with the nulls of `array`."""
     behind = np.zeros(array.offset + len(array), np.int64)
     behind[array.offset :] = values
     buffers = [array.buffers()[0], pa.py_buffer(behind)]

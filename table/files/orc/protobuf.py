@@ -1,4 +1,7 @@
-"""Protocol buffers on the wire, as far as ORC's metadata needs them: messages in, messages out, nothing lost."""
+"""A reader and writer of the Protocol Buffers wire format, as far as ORC's metadata uses it.
+
+Unknown fields are kept.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,16 @@ _FIXED = {FIXED64: 8, FIXED32: 4}
 
 @dataclass(slots=True)
 class Message:
-    """Fields in the order of the wire: (number, wire type, value), a varint as int, all else as its bytes."""
+    """A message as its fields in wire order:
+
+    (number, wire type, value). Varints are ints, all other values are bytes.
+    """
 
     fields: list[tuple[int, int, int | bytes]] = field(default_factory=list)
 
     @classmethod
     def parse(cls, data: bytes) -> Message:
-        """ValueError on bytes that are no message."""
+        """Parse a message. ValueError when the bytes are not a message."""
         found, place = cls(), 0
         while place < len(data):
             key, place = _varint(data, place)
@@ -37,16 +43,19 @@ class Message:
         return found
 
     def integer(self, number: int, default: int = 0) -> int:
+        """Return the first varint of a field, or the default."""
         return next((value for at, _, value in self.fields if at == number and isinstance(value, int)), default)
 
     def text(self, number: int) -> str:
+        """Return the first text of a field, or an empty string."""
         return next((value.decode() for at, _, value in self.fields if at == number and isinstance(value, bytes)), "")
 
     def messages(self, number: int) -> list[Message]:
+        """Return all messages of a repeated field."""
         return [Message.parse(value) for at, _, value in self.fields if at == number and isinstance(value, bytes)]
 
     def integers(self, number: int) -> list[int]:
-        """A repeated integer, packed or not."""
+        """Return all values of a repeated integer field, packed or not."""
         found: list[int] = []
         for at, _, value in self.fields:
             if at != number:
@@ -61,7 +70,7 @@ class Message:
         return found
 
     def put(self, number: int, value: int) -> None:
-        """Set an integer, or add it."""
+        """Set an integer field, or add it."""
         kept = [(at, wire, old) for at, wire, old in self.fields if at != number]
         self.fields = [*kept, (number, VARINT, value)]
 
@@ -71,6 +80,7 @@ class Message:
         self.fields = [*kept, *((number, BYTES, message.encode()) for message in messages)]
 
     def encode(self) -> bytes:
+        """Return the message as bytes."""
         out = bytearray()
         for number, wire, value in self.fields:
             _put_varint(out, number << 3 | wire)

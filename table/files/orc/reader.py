@@ -1,4 +1,4 @@
-"""ORC data files (table-format 7.4)."""
+"""Reader and writer of ORC data files."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from penstock.table.files.parquet.relayout import map_leaves, nested, relayout
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
 
-_BLOCK_BYTES = 256 << 10  # as Java's
+_BLOCK_BYTES = 256 << 10  # the block size of Java's writer
 _ONE_STRIPE = 1 << 40
-# Up to here a file's rows are not long or not many.
+# Files up to this size have either short rows or few of them.
 _SMALL_FILE = 32 << 10
-_HELD = 3  # times that liborc and the scanner hold a row
+_HELD = 3  # how many copies of a row liborc and the scanner hold
 
 _Convert = Callable[[pa.Array, Field, pa.DataType], pa.Array]
 
 
 class OrcWriter:
-    """One file. Every `write` is a stripe."""
+    """The writer of one ORC file. Every `write` is a stripe."""
 
     def __init__(self, stream: Any, fields: Sequence[Field], encoding: Encoding, sample: pa.Table) -> None:
         self._fields, self._stored = tuple(fields), stored_schema(tuple(fields), "orc")
@@ -69,12 +69,15 @@ def _in_unit(schema: pa.Schema, unit: str) -> pa.Schema:
 
 
 def _safe_to_write(column: pa.ChunkedArray, field: Field) -> pa.ChunkedArray:
-    """Arrow's ORC writer loses members of a ROW in slices, and where something stands behind a null."""
+    """Return a copy of the column that Arrow's ORC writer writes correctly.
+
+    The writer loses members of a ROW in sliced arrays, and where a null has a value underneath.
+    """
     chunks = [pad_chars(chunk, field.type) for chunk in column.chunks]
     if not pa.types.is_nested(column.type):
         return pa.chunked_array(chunks, column.type)
     whole = pa.chunked_array([_null_all_through(chunk) for chunk in chunks], column.type)
-    return whole.take(pa.array(np.arange(len(whole))))  # a copy: no offsets are left
+    return whole.take(pa.array(np.arange(len(whole))))  # `take` copies, so that no slice offsets remain
 
 
 def _null_all_through(array: pa.Array) -> pa.Array:
@@ -94,9 +97,12 @@ def _null_all_through(array: pa.Array) -> pa.Array:
 def read(
     source: Any, fields: Sequence[Field], *, batch_rows: int, conditions: Sequence[Condition] = ()
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """As `parquet.read`, but nothing is passed over. Holds a batch, and what liborc holds of a stripe."""
+    """Yield batches as `parquet.read` does, but without skipping stripes.
+
+    Holds a batch, and liborc's memory of a stripe.
+    """
     timed = {field.name for field in fields if has_timestamps(field.type)}
-    if source.size() <= _SMALL_FILE:  # one request for all that is looked at twice
+    if source.size() <= _SMALL_FILE:  # Read it with a single request, since most bytes are read twice.
         source = pa.BufferReader(source.read_at(source.size(), 0))
     tail = OrcTail(source)  # liborc aborts the process on a footer that it does not expect
     if timed or tail.size > _SMALL_FILE:
@@ -113,6 +119,7 @@ def read(
 
 
 def has_timestamps(type_: DataType) -> bool:
+    """Return whether the type contains a timestamp at any depth."""
     match type_:
         case AtomicType("TIMESTAMP" | "TIMESTAMP_LTZ"):
             return True
@@ -126,8 +133,9 @@ def has_timestamps(type_: DataType) -> bool:
 
 
 def _scan(source: Any, names: set[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches in the file's order. They end where stripes end."""
-    import pyarrow.dataset as ds  # it imports pandas: half a second of every process that writes
+    """Yield batches in the file's order. A batch never crosses the end of a stripe."""
+    # imported late: it imports pandas, which costs half a second in every process that writes
+    import pyarrow.dataset as ds
 
     fragment = ds.OrcFileFormat().make_fragment(source)
     columns = [name for name in fragment.physical_schema.names if name in names]

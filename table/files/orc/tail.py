@@ -1,4 +1,4 @@
-"""What stands behind the stripes of an ORC file: postscript, footer and stripe footers, by ORC's specification."""
+"""The metadata after the stripes of an ORC file, as in ORC's specification: postscript, footer and stripe footers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEADER = b"ORC"
 
 
 class Kind(IntEnum):
-    """Of types."""
+    """The ORC types, by their numbers in the footer."""
 
     LONG = 4
     STRING = 7
@@ -32,11 +32,13 @@ class Kind(IntEnum):
 
 _MOST_DIGITS, _DEEPEST = 38, 100
 _MEMBERS: dict[int, int] = {Kind.LIST: 1, Kind.MAP: 2}
-_LARGEST_BLOCK = 1 << 23  # what three bytes of a chunk's length can say
-_LARGEST_TAIL = 256 << 20  # bytes of one message, unpacked
+_LARGEST_BLOCK = 1 << 23  # the largest length that the three-byte header of a chunk can contain
+_LARGEST_TAIL = 256 << 20  # bytes of a decompressed message
 
 
 class Stream(IntEnum):
+    """The kinds of streams, by their numbers in a stripe footer."""
+
     DATA = 1
     SECONDARY = 5
     ROW_INDEX = 6
@@ -49,7 +51,7 @@ INDEX_STREAMS = (Stream.ROW_INDEX, Stream.BLOOM_FILTER, Stream.BLOOM_FILTER_UTF8
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stream of a stripe, and where it lies in the file."""
+    """A stream of a stripe, and its place in the file."""
 
     kind: int
     column: int
@@ -62,7 +64,7 @@ def _lz4(data: bytes, room: int) -> bytes:
     return bytes(out[: cramjam.lz4.decompress_block_into(data, out, output_len=room)])
 
 
-# How to decompress a chunk that fills at most so much room.
+# Each function decompresses a chunk; the second argument is the largest decompressed size.
 _CODECS: dict[int, Callable[[bytes, int], Any]] = {
     1: lambda data, _: cramjam.deflate.decompress(data),
     2: lambda data, _: cramjam.snappy.decompress_raw(data),
@@ -72,7 +74,10 @@ _CODECS: dict[int, Callable[[bytes, int], Any]] = {
 
 
 class OrcTail:
-    """TableCorrupt where the bytes are not those of an ORC file. Messages are the specification's, fields by number."""
+    """The metadata of an ORC file. Messages are those of the specification, with fields by number.
+
+    TableCorrupt when the bytes are not an ORC file.
+    """
 
     def __init__(self, source: Any) -> None:
         self.source, self.size = source, source.size()
@@ -105,7 +110,7 @@ class OrcTail:
         }
 
     def parts(self, stripe: int) -> Iterator[Part]:
-        """The streams of a stripe in the order in which they lie."""
+        """Yield the streams of a stripe in file order."""
         offset = self.stripes[stripe].integer(1)
         for stream in self.stripe_footers[stripe].messages(1):
             kind, column, length = (stream.integer(number) for number in (1, 2, 3))
@@ -113,25 +118,27 @@ class OrcTail:
             offset += length
 
     def values_in(self, column: int) -> int:
-        """How many values that are not null the whole file has of a column, as far as it tells."""
+        """Return how many non-null values of a column the whole file has by its statistics, 0 if unknown."""
         statistics = self.footer.messages(7)
         return statistics[column].integer(1) if column < len(statistics) else 0
 
     def row_bytes(self) -> int:
-        """About how long a row is in memory: texts and bytes as the stripes tell, 8 for any other value."""
+        """Return the approximate size of a row in memory: texts and bytes by the stripe statistics, 8 bytes for other
+        values.
+        """
         columns = (column for stripe in self.metadata.messages(1) for column in stripe.messages(1))
         lengths = sum(_length(column, 4, 3) + _length(column, 8, 1) for column in columns)
         return 8 * len(self.types) + lengths // max(self.footer.integer(6), 1)
 
     def framed(self, data: bytes) -> bytes:
-        """As it stands in a file of this codec, but not compressed."""
+        """Return `data` in the framing of this file's codec, but not compressed."""
         if self._codec == 0:
             return data
         chunks = (data[place : place + self._block] for place in range(0, len(data), self._block))
         return b"".join((len(chunk) << 1 | 1).to_bytes(3, "little") + chunk for chunk in chunks)
 
     def ending(self, metadata: bytes, footer: Message) -> bytes:
-        """The end of a file like this one; `metadata` as it is to stand there."""
+        """Return the end of a file like this one; `metadata` must already be framed."""
         data = self.framed(footer.encode())
         postscript = Message(list(self.postscript.fields))
         postscript.put(1, len(data))
@@ -163,8 +170,11 @@ class OrcTail:
 
 
 def _check_types(types: list[Message]) -> None:
-    """ValueError for types that liborc or Arrow would not refuse but die of: they abort the process on a decimal out of
-    range, and follow members without looking where they lead."""
+    """Raise ValueError for types that make liborc or Arrow abort the process.
+
+    Instead of refusing they abort on a decimal whose precision is out of range, and they follow type members without
+    checking that the members exist.
+    """
     if not types or types[0].integer(1) != Kind.STRUCT:
         raise ValueError("the rows are of no structure")
     depths = [0] * len(types)
@@ -194,5 +204,7 @@ def stripe_message(offset: int, index_length: int, data_length: int, footer_leng
 
 
 def _length(column: Message, kind: int, place: int) -> int:
-    """The sum that statistics of texts or of bytes have, a signed integer that is never below zero."""
+    """Return the total length of a column's texts or bytes from its statistics: a zigzag integer that is never
+    negative.
+    """
     return sum(one.integer(place) >> 1 for one in column.messages(kind))

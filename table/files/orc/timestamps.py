@@ -1,7 +1,8 @@
-"""ORC's timestamps outside the years that Arrow's reader reaches.
+"""ORC timestamps outside the range of years that Arrow's reader supports.
 
-Arrow reads them as nanoseconds, which end in 1677 and 2262. So it is shown the file twice, under other tails: once
-with timestamps declared as integers, which gives their seconds, once with all seconds zero, which gives the rest.
+Arrow reads timestamps as nanoseconds, which cover only 1677 to 2262. So Arrow reads the file twice with different
+metadata: once with timestamps declared as integers, which returns their seconds, and once with all seconds set to zero,
+which returns the fractions.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _UTC = ("", "GMT", "UTC", "Etc/UTC", "Z")
 
 
 def with_seconds(tail: OrcTail) -> SplicedFile:
-    """The file with its timestamps as integers: seconds since 2015."""
+    """Return the file with its timestamps declared as integers: seconds since 2015."""
     footer = Message(list(tail.footer.fields))
     footer.put_messages(4, [_as_integer(one) for one in tail.types])
     spliced = SplicedFile(tail.source)
@@ -54,7 +55,7 @@ def _as_integer(type_: Message) -> Message:
 
 
 def with_nanoseconds(tail: OrcTail) -> SplicedFile:
-    """The file with all its timestamps in the first second of 2015."""
+    """Return the file with all its timestamps in the first second of 2015."""
     spliced = SplicedFile(tail.source)
     spliced.add_bytes(HEADER)
     stripes = [_without_seconds(spliced, tail, stripe) for stripe in range(len(tail.stripes))]
@@ -96,9 +97,9 @@ def _zeros(count: int, run: tuple[int, bytes]) -> bytes:
 
 
 class WriterClock:
-    """What the numbers of one stripe mean. TIMESTAMPs are told by the clock on the writer's wall, since its 2015.
+    """The meaning of the timestamp numbers of one stripe: wall-clock time in the writer's zone, counted from its 2015.
 
-    Java writes TIMESTAMP WITH LOCAL TIME ZONE by that clock too, though it tells ORC that it does not.
+    Java writes TIMESTAMP WITH LOCAL TIME ZONE by that wall clock too, although it declares to ORC that it does not.
     """
 
     def __init__(self, zone: str, *, is_java: bool) -> None:
@@ -106,7 +107,7 @@ class WriterClock:
         self._is_java = is_java
 
     def moments(self, seconds: pa.Array, nanos: pa.Array, target: pa.DataType, column: str) -> pa.Array:
-        """Timestamps from what the two spliced files gave."""
+        """Return timestamps from the values read from the two spliced files."""
         fraction = _integers(nanos) - EPOCH_2015 * 10**9
         whole = self._wall_seconds(_integers(seconds), fraction, instant=target.tz is not None)
         return moments(seconds, whole, fraction, target, column)

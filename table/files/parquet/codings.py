@@ -1,7 +1,7 @@
-"""How each column of a Parquet file is laid down: by dictionary, as deltas or plain, and whether a codec pays.
+"""The encoding of each column of a Parquet file (dictionary, deltas or plain), and whether compression pays.
 
-Decided by a sample of the rows. What a sample cannot tell of the whole (texts, floats: repetition over a long way) goes
-through the table's codec in any case.
+A sample of the rows decides. Columns that a sample cannot judge (texts and floats, which may repeat over long
+distances) are always compressed with the table's codec.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from penstock.table.values.types import AtomicType, DataType, Field
 SAMPLE_ROWS = 5_000
 _COUNTED_ROWS = 4_096
 _FEW_VALUES = _COUNTED_ROWS // 8
-# So many rows of a column with few values hold at least a quarter of repetitions: asked first, a sixth of the time.
+# In this many rows, a column with few distinct values has at least a quarter of repetitions. Checking them first needs
+# a sixth of the time of checking all counted rows.
 _FIRST_ROWS = 2 * _FEW_VALUES
-# Deltas that a codec makes smaller by less than a tenth cost more time than their bytes are worth.
+# When the codec saves less than a tenth of the deltas, it costs more time than the bytes are worth.
 _WORTH_COMPRESSING = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class Codings:
-    """In the words of pyarrow's ParquetWriter."""
+    """Column encodings as arguments of pyarrow's ParquetWriter."""
 
     dictionary: bool | list[str]
     encodings: Mapping[str, str] | None
@@ -38,7 +39,10 @@ class Codings:
 
 
 def codings_of(sample: pa.Table, fields: Sequence[Field], encoding: Encoding) -> Codings:
-    """For a file of `fields` that begins with these rows, as they are stored: SAMPLE_ROWS, or all there are."""
+    """Return the codings of a file of `fields` that begins with the rows of `sample`, which are in their stored form.
+
+    `sample` has SAMPLE_ROWS rows, or all rows if there are fewer.
+    """
     level = encoding.zstd_level if encoding.codec == "zstd" else None
     dictionary = _dictionary_columns(sample, encoding)
     deltas = [] if dictionary is True else _delta_columns(fields, dictionary or [])
@@ -52,15 +56,18 @@ def codings_of(sample: pa.Table, fields: Sequence[Field], encoding: Encoding) ->
 
 
 def _delta_columns(fields: Sequence[Field], coded: Sequence[str]) -> list[str]:
-    """Integers as deltas: fewer bytes for the codec. Measured: sorted ones in a quarter of the time, others half."""
+    """Return the columns to write as deltas: integers, since deltas leave fewer bytes to compress.
+
+    Measured: sorted integers need a quarter of the time, others half.
+    """
     roots = {"INT", "BIGINT", "DATE", "DECIMAL"}
     if not any(has_nanoseconds(field.type) for field in fields):
-        roots |= {"TIMESTAMP", "TIMESTAMP_LTZ"}  # else all of them are INT96
+        roots |= {"TIMESTAMP", "TIMESTAMP_LTZ"}  # otherwise all timestamps of the file are INT96
     return [field.name for field in fields if field.name not in coded and _is_stored_as_integer(field.type, roots)]
 
 
 def _is_stored_as_integer(type_: DataType, roots: Container[str]) -> bool:
-    """Decimals of more than 18 digits are bytes."""
+    """Return whether Parquet stores the type as an integer. Decimals of more than 18 digits are stored as bytes."""
     return isinstance(type_, AtomicType) and type_.root in roots and (type_.root != "DECIMAL" or type_.precision <= 18)
 
 
@@ -81,7 +88,7 @@ def _has_few_values(column: pa.ChunkedArray) -> bool:
 
 
 def _barely_compressed(sample: pa.Table, codec: str, level: int | None) -> set[str]:
-    """The columns of deltas that stay as large as they are under the codec. None where that is too early to tell."""
+    """Return the delta columns that the codec hardly makes smaller; an empty set if the sample is too small."""
     if codec == "none" or len(sample) < SAMPLE_ROWS or not sample.num_columns:
         return set()
     collected: list[pq.FileMetaData] = []
@@ -103,7 +110,7 @@ def _barely_compressed(sample: pa.Table, codec: str, level: int | None) -> set[s
 
 
 def _leaves(path: str, type_: pa.DataType) -> Iterator[str]:
-    """The paths of a column's values, as Parquet names them."""
+    """Yield the paths of a column's leaf values, as Parquet names them."""
     if pa.types.is_struct(type_):
         for member in type_:
             yield from _leaves(f"{path}.{member.name}", member.type)

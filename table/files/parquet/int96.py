@@ -1,8 +1,8 @@
-"""Parquet's INT96 timestamps: nanoseconds of the day, then the Julian day (table-format 7.3).
+"""Parquet's INT96 timestamps: nanoseconds of the day, then the Julian day.
 
-Arrow reads them as nanoseconds, which wrap around beyond 1677..2262 without a word; in coarser units it errs before
-1970, where Java writes a negative number of nanoseconds. So the footer is made to say what the column is made of,
-fixed 12 bytes, and the arithmetic is done here.
+Arrow reads them as nanoseconds, which overflow silently outside 1677..2262. In coarser units it is wrong before 1970,
+where Java writes negative nanoseconds. So the footer is changed to declare the columns as fixed 12 bytes, and the
+conversion is done here.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ _DAY_SECONDS = 86_400
 
 
 def has_int96(metadata: Any, names: Sequence[str]) -> bool:
+    """Return whether any of the named columns contains INT96 values."""
     schema, wanted = metadata.schema, set(names)
     columns = (schema.column(place) for place in range(metadata.num_columns))
     return any(one.physical_type == "INT96" and one.path.split(".", 1)[0] in wanted for one in columns)
 
 
 def raw_metadata(source: Any) -> Any:
-    """The footer of a Parquet file, its INT96 columns declared as fixed 12 bytes."""
+    """Return the footer of a Parquet file with its INT96 columns declared as fixed 12 bytes."""
     size = source.size()
     length = int.from_bytes(source.read_at(8, size - 8)[:4], "little")
     try:
@@ -59,7 +60,7 @@ def _declare_raw(footer: Struct) -> None:
 
 
 def decode_moments(array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
-    """Raw INT96 values, at whatever depth, as the timestamps of `target`."""
+    """Return raw INT96 values, at any depth, as the timestamps of `target`."""
     return map_leaves(array, target, lambda leaf, type_: _moments(leaf, type_, column) if leaf.type == RAW else leaf)
 
 

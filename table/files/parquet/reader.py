@@ -1,4 +1,4 @@
-"""Parquet data files: as parquet-mr writes them for Paimon, as far as readers can tell (table-format 7.3)."""
+"""Reader and writer of Parquet data files. To readers the files look like those parquet-mr writes for Paimon."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from penstock.table.files.parquet.relayout import relayout
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import Field
 
-# A row group whose compressed columns are bigger than this is read piece by piece: Java writes one of up to 128 MB.
+# Larger compressed row groups are read in pieces: Java writes groups of up to 128 MB.
 _BUFFERED_ABOVE = 16 << 20
 _PIECE = 1 << 20
 
 
 class ParquetWriter:
-    """One file. Every `write` is a row group."""
+    """The writer of one Parquet file. Every `write` is a row group."""
 
     def __init__(self, stream: Any, fields: Sequence[Field], encoding: Encoding, sample: pa.Table) -> None:
         self._fields, self._stored = tuple(fields), stored_schema(tuple(fields), "parquet")
@@ -52,7 +52,7 @@ class ParquetWriter:
         self._writer.write_table(rows, row_group_size=max(len(rows), 1))
 
     def close(self) -> Any:
-        """Ends the file, without closing the stream, and gives its footer."""
+        """End the file without closing the stream, and return its footer."""
         self._writer.close()
         return self._collected[0]
 
@@ -60,10 +60,10 @@ class ParquetWriter:
 def read(
     source: Any, fields: Sequence[Field], *, batch_rows: int, conditions: Sequence[Condition] = ()
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Batches of the named columns in their public types, each with the number of its first row in the file.
+    """Yield batches of the named columns in their in-memory types, each with the number of its first row in the file.
 
-    A column that is not in the file is null. Row groups in which no row satisfies `conditions` (by the file's names)
-    are passed over. Holds one batch, and the compressed row group it comes from.
+    A column that is not in the file is null. Row groups in which no row satisfies `conditions` (with the file's column
+    names) are skipped. Holds one batch, and the compressed row group it comes from.
     """
     file = pq.ParquetFile(source)
     metadata = file.metadata
@@ -95,7 +95,7 @@ def _options(metadata: Any, names: Sequence[str], groups: Sequence[tuple[int, in
 
 
 def _row_bytes(group: Any) -> int:
-    """What all columns take before they are compressed; text with a dictionary takes more in memory."""
+    """Return the uncompressed size of a row with all columns; dictionary-encoded text needs more in memory."""
     return int(group.total_byte_size) // max(int(group.num_rows), 1)
 
 
@@ -104,7 +104,7 @@ def _top(path: str, names: set[str]) -> str:
 
 
 def _groups_to_read(metadata: Any, conditions: Sequence[Condition]) -> list[tuple[int, int]]:
-    """(number of the first row, row group) of each group that may hold a wanted row."""
+    """Return (number of the first row, row group) for each row group that may contain a wanted row."""
     wanted = {condition.column for condition in conditions}
     groups, first_row = [], 0
     for number in range(metadata.num_row_groups):

@@ -1,6 +1,6 @@
-"""The same values in another Arrow type: units of time, text and list layouts, names and nullability of members.
+"""Conversion of values to another Arrow layout: units of time, text and list layouts, names and nullability of members.
 
-Files and memory differ in no more than that. What changes a value is a cast (`values.casts`), not this.
+Files and memory differ only in layout. A conversion that changes values is a cast (`values.casts`) and not done here.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ import pyarrow as pa
 
 
 def relayout(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """`array` as `target`, which has the same nesting; members of structs are matched by place.
+    """Return `array` as `target`, which has the same nesting; members of structs are matched by position.
 
-    Copies nothing but what differs. ArrowInvalid when a value does not fit the target.
+    Copies only what differs. ArrowInvalid when a value does not fit the target.
     """
     return array if array.type.equals(target) else map_leaves(array, target, _leaf)
 
 
 def map_leaves(array: pa.Array, target: pa.DataType, leaf: Callable[..., pa.Array], *beside: pa.Array) -> pa.Array:
-    """`array` rebuilt as `target`, with `leaf(values, type, *values beside)` for what is not nested.
+    """Return `array` rebuilt as `target`, with `leaf(values, type, *values beside)` applied to values that are not
+    nested.
 
-    Arrays `beside` have the shape of `array`, and are walked along.
+    The arrays `beside` have the shape of `array` and are traversed along with it.
     """
     source = array.type
     if pa.types.is_dictionary(source):
@@ -45,7 +46,7 @@ def map_leaves(array: pa.Array, target: pa.DataType, leaf: Callable[..., pa.Arra
 
 
 def nested(array: pa.Array, target: pa.DataType, child: pa.Array) -> pa.Array:
-    """A list or map array of the same lengths and nulls over another child."""
+    """Return a list or map array with the lengths and nulls of `array` over another child."""
     return pa.Array.from_buffers(
         target, len(array), array.buffers()[:2], array.null_count, array.offset, children=[child]
     )
@@ -56,13 +57,14 @@ def _leaf(array: pa.Array, target: pa.DataType) -> pa.Array:
     if source.equals(target):
         return array
     if pa.types.is_timestamp(target) and pa.types.is_timestamp(source) and source.unit == target.unit:
-        return array.view(target)  # a zone is a label: both count from the epoch of UTC
+        return array.view(target)  # the zone is only a label: both types count from the UTC epoch
     if pa.types.is_time(target) and source.equals(pa.int32()):
         return array.view(target)
     return array.cast(target)
 
 
 def relayout_column(column: pa.ChunkedArray, target: pa.DataType) -> pa.ChunkedArray:
+    """Return a chunked column as `target`; see `relayout`."""
     if column.type.equals(target):
         return column
     return pa.chunked_array([relayout(chunk, target) for chunk in column.chunks], target)

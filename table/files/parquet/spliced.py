@@ -1,4 +1,4 @@
-"""A file that is made of parts of another one."""
+"""A read-only file assembled from parts of another file."""
 
 from __future__ import annotations
 
@@ -8,20 +8,25 @@ from typing import Any
 
 
 class SplicedFile(io.RawIOBase):
-    """Parts of `source`, and bytes between them. Reads from both when asked to, and holds only the bytes."""
+    """A file of parts of `source` with bytes between them.
+
+    Parts are read on demand; only the added bytes are in memory.
+    """
 
     def __init__(self, source: Any) -> None:
         super().__init__()
         self._source = source
         self._starts: list[int] = []
-        self._parts: list[int | bytes] = []  # a place in the source, or what stands there
+        self._parts: list[int | bytes] = []  # an offset in the source, or the bytes themselves
         self.size = 0
         self._place = 0
 
     def add(self, offset: int, length: int) -> None:
+        """Append a part of the source."""
         self._append(offset, length)
 
     def add_bytes(self, data: bytes) -> None:
+        """Append bytes."""
         self._append(data, len(data))
 
     def _append(self, part: int | bytes, length: int) -> None:

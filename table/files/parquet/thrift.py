@@ -1,4 +1,4 @@
-"""Thrift's compact protocol, as far as a Parquet footer speaks it: structures in, structures out, nothing lost."""
+"""A reader and writer of Thrift's compact protocol, as far as a Parquet footer uses it. Unknown fields are kept."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, _MAP, STRUCT = rang
 
 @dataclass(slots=True)
 class Items:
+    """The elements of a list, with their type."""
+
     kind: int
     values: list[Value]
 
 
 @dataclass(slots=True)
 class Struct:
-    """Fields by number, each with its type."""
+    """A structure: its fields by number, each with its type."""
 
     fields: dict[int, tuple[int, Value]] = field(default_factory=dict)
 
     def get(self, number: int) -> Value | None:
+        """Return the value of a field, or None."""
         return self.fields[number][1] if number in self.fields else None
 
     def structs(self, number: int) -> list[Struct]:
-        """The members of a list of structures; none where the field is absent."""
+        """Return the members of a list of structures; empty if the field is absent."""
         items = self.get(number)
         return [one for one in items.values if isinstance(one, Struct)] if isinstance(items, Items) else []
 
@@ -34,13 +37,14 @@ Value: TypeAlias = bool | int | float | bytes | Items | Struct
 
 
 class ThriftReader:
-    """ValueError or IndexError on bytes that are no such structure."""
+    """A parser of one structure. ValueError or IndexError when the bytes are not such a structure."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._place = 0
 
     def struct(self) -> Struct:
+        """Read a structure up to its end mark."""
         found, number = Struct(), 0
         while head := self._byte():
             step, kind = head >> 4, head & 15
@@ -99,6 +103,7 @@ class ThriftReader:
 
 
 def struct_bytes(value: Struct) -> bytes:
+    """Return a structure as bytes."""
     out = bytearray()
     _put_struct(out, value)
     return bytes(out)

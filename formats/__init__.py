@@ -1,6 +1,6 @@
-"""What a change looks like: bytes of a known format to ChangeBatches.
+"""The formats of source messages: each decodes the bytes of messages to ChangeBatches.
 
-Nothing here knows a Paimon type: columns are text or native Arrow, beside the type the source declares.
+This package knows no Paimon types: columns are text or native Arrow, next to the type that the source declares.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ FORMATS: dict[str, Decode] = {
     "aliyun-json": aliyun.decode,
     "aws-dms-json": aws_dms.decode,
 }
-# Larger chunks are slower and cost memory, smaller ones lose to the fixed cost of a parse (measured): sources hand out
-# 20,000 messages at a time, and more where their rows are of many tables.
+# Measured: larger chunks are slower and use more memory, smaller ones are dominated by the fixed cost of a parse.
+# Sources pass 20,000 messages at a time, and more if their rows are spread over many tables.
 CHUNK = 60_000
-# A column of a chunk has 32-bit offsets.
+# A column of a chunk has 32-bit offsets, so the values of a chunk must stay far below 2 GiB.
 CHUNK_BYTES = 256 << 20
 
 
 def check_format(name: str) -> str:
-    """The format's own spelling, or ConfigError for one there is none of."""
+    """Return the canonical name of a format; ConfigError if the format is unknown."""
     known = name.lower()
     if known not in FORMATS:
         raise ConfigError(f"This format: {name} is not supported.", hint=f"value.format is one of {', '.join(FORMATS)}")
@@ -46,7 +46,7 @@ def check_format(name: str) -> str:
 
 
 def decode(name: str, messages: Messages, options: DecodeOptions | None = None) -> Decoded:
-    """Decode all messages in chunks. Never raises for a bad record, only for a format there is none of."""
+    """Decode all messages in chunks. Never raises for a bad record; ConfigError if the format is unknown."""
     read = FORMATS[check_format(name)]
     options = options or DecodeOptions()
     decoded = Decoded()
@@ -78,7 +78,8 @@ def _small_chunks(messages: Messages, start: int, stop: int) -> Iterator[tuple[i
 
 @contextmanager
 def _without_cycle_collection() -> Iterator[None]:
-    """A chunk makes some hundred thousand objects and no cycle; looking for one took up to a third of the time."""
+    """Turn the garbage collector off while decoding: a chunk creates several hundred thousand objects but no reference
+    cycle, and the search for cycles took up to a third of the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:

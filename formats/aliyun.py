@@ -1,7 +1,7 @@
-"""aliyun-json (Alibaba Cloud DTS and DataWorks): one row image a message, types declared in `schema.dataColumn`.
+"""aliyun-json (Alibaba Cloud DTS and DataWorks): one row image per message, types declared in `schema.dataColumn`.
 
-An update is two messages, UPDATE_BEFORE and UPDATE_AFTER, or the second alone. Where both follow each other the pair
-is read as one change, so that a changed key is a delete and an insert as everywhere else.
+An update is either two messages, UPDATE_BEFORE and UPDATE_AFTER, or UPDATE_AFTER alone. If both follow each other, the
+pair is decoded as one change, so that a changed key becomes a delete and an insert as in every other format.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from penstock.formats.json_text import exact, text_of
 from penstock.formats.row_builder import Read, Rows, each, texts
 
 NAME = "aliyun-json"
-# A DATE further than this many days from 1970 is in milliseconds.
+# A DATE given as a number further than this many days from 1970 is in milliseconds, not in days.
 LAST_DAY = 3_000_000
 Row = dict[str, Any]
 
@@ -82,7 +82,7 @@ _read_declaration = msgspec.json.Decoder(Declaration | None).decode
 
 
 class Group:
-    """The rows of one declared schema, and the before image that may have its after in the next message."""
+    """The rows of one declared schema, and the before image whose after image may be in the next message."""
 
     def __init__(self, declaration: Declaration, options: DecodeOptions) -> None:
         source = declaration.source or Source()
@@ -177,7 +177,7 @@ def _reader(field: SourceField) -> Read:
 
 
 def _date_text(value: object) -> str | None:
-    """Digits are a day number or, if far too large for one, milliseconds."""
+    """Return the text of a DATE. A number counts days, or milliseconds if it is far too large to be a day."""
     if isinstance(value, int) and not isinstance(value, bool):
         if abs(value) <= LAST_DAY:
             return str(date(1970, 1, 1) + timedelta(days=value))

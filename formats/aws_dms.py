@@ -1,4 +1,4 @@
-"""aws-dms-json: one row in `data`, before values beside it as `BI_<column>`. No types, no key."""
+"""aws-dms-json: one row in `data`, with before values next to it as `BI_<column>`. Declares no types and no key."""
 
 from __future__ import annotations
 
@@ -83,7 +83,10 @@ def _take(envelope: Envelope, number: int, tables: TextTables) -> None:
 
 
 def images(data: Row) -> tuple[Row | None, Row]:
-    """Before and after. `BI_x` is a before value only beside a column `x`; without any the before is not known."""
+    """Return the before and the after image of a row; the before image is None if it is unknown.
+
+    `BI_x` is a before value only if a column `x` exists too. Without any such member the before image is unknown.
+    """
     olds = {name.removeprefix(BEFORE_PREFIX): value for name, value in data.items() if _is_before(name, data)}
     after = {name: value for name, value in data.items() if not _is_before(name, data)}
     return {**after, **olds} if olds else None, after

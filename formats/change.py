@@ -1,7 +1,7 @@
-"""What every format is reduced to: rows of one source schema as Arrow columns, with row kinds and places.
+"""The common result of all formats: rows of one source schema as Arrow columns, with row kinds and positions.
 
 A format module has one function, `decode(messages, options) -> Decoded`. It never raises for a record it cannot read:
-such a record comes back in `bad` with its place, its bytes and the reason, and the caller's policy decides.
+such a record is returned in `bad` with its offset, its bytes and the reason, and the caller's policy decides.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = 0, 1, 2, 3
 
-# Why a record is bad. The caller counts by these; the message says the rest.
+# Reasons why a record is bad. The caller counts by these constants; the message has the details.
 NOT_JSON = "not-json"
 NOT_AVRO = "not-avro"
 MISSING_FIELD = "missing-field"
 UNKNOWN_OPERATION = "unknown-operation"
 BAD_VALUE = "bad-value"
-NO_NAME = "no-name"  # of a table, where tables have to be told apart
+NO_NAME = "no-name"  # the table has no name, but tables must be distinguished by name
 
 TableName = tuple[str | None, str | None]
 Int64s = npt.NDArray[np.int64]
@@ -36,7 +36,7 @@ Kinds = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class SourceField:
-    """One column as the producer declares it; `type` and `nullable` are None where the format declares none."""
+    """One column as the producer declares it; `type` and `nullable` are None if the format declares neither."""
 
     name: str
     type: str | None = None
@@ -46,10 +46,11 @@ class SourceField:
 
 @dataclass(frozen=True, slots=True)
 class SourceSchema:
-    """`dialect` says how to read the type texts: mysql, debezium, avro, aliyun, or text where there are none.
+    """The columns and keys of one source table as the producer declares them.
 
-    `comment` is the table's, None where the source tells none. Without `comments_follow` comments are for what is new:
-    those of tables and columns that are there already stay as they are.
+    `dialect` is the language of the type texts: mysql, debezium, avro, aliyun, or text if no types are declared.
+    `comment` is the table's comment, None if the source has none. If `comments_follow` is false, comments apply only to
+    new tables and columns: those of existing tables and columns stay as they are.
     """
 
     dialect: str
@@ -61,17 +62,17 @@ class SourceSchema:
     comments_follow: bool = True
 
     def __hash__(self) -> int:
-        # Every batch of rows is looked up by its schema; hashes of all the fields would cost more than what is found.
+        # Every batch of rows is looked up by its schema; hashing all fields would cost more than the lookup saves.
         return hash((self.database, self.table, len(self.fields)))
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeBatch:
-    """Rows of one source schema in message order: `columns` has one column per field of the schema, same order.
+    """Rows of one source schema in message order: `columns` has one column per field of the schema, in the same order.
 
-    `pos` is the offset of the message, `sub` the place in it (twice the row number, plus one for the row after the
-    change), so that (pos, sub) orders all rows of a range whatever the batches they stand in. `event_time` is in
-    milliseconds, -1 where the message has none.
+    `pos` is the offset of the message and `sub` the place in it (twice the row number, plus one for the after image),
+    so that (pos, sub) orders all rows of a range regardless of the batches that contain them. `event_time` is in
+    milliseconds, -1 if the message has none.
     """
 
     schema: SourceSchema
@@ -87,7 +88,7 @@ class ChangeBatch:
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Messages of one partition in offset order. `keys` is None where the source has no keys."""
+    """Messages of one partition in offset order. `keys` is None if the source has no keys."""
 
     values: Sequence[bytes | None]
     offsets: Int64s
@@ -105,7 +106,7 @@ class Messages:
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:
-    """A message of which no row was taken. `reason_class` is one of the constants above."""
+    """A message from which no row was accepted. `reason_class` is one of the constants above."""
 
     pos: int
     reason_class: str
@@ -115,7 +116,7 @@ class BadRecord:
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """The source emptied a table at this place; whether the target follows is the caller's option."""
+    """A TRUNCATE of a source table at this position; an option of the caller decides whether the target follows."""
 
     pos: int
     database: str | None
@@ -124,7 +125,8 @@ class Truncation:
 
 @dataclass(slots=True)
 class Decoded:
-    """`skipped` counts messages without rows by operation; `repaired` counts texts with unpaired surrogates."""
+    """The result of decoding. `skipped` counts messages without rows by operation, `repaired` texts with unpaired
+    surrogates."""
 
     batches: list[ChangeBatch] = field(default_factory=list)
     bad: list[BadRecord] = field(default_factory=list)
@@ -142,10 +144,10 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class ImageRule:
-    """Which rows an update gives in one source table.
+    """The rows that an update of one source table yields.
 
-    `watch`: columns whose change moves the row to another key or partition, so that it becomes -D and +I instead of
-    -U and +U. With `before_images="key-changes"` an update that moves nothing gives +U alone.
+    `watch`: columns whose change moves the row to another key or partition, so that it becomes -D and +I instead of -U
+    and +U. With `before_images="key-changes"` an update that moves nothing yields +U alone.
     """
 
     before_images: Literal["all", "key-changes"] = "all"
@@ -154,11 +156,12 @@ class ImageRule:
 
 @dataclass(frozen=True, slots=True)
 class DecodeOptions:
-    """How to decode.
+    """The options of decoding.
 
-    `watch_columns` adds to the primary keys the messages declare; an entry in `tables` replaces both. `name_from` says
-    which member of Debezium's `source` is the database, `ogg_name_parts=2` that only the first dot of a GoldenGate name
-    counts, `zone` where event times without a zone are from. `registry` is for debezium-avro and stays in its process.
+    `watch_columns` is added to the primary keys that the messages declare; an entry in `tables` replaces both.
+    `name_from` selects the member of Debezium's `source` that is the database. `ogg_name_parts=2` makes only the first
+    dot of a GoldenGate name a separator. `zone` is the time zone of event times without one. `registry` is for
+    debezium-avro and cannot leave its process.
     """
 
     before_images: Literal["all", "key-changes"] = "all"
@@ -168,7 +171,8 @@ class DecodeOptions:
     ogg_name_parts: int | None = None
     zone: str = "UTC"
     registry: SchemaRegistry | None = None
-    # Groups of at least so many rows are parsed in bulk; below, a call's fixed cost outweighs the gain (measured).
+    # Groups of at least this many rows are parsed in bulk; below, the fixed cost of a call outweighs the gain
+    # (measured).
     bulk_rows: int = 200
 
     def rule(self, database: str | None, table: str | None, primary_keys: tuple[str, ...]) -> ImageRule:

@@ -1,4 +1,5 @@
-"""Values that do not fit: which rows of a batch have one, and why. Their messages are taken back whole."""
+"""Values that do not fit: the rows of a batch that have one, and why. The messages of such rows are rejected as a
+whole."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from penstock.formats.change import BAD_VALUE, Int64s
 
 
 class Faults:
-    """Row numbers of one batch with the first reason each, and messages that are bad as a whole."""
+    """The numbers of faulty rows of one batch, each with its first reason, and messages that are bad as a whole."""
 
     def __init__(self) -> None:
         self.reasons: dict[int, str] = {}
@@ -23,7 +24,7 @@ class Faults:
             self.reasons.setdefault(int(row), reason)
 
     def bad_messages(self, message_of_row: Int64s) -> dict[int, DecodeError]:
-        """The messages to take back, by number, each with its first reason."""
+        """Return the messages to reject, by number, each with its first reason."""
         bad = dict(self.messages)
         for row, reason in sorted(self.reasons.items()):
             bad.setdefault(int(message_of_row[row]), DecodeError(reason, reason=BAD_VALUE))
@@ -36,7 +37,8 @@ class Faults:
 def map_distinct(
     column: pa.Array, convert: Callable[[str], object], kind: pa.DataType, what: str, faults: Faults
 ) -> pa.Array:
-    """`convert` of each distinct value. A ValueError of it makes the value null and its rows faulty."""
+    """Apply `convert` to each distinct value. If it raises ValueError, the value becomes null and its rows are
+    faulty."""
     encoded = column.dictionary_encode()
     values: list[object] = []
     wrong: dict[int, str] = {}

@@ -1,4 +1,5 @@
-"""WKB to GeoJSON text, as the peer prints it: members in a fixed order, no blanks, whole numbers without fraction."""
+"""WKB as GeoJSON text, spelled as Paimon's CDC actions do: fixed member order, no blanks, whole numbers without
+fraction."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from collections.abc import Callable
 
 from penstock.formats.json_text import java_double
 
-# MySQL's words for the types that hold one.
+# MySQL's names of the types that contain a geometry.
 GEOMETRY_TYPES = frozenset(
     [
         "GEOMETRY",
@@ -37,7 +38,10 @@ _MAX_DEPTH = 32
 
 
 def geojson(wkb: bytes, srid: int = 0) -> str:
-    """ValueError for bytes that are no WKB of a flat geometry. An SRID inside the WKB wins."""
+    """Return the GeoJSON text of a geometry; ValueError if the bytes are not WKB of a flat geometry.
+
+    An SRID inside the WKB takes precedence over `srid`.
+    """
     try:
         geometry = _Wkb(wkb)
         kind, body = geometry.geometry(0)
@@ -50,7 +54,7 @@ def geojson(wkb: bytes, srid: int = 0) -> str:
 
 
 class _Wkb:
-    """A cursor over well-known binary; every nested geometry has its own byte order."""
+    """A cursor over well-known binary, in which every nested geometry has a separate byte order."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -98,7 +102,7 @@ class _Wkb:
         return self.array(self.position)
 
     def array(self, element: Callable[[], str]) -> str:
-        # An element takes bytes, so a forged count ends at the end of the data.
+        # Every element has bytes, so reading a forged count stops at the end of the data.
         return "[" + ",".join([element() for _ in range(self.unsigned())]) + "]"
 
 

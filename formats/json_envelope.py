@@ -1,4 +1,4 @@
-"""The outside of a JSON message: parsed once with msgspec, and what is said when that does not work."""
+"""The envelope of a JSON message: parsing with msgspec, and the errors if that fails."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Envelope = TypeVar("Envelope")
 
 NULL = msgspec.Raw(b"null")
 TOMBSTONE = "tombstone"
-# What msgspec raises for bytes it cannot read as the type asked for.
+# The exceptions of msgspec for bytes that cannot be parsed as the requested type.
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def read_envelopes(messages: Messages, read: Callable[[bytes], Envelope], decoded: Decoded) -> list[Envelope | None]:
-    """One envelope a message; None for tombstones (counted) and for messages that are not readable (bad)."""
+    """Return one envelope per message; None for tombstones (counted) and for unreadable messages (reported as bad)."""
     try:
         return [read(value) for value in messages.values]  # type: ignore[arg-type]
     except (*UNREADABLE, TypeError):
@@ -31,7 +31,10 @@ def read_envelopes(messages: Messages, read: Callable[[bytes], Envelope], decode
 def take_each(
     messages: Messages, read: Callable[[bytes], Envelope], decoded: Decoded, take: Callable[[Envelope, int], None]
 ) -> None:
-    """Hand every envelope to `take`, with the number of its message. What it refuses is bad; the others go on."""
+    """Call `take` with every envelope and the number of its message.
+
+    If `take` raises DecodeError, that message is reported as bad and decoding continues with the next.
+    """
     for number, envelope in enumerate(read_envelopes(messages, read, decoded)):
         if envelope is None:
             continue
@@ -54,7 +57,7 @@ def _read_one(messages: Messages, number: int, read: Callable[[bytes], Envelope]
 
 
 def read_json(value: bytes, read: Callable[[bytes], Envelope], decoded: Decoded) -> Envelope:
-    """`read`, with unpaired surrogates repaired and every failure a DecodeError."""
+    """Apply `read`, with unpaired surrogates repaired and every failure raised as DecodeError."""
     try:
         return read(value)
     except RecursionError as error:

@@ -1,4 +1,4 @@
-"""JSON values as the text a STRING column holds: digits as sent, exponents expanded, nested values as compact JSON."""
+"""JSON values as text for a STRING column: digits as sent, exponents expanded, nested values as compact JSON."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from decimal import Decimal
 import msgspec
 import pyarrow as pa
 
-# Beyond this exponent the plain form of a number is no longer text anyone stores; the number stays as it was sent.
+# Beyond this exponent the plain form of a number would be unreasonably long; such a number stays as it was sent.
 MAX_EXPONENT = 1000
 
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)", re.DOTALL
 )
-_LONE = 6  # length of one \uXXXX escape; a pair is twice as long, any other escape is two bytes
+_LONE = 6  # length of one \uXXXX escape; a pair is twice as long, any other escape has two bytes
 
 
 class Number(str):
@@ -25,12 +25,12 @@ class Number(str):
 
 
 def exact(text: str) -> Number:
-    """For msgspec's float_hook: a number keeps its digits, no binary float in between."""
+    """Return a JSON number with its exact digits, without a detour through binary floats (msgspec's float_hook)."""
     return Number(plain_digits(text) if "e" in text or "E" in text else text)
 
 
 def plain_digits(text: str) -> str:
-    """`1.5E3` as `1500`; only numbers with an exponent come here."""
+    """Return a number with an exponent as plain digits, `1500` for `1.5E3`."""
     exponent = re.split("[eE]", text)[1]
     if len(exponent) > 5 or abs(int(exponent)) > MAX_EXPONENT:
         return text
@@ -38,7 +38,7 @@ def plain_digits(text: str) -> str:
 
 
 def java_double(number: float) -> str:
-    """A finite number as Java prints it: 3.14, 0.0, 1.0E10."""
+    """Return a finite number as Java prints it: 3.14, 0.0, 1.0E10."""
     if number == 0 or 1e-3 <= abs(number) < 1e7:
         return repr(number)
     mantissa, _, exponent = f"{Decimal(repr(number)).normalize():E}".partition("E")
@@ -56,7 +56,7 @@ def text_of(value: object) -> str | None:
 
 
 def compact_json(value: object) -> str:
-    """JSON text without blanks, members in the order of the message, numbers with the digits of the message."""
+    """Return JSON text without blanks, members in the order and numbers with the digits of the message."""
     parts: list[str] = []
     _write(value, parts)
     return "".join(parts)
@@ -88,7 +88,7 @@ def _quoted(text: str) -> str:
 
 
 def text_column(values: Sequence[object]) -> pa.Array:
-    """The STRING column of JSON values. Columns of one kind are converted whole, mixed ones value by value."""
+    """Return JSON values as a STRING column. Columns of a single kind are converted as a whole, mixed ones by value."""
     try:
         return pa.array(values, pa.string())
     except pa.ArrowTypeError:
@@ -100,7 +100,7 @@ def text_column(values: Sequence[object]) -> pa.Array:
 
 
 def repair_surrogates(value: bytes) -> tuple[bytes, int]:
-    """`value` with every unpaired surrogate escape replaced by U+FFFD, and how many there were."""
+    """Return `value` with every unpaired surrogate escape replaced by U+FFFD, and the number of replacements."""
     count = 0
 
     def repaired(match: re.Match[bytes]) -> bytes:

@@ -23,7 +23,7 @@ class Envelope(msgspec.Struct, gc=False):
     type: str | None = None
     ts: int | float | str | None = None
     data: dict[str, Any] | None = None
-    # In DDL messages `old` is a table definition; any object passes.
+    # In DDL messages `old` is a table definition, so any object must parse.
     old: dict[str, Any] | None = None
     primary_key_columns: list[str] | None = None
 

@@ -1,4 +1,4 @@
-"""MySQL's declared type texts, as canal and Debezium carry them: `int(11) unsigned`, `enum('a','b')`, any case."""
+"""MySQL's declared type texts as canal and Debezium send them: `int(11) unsigned`, `enum('a','b')`, in any case."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _OPTIONS_APART = re.compile(r"'\s*,\s*'")
 
 @dataclass(frozen=True, slots=True)
 class MysqlType:
-    """`name` is upper case with what follows the bracket: INT UNSIGNED. `options` are those of ENUM and SET."""
+    """A parsed type. `name` is upper case and includes the words after the bracket: INT UNSIGNED.
+
+    `options` are the labels of ENUM and SET.
+    """
 
     name: str
     length: int | None = None

@@ -1,4 +1,4 @@
-"""ogg-json (Oracle GoldenGate): `before` and `after`, no types, `op_ts` in the zone of the job."""
+"""ogg-json (Oracle GoldenGate): `before` and `after`, no types, `op_ts` in the time zone of the job."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def decode(messages: Messages, options: DecodeOptions) -> Decoded:
 
 
 def split_name(name: str | None, parts: int | None) -> tuple[str | None, str | None]:
-    """Database and table. Of three parts the first is the catalog, unless `parts` says that names have two."""
+    """Return database and table. Of three parts the first is the catalog, unless `parts` says that names have two."""
     if name is None or "." not in name:
         return None, name
     first, rest = name.split(".", 1)
@@ -66,7 +66,7 @@ def split_name(name: str | None, parts: int | None) -> tuple[str | None, str | N
 
 
 def event_times(texts: list[str | None], zone: str) -> Int64s:
-    """Milliseconds; a text that is no local timestamp gives -1."""
+    """Return event times in milliseconds, -1 for a text that is not a local timestamp."""
     ZoneInfo(zone)
     column = pa.array(texts, pa.string())
     try:
@@ -101,7 +101,7 @@ def _take(envelope: Envelope, number: int, time: int, name: tuple[str | None, st
     elif operation == "D":
         rows.change(number, time, before, None)
     else:
-        # A compressed update leaves unchanged columns out of one image; missing is not null.
+        # A compressed update omits unchanged columns from one of the images; a missing member is not null.
         rows.change(number, time, {**(after or {}), **(before or {})}, {**(before or {}), **(after or {})})
 
 

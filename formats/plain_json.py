@@ -1,4 +1,4 @@
-"""json: every message is a row, or an array of rows, to insert. No names, no key, no types."""
+"""json: every message is a row, or an array of rows, to insert. It has no table names, keys or types."""
 
 from __future__ import annotations
 

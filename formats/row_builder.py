@@ -1,6 +1,6 @@
-"""From rows gathered by source schema to ChangeBatches: the per-record path of every format.
+"""The per-record path of every format: rows collected by source schema become ChangeBatches.
 
-A format puts each change in with `Rows.change`; the rule of its table decides which rows an update gives.
+A format adds each change with `Rows.change`; the image rule of the table decides which rows an update yields.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from penstock.formats.change import (
 from penstock.formats.faults import Faults
 from penstock.formats.json_text import text_column
 
-# More columns than any database has; and the cells of one batch where rows have few members in common.
+# More columns than any database allows, and the most cells of one batch if its rows have few members in common.
 MAX_MEMBERS = 10_000
 MAX_CELLS = 4_000_000
 AFTER_KINDS = frozenset({INSERT, UPDATE_AFTER})
@@ -39,23 +39,23 @@ Read = Callable[[Sequence[Any], Faults], pa.Array]
 
 
 class Rows:
-    """Rows of one source schema with the number of their message, in message order."""
+    """The rows of one source schema with their message numbers, in message order."""
 
     def __init__(self, rule: ImageRule, names: Iterable[str] | None = None) -> None:
         self.rule = rule
         self.all_images = rule.before_images == "all"
         self.watch = {name.lower() for name in rule.watch}
-        # Where the columns are declared, no other member counts.
+        # If the columns are declared, other members are ignored.
         self.watched = None if names is None else [name for name in names if name.lower() in self.watch]
         self._moving: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
         self.rows: list[Row] = []
-        # Beside each row: message number, place in the message, kind, event time.
+        # Parallel to `rows`: message number, place in the message, kind, event time.
         self.places: list[tuple[int, int, int, int]] = []
 
     def change(self, at: int, time: int, before: Row | None, after: Row | None, number: int = 0) -> None:
-        """A change of the message's row `number`: insert, update or delete by which of the images are there.
+        """Add a change of the message's row `number`: an insert, update or delete, depending on which images are given.
 
-        DecodeError, with nothing taken, for a row of too many members.
+        DecodeError for a row with too many members; nothing is added then.
         """
         if len(before or ()) > MAX_MEMBERS or len(after or ()) > MAX_MEMBERS:
             check_members([before or {}, after or {}])
@@ -89,16 +89,16 @@ class Rows:
         self.places.append((at, 2 * number + (kind in AFTER_KINDS), kind, time))
 
     def names(self) -> list[str]:
-        """Every member of any row, in order of first appearance."""
+        """Return every member of any row, in order of first appearance."""
         seen: dict[str, None] = {}
         for names in {tuple(row): None for row in self.rows}:
             seen.update(dict.fromkeys(names))
         return list(seen)
 
     def parts(self) -> Iterator[Rows]:
-        """The rows in as many parts as keep each part's table of rows and members small; one, as a rule.
+        """Yield the rows in parts that each have at most MAX_CELLS cells; usually a single part.
 
-        Rows that have few members in common would otherwise make a table of nothing but nulls.
+        Rows that have few members in common would otherwise make a table that consists almost only of nulls.
         """
         if len(self.names()) * len(self.rows) <= MAX_CELLS:
             yield self
@@ -117,15 +117,16 @@ class Rows:
         return part
 
     def values(self, names: Sequence[str]) -> list[Sequence[Any]]:
-        """The values of each column, None where a row has no such member."""
+        """Return the values of each column, None where a row lacks the member."""
         wanted = tuple(names)
         if names and self.rows and all(tuple(row) == wanted for row in self.rows):
-            # Usual, and several times cheaper than to ask every row for every member.
+            # The usual case, and several times cheaper than a lookup per row and member.
             return list(zip(*[row.values() for row in self.rows], strict=True))
         return [[row.get(name) for row in self.rows] for name in names]
 
     def batch(self, schema: SourceSchema, reads: Sequence[Read], messages: Messages, decoded: Decoded) -> None:
-        """Append the ChangeBatch; `reads` makes the column of each field from the values of its member."""
+        """Append the ChangeBatch; `reads` has one function per field, which converts the member's values to the
+        column."""
         faults = Faults()
         values = self.values([field.name for field in schema.fields])
         columns = [read(column, faults) for read, column in zip(reads, values, strict=True)]
@@ -134,7 +135,7 @@ class Rows:
 
 
 def check_members(rows: Iterable[Sized]) -> None:
-    """DecodeError for a row with more members than a table has columns, before any row of its message is taken."""
+    """DecodeError for a row with more members than a table can have columns, before any row of its message is added."""
     most = max(map(len, rows), default=0)
     if most > MAX_MEMBERS:
         raise DecodeError(f"{most} columns in one row, where at most {MAX_MEMBERS} are taken", reason=BAD_VALUE)
@@ -167,7 +168,7 @@ def texts(values: Sequence[Any], _faults: Faults) -> pa.Array:
 
 
 def each(convert: Callable[[Any], object], kind: pa.DataType, what: str) -> Read:
-    """Value by value. A value that `convert` refuses is faulty."""
+    """Return a function that converts a column value by value. A value that `convert` rejects is faulty."""
 
     def read(values: Sequence[Any], faults: Faults) -> pa.Array:
         converted: list[object] = []
@@ -193,9 +194,9 @@ def finish(
     messages: Messages,
     decoded: Decoded,
 ) -> None:
-    """Take back the messages with faulty rows and append the rest as one ChangeBatch; `at` is the message number."""
+    """Reject the messages with faulty rows and append the rest as one ChangeBatch; `at` contains message numbers."""
     names = [field.name for field in schema.fields]
-    # Rows without any column are rows, which only the struct form can say.
+    # Rows without any column still count, which only a struct array can express.
     empty = pa.StructArray.from_buffers(pa.struct([]), len(at), [None])
     struct = pa.StructArray.from_arrays(columns, names) if columns else empty
     batch = pa.RecordBatch.from_struct_array(struct)

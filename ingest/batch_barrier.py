@@ -1,4 +1,5 @@
-"""Changes of whole tables that cannot be folded into rows: a batch ends before them, and they have one of their own."""
+"""Changes of whole tables that cannot be expressed as rows: a batch ends before them, and each has a batch for
+itself."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ BarrierKind = Literal["truncate", "drop", "rename-columns"]
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """What happened to a source table; `columns` are pairs of old and new names, all at once."""
+    """A change of a whole source table; `columns` are pairs of old and new names, all renamed at once."""
 
     kind: BarrierKind
     database: str

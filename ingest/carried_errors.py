@@ -1,7 +1,7 @@
-"""Errors on their way through Spark, which keeps only an exception's text.
+"""Transport of errors through Spark, which keeps only the text of an exception.
 
-That text also shows what others wrote: records, column names, table names, file names. So an error is taken back from
-it only from a line that carries a secret of the run, and as data: a class is looked up among our own error classes
+That text also shows data of others: records, column names, table names, file names. Therefore an error is recovered
+only from a line with a secret of the run, and only as data: its class is looked up among the Penstock error classes
 that this process has loaded, and nothing is imported or called by a name from the text.
 """
 
@@ -21,19 +21,21 @@ _MARK = "penstock-error"
 
 
 class CarriedError(RuntimeError):
-    """An error as text: for a person first, and in its last line for `ErrorMark.recovered`."""
+    """An error as text: readable for a person, with a last line for `ErrorMark.recovered`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorMark:
-    """The secret of one run, which its tasks get with their code. Make a new one for every attempt: once an error has
-    been printed, its mark is no secret any more."""
+    """The secret of one run, which its tasks receive with their code.
+
+    Create a new mark for every attempt: once an error has been printed, its mark is not secret any more.
+    """
 
     token: str = field(default_factory=lambda: secrets.token_hex(16), repr=False)
 
     @contextmanager
     def carrying(self) -> Iterator[None]:
-        """Around what Spark calls: our errors, and the system's, leave as text that `recovered` can read."""
+        """A context for code that Spark calls: Penstock and OS errors leave it as text that `recovered` can read."""
         try:
             yield
         except PenstockError as error:
@@ -45,7 +47,7 @@ class ErrorMark:
             raise self._carried(str(error), fields) from error
 
     def recovered(self, error: BaseException) -> PenstockError | OSError | None:
-        """The error that Spark's exception carries. None when it carries none of this run."""
+        """Return the error that Spark's exception carries, None if it carries no error of this run."""
         lines = re.findall(rf"^{_MARK} {self.token} (\{{.*\}})\s*$", str(error), re.MULTILINE)
         return _made(json.loads(lines[-1])) if lines else None
 

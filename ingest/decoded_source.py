@@ -1,4 +1,4 @@
-"""A source of messages together with the format they are in: ranges of undecoded bytes become decoded changes."""
+"""A source of messages combined with their format: ranges of undecoded bytes become decoded changes."""
 
 from __future__ import annotations
 
@@ -13,22 +13,24 @@ from penstock.ingest.fetched_chunk import Fetched, joined
 from penstock.ingest.registry_settings import RegistrySettings
 from penstock.ingest.source import Limit, Offsets, Range, Source
 
-# Rows of one table that come together cost less each. Where they are fewer than FEW, as in topics of many tables,
-# chunks are put together until they have WIDE_ROWS or WIDE_BYTES.
+# The cost per row falls with the number of rows of the same table in a chunk. If chunks have fewer than FEW rows per
+# table, as in topics with many tables, they are joined until they have WIDE_ROWS or WIDE_BYTES.
 FEW = 200
 WIDE_ROWS = 60_000
 WIDE_BYTES = 64 << 20
 
 TOPICS_KEPT = 1000
 
-# How many rows of one table last came in a chunk, by topic.
+# The number of rows per table in the latest chunk, by topic.
 _rows_together: dict[str, float] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Part of a range. `fetched` is what it was decoded from, None for sources that hand out changes themselves;
-    `barriers` are changes of whole tables, which are alone in their batch."""
+    """Part of a range. `fetched` is the undecoded chunk, None for sources that yield changes themselves.
+
+    `barriers` are changes of whole tables, which are alone in their batch.
+    """
 
     decoded: Decoded
     messages: int
@@ -42,7 +44,7 @@ class MessageSource(Source, Protocol):
 
 
 class ChangeSource(Source, Protocol):
-    """What the job reads from: a source whose ranges come decoded."""
+    """A source whose ranges are decoded already: the interface from which the job reads."""
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[Chunk]: ...
 
@@ -86,13 +88,13 @@ class DecodedSource:
 
 
 def _remember(topic: str, together: float) -> None:
-    if len(_rows_together) >= TOPICS_KEPT:  # the files of a folder, for one, are a topic each
+    if len(_rows_together) >= TOPICS_KEPT:  # file sources count each file as a topic, so the number is unbounded
         _rows_together.clear()
     _rows_together[topic] = together
 
 
 def widened(fetches: Iterable[Fetched]) -> Iterator[Fetched]:
-    """Chunks of a range as they come, or several as one where their topic has few rows of each table in a chunk."""
+    """Yield the chunks of a range unchanged, or several joined if their topic has few rows per table in a chunk."""
     held: list[Fetched] = []
     for fetched in fetches:
         held.append(fetched)

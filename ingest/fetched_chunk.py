@@ -1,4 +1,4 @@
-"""A chunk of undecoded messages with what is known about where they came from."""
+"""A chunk of undecoded messages with their origin."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import numpy as np
 
 from penstock.formats.change import Messages
 
-Extra: TypeAlias = Literal["key", "timestamp", "headers"]  # parts of a record that not everybody pays for
+# parts of a record that are fetched only if requested, because they cost time
+Extra: TypeAlias = Literal["key", "timestamp", "headers"]
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Messages of one place in order; `topic` is the file's name where files are read.
+    """Messages of one partition in order; `topic` is the file's name if files are read.
 
-    What was not asked for is None.
+    Parts that were not requested are None.
     """
 
     topic: str
@@ -29,7 +30,7 @@ class Fetched:
 
 
 def joined(parts: Sequence[Fetched]) -> Fetched:
-    """Chunks that follow one another as one; of a single one itself."""
+    """Return consecutive chunks as one; a single chunk is returned unchanged."""
     first = parts[0]
     if len(parts) == 1:
         return first

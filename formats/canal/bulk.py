@@ -1,7 +1,8 @@
-"""Canal's rows in bulk: one call of Arrow's JSON reader for all messages of one source schema.
+"""Bulk decoding of canal rows: one call of Arrow's JSON reader for all messages of one source schema.
 
-`old` is parsed only where it can matter: for every update when before images are wanted, otherwise only where its
-bytes name a watched column. It is parsed by records, because only they tell a null from an absent member.
+`old` is parsed only where it can matter: for every update if before images are wanted, otherwise only if its bytes
+contain the name of a watched column. It is parsed record by record, because only that path distinguishes a null from an
+absent member.
 """
 
 from __future__ import annotations
@@ -33,14 +34,15 @@ from penstock.formats.change import (
 from penstock.formats.faults import Faults
 from penstock.formats.row_builder import finish
 
-# Where each document's rows begin (one more at the end), and one text column per name over all rows.
+# The first row of each document (with the total number of rows as last element), and one text column per name over all
+# rows.
 ParsedRows: TypeAlias = tuple[Int64s, list[pa.Array]]
 
 
 def parse_rows(documents: Sequence[msgspec.Raw], names: Sequence[str]) -> ParsedRows:
-    """The rows of all documents, by Arrow's reader.
+    """Parse the rows of all documents with Arrow's JSON reader.
 
-    Raises ArrowInvalid for anything but arrays of flat rows of strings: the record path knows what to make of it.
+    Raises ArrowInvalid for anything but arrays of flat rows of strings; the caller then decodes record by record.
     """
     buffer = pa.py_buffer(b'{"d":' + b'}\n{"d":'.join(documents) + b"}")
     _check_utf8(buffer)
@@ -61,13 +63,14 @@ def parse_rows(documents: Sequence[msgspec.Raw], names: Sequence[str]) -> Parsed
 
 
 def _check_utf8(buffer: pa.Buffer) -> None:
-    """Arrow's JSON reader takes any bytes for text; the record path refuses them."""
+    """Raise ArrowInvalid for invalid UTF-8: Arrow's JSON reader accepts any bytes as text, the record path rejects
+    them."""
     offsets = pa.py_buffer(np.array([0, buffer.size], np.int32))
     pa.StringArray.from_buffers(1, offsets, buffer).validate(full=True)
 
 
 class _Befores:
-    """The rows before the change, as row numbers and the texts that differ from the row after it."""
+    """The before images of updated rows, as row numbers and the texts that differ from the after image."""
 
     def __init__(self) -> None:
         self.rows: list[int] = []
@@ -102,7 +105,7 @@ def decode_bulk(
     messages: Messages,
     decoded: Decoded,
 ) -> None:
-    """Append one ChangeBatch for the messages `numbers`; `parsed` is the `data` of the members."""
+    """Append one ChangeBatch for the messages `numbers`; `parsed` contains the `data` of the members."""
     names = [field.name for field in schema.fields]
     starts, columns = parsed
     counts = np.diff(starts)
@@ -172,13 +175,14 @@ def _read_befores(
 
 
 def _mentioning(olds: Sequence[bytes], rule: ImageRule) -> Int64s:
-    """The numbers of those `old` that `may_move`, found in all of them at once."""
+    """Return the positions of the `old` values that `may_move` accepts, with one search over all of them."""
     pattern = watched_names(rule)
     if pattern is None or not olds:
         return np.arange(len(olds)) if rule.watch else np.empty(0, np.int64)
     text = b"\n".join(olds) + b"\n"
     hits = [match.start() for match in pattern.finditer(text)]
-    # Where nothing is escaped, which is usual, one search says so; text values with escapes are read in vain.
+    # Usually nothing is escaped, and then a single search shows it. An `old` with an escape is always selected, because
+    # an escape can spell any name, even if it turns out to be in a value.
     at = text.find(b"\\")
     while at >= 0:
         hits.append(at)
@@ -190,7 +194,8 @@ def _mentioning(olds: Sequence[bytes], rule: ImageRule) -> Int64s:
 def _with_befores(
     befores: _Befores, columns: list[pa.Array], names: Sequence[str], kinds: Kinds, rule: ImageRule
 ) -> tuple[list[pa.Array], Kinds, Int64s]:
-    """All rows in message order, each before right ahead of its after, with the row number each belongs to."""
+    """Return all rows in message order, each before image directly ahead of its after image, their kinds, and the
+    number of the row that each belongs to."""
     rows = np.array(befores.rows, np.int64)
     images = befores.columns(names, columns)
     moved = _moved(columns, images, rows, names, rule)

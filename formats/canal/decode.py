@@ -1,8 +1,8 @@
-"""canal-json: one flat object per event and table, many rows a message, every value a string.
+"""canal-json: one flat object per event and table, many rows per message, every value a string.
 
 Messages are grouped by database, table, the bytes of `mysqlType` and of `pkNames`, so that a group has one source
-schema. Large groups are parsed in bulk (canal_bulk.py), the quicker where their rows look alike (canal_alike.py), small
-and odd ones record by record; all give the same rows.
+schema. Large groups are parsed in bulk (bulk.py), and faster if all rows have the same layout (same_layout.py). Small
+and irregular groups are parsed record by record. All three paths yield the same rows.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ from penstock.formats.json_envelope import NULL, UNREADABLE, missing, read_envel
 from penstock.formats.json_text import text_column
 from penstock.formats.row_builder import Read, Rows, bad_record, check_members
 
-# One call of Arrow's reader gets at most so much; its offsets are 32 bit.
+# The most bytes and cells in one call of Arrow's JSON reader, whose offsets have 32 bits.
 SPAN_BYTES = 64 << 20
 SPAN_CELLS = 16 << 20
-# What a row has about, to see that a group of few messages is large because each has many rows.
+# The assumed size of a row: a group of few messages counts as large if each message has many rows.
 ROW_BYTES = 300
-# So many messages are read, then looked at, while they are still in the cache.
+# The number of messages that are parsed and then grouped together, while they are still in the CPU cache.
 BLOCK = 200
-# Rows that look alike are worth it when they are fewer: no parser has to be set up for them.
+# The same-layout path pays off for fewer rows than Arrow's reader, because it has no parser to set up.
 ALIKE_SHARE = 0.6
 
 
 class Group:
-    """The messages of one source schema, by number."""
+    """The messages of one source schema, with their numbers."""
 
     def __init__(self, first: Envelope) -> None:
         self.database, self.table = first.database, first.table
@@ -86,7 +86,7 @@ def _groups(messages: Messages, decoded: Decoded) -> list[Group]:
         if operation == "UPDATE" and envelope.old == NULL:
             decoded.bad.append(bad_record(messages, number, missing(NAME, "old", "type", "UPDATE")))
             continue
-        # Comparing the bytes is far cheaper than hashing them, and a table's declaration seldom changes.
+        # Comparing the bytes is far cheaper than hashing them, and the declaration of a table seldom changes.
         group = latest.get(envelope.table)
         if (
             group is None
@@ -102,7 +102,7 @@ def _groups(messages: Messages, decoded: Decoded) -> list[Group]:
 
 
 def _envelopes(messages: Messages, decoded: Decoded) -> Iterator[tuple[int, Envelope]]:
-    """The readable messages with their numbers."""
+    """Yield the readable messages with their numbers."""
     for start in range(0, len(messages), BLOCK):
         some = messages.slice(start, start + BLOCK)
         for number, envelope in enumerate(read_envelopes(some, read_envelope, decoded), start):
@@ -111,7 +111,7 @@ def _envelopes(messages: Messages, decoded: Decoded) -> Iterator[tuple[int, Enve
 
 
 def _set_aside(envelope: Envelope, number: int, messages: Messages, decoded: Decoded) -> None:
-    """Messages that bring no rows: counted by operation, or bad when nobody knows what they are."""
+    """Handle a message without rows: count it by operation, or report it as bad if the operation is unknown."""
     operation = envelope.type
     if envelope.is_ddl or operation in WITHOUT_ROWS:
         decoded.skipped[operation or "DDL"] += 1
@@ -130,7 +130,7 @@ def _set_aside(envelope: Envelope, number: int, messages: Messages, decoded: Dec
 
 @lru_cache(maxsize=8192)
 def _declared(types: bytes, keys: bytes) -> tuple[tuple[SourceField, ...] | None, tuple[str, ...]]:
-    """The fields (None where the message declares none) and the primary keys."""
+    """Return the declared fields (None if the message declares none) and the primary keys."""
     declared, names = read_types(types), read_names(keys)
     if declared is None:
         return None, tuple(names or ())
@@ -181,19 +181,19 @@ def _decode_group(group: Group, messages: Messages, options: DecodeOptions, deco
                 decode_bulk(members, parsed, places, schema, _converters(fields), rule, messages, decoded)
                 continue
             except pa.ArrowInvalid:
-                pass  # something odd is among the rows; record by record it is found and named
+                pass  # the record path finds and names the faulty rows
         names = [field.name for field in fields]
         rows = _read_records(members, numbers, names, rule, messages, decoded)
         rows.batch(schema, [_reader(convert) for convert in _converters(fields)], messages, decoded)
 
 
 def _is_bulky(fields: Sequence[SourceField], bulk_rows: int, sizes: Int64s) -> bool:
-    """Whether one call for all of these documents is cheaper than a look at each."""
+    """Return whether one bulk call for all of these documents is cheaper than parsing each."""
     return bool(fields) and (len(sizes) >= bulk_rows or int(sizes.sum()) >= bulk_rows * ROW_BYTES)
 
 
 def _spans(sizes: Int64s) -> Iterator[tuple[int, int]]:
-    """Consecutive members of at most SPAN_BYTES; a larger one goes alone."""
+    """Yield ranges of consecutive members of at most SPAN_BYTES; a larger member is a range by itself."""
     ends = np.cumsum(sizes)
     start = 0
     while start < len(ends):
@@ -204,8 +204,8 @@ def _spans(sizes: Int64s) -> Iterator[tuple[int, int]]:
 
 
 def _overflowing(documents: Sequence[msgspec.Raw], sizes: Int64s, width: int) -> Int64s | None:
-    """At most how many cells each member's table has; None where all together stay below SPAN_CELLS."""
-    # An empty row, `{},`, takes three bytes.
+    """Return an upper bound of the number of cells per member, or None if all together stay below SPAN_CELLS."""
+    # The smallest row, `{},`, has three bytes.
     if width * int(sizes.sum()) // 3 <= SPAN_CELLS:
         return None
     if width * b"".join(documents).count(b"{") <= SPAN_CELLS:
@@ -216,7 +216,11 @@ def _overflowing(documents: Sequence[msgspec.Raw], sizes: Int64s, width: int) ->
 def _refuse_hollow(
     group: Group, cells: Int64s, sizes: Int64s, width: int, messages: Messages, decoded: Decoded
 ) -> list[int]:
-    """The places of the members that stay: rows that have next to nothing of very many columns cost endless memory."""
+    """Report members whose rows are almost empty but have very many columns as bad, and return the places of the
+    others.
+
+    Such rows would expand to far more memory than their bytes.
+    """
     hollow = set(np.flatnonzero((cells > SPAN_CELLS) & (cells > sizes)).tolist())
     error = DecodeError(f"the rows of the record hold next to nothing of {width} columns", reason=BAD_VALUE)
     decoded.bad += [bad_record(messages, group.numbers[place], error) for place in sorted(hollow)]
@@ -271,7 +275,7 @@ def _read_records(
 def _images(
     operation: str | None, rows: Sequence[Texts], olds: Sequence[Texts | None]
 ) -> Iterator[tuple[Texts | None, Texts | None]]:
-    """Each row before and after the change."""
+    """Yield each row before and after the change."""
     for place, row in enumerate(rows):
         if operation == "UPDATE":
             old = olds[place] if place < len(olds) else None

@@ -1,6 +1,7 @@
-"""A row of a change batch as a canal message: how a row that no message brought is kept to be read again.
+"""Encoding of a row as a canal message, which is how a row that came from no message is kept for a later replay.
 
-Only rows that no table took come here, a cell at a time: what is written is what a person will look at.
+Only rows that no table accepted are encoded, one cell at a time: speed does not matter, and the text is what a person
+will look at.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from penstock.formats.mysql_type import parse_mysql_type
 
 
 def canal_message(change: ChangeBatch, row: int) -> bytes:
-    """What `decode("canal-json", ...)` makes this very row of. Geometries are GeoJSON already, so they are declared as
-    text; an update is told by the row it left or the row it made."""
+    """Return the message that `decode("canal-json", ...)` decodes to this very row.
+
+    Geometries are GeoJSON already, so they are declared as text. An update image is encoded as the delete of the before
+    image or the insert of the after image.
+    """
     gone = change.kinds[row] in {DELETE, UPDATE_BEFORE}
     types = {one.name: _declared(one) for one in change.schema.fields}
     cells = {
@@ -45,7 +49,8 @@ def _declared(field: SourceField) -> str | None:
 
 
 def _text(cell: pa.Array, declared: str) -> str | None:
-    """One cell as canal writes it: bytes as the characters of ISO-8859-1, labels of a SET with commas."""
+    """Return one cell in canal's spelling: bytes as the characters of ISO-8859-1, labels of a SET separated by
+    commas."""
     kind = cell.type
     if not cell[0].is_valid:
         return None

@@ -1,4 +1,4 @@
-"""The members of a canal message, and how its rows read record by record."""
+"""The members of a canal message, and the parsing of its rows record by record."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Texts = dict[str, str | None]
 
 
 class Envelope(msgspec.Struct, gc=False):
-    """The members that matter; the others are skipped without being read."""
+    """The members that are needed; msgspec skips all others without parsing them."""
 
     database: str | None = None
     table: str | None = None
@@ -60,7 +60,7 @@ _old_values = msgspec.json.Decoder(list[dict[str, Any] | None], float_hook=exact
 
 
 def read_rows(data: msgspec.Raw, decoded: Decoded) -> list[Texts]:
-    """The rows of a message as texts; producers other than canal send numbers and nested values, too."""
+    """Return the rows of a message as texts; producers other than canal also send numbers and nested values."""
     try:
         return _texts(data)
     except UNREADABLE:
@@ -68,7 +68,7 @@ def read_rows(data: msgspec.Raw, decoded: Decoded) -> list[Texts]:
 
 
 def read_old(old: msgspec.Raw, decoded: Decoded) -> list[Texts | None]:
-    """For each row what changed in it; None, or no element at all, means that nothing did."""
+    """Return the changed columns of each row. None, or a missing element, means that nothing changed in that row."""
     try:
         return _old_texts(old)
     except UNREADABLE:
@@ -78,7 +78,10 @@ def read_old(old: msgspec.Raw, decoded: Decoded) -> list[Texts | None]:
 
 
 def may_move(rule: ImageRule) -> Callable[[bytes], bool]:
-    """Whether an `old` can name a watched column, by its bytes alone; only then it is read without before images."""
+    """Return a test whether an `old`, judged by its bytes alone, can name a watched column.
+
+    If before images are not wanted, `old` is parsed only where this test is true.
+    """
     pattern = watched_names(rule)
     if pattern is None:
         return lambda old: bool(rule.watch)
@@ -86,7 +89,10 @@ def may_move(rule: ImageRule) -> Callable[[bytes], bool]:
 
 
 def watched_names(rule: ImageRule) -> re.Pattern[bytes] | None:
-    """Finds the watched names in JSON without escapes; an escape could spell any name. None where this cannot tell."""
+    """Return a pattern that finds the watched names in JSON without escapes (an escape could spell any name).
+
+    None if bytes cannot decide this: no name is watched, or one is not ASCII.
+    """
     if not rule.watch or not all(name.isascii() for name in rule.watch):
         return None
     names = "|".join(re.escape(name) for name in sorted(rule.watch))

@@ -1,8 +1,9 @@
-"""Canal's rows where all of them look alike: the same members in the same order, and only values that differ.
+"""Decoding of canal rows that all have the same layout: the same members in the same order, only the values differ.
 
-All rows of a group stand side by side in one text. Its quotation marks tell where members and values are; when every
-byte between the values proves to be that of the first row, the values are cut out column by column without any parser.
-The documents are known to be JSON already. What is not alike (None) is left to a reader of any JSON.
+All rows of a group are joined to one text, and its quotation marks give the positions of members and values. If every
+byte between the values proves to be the same as in the first row, the values are cut out column by column without any
+parser. The documents are known to be valid JSON already. For any other layout the result is None, and a general JSON
+reader has to parse the rows.
 """
 
 from __future__ import annotations
@@ -21,35 +22,38 @@ from penstock.formats.change import Int64s
 Bytes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 
-# Cells of columns that no row has: they take memory that the documents did not.
+# The most cells of columns that no row has: they use memory that the documents did not.
 MOST_ABSENT = 1 << 20
-# One call takes at most so much: there are arrays with a number for each quotation mark.
+# The most bytes of one call: it needs arrays with one number per quotation mark.
 MOST_BYTES = 16 << 20
 
-# Documents taken apart at a time: what is known of them stays in the cache.
+# The number of documents per piece, so that the index arrays of a piece stay in the CPU cache.
 PIECE = 1_000
 
 _QUOTE, _ESCAPE, _COLON, _BRACKET = b'"\\:['
 _SPACE = 0x20
-_AFTER_ROW, _AFTER_DOCUMENT = b"},{", b"}],[{"  # what stands between rows when documents are joined by commas
+_AFTER_ROW, _AFTER_DOCUMENT = b"},{", b"}],[{"  # the bytes between rows when documents are joined by commas
 _FIRST_ROW = msgspec.json.Decoder(list[dict[str, str | None]]).decode
-# What the character after a backslash stands for.
+# The character that is meant by the character after a backslash.
 _MEANT = np.zeros(256, np.uint8)
 _MEANT[list(b'"\\/bfnrt')] = list(b'"\\/\b\f\n\r\t')
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Where the values of all rows stand in the text, row by row: [rows, columns]. Quotation marks are left out."""
+    """The positions of the values of all rows in the text, as arrays [rows, columns], without the quotation marks."""
 
     starts: Int64s
     ends: Int64s
     nulls: Mask
-    first_rows: Int64s  # the row with which each document begins
+    first_rows: Int64s  # the first row of each document
 
 
 def alike_rows(documents: Sequence[msgspec.Raw], names: Sequence[str]) -> tuple[Int64s, list[pa.Array]] | None:
-    """Where each document's rows begin (one more at the end), and one text column per name over all rows."""
+    """Return the first row of each document (with the number of rows as last element), and one text column per name.
+
+    None if the rows do not have the same layout.
+    """
     try:
         members = list(_FIRST_ROW(documents[0])[0])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, IndexError):
@@ -100,7 +104,8 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def _escapes(data: Bytes) -> Int64s:
-    """Where backslashes are that escape what follows: every other one of those in a row."""
+    """Return the positions of the backslashes that escape the next character: every other one in a run of
+    backslashes."""
     places = np.flatnonzero(data == _ESCAPE)
     if len(places) == 0 or not (np.diff(places) == 1).any():
         return places
@@ -118,7 +123,10 @@ def _quotes(data: Bytes, escapes: Int64s) -> Int64s:
 
 
 def _cells(text: bytes, data: Bytes, quotes: Int64s, width: int) -> Cells | None:
-    """None unless every row has the first one's members in its order, without blanks, and texts or nulls as values."""
+    """Return the positions of all values, None if the layout of the rows differs.
+
+    Every row must have the members of the first row in the same order, no blanks, and only texts or nulls as values.
+    """
     closing = quotes[1::2]
     if len(closing) < width or int(closing[-1]) + 2 > len(data):
         return None
@@ -138,7 +146,7 @@ def _cells(text: bytes, data: Bytes, quotes: Int64s, width: int) -> Cells | None
     if not _same_ends(data, key_opens[:, 0], begins_document):
         return None
     nulls = data.take(starts) != _QUOTE
-    # A value that begins with a quotation mark ends with one, and there are no others.
+    # A value that begins with a quotation mark also ends with a quotation mark, and the text has no others.
     whole = len(keys) + nulls.size - int(np.count_nonzero(nulls)) == len(closing)
     if not (whole and np.array_equal(data.take(ends - 1) != _QUOTE, nulls) and _are_nulls(data, starts, ends, nulls)):
         return None
@@ -146,7 +154,8 @@ def _cells(text: bytes, data: Bytes, quotes: Int64s, width: int) -> Cells | None
 
 
 def _same_members(text: bytes, data: Bytes, opens: Int64s, starts: Int64s) -> bool:
-    """Whether each member is written as in the first row, colon included, and follows a comma or begins its row."""
+    """Return whether each member is spelled as in the first row, colon included, after a comma or the brace of its
+    row."""
     begins = opens - 1
     models = [text[start:stop] for start, stop in zip(begins[0].tolist(), starts[0].tolist(), strict=True)]
     return (
@@ -158,7 +167,7 @@ def _same_members(text: bytes, data: Bytes, opens: Int64s, starts: Int64s) -> bo
 
 
 def _same_ends(data: Bytes, opens: Int64s, begins_document: Mask) -> bool:
-    """Whether rows follow upon each other as they must when they are objects in arrays, and nothing else is there."""
+    """Return whether the bytes between rows are exactly those between objects in arrays, and nothing else is there."""
     inner, outer = opens[1:][~begins_document[1:]], opens[1:][begins_document[1:]]
     return (
         bool(begins_document[0])
@@ -174,13 +183,16 @@ def _are_nulls(data: Bytes, starts: Int64s, ends: Int64s, nulls: Mask) -> bool:
 
 
 def _are(data: Bytes, places: Int64s, model: bytes) -> bool:
-    """Whether the same bytes stand at all places."""
+    """Return whether the bytes at all places are those of `model`."""
     windows = np.ndarray((len(data) - len(model) + 1,), f"V{len(model)}", data, 0, (1,))
     return bool(windows[places].tobytes() == model * len(places))
 
 
 def _values(text: bytes, cells: Cells, *, escaped: bool) -> list[pa.Array] | None:
-    """The values of each column. One text array has all values and what is between them; one `take` sorts them out."""
+    """Return the values of each column, None if an escape cannot be resolved.
+
+    One text array contains all values and the text between them; a single Arrow `take` sorts the values by column.
+    """
     rows, width = cells.starts.shape
     bounds = np.empty(2 * rows * width + 1, np.int32)
     bounds[0] = 0
@@ -202,7 +214,7 @@ def _values(text: bytes, cells: Cells, *, escaped: bool) -> list[pa.Array] | Non
 
 
 def _escaped_columns(taken: pa.Array, rows: int, width: int) -> set[int]:
-    """The columns that have backslashes, of so many that stand one behind the other."""
+    """Return the numbers of the columns that contain backslashes; `taken` has all columns one after the other."""
     _, offsets, data = taken.buffers()
     edges = np.frombuffer(offsets, np.int32)[: rows * width + 1 : rows]
     places = np.flatnonzero(np.frombuffer(data or b"", np.uint8) == _ESCAPE)
@@ -210,7 +222,7 @@ def _escaped_columns(taken: pa.Array, rows: int, width: int) -> set[int]:
 
 
 def _unescaped(column: pa.Array) -> pa.Array | None:
-    """The texts that its texts stand for; None where a character is escaped by its number."""
+    """Return the texts of a column with escapes resolved; None if a character is escaped by its number (\\uXXXX)."""
     bounds = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
     data = np.frombuffer(column.buffers()[2] or b"", np.uint8)[bounds[0] : bounds[-1]]
     escapes = _escapes(data)

@@ -1,7 +1,7 @@
-"""What canal's texts mean where they are not simply text: numbers for ENUM, SET and BIT, characters for bytes, WKB.
+"""Conversion of canal texts that are not simply text: numbers for ENUM, SET and BIT, characters for bytes, WKB.
 
-Each function takes the text column of one declared type and gives the column others can cast: ENUM as text, SET as a
-list of texts, BIT(n) as big-endian bytes, binary types as bytes, geometry as GeoJSON text. All else stays text.
+Each function converts the text column of one declared type to a column that can be cast further: ENUM to text, SET to a
+list of texts, BIT(n) to big-endian bytes, binary types to bytes, geometries to GeoJSON text. All other types stay text.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from penstock.formats.mysql_type import MysqlType, parse_mysql_type
 Convert = Callable[[pa.Array, Faults], pa.Array]
 
 BINARY_TYPES = frozenset({"BINARY", "VARBINARY", "TINYBLOB", "BLOB", "MEDIUMBLOB", "LONGBLOB"})
-_LATIN_LEADS = (0xC2, 0xC3)  # UTF-8 writes U+0080 to U+00FF as one of these and one more byte
+_LATIN_LEADS = (0xC2, 0xC3)  # the lead bytes of U+0080 to U+00FF, which have two bytes in UTF-8
 _SRID_BYTES = 4
 _MOST_BITS = 64
-_MOST_DIGITS = 40  # leading zeros and all
+_MOST_DIGITS = 40  # leading zeros included
 
 
 def converter(column: str, declared: str) -> Convert | None:
-    """None where the text is the value."""
+    """Return the conversion of a declared type, None if the text already is the value."""
     kind = parse_mysql_type(declared)
     if kind.name == "ENUM":
         return partial(enum_labels, options=kind.options, what=_what(column, "ENUM"))
@@ -52,7 +52,7 @@ def enum_labels(texts: pa.Array, faults: Faults, options: tuple[str, ...], what:
             return text
         number = int(text)
         if number > len(options):
-            # A label may be made of digits, and then it came as itself.
+            # A label may consist of digits, and canal may have sent the label itself.
             if text in options:
                 return text
             raise ValueError(f"option {text} of {len(options)}")
@@ -82,7 +82,7 @@ def bit_bytes(texts: pa.Array, faults: Faults, kind: MysqlType, what: str) -> pa
             raise ValueError(f"{text[:40]!r} is no number of {bits} bits")
         return int(text).to_bytes(width, "big")
 
-    if bits > _MOST_BITS:  # no server has such a column: whoever asks for its type refuses it
+    if bits > _MOST_BITS:  # no server has such a column, and the type mapping rejects the type later
         return map_distinct(texts, one, pa.binary(), what, faults)
     try:
         numbers = texts.cast(pa.uint64())
@@ -99,7 +99,7 @@ def bit_bytes(texts: pa.Array, faults: Faults, kind: MysqlType, what: str) -> pa
 
 
 def latin1_bytes(texts: pa.Array) -> pa.Array:
-    """Characters to bytes one to one; a text with a character above U+00FF is real text and keeps its UTF-8."""
+    """Convert characters to bytes one to one. A text with a character above U+00FF is real text and keeps its UTF-8."""
     if pc.all(pc.string_is_ascii(texts)).as_py() is not False:
         return texts.cast(pa.binary())
     valid = texts.is_valid()

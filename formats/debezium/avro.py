@@ -1,4 +1,4 @@
-"""debezium-avro: Confluent's wire format, a zero byte, the schema's id, then Avro; key and value alike."""
+"""debezium-avro: Confluent's wire format (a zero byte, the schema id, then Avro) for both key and value."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ _UNREADABLE = (ValueError, EOFError, IndexError, KeyError, TypeError, OverflowEr
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A registered schema with what its rows need: columns, and names that Avro did not allow."""
+    """A registered schema with what its rows need: columns, and the original names of columns that Avro does not
+    allow."""
 
     number: int
     record: RecordSchema
@@ -47,7 +48,7 @@ class Schema:
 
 
 class Reading:
-    """The schemas met and the rows gathered, by value schema, table and key."""
+    """The schemas met so far and the rows collected by value schema, table and key."""
 
     def __init__(self, registry: SchemaRegistry, options: DecodeOptions) -> None:
         self.registry, self.options = registry, options
@@ -89,14 +90,17 @@ class Reading:
 
 
 def _schema(number: int, record: RecordSchema) -> Schema:
-    # An envelope's columns are those of its row, a key's are its own.
+    # The columns of an envelope are those of its row; the columns of a key are its own fields.
     columns = record.row_columns() or columns_of(record.whole)
     renamed = {column.member: column.name for column in columns if column.member != column.name}
     return Schema(number, record, columns, renamed)
 
 
 def decode(messages: Messages, options: DecodeOptions) -> Decoded:
-    """SourceError, retryable, when the registry cannot be asked: nothing can be said about the records then."""
+    """Decode debezium-avro messages.
+
+    Raises SourceError (retryable) if the registry does not answer: then nothing is known about the records.
+    """
     decoded = Decoded()
     if options.registry is None:
         raise ConfigError("debezium-avro needs a schema registry", hint="set schema.registry.url")

@@ -1,8 +1,8 @@
-"""Avro schemas as Debezium registers them: the columns of a row, their declared types and how their values read.
+"""Avro schemas as Debezium registers them: the columns of a row, their declared types and the conversion of values.
 
-The declared type of a column is its Avro schema as compact JSON: named types written out where they are used, the union
-with null taken off, and of the properties only those that bear on the type, `connect.name` and `connect.parameters`
-among them. `connect_type_of` gives the Kafka Connect type of those that have one.
+The declared type of a column is its Avro schema as compact JSON: named types are written out where they are used, the
+union with null is removed, and only properties that affect the type are kept, among them `connect.name` and
+`connect.parameters`. `connect_type_of` returns the Kafka Connect type if the schema has one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PRIMITIVES = {
 _CARRIERS = {"int": "int32", "long": "int64", "fixed": "bytes", "enum": "string", "record": "struct"}
 _KEPT = ("logicalType", "precision", "scale", "size", "connect.name")
 _KEPT_PARAMETERS = (SOURCE_TYPE, SOURCE_LENGTH, SOURCE_SCALE, "scale", "connect.decimal.precision", "length")
-# Avro's logical types by what Debezium calls the same.
+# Avro's logical types by Debezium's semantic name for the same type.
 _LOGICAL_NAMES = {
     "date": "org.apache.kafka.connect.data.Date",
     "time-millis": "org.apache.kafka.connect.data.Time",
@@ -68,7 +68,7 @@ _NO_SCHEMA = (
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: where its value is in the record, what it is called, its schema without null and references."""
+    """One column: its member in the record, its name, and its schema without null and with named types written out."""
 
     member: str
     name: str
@@ -81,13 +81,13 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class RecordSchema:
-    """A schema ready to read with. Logical types are left out of `reading`: their values convert by columns."""
+    """A schema that is ready for reading. `reading` has no logical types: their values are converted by column."""
 
     reading: Any
     whole: Mapping[str, Any]
 
     def row_columns(self) -> tuple[Column, ...]:
-        """The columns of the row that is `after`, else `before`, in this envelope."""
+        """Return the columns of the row that this envelope contains in `after`, else in `before`."""
         members = {one["name"]: one["type"] for one in self.whole.get("fields", ())}
         rows = [members[name] for name in ("after", "before") if name in members]
         return columns_of(rows[0]) if rows else ()
@@ -98,11 +98,11 @@ def columns_of(record: Mapping[str, Any]) -> tuple[Column, ...]:
 
 
 def compile_schema(schema: Any) -> RecordSchema:
-    """DecodeError for a schema that cannot be used, named by its column where one is to blame."""
+    """Compile a registered schema. DecodeError if it cannot be used, with the name of the column at fault if known."""
     try:
         whole = _resolved(schema, {}, "", ())
         ready = RecordSchema(fastavro.parse_schema(_without_logical(schema)), whole)
-        ready.row_columns()  # names and types that are none are found here, not at the first message
+        ready.row_columns()  # finds invalid names and types here, not at the first message
         return ready
     except _NO_SCHEMA as error:
         raise DecodeError(f"the Avro schema cannot be used: {error!r}", reason=BAD_VALUE) from error
@@ -117,7 +117,7 @@ def _without_logical(schema: Any) -> Any:
 
 
 def _resolved(schema: Any, named: dict[str, Any], namespace: str, path: tuple[str, ...]) -> dict[str, Any]:
-    """`schema` with every named type in place, null taken off, and only the properties that matter."""
+    """Return `schema` with every named type written out, null removed, and only the properties that matter."""
     if isinstance(schema, list):
         others = [one for one in schema if one != "null"]
         if len(others) != 1:
@@ -128,7 +128,7 @@ def _resolved(schema: Any, named: dict[str, Any], namespace: str, path: tuple[st
             return {"type": schema}
         known: dict[str, Any] | None = named.get(schema) or named.get(f"{namespace}.{schema}")
         if known is None:
-            # Names are entered when their type is complete, so that a type within itself is not found either.
+            # A name is registered when its type is complete, so a type within itself is not found either.
             raise DecodeError(
                 f"type {schema} at {'.'.join(path) or 'the top'} is unknown or within itself", reason=BAD_VALUE
             )
@@ -148,7 +148,7 @@ def _resolved(schema: Any, named: dict[str, Any], namespace: str, path: tuple[st
         side = "items" if kind == "array" else "values"
         found[side] = _resolved(schema[side], named, namespace, (*path, side))
         if kind == "array" and _takes_no_bytes(found[side]):
-            # The length of such an array is whatever a message claims.
+            # Its elements have no bytes, so that a message could claim any length and exhaust memory.
             raise DecodeError(f"{'.'.join(path)} is an array of nothing", reason=BAD_VALUE)
     elif kind not in _PRIMITIVES:
         return _resolved(kind, named, namespace, path)
@@ -156,7 +156,7 @@ def _resolved(schema: Any, named: dict[str, Any], namespace: str, path: tuple[st
 
 
 def _referred_to(known: dict[str, Any]) -> dict[str, Any]:
-    """A named type for those who use it by its name: what it says of a column is said of the one that defines it."""
+    """Return a named type for use by reference: parameters about the source column apply only where it is defined."""
     parameters = {
         key: value for key, value in known.get("connect.parameters", {}).items() if not key.startswith(_SOURCE_COLUMN)
     }
@@ -191,7 +191,7 @@ def _resolved_name(
 def _column(member: Mapping[str, Any]) -> Column:
     schema = dict(member["type"])
     parameters = dict(schema.get("connect.parameters", {}))
-    # Avro allows fewer names than databases do; the true one is among the parameters.
+    # Avro allows fewer names than databases; the original name is among the parameters.
     name = parameters.pop(SOURCE_NAME, member["name"])
     if not isinstance(name, str) or not isinstance(member["name"], str):
         raise TypeError(f"{name!r} is no name of a column")
@@ -202,13 +202,13 @@ def _column(member: Mapping[str, Any]) -> Column:
 
 
 def connect_type_of(declared: str | Mapping[str, Any]) -> ConnectType | None:
-    """The Kafka Connect type of a column's Avro schema, by its source type, semantic name or logical type."""
+    """Return the Kafka Connect type of a column's Avro schema, by its source type, semantic name or logical type."""
     schema = json.loads(declared) if isinstance(declared, str) else declared
     kind = schema["type"]
     name = schema.get("connect.name") or _LOGICAL_NAMES.get(schema.get("logicalType", ""))
     parameters = dict(schema.get("connect.parameters", {}))
     if kind == "record" and not str(name or "").startswith(("io.debezium.data.", "io.debezium.time.")):
-        name = None  # the name of the record itself
+        name = None  # this is the name of the record itself
     if name is None and SOURCE_TYPE not in parameters:
         return None
     if schema.get("logicalType") == "decimal":
@@ -218,14 +218,16 @@ def connect_type_of(declared: str | Mapping[str, Any]) -> ConnectType | None:
 
 
 def member_connect_type(schema: Mapping[str, Any]) -> ConnectType | None:
-    """Of a value within records, arrays and maps: dates, instants and decimals are such there too, all else is what
-    carries it."""
+    """Return the Connect type of a value within records, arrays and maps; None if it is read by its Avro type.
+
+    Only dates, timestamps and decimals are interpreted there.
+    """
     kind = connect_type_of(schema)
     return kind if kind is not None and (kind.name in _MEMBER_UNITS or kind.name == _DECIMAL) else None
 
 
 def arrow_type(schema: Mapping[str, Any]) -> pa.DataType:
-    """The Arrow type of values that are what Avro carries, nested ones included."""
+    """Return the Arrow type for values in their Avro representation, nested ones included."""
     member = member_connect_type(schema)
     if member is not None:
         return _MEMBER_UNITS.get(str(member.name), pa.string())
@@ -240,7 +242,7 @@ def arrow_type(schema: Mapping[str, Any]) -> pa.DataType:
 
 
 def arrow_value(value: Any, schema: Mapping[str, Any]) -> Any:
-    """A value as pyarrow takes it: maps as pairs, at any depth."""
+    """Return a value in the form that pyarrow accepts: maps as pairs, at any depth."""
     if value is None:
         return None
     member = member_connect_type(schema)

@@ -81,7 +81,7 @@ def _take(envelope: Envelope, number: int, messages: Messages, tables: TextTable
     if operation == "d":
         rows.change(number, payload.time(), before, None)
     else:
-        # An update without `after` found its document gone: what is left is the delete.
+        # An update without `after` means that the document had been deleted meanwhile: only the delete remains.
         rows.change(number, payload.time(), before if operation == "u" else None, after)
 
 

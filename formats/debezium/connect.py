@@ -6,7 +6,7 @@ The declared type of a column is one line of text, `carrier [name] [parameter=va
     bytes org.apache.kafka.connect.data.Decimal connect.decimal.precision=10 scale=2
     int16 __debezium.source.column.type=TINYINT __debezium.source.column.length=1
 
-Only parameters that bear on the type are in it. `ConnectType.parse` reads it back.
+It contains only parameters that affect the type. `ConnectType.parse` reads it back.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class ConnectType:
 
     def number(self, key: str) -> int | None:
         text = self.parameter(key)
-        # What is longer than any sensible number is cut, and senseless still.
+        # A number longer than any sensible one is cut; the result is still far out of range.
         return int(text[:_LONGEST_NUMBER]) if text is not None and text.lstrip("-").isdecimal() else None
 
     @property
     def source_type(self) -> str | None:
-        """The database's own type, when the connector propagates it."""
+        """Return the type in the source database, if the connector propagates it."""
         return self.parameter(SOURCE_TYPE)
 
 
@@ -69,7 +69,7 @@ def connect_type(schema: Mapping[str, Any]) -> ConnectType:
 
 @lru_cache(maxsize=1024)
 def row_fields(schema: bytes) -> tuple[SourceField, ...] | None:
-    """The columns that an envelope's schema declares in `after`, else in `before`; None for a null schema."""
+    """Return the columns that an envelope's schema declares in `after`, else in `before`; None for a null schema."""
     try:
         declared = msgspec.json.decode(schema)
         if declared is None:
@@ -83,6 +83,6 @@ def row_fields(schema: bytes) -> tuple[SourceField, ...] | None:
 
 def _field(column: Mapping[str, Any]) -> SourceField:
     kind = connect_type(column)
-    # A geometry's doc names its kind; any other doc is the comment of the column.
+    # The doc of a geometry names its kind; any other doc is the comment of the column.
     doc = None if kind.carrier == "struct" else column.get("doc")
     return SourceField(str(column["field"]), str(kind), doc)

@@ -53,7 +53,7 @@ _ISO = {f"{_DEBEZIUM}time.IsoDate", f"{_DEBEZIUM}time.IsoTime", f"{_DEBEZIUM}tim
 _VECTORS = {f"{_DEBEZIUM}data.FloatVector": pa.float32(), f"{_DEBEZIUM}data.DoubleVector": pa.float64()}
 _INTEGERS = {"int8", "int16", "int32", "int64"}
 _NESTED = {"struct", "array", "map"}
-# Beyond the first a column goes value by value; beyond the second a scale is not one.
+# Decimals of a larger scale than the first are converted value by value; a larger scale than the second is an error.
 _COLUMN_SCALE, _MAX_SCALE = 100, 10_000
 _NUMERIC = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
@@ -62,7 +62,8 @@ _WIDEST = 83_886_080 // 8  # bytes of PostgreSQL's widest BIT
 
 
 def reader(column: str, declared: str | None) -> Read:
-    """What reads the values of a column declared so; without a declaration they become text."""
+    """Return the function that reads the values of a column of this declared type; without a declaration they are
+    text."""
     if declared is None:
         return texts
     kind = ConnectType.parse(declared)
@@ -88,7 +89,7 @@ def reader(column: str, declared: str | None) -> Read:
 
 
 def _carried(kind: ConnectType, what: str) -> Read:
-    """Types that are what carries them."""
+    """Return the function for types without a semantic name, whose values are what the carrier type holds."""
     if kind.carrier in _INTEGERS:
         unsigned = _is_unsigned_bigint(kind.source_type)
         return each(_unsigned_text, pa.string(), what) if unsigned else partial(integers, what=what)
@@ -121,7 +122,7 @@ def _units(values: Sequence[Any], faults: Faults, kind: pa.DataType, what: str) 
         return numbers.cast(kind)
     try:
         return numbers.cast(pa.int32()).cast(kind)
-    except pa.ArrowInvalid:  # a batch with a day out of range is read a value at a time, to name the row at fault
+    except pa.ArrowInvalid:  # a batch with a day out of range is converted value by value, to name the row at fault
         return each(_day, pa.int32(), what)(numbers.to_pylist(), faults).cast(kind)
 
 
@@ -157,7 +158,7 @@ def _nested_text(value: Any) -> str:
 
 
 def _bits(value: Any, width: int) -> bytes:
-    """Debezium's bytes are little-endian and without their leading zeros."""
+    """Return BIT values as big-endian bytes; Debezium sends them little-endian and without leading zeros."""
     if not 0 < width <= _WIDEST:
         raise ValueError("no such number of bits")
     return base64_bytes(value)[::-1].rjust(width, b"\0")
@@ -168,7 +169,10 @@ def _geometry(value: Mapping[str, Any]) -> str:
 
 
 def decimal_texts(values: Sequence[Any], faults: Faults, scale: int, what: str) -> pa.Array:
-    """Base64 of the unscaled value in columns when all fit 64 bits; else one by one, numbers and digits as well."""
+    """Convert decimals to text: as whole columns if all are base64 and fit 64 bits, else value by value.
+
+    The slow path also accepts numbers and digits.
+    """
     if not 0 <= scale <= _COLUMN_SCALE:
         return each(partial(_decimal_text, scale=scale), pa.string(), what)(values, faults)
     try:
@@ -187,7 +191,7 @@ def _unscaled(value: Any) -> bytes:
 
 
 def scaled_texts(unscaled: pa.Array, scale: int) -> pa.Array:
-    """Integers with the decimal point `scale` digits from the right."""
+    """Return integers as text with the decimal point `scale` digits from the right."""
     digits = unscaled.cast(pa.string())
     if scale == 0:
         return digits
@@ -208,7 +212,10 @@ def scaled_text(unscaled: int, scale: int) -> str:
 
 
 def _decimal_text(value: Any, scale: int) -> str:
-    """A JSON number, base64 of the unscaled value, or digits that cannot be base64: what converters send."""
+    """Return the text of a JSON number, of base64 of the unscaled value, or of digits that cannot be base64.
+
+    Converters send all three.
+    """
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if isinstance(value, bytes) or (type(value) is str and _BASE64.fullmatch(value)):
@@ -230,7 +237,7 @@ def zoned_timestamps(values: Sequence[Any], faults: Faults, what: str) -> pa.Arr
 
 
 def _instant(value: str) -> datetime:
-    """Fractions beyond microseconds are cut."""
+    """Parse a timestamp with time zone; fractions beyond microseconds are cut."""
     moment = datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", value))
     if moment.tzinfo is None:
         raise ValueError("no zone")
@@ -238,5 +245,5 @@ def _instant(value: str) -> datetime:
 
 
 def _iso_texts(values: Sequence[Any], faults: Faults, what: str) -> pa.Array:
-    """Debezium writes a Z behind dates and times that have no zone."""
+    """Remove the Z that Debezium appends to dates and times that have no time zone."""
     return each(lambda value: value.removesuffix("Z"), pa.string(), what)(values, faults)

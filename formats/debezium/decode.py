@@ -1,7 +1,7 @@
 """debezium-json: the bare payload, or the envelope {"schema", "payload"} of Kafka Connect's JsonConverter.
 
-With a schema the columns have declared types (connect.py) and native values (connect_values.py); without one all are
-text. The primary keys are the fields of the message key, else the payload's `pkNames`.
+With a schema the columns have declared types (connect.py) and native values (connect_values.py); without a schema all
+columns are text. The primary keys are the fields of the message key, else the payload's `pkNames`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Payload(msgspec.Struct, gc=False):
 
 
 class Envelope(Payload, gc=False):
-    """Either shape. A member `schema`, null or not, says that the change is in `payload`."""
+    """A message of either shape. If it has a member `schema`, null or not, the change is in `payload`."""
 
     schema: msgspec.Raw = ABSENT
     payload: Payload | None = None
@@ -85,13 +85,13 @@ class Groups:
     def of(self, payload: Payload, schema: msgspec.Raw, keys: tuple[str, ...]) -> Group:
         database, table = self.name(payload)
         identity = (database, table, keys)
-        # A schema of kilobytes comes with every message; comparing it is cheaper than hashing it.
+        # Every message carries a schema of several kilobytes; comparing it is cheaper than hashing it.
         group = self.latest.get(identity)
         if group is None or group.schema != schema:
             whole = (*identity, bytes(schema))
             group = self.found.get(whole)
             if group is None:
-                row_fields(bytes(schema or NULL))  # refuses a schema without rows before any row is taken
+                row_fields(bytes(schema or NULL))  # rejects a schema without rows before any row is accepted
                 rows = Rows(self.options.rule(database, table, keys))
                 group = self.found[whole] = Group(schema, (database, table), keys, rows)
             self.latest[identity] = group
@@ -123,7 +123,7 @@ def _take(envelope: Envelope, number: int, messages: Messages, groups: Groups, d
 
 
 def _other_members(value: bytes, envelope: Envelope) -> tuple[dict[str, msgspec.Raw], object]:
-    """The members of a message without operation, and its `status`."""
+    """Return the members of a message without operation, and its `status`."""
     try:
         members = _read_members(value)
         members = members if envelope.schema == ABSENT else _read_members(members["payload"])
@@ -133,7 +133,7 @@ def _other_members(value: bytes, envelope: Envelope) -> tuple[dict[str, msgspec.
 
 
 def message_key(messages: Messages, number: int) -> dict[str, msgspec.Raw] | None:
-    """The members of the message key, unwrapped; None for no key and for a key that is no JSON object."""
+    """Return the members of the message key, unwrapped; None without a key and for a key that is not a JSON object."""
     value = messages.keys[number] if messages.keys is not None else None
     if not value:
         return None
@@ -164,7 +164,7 @@ def _finish(group: Group, messages: Messages, decoded: Decoded) -> None:
 
 
 def _present(declared: tuple[SourceField, ...], names: list[str]) -> tuple[SourceField, ...]:
-    """The declared columns that any row has, in declared order, then members that are not declared."""
+    """Return the declared columns that occur in any row, in declared order, then members that are not declared."""
     known = {field.name for field in declared}
     fields = [field for field in declared if field.name in set(names)]
     return (*fields, *(SourceField(name) for name in names if name not in known))

@@ -1,7 +1,7 @@
-"""MongoDB's extended JSON, relaxed or canonical, as the plain values a STRING column can hold.
+"""MongoDB's extended JSON, relaxed or canonical, as the plain values that a STRING column can contain.
 
-A value becomes text, a whole number, `Number`, a boolean, None, or a list or dict of these; `texts.text_of` gives the
-column's text of it. NaN and the infinities are text, since JSON has no numbers for them.
+A value becomes text, an integer, `Number`, a boolean, None, or a list or dict of these; `json_text.text_of` returns the
+column's text of it. NaN and the infinities become text, since JSON has no numbers for them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MARKS = {"$minKey": "BsonMinKey", "$maxKey": "BsonMaxKey"}
 
 
 def plain_value(value: Any) -> Any:
-    """ValueError for a `$` form whose content is not what it must be."""
+    """Return the plain value of extended JSON; ValueError for a `$` form with invalid content."""
     if isinstance(value, Number):
         return double(value)
     if isinstance(value, list):
@@ -68,7 +68,7 @@ def _special(value: Mapping[str, Any]) -> Any:
 
 
 def double(digits: str) -> Number | str:
-    """As Java prints it: 3.14, 0.0, 1.0E10, NaN, Infinity."""
+    """Return a double as Java prints it: 3.14, 0.0, 1.0E10, NaN, Infinity."""
     number = float(digits)
     if math.isnan(number):
         return "NaN"

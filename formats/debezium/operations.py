@@ -1,4 +1,4 @@
-"""What Debezium's operations mean for rows, whatever carries them: JSON, Avro."""
+"""Debezium's operations as row changes, independent of the encoding (JSON or Avro)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.formats.change import (
 from penstock.formats.json_envelope import missing, unknown_operation
 from penstock.formats.row_builder import Rows
 
-# What Debezium writes for a large PostgreSQL value that an update did not touch.
+# The placeholder that Debezium writes for a large PostgreSQL value that an update did not touch.
 UNAVAILABLE = "__debezium_unavailable_value"
 WITHOUT_ROWS = frozenset({"t", "m"})
 Row = dict[str, Any]
@@ -26,7 +26,7 @@ KeyRow = Callable[[], Row | None]
 
 
 def skip_without_rows(operation: str, number: int, name: TableName, messages: Messages, decoded: Decoded) -> None:
-    """Count a truncate or logical message."""
+    """Count a truncate or a logical decoding message."""
     if operation == "m":
         decoded.skipped["message"] += 1
         return
@@ -35,7 +35,7 @@ def skip_without_rows(operation: str, number: int, name: TableName, messages: Me
 
 
 def without_operation(format_name: str, members: Collection[str], status: object) -> str:
-    """Which of Debezium's other messages has these members; missing 'op' when it is none of them."""
+    """Return the kind of a Debezium message without operation, by its members; DecodeError if it is unknown."""
     names = set(members)
     if names <= {"ts_ms", "ts_us", "ts_ns"}:
         return "heartbeat"
@@ -59,7 +59,10 @@ def take_rows(
     after: Row | None,
     key_row: KeyRow,
 ) -> None:
-    """`key_row` gives the columns of the message key; it is asked only where a before image is wanting."""
+    """Add the rows of one operation.
+
+    `key_row` returns the columns of the message key; it is called only if a before image is missing.
+    """
     if operation in {"c", "r", "u"} and after is None:
         raise missing(format_name, "after", "op", operation)
     if operation in {"c", "r"}:
@@ -85,7 +88,7 @@ def _take_update(rows: Rows, number: int, time: int, before: Row | None, after: 
     if rows.moves(old, after):
         rows.change(number, time, old, after)
     else:
-        # What the row was is not known, so that nothing can be retracted.
+        # The before image is unknown, so nothing can be retracted.
         rows.put(number, time, UPDATE_AFTER, after)
 
 

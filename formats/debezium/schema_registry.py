@@ -1,4 +1,4 @@
-"""A client of the Confluent schema registry: schemas by id, kept for ever, since an id never changes its schema."""
+"""A client of the Confluent schema registry. Schemas are cached for ever, since an id never changes its schema."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from penstock.errors import ConfigError, DecodeError, SourceError
 from penstock.formats.change import BAD_VALUE
 
 ATTEMPTS = 4
-LARGEST_ANSWER = 16 << 20  # bytes; a schema has some thousands
-PATIENCE = 0.5  # seconds before the second attempt; doubles
+LARGEST_ANSWER = 16 << 20  # bytes; a usual schema has some thousands
+PATIENCE = 0.5  # seconds before the second attempt; doubles with each further attempt
 
 
 def without_login(url: str) -> str:
-    """Return the URL as it may be shown and asked: user and password go in a header."""
+    """Return the URL without user and password, which are sent in a header and must not be shown."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def login_of(url: str) -> str | None:
-    """Return `user:password` of a URL, None where it has none."""
+    """Return `user:password` of a URL, None if it has none."""
     return unquote(urlsplit(url).netloc.rpartition("@")[0]) or None
 
 
 class _SameServer(urllib.request.HTTPRedirectHandler):
-    """A redirect to another server would take the credentials along."""
+    """A redirect handler that rejects other servers, since a redirect would send the credentials along."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
@@ -44,7 +44,10 @@ class _SameServer(urllib.request.HTTPRedirectHandler):
 
 
 class SchemaRegistry:
-    """`urls` are asked in turn. `user_info` is `user:password`; it is in no message and not in the repr."""
+    """A client for one or several registries with the same schemas; `urls` are tried in turn.
+
+    `user_info` is `user:password`; it appears in no message and not in the repr.
+    """
 
     def __init__(
         self,
@@ -60,7 +63,7 @@ class SchemaRegistry:
             if not url.lower().startswith(("http://", "https://")):
                 raise ConfigError(f"schema.registry.url must be http or https, not {without_login(url)!r}")
         self.urls = [without_login(url) for url in given]
-        # Confluent's clients take user and password from the URL too. Of several the first that has them.
+        # Confluent's clients also accept user and password in the URL. The first URL that has them wins.
         user_info = user_info or next(filter(None, map(login_of, given)), None)
         if not self.urls:
             raise ConfigError("schema.registry.url is empty")
@@ -78,10 +81,10 @@ class SchemaRegistry:
         raise TypeError("a SchemaRegistry stays in its process: hand over the settings it is made of")
 
     def schema(self, number: int) -> Any:
-        """The Avro schema as parsed JSON.
+        """Return the Avro schema as parsed JSON.
 
-        DecodeError when the registry has no such schema or it is not Avro: the record is bad. SourceError, retryable,
-        when no registry answers: nothing can be said about the record.
+        DecodeError if the registry has no such schema or it is not Avro: the record is bad. SourceError (retryable) if
+        no registry answers: then nothing is known about the record.
         """
         if number not in self._schemas:
             self._schemas[number] = self._fetch(number)
@@ -101,7 +104,7 @@ class SchemaRegistry:
             raise DecodeError(f"schema {number} of the registry is no JSON: {error}", reason=BAD_VALUE) from error
 
     def _ask(self, path: str) -> dict[str, Any] | None:
-        """The answer, None when it is 404."""
+        """Return the answer of the first registry that gives one, None if it is 404."""
         reasons: list[str] = []
         for attempt in range(ATTEMPTS):
             for url in self.urls:

@@ -1,6 +1,6 @@
-"""What a source keeps beside a checkpoint on HDFS, and folders there: the same client as the tables have.
+"""Access to HDFS for source folders and source state: the same client as the tables use.
 
-pyarrow's own HDFS is Hadoop's C library, which wants a whole Hadoop installed on each node.
+pyarrow's HDFS client is Hadoop's C library, which needs a complete Hadoop installation on each node.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ except ImportError as error:
 
 
 class _Files(HdfsFileSystem):
-    # fsspec empties its cache in every child of a fork, before it becomes another program: the client's end would
-    # wait there for threads which stayed in the parent, and the parent for its child.
+    # fsspec clears its cache in every forked child before the child executes another program: destroying the client
+    # would wait there for threads that exist only in the parent, and the parent would wait for its child.
     cachable = False
 
     def _convert_file_status(self, file_status: Any) -> dict[str, Any]:
         told: dict[str, Any] = super()._convert_file_status(file_status)
-        return told | {"mtime": file_status.modification_time / 1000}  # the name pyarrow asks for
+        return told | {"mtime": file_status.modification_time / 1000}  # the name that pyarrow expects
 
 
 def hdfs_files(location: str) -> tuple[fs.FileSystem, str]:
-    """The file system and the path in it of `hdfs://host:port/path` or `hdfs://nameservice/path`."""
+    """Return the file system of `hdfs://host:port/path` or `hdfs://nameservice/path`, and the path in it."""
     url = urlsplit(location)
     return _files(url.hostname, url.port, os.getpid()), url.path.rstrip("/") or "/"
 
 
 @functools.cache
 def _files(host: str | None, port: int | None, process: int) -> fs.FileSystem:
-    """Made once a process, as the tables' client is, and kept as long as it lives."""
+    """Return the client, created once per process as the tables' client is, and kept for the life of the process."""
     return fs.PyFileSystem(fs.FSSpecHandler(_Files(host, port)))

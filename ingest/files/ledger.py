@@ -1,8 +1,8 @@
-"""Which files were taken in which batch: numbered JSON entries beside the checkpoint.
+"""The record of which files belong to which batch: numbered JSON entries in the checkpoint folder.
 
-The list of a batch is written before Spark hears of its number, so that a batch planned again has the same files,
-whatever has come or gone in the folder since. Each fiftieth entry repeats all names taken so far; those before the
-last such entry but one are deleted.
+The list of a batch is written before Spark learns its number, so that a batch planned again has the same files even if
+the folder has changed since. Every fiftieth entry repeats all names of captured files; entries older than the last such
+entry but one are deleted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ COMPLETE_EVERY = 50
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """`name` is relative to the source's folder; `modified` in nanoseconds."""
+    """A file seen in the source's folder: `name` is relative to it, `modified` is in nanoseconds."""
 
     name: str
     size: int
@@ -26,7 +26,7 @@ class FoundFile:
 
 
 class Ledger:
-    """One driver writes; what is asked again is answered from what stands there."""
+    """The ledger of one source. Only the driver writes; a batch that was planned before is answered from its entry."""
 
     def __init__(self, location: str) -> None:
         self._store, self._folder = file_system(location)
@@ -34,7 +34,7 @@ class Ledger:
         self._read_to = 0
 
     def entry(self, batch: int) -> list[FoundFile] | None:
-        """The files of a batch, None when it was never written."""
+        """Return the files of a batch, None if its entry was never written."""
         content = self._content(batch)
         return None if content is None else [FoundFile(*fields) for fields in content["files"]]
 
@@ -52,7 +52,7 @@ class Ledger:
             self._clean(batch)
 
     def taken_before(self, batch: int) -> set[str]:
-        """The names of all files that batches before this one took."""
+        """Return the names of all files in batches before this one."""
         if self._read_to == 0 and batch > 1:
             self._read_complete(batch)
         for number in range(self._read_to + 1, batch):
@@ -86,7 +86,7 @@ class Ledger:
 
 
 def file_system(location: str) -> tuple[fs.FileSystem, str]:
-    """The store and the path in it of a plain path or a URI (s3, gs, hdfs, file)."""
+    """Return the file system of a plain path or a URI (s3, gs, hdfs, file), and the path in it."""
     if "://" not in location:
         return fs.LocalFileSystem(), location.rstrip("/") or "/"
     if location.startswith("hdfs://"):

@@ -1,7 +1,7 @@
-"""Folders of JSON lines as a source: files are picked up when they appear, each read once, in a recorded order.
+"""Folders of JSON lines as a source: new files are picked up when they appear, each read once, in a recorded order.
 
-Offsets: {"batch": n}, n counting the ledger's entries. Put files in whole (write elsewhere and move): a file is read as
-it was when it was seen.
+Offsets: {"batch": n}, where n is the number of the ledger entry. Files must appear complete (write elsewhere, then
+move): a file is read up to the size it had when it was seen.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNFINISHED = ("*.tmp", "*.inprogress", "*.crc", "*.part", ".*", "_*")
 
 @dataclass(frozen=True, slots=True)
 class FilesSettings:
-    """`order`: files of one batch in the order of their time (then name), or of their name."""
+    """The settings of a source of files. `order`: files of a batch sorted by time (then name), or by name."""
 
     path: str
     ledger: str
@@ -43,7 +43,7 @@ class FilesSettings:
 
 @dataclass(slots=True)
 class FilesSource:
-    """A `ranges.Source` over a folder and the folders below it."""
+    """A `Source` over a folder and its subfolders."""
 
     settings: FilesSettings
     _ledger: Ledger | None = field(default=None, repr=False, compare=False)
@@ -65,7 +65,7 @@ class FilesSource:
 
     def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
         batch = int(start["batch"]) + 1
-        if self.ledger.entry(batch) is None:  # else: planned before a crash, and it stays as it was planned
+        if self.ledger.entry(batch) is None:  # otherwise the batch was planned before a crash and keeps its files
             new = self._new_files(batch, until)
             if not new:
                 return start
@@ -97,7 +97,7 @@ class FilesSource:
         return {file.name: file.size for file in self._new_files(int(offsets["batch"]) + 1, None)}
 
     def mirror(self, offsets: Offsets) -> None:
-        """Files have no place for it."""
+        """Do nothing: files have no place to mirror offsets to."""
 
     def close(self) -> None:
         self._ledger = None
@@ -131,7 +131,8 @@ class FilesSource:
         return fnmatch.fnmatchcase(parts[-1], self.settings.pattern) and not unfinished
 
     def _limited(self, files: list[FoundFile], limit: Limit) -> list[FoundFile]:
-        """At least one file; a row limit is turned into bytes by a look at the first file."""
+        """Return the first files within the limit, at least one; a row limit is converted to bytes by a sample of a
+        file."""
         allowed = limit.bytes
         if limit.rows is not None:
             by_rows = int(limit.rows * self._bytes_per_line(files[0]))
@@ -161,16 +162,19 @@ class FilesSource:
 def read_lines(
     store: fs.FileSystem, folder: str, name: str, begin: int, end: int, size: int, *, chunk: int = CHUNK_BYTES
 ) -> Iterator[Fetched]:
-    """The lines that begin in [begin, end), empty ones left out; a line's offset is where it begins.
+    """Yield the non-empty lines that begin in [begin, end); the offset of a line is the position of its first byte.
 
-    Offsets count uncompressed bytes; a compressed file is read whole. Holds one chunk and the longest line.
+    Offsets count uncompressed bytes; a compressed file is read as a whole. Holds one chunk and the longest line in
+    memory.
     """
     path, codec = f"{folder}/{name}", _compression(name)
     _check_unchanged(store, path, size)
     try:
         with _opened(store, path, codec, begin) as stream:
             position, rest = begin, b""
-            if begin:  # one byte earlier: a line that begins exactly here is ours, the end of another is not
+            # one byte earlier: a line that begins exactly at `begin` belongs to this range, the end of an earlier line
+            # does not
+            if begin:
                 position, rest = _after_newline(stream, begin - 1)
             stop = None if codec else end
             while stop is None or position < stop:
@@ -201,7 +205,7 @@ def _lines(name: str, lines: list[bytes], position: int, stop: int | None) -> tu
 
 
 def _after_newline(stream: pa.NativeFile, position: int) -> tuple[int, bytes]:
-    """Where the first line after `position` begins, and what was read of it already."""
+    """Return the position of the first line after `position`, and the bytes of it that were read already."""
     while block := stream.read(64 << 10):
         found = block.find(b"\n")
         if found >= 0:

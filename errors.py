@@ -1,24 +1,24 @@
-"""The root of the error tree. Folders derive their own errors from these in an `errors.py` of theirs.
+"""The root of the error tree. Packages derive their own errors from these classes in an `errors.py`.
 
 PenstockError
-  ConfigError         the spec, an option or the command line is wrong       exit 2   never retried
-  SourceError         MySQL, Kafka or a file said no                         exit 3   `retryable` decides
-    PositionLost      the binlog or the offsets are gone                     exit 4   never passed in silence
-  SchemaConflict      a source change the policy forbids                     exit 5
-  TableCorrupt        a file contradicts its metadata                        exit 6
-  CommitConflict      another writer won                                     exit 7   retried inside first
-  StoreError          the store of the tables failed, perhaps for a moment   exit 12  retried
-  DecodeError         one record cannot be read                              exit 8   or the dead-letter table
+  ConfigError         the spec, an option or the command line is wrong             exit 2   never retried
+  SourceError         MySQL, Kafka or a file could not be read                     exit 3   `retryable` decides
+    PositionLost      the binlog or the offsets no longer exist                    exit 4   never skipped silently
+  SchemaConflict      the policy forbids a schema change of the source             exit 5
+  TableCorrupt        a file contradicts its metadata                              exit 6
+  CommitConflict      a concurrent writer committed first                          exit 7   retried inside first
+  StoreError          the store that contains the tables failed, perhaps briefly   exit 12  retried
+  DecodeError         one record cannot be decoded                                 exit 8   or the dead-letter table
 """
 
 from __future__ import annotations
 
 
 class PenstockError(Exception):
-    """What happened, where, and what to do about it.
+    """An error that states what happened, where, and what to do about it.
 
-    `facts` are printed one a line below the message (table=, topic=, partition=, offset=, file=, ...); `hint` is the
-    repair and comes last.
+    `facts` (table=, topic=, partition=, offset=, file=, ...) are printed below the message, one per line. `hint` says
+    how to repair the problem and is printed last.
     """
 
     exit_code = 1
@@ -38,7 +38,7 @@ class PenstockError(Exception):
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Spark carries errors between processes by pickle, which forgets keyword arguments.
+        # Spark pickles errors between processes, and the default pickling of exceptions loses keyword arguments.
         return _revive, (type(self), self.message, self.hint, self.facts)
 
 
@@ -76,9 +76,10 @@ class CommitConflict(PenstockError):
 
 
 class StoreError(PenstockError, OSError):
-    """The store of the tables does not answer, or fails. What was asked of it may have been done all the same.
+    """A failed or unanswered request to the store that contains the tables; it may have taken effect all the same.
 
-    It is an OSError too, so code that handles the errors of a store need not know where the store is.
+    The class derives from OSError as well, so that code can handle errors of any store without knowing which store it
+    is.
     """
 
     exit_code = 12

@@ -1,7 +1,7 @@
 """Penstock: streaming change data into Apache Paimon tables.
 
-This module is the one door: it re-exports the public names and does nothing else. Names load on first use, so that
-`import penstock` and `penstock --help` pay neither for Arrow nor for Spark.
+This module re-exports the public names and does nothing else. Names are imported on first use, so that
+`import penstock` and `penstock --help` load neither Arrow nor Spark.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-# In the source tree this file stands beside the folders that the wheel lays below penstock/.
+# In the source tree, this file is in the same folder as the packages that the wheel installs below penstock/.
 __path__ = [str(Path(__file__).resolve().parent)]
 __version__ = "0.1.0"
 

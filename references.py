@@ -1,6 +1,7 @@
-"""Secrets as references, `${NAME}`, `${NAME:-default}` or `${file:/path}`: looked up only where they are used.
+"""Secrets as references, `${NAME}`, `${NAME:-default}` or `${file:/path}`, which are resolved only where they are used.
 
-Storages travel to Spark tasks and options end in its event log; what stands there is the reference.
+Storages are pickled into Spark tasks and options are written to Spark's event log. Both contain only the reference,
+never the secret.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _SECRET = re.compile(
 
 
 def resolve(text: str) -> str:
-    """The text with every reference replaced by what it names."""
+    """Return the text with every reference replaced by its value. Raise ConfigError when one cannot be resolved."""
     return _REFERENCE.sub(_look_up, text)
 
 
@@ -51,12 +52,12 @@ _QUERY_SECRET = re.compile(
 
 
 def without_login(text: str) -> str:
-    """Return the text with no user, password, or key in any URL that stands in it."""
+    """Return the text without the user names, passwords and keys of the URLs it contains."""
     return _QUERY_SECRET.sub(r"\1***", _LOGIN.sub("", text))
 
 
 def masked(name: str, value: str) -> str:
-    """The value as it may be printed: references show, secrets do not."""
+    """Return the value as it may be printed: references are shown, secrets are replaced by `***`."""
     if _REFERENCE.fullmatch(value):
         return value
     return "***" if _SECRET.search(name) else without_login(value)

@@ -1,4 +1,4 @@
-"""What the table asks of a place to keep files: the one small interface, and what an entry of a listing is."""
+"""The interface that a file store must implement for tables, and the entries of its folder listings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One name in a folder. `modified` is epoch milliseconds, 0 where the store does not know."""
+    """One file or folder in a listing. `modified` is in epoch milliseconds; 0 if the store does not know it."""
 
     name: str
     size: int
@@ -17,14 +17,15 @@ class Entry:
 
 
 class Storage(Protocol):
-    """Paths are text with forward slashes, absolute within the store. A missing file raises FileNotFoundError.
+    """A store of files. Paths are text with forward slashes and absolute within the store.
 
-    Every call may be repeated. A call that raises anything but FileNotFoundError may still have taken effect.
+    A missing file raises FileNotFoundError. Every call may be repeated. A call that raises anything other than
+    FileNotFoundError may still have taken effect.
     """
 
     @property
     def longest_name(self) -> int:
-        """Bytes that the name of one folder may have."""
+        """Return the maximum length of a folder's name, in bytes."""
         ...
 
     def read(self, path: str) -> bytes: ...
@@ -36,33 +37,39 @@ class Storage(Protocol):
     def exists(self, path: str) -> bool: ...
 
     def create(self, path: str, data: bytes) -> bool:
-        """Make the whole file durable, or nothing: False when the name is already taken. Makes parent folders."""
+        """Create the file and return True, or return False when a file with this name exists.
+
+        Either the whole file becomes durable or nothing does. Missing parent folders are created.
+        """
         ...
 
     def write(self, path: str, data: bytes) -> None:
-        """Put the whole file, in place of an older one. Makes parent folders."""
+        """Write the whole file and replace an older one. Missing parent folders are created."""
         ...
 
     def list(self, path: str) -> list[Entry]:
-        """The entries of a folder, in no order; empty when there is no such folder."""
+        """Return the entries of a folder in no particular order; an empty list if the folder does not exist."""
         ...
 
     def delete(self, path: str) -> None:
-        """Remove a file, or an empty folder; nothing happens when it is not there, or the folder is not empty."""
+        """Delete a file or an empty folder. Do nothing when it does not exist or the folder is not empty."""
         ...
 
     def delete_tree(self, path: str) -> None: ...
 
     def rename_tree(self, source: str, target: str) -> None:
-        """Move a folder. Refused with FileExistsError when the target exists."""
+        """Move a folder. Raise FileExistsError when the target exists."""
         ...
 
     def mkdirs(self, path: str) -> None: ...
 
     def open_input(self, path: str) -> Any:
-        """A pyarrow file for random reads."""
+        """Return a pyarrow file for random reads."""
         ...
 
     def open_output(self, path: str) -> Any:
-        """A pyarrow output stream with tell(); the file is whole after close(). Makes parent folders."""
+        """Return a pyarrow output stream with tell(). The file is complete after close().
+
+        Missing parent folders are created.
+        """
         ...

@@ -1,6 +1,6 @@
-"""Options of Paimon's catalogs: what a warehouse that is a plain folder does about each.
+"""Options of Paimon's catalogs, and what a warehouse that is a plain folder does about each of them.
 
-Commands pass them on beside the options of the store, so they are checked where the store is opened.
+Commands pass catalog options together with the options of the store, so they are checked where the store is opened.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _NO_METASTORE = "no metastore is used: databases and tables are the folders of t
 _NO_CACHE = "metadata is not cached between reads"
 _NO_LOCK = "no lock is taken: a commit creates its snapshot file only where there is none"
 _NO_FORMAT_TABLES = "a warehouse folder lists Paimon tables only"
-# What is accepted so that one configuration serves Flink, Spark and this product, and what happens instead.
+# Options that are accepted so that Flink, Spark and Penstock can share one configuration, and the behaviour that
+# applies instead.
 WITHOUT_EFFECT = {
     "alter-table-cascade": _NO_METASTORE,
     "cache-enabled": _NO_CACHE,
@@ -59,13 +60,13 @@ WITHOUT_EFFECT = {
 }
 
 
-# What a pipeline or a command reads itself.
+# Options that a pipeline or a command reads itself.
 ACTING = ("warehouse", "metastore", "table.type")
 _NEAR = 0.85
 
 
 def check_names(names: Iterable[str]) -> None:
-    """ConfigError for a name that is nearly one of a catalog's; all others are for the store to judge."""
+    """Raise ConfigError for a name that resembles a catalog option. The store checks all other names."""
     known = [*ACTING, *WITHOUT_EFFECT]
     for name in names:
         near = difflib.get_close_matches(name, known, 1, _NEAR)
@@ -74,7 +75,7 @@ def check_names(names: Iterable[str]) -> None:
 
 
 def check_catalog(options: Mapping[str, str]) -> None:
-    """Refuse a metastore, and log once each catalog option that has no effect."""
+    """Raise ConfigError for a metastore or external tables, and log each catalog option that has no effect, once."""
     metastore = options.get("metastore", "filesystem").strip().lower()
     if metastore != "filesystem":
         raise ConfigError(
@@ -95,5 +96,5 @@ def check_catalog(options: Mapping[str, str]) -> None:
 
 @functools.lru_cache(maxsize=256)
 def _warn(name: str) -> None:
-    """Once a process."""
+    """Log the warning, once per process and option."""
     log.warning('catalog option has no effect option=%s instead="%s"', name, WITHOUT_EFFECT[name])

@@ -1,4 +1,4 @@
-"""Creating a file only where there is none, over a connection that may lose the store's reply."""
+"""Creation of files that do not exist yet, over a connection that may lose the store's reply."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from penstock.storage.base import Storage
 
 
 def put_if_absent(storage: Storage, path: str, data: bytes) -> bool:
-    """Create the file; True when it holds `data` now, False when another writer's content has taken the name.
+    """Create the file.
 
-    The clients of object stores repeat a request whose reply was lost, and NFS and HDFS do the same: the second request
-    is then refused because of the first. So a refusal counts only after a look at what the file holds. Two writers that
-    put the same bytes are both told True.
+    Return True when it contains `data` now, and False when another writer created it with other content.
 
-    An OSError leaves it open whether the file is there, or will be: a request that timed out may take effect later.
+    Clients of object stores, NFS and HDFS repeat a request whose reply was lost, and the repeated request is then
+    refused because the first one succeeded. So after a refusal, the content of the file decides. If two writers put the
+    same bytes, both get True.
+
+    After an OSError it is unknown whether the file exists or will exist: a request that timed out may take effect
+    later.
     """
     try:
         if storage.create(path, data):

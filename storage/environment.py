@@ -1,4 +1,4 @@
-"""Time and chance, as parameters: the one place in the table that asks the machine for either."""
+"""Time and randomness as parameters. Nothing else in the table code reads the machine's clock or random source."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ def _new_uuid() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ambient:
-    """What differs from run to run. With a seeded one, a whole table is the same to the byte."""
+    """The sources of everything that differs from run to run.
+
+    With a seeded ambient, a whole table is reproducible to the byte.
+    """
 
     now_millis: Callable[[], int] = _now_millis
     zone_offset_millis: Callable[[int], int] = _zone_offset_millis
@@ -32,13 +35,13 @@ class Ambient:
     jitter: Callable[[], float] = random.random
 
     def local_millis(self) -> int:
-        """The wall clock read as if it were UTC, as Java stamps its data files."""
+        """Return the local wall clock time as if it were UTC, as Java does for the creation time of data files."""
         now = self.now_millis()
         return now + self.zone_offset_millis(now)
 
 
 def seeded(seed: int, start_millis: int = 1_700_000_000_000, step_millis: int = 1) -> Ambient:
-    """An ambient that replays: the clock moves by a step each time it is asked, names come from the seed."""
+    """Return a reproducible ambient: its clock advances by one step per call, and the seed determines its UUIDs."""
     rng = random.Random(seed)  # noqa: S311 -- names of files, not secrets
     clock = [start_millis]
 

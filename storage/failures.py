@@ -1,4 +1,4 @@
-"""Failures of a store that may pass, told from those that need somebody to do something."""
+"""Classification of storage failures: some may be temporary, others need somebody to act."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 
 from penstock.errors import PenstockError, StoreError
 
-# Waiting helps with none of these: rights, a read-only mount, a path that is none.
+# Waiting does not help against these: missing rights, a read-only mount, an invalid path.
 _LASTING = {
     errno.EACCES,
     errno.EPERM,
@@ -21,7 +21,10 @@ _LASTING = {
 
 
 def store_error(failure: OSError, message: str, *, hint: str | None = None, **facts: object) -> OSError:
-    """The error to raise for a failure of the store: a StoreError, which is retried, where it may pass."""
+    """Return the error to raise for a failure of the store.
+
+    It is a StoreError, which is retried, if the failure may be temporary, and otherwise the failure itself.
+    """
     lasts = isinstance(failure, PermissionError | FileExistsError) or failure.errno in _LASTING
     if lasts or isinstance(failure, PenstockError):
         return failure

@@ -1,8 +1,8 @@
-"""Tables on HDFS: files are written aside and renamed, which fails on a taken name.
+"""Tables on HDFS. A file is written under a temporary name and renamed, and the rename fails if the name exists.
 
-Through hdfs-native, not pyarrow: pyarrow's `move` deletes a file that stands in the way, so two committers would
-overwrite each other. It needs neither Hadoop nor a JVM; sites are read from HADOOP_CONF_DIR, the user from
-HADOOP_USER_NAME.
+The client is hdfs-native rather than pyarrow, because pyarrow's `move` deletes an existing target: two committers would
+overwrite each other. hdfs-native needs neither Hadoop nor a JVM. The cluster's configuration is read from
+HADOOP_CONF_DIR, and the user name from HADOOP_USER_NAME.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SETTINGS = ("dfs.", "fs.viewfs.", "ipc.")
 
 
 def hdfs_config(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Hadoop's own settings, also after Paimon's prefix `hadoop.`, and Paimon's names for the Kerberos login."""
+    """Return Hadoop's own settings, with Paimon's prefix `hadoop.` removed, and the options for the Kerberos login."""
     config = {}
     for name, value in options.items():
         plain = name.removeprefix("hadoop.")
@@ -43,14 +43,14 @@ def hdfs_config(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class HdfsStorage:
-    """One file system, `hdfs://host:port` or `hdfs://nameservice`."""
+    """One HDFS file system, `hdfs://host:port` or `hdfs://nameservice`."""
 
     url: str
     config: tuple[tuple[str, str], ...] = ()
 
     @property
     def longest_name(self) -> int:
-        return 255  # dfs.namenode.fs-limits.max-component-length, unless a cluster says otherwise
+        return 255  # the default of dfs.namenode.fs-limits.max-component-length
 
     def __repr__(self) -> str:
         return f"HdfsStorage({self.url}{''.join(f', {name}={masked(name, value)}' for name, value in self.config)})"
@@ -63,7 +63,7 @@ class HdfsStorage:
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         with _told(path):
             file = _client(self).read(path)
-            # The client aborts the process's thread when it is asked for bytes past the end.
+            # The client aborts the process's thread when bytes past the end of the file are requested.
             length = min(length, len(file) - offset)
             return bytes(file.read_range(offset, length)) if length > 0 else b""
 
@@ -91,13 +91,17 @@ class HdfsStorage:
             try:
                 _client(self).rename(temporary, path, overwrite=True)
             except FileNotFoundError:
-                # The client asks again after a failover: the second rename finds that the first one moved the file.
+                # The client repeats a rename after a failover; the second rename then fails because the first one moved
+                # the file.
                 if self.read(path) != data:
                     raise
 
     @contextlib.contextmanager
     def _aside(self, path: str, data: bytes) -> Iterator[str]:
-        """A hidden sibling with these bytes, gone at the end unless it was renamed."""
+        """Write the bytes to a hidden file in the same folder and yield its path.
+
+        It is deleted at the end unless it was renamed.
+        """
         folder, _, name = path.rpartition("/")
         temporary = f"{folder}/.{name}.{uuid.uuid4()}.tmp"
         with _told(path):
@@ -115,7 +119,7 @@ class HdfsStorage:
             return [
                 Entry(status.path.rpartition("/")[2], status.length, status.isdir, status.modification_time)
                 for status in found
-                if status.path.rstrip("/") != path.rstrip("/")  # what lists itself is a file
+                if status.path.rstrip("/") != path.rstrip("/")  # listing a file returns the file itself
             ]
         return []
 
@@ -152,7 +156,7 @@ class HdfsStorage:
 
 @contextlib.contextmanager
 def _told(path: str) -> Iterator[None]:
-    """The name node's refusals as OSErrors, without its stack traces."""
+    """Convert the name node's errors to OSErrors without its stack traces."""
     try:
         yield
     except FileNotFoundError as error:
@@ -173,7 +177,7 @@ def _client(storage: HdfsStorage) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def _client_of(storage: HdfsStorage, process: int) -> Any:
-    """Made once a process: the client's threads stay behind in a fork, and what asks them waits for ever."""
+    """Return the client of this process. A client inherited by fork has no threads: calls on it would wait forever."""
     config = {name: resolve(value) for name, value in storage.config}
     login = {f"kerberos_{kind}": config.pop(name) for name, kind in _KERBEROS.items() if name in config}
     return hdfs_native.Client(storage.url, config, **login)

@@ -1,4 +1,4 @@
-"""Names of store options that are taken; a misspelt one is refused before a store answers for it."""
+"""The names of store options that are accepted. A misspelt name is refused before the store is contacted."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _TAKEN = frozenset(
         "local.sync",
     }
 )
-# Names that go on with an account, or are for the store's client to know.
+# Names that end with an account, or that only the store's client can check.
 OBSTORE = "object-store."
 _TAKEN_PREFIXES = ("fs.azure.account.key.", "fs.viewfs.", "hadoop.", OBSTORE)
 _FAMILIES = ("s3", "fs.", "gs.", "google.cloud.", "azure.", "security.kerberos.", "local.", "object.", "objectstore.")
-# How Hadoop's client goes about its work: other clients have no such thing, and nothing is missed.
+# Tuning of Hadoop's own client. Other clients have no such settings and work without them.
 _TUNING_WORDS = """
     attempts block bucket buffer bulk change committer connection directory etag executor experimental fast impl
     input list max metadatastore multiobjectdelete multipart optimized paging prefetch readahead retry s3guard
@@ -49,7 +49,10 @@ _NEAR = 0.85
 
 
 def check_known(names: Iterable[str]) -> None:
-    """ConfigError for a name that is nearly one that is taken; a warning for others that only look like a store's."""
+    """Raise ConfigError for a name that resembles an accepted one.
+
+    Log a warning for other unknown names that look like a store option.
+    """
     for name in names:
         plain = name.lower().replace("-", ".")
         if _is_taken(name) or not plain.startswith(_FAMILIES):
@@ -80,5 +83,5 @@ def _is_tuning(plain: str) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _warn(name: str) -> None:
-    """Once a process."""
+    """Log the warning, once per process and option."""
     log.warning("store option has no effect option=%s hint=the client's own names go after object-store.", name)

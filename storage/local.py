@@ -1,4 +1,4 @@
-"""Files of this machine, or of a file system it has mounted."""
+"""Files on a local disk or on a mounted file system."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ import pyarrow as pa
 
 from penstock.storage.base import Entry
 
-# Writers of files come with pages of some kilobytes; as many calls into Python cost more than a copy.
+# Arrow's file writers write pages of a few kilobytes. One call into Python per page would cost more than copying the
+# page to a buffer.
 _OUTPUT_BUFFER = 128 << 10
-FILE_NAME_BYTES = 255  # NAME_MAX of the usual file systems
+FILE_NAME_BYTES = 255  # NAME_MAX of most file systems
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
 @dataclass(frozen=True, slots=True)
 class LocalStorage:
-    """`create` and `write` return when the file will survive a power cut, and so does closing a file of `open_output`:
-    the file is synced, and so are its folder and the folders that were made for it. With `sync` off, for tests and
-    scratch warehouses, nothing is.
+    """A local file system.
+
+    `create`, `write`, and `close` of a file from `open_output` return once the file would survive a power failure: the
+    file, its folder and the folders created for it are synced. With `sync` off (for tests and scratch warehouses)
+    nothing is synced.
     """
 
     sync: bool = True
@@ -49,7 +52,10 @@ class LocalStorage:
         return Path(path).exists()
 
     def create(self, path: str, data: bytes) -> bool:
-        """A whole file appears at once: written aside, synced, then linked to its name, which fails on a taken one."""
+        """Create a whole file atomically.
+
+        The content is written to a temporary file, synced, and hard-linked to its name, which fails if the name exists.
+        """
         target = Path(path)
         temporary = self._aside(target, data)
         try:
@@ -119,7 +125,8 @@ class LocalStorage:
         return pa.BufferedOutputStream(file, _OUTPUT_BUFFER)
 
     def _aside(self, target: Path, data: bytes) -> Path:
-        # A hidden sibling: listings of the table pass it over, and a crash leaves nothing that looks like a file.
+        # A hidden file in the same folder: the table's listings ignore it, so a crash leaves nothing that could be
+        # mistaken for a file of the table.
         temporary = target.with_name(f".{target.name}.{uuid.uuid4()}.tmp")
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
@@ -137,7 +144,10 @@ class LocalStorage:
         return temporary
 
     def _create_exclusively(self, target: Path, data: bytes) -> bool:
-        """Where the file system has no links: a crash half way leaves a cut file, which readers report."""
+        """Create a file on a file system without hard links.
+
+        A crash half way leaves a truncated file, which readers report.
+        """
         try:
             descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         except FileExistsError:
@@ -150,7 +160,7 @@ class LocalStorage:
         return True
 
     def _make_folders(self, folder: Path) -> None:
-        """A new folder lasts once the folder above it is synced."""
+        """Create a folder and its parents. A new folder is durable once its parent is synced."""
         if folder.is_dir():
             return
         self._make_folders(folder.parent)
@@ -167,7 +177,7 @@ class LocalStorage:
 
 
 def _fsync_folder(folder: Path) -> None:
-    """Make the names in a folder last."""
+    """Make the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -176,7 +186,7 @@ def _fsync_folder(folder: Path) -> None:
 
 
 class _SyncedFile:
-    """An output file that is whole and synced to disk once `close` has returned."""
+    """An output file that is complete and synced to disk once `close` has returned."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -184,8 +194,8 @@ class _SyncedFile:
         self._written = 0
 
     def write(self, data: Any) -> int:
-        # write(2) may take a part only, as on a disk that is nearly full, and Arrow does not look at the count. The
-        # next call then gives the error.
+        # write(2) may write only a part, as on a disk that is nearly full, and Arrow ignores the count. The next call
+        # then raises the error.
         given = memoryview(data).cast("B")
         done = 0
         while done < len(given):

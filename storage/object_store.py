@@ -1,7 +1,7 @@
-"""Tables on S3, Google Cloud Storage and Azure: snapshots and schemas by conditional put.
+"""Tables on S3, Google Cloud Storage and Azure. Snapshot and schema files are created by conditional put.
 
-An object store has no folders. `mkdirs` leaves an empty object in a folder that has to exist while it is empty;
-listings do not show it.
+An object store has no folders. `mkdirs` writes an empty object into a folder that has to exist while it is empty;
+listings omit that object.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from penstock.storage.base import Entry
 from penstock.storage.output import Output
 
 FOLDER_MARK = ".penstock-folder"
-# One request reads at least this much: the answer's first byte takes longer than its first megabyte.
+# Minimum size of a ranged read: waiting for the first byte takes longer than transferring the first megabyte.
 _WINDOW = 256 * 1024
 _DELETES = 1000
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ObjectStorage:
-    """One bucket. `config` are obstore's own names; values may be references to secrets, looked up at the first call.
+    """One bucket of an object store.
 
-    A folder is renamed object by object: a crash half way leaves some in either place.
+    `config` uses obstore's option names. Its values may be references to secrets, which are resolved at the first call.
+    A folder is renamed object by object, so a crash half way leaves objects in both folders.
     """
 
     kind: str  # s3, gs or abfs
@@ -41,7 +42,7 @@ class ObjectStorage:
 
     @property
     def longest_name(self) -> int:
-        return 900  # only the whole key is measured, 1,024 bytes; a table's own names take the rest
+        return 900  # the limit is 1,024 bytes for the whole key; the table's own file names need the rest
 
     def __repr__(self) -> str:
         settings = "".join(f", {name}={masked(name, value)}" for name, value in self.config)
@@ -62,7 +63,7 @@ class ObjectStorage:
             return int(obstore.head(_client(self), _key(path))["size"])
 
     def exists(self, path: str) -> bool:
-        """A file, or a folder with anything below it."""
+        """Return whether the path is a file, or a folder that contains anything."""
         try:
             self.size(path)
         except FileNotFoundError:
@@ -91,7 +92,7 @@ class ObjectStorage:
         files = [
             Entry(meta["path"][start:], meta["size"], is_dir=False, modified=_millis(meta)) for meta in found["objects"]
         ]
-        # Hadoop marks a folder by an empty object of its own name, ending in a slash.
+        # Hadoop marks a folder by an empty object whose name is the folder's name and a slash.
         return folders + [file for file in files if file.name not in {"", FOLDER_MARK}]
 
     def delete(self, path: str) -> None:
@@ -125,7 +126,7 @@ class ObjectStorage:
         return pa.PythonFile(_RangedFile(self, path, self.size(path)), "r")
 
     def open_output(self, path: str) -> Any:
-        # A multipart upload: the object appears, whole, when it is closed.
+        # The writer makes a multipart upload: the object appears only when it is closed, and complete.
         with _told(path):
             upload = obstore.open_writer(_client(self), _key(path))
         return pa.PythonFile(Output(upload, lambda: _told(path)), "w")
@@ -141,7 +142,7 @@ def _millis(meta: Any) -> int:
 
 @contextlib.contextmanager
 def _told(path: str) -> Iterator[None]:
-    """The store's refusals as the OSErrors that every storage raises."""
+    """Convert the store's errors to the OSErrors that every storage raises."""
     try:
         yield
     except (exceptions.NotFoundError, FileNotFoundError) as error:
@@ -154,7 +155,7 @@ def _told(path: str) -> Iterator[None]:
 
 @functools.lru_cache(maxsize=64)
 def _client(storage: ObjectStorage) -> Any:
-    """Made once a process, of the secrets that the references name there."""
+    """Return the client of this process, with the secrets that the references resolve to in this process."""
     config: dict[str, Any] = {name: resolve(value) for name, value in storage.config}
     client = {"allow_http": True} if config.get("endpoint", "").startswith("http://") else {}
     try:
@@ -172,7 +173,7 @@ def _client(storage: ObjectStorage) -> Any:
 
 
 class _RangedFile(io.RawIOBase):
-    """Random reads by ranged requests; small ones are served from the last window read."""
+    """A file for random reads by ranged requests. Small reads are served from the last window that was read."""
 
     def __init__(self, storage: ObjectStorage, path: str, size: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""From a path or URL to the store that keeps it."""
+"""Opening the store that a path or URL refers to."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _KNOWN = "file, s3, s3a, gs, abfs, abfss, hdfs"
 
 
 class StoreUnsafe(ConfigError):
-    """The store lets two writers make one file: commits could overwrite each other."""
+    """A store that lets two writers create the same file, so that commits could overwrite each other."""
 
 
 def open_storage(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
-    """The store and the path within it. Nothing is asked of the store yet.
+    """Return the store and the path within it. The store is not contacted yet.
 
-    Credentials are Paimon's options (`s3.access-key`, `fs.s3a.access.key`, ...), obstore's own names after
-    `object-store.`, or what the environment holds; an option's value may be a reference such as `${S3_SECRET}`.
-    `local.sync` = false leaves local files to the system's own time: a power cut may take commits with it.
-    ConfigError for a misspelt name, and for a metastore: tables are found in folders only.
+    Credentials come from Paimon's options (`s3.access-key`, `fs.s3a.access.key`, ...), from obstore's own names after
+    `object-store.`, or from the environment. An option's value may be a reference such as `${S3_SECRET}`. `local.sync`
+    = false leaves it to the operating system when local files are written to disk: a power failure may lose commits.
+    Raise ConfigError for a misspelt name, and for a metastore, because tables are found in folders only.
     """
     check_known(options)
     check_catalog(options)
     match = _URL.fullmatch(url)
-    if match is None:  # a plain path, or one with a drive letter
+    if match is None:  # a plain path, or a path with a drive letter
         return _local(options), str(Path(url).expanduser().absolute())
     scheme, host, path = match["scheme"].lower(), match["host"] or "", (match["path"] or "/").rstrip("/") or "/"
     match scheme:
@@ -48,7 +48,7 @@ def open_storage(url: str, options: Mapping[str, str]) -> tuple[Storage, str]:
             container, _, account = host.partition("@")
             return _in_bucket("abfs", container, path, azure_config(account, options), url)
         case "hdfs" | "viewfs":
-            from penstock.storage.hdfs import HdfsStorage, hdfs_config  # the client is an extra
+            from penstock.storage.hdfs import HdfsStorage, hdfs_config  # the client is an optional dependency
 
             return HdfsStorage(f"{scheme}://{host}", hdfs_config(options)), path
     raise ConfigError(f"no store is known for {scheme}://", path=url, hint=f"known are {_KNOWN}")
@@ -62,7 +62,7 @@ def _local(options: Mapping[str, str]) -> LocalStorage:
 
 
 def _in_bucket(kind: str, bucket: str, path: str, config: dict[str, str], url: str) -> tuple[Storage, str]:
-    from penstock.storage.object_store import ObjectStorage  # local tables need not load it
+    from penstock.storage.object_store import ObjectStorage  # local tables do not need this import
 
     if not bucket:
         raise ConfigError("the URL names no bucket", path=url)
@@ -70,7 +70,7 @@ def _in_bucket(kind: str, bucket: str, path: str, config: dict[str, str], url: s
 
 
 def probe(storage: Storage, folder: str) -> None:
-    """StoreUnsafe when the store makes a file twice under one name. Leaves nothing behind."""
+    """Raise StoreUnsafe when the store creates the same file twice. The file used for the check is deleted."""
     path = f"{folder}/.probe-{uuid.uuid4()}"
     try:
         first, second = put_if_absent(storage, path, b"x"), put_if_absent(storage, path, b"y")

@@ -1,6 +1,7 @@
-"""The options that name a store's endpoint and credentials, as obstore's configuration.
+"""Conversion of the options for a store's endpoint and credentials to obstore's configuration.
 
-Paimon's and Hadoop's names for the same thing are all taken: `s3.access-key`, `s3a.access-key`, `fs.s3a.access.key`.
+Paimon's and Hadoop's names for the same setting are all accepted: `s3.access-key`, `s3a.access-key`,
+`fs.s3a.access.key`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ _S3_NAMES = {
 
 
 def s3_config(bucket: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Return obstore's configuration for an S3 bucket. Raise ConfigError when path.style.access is not a boolean."""
     given = _s3_options(options)
     config = {theirs: given[ours] for ours, theirs in _S3_NAMES.items() if ours in given}
     if "Anonymous" in given.get("aws.credentials.provider", ""):
@@ -29,7 +31,7 @@ def s3_config(bucket: str, options: Mapping[str, str]) -> dict[str, str]:
     if path_style not in {"", "true", "false"}:
         raise ConfigError(f"path.style.access is true or false, not {path_style!r}")
     if "endpoint" in config:
-        # Most stores that have an endpoint of their own want the bucket in the path.
+        # Most stores with a custom endpoint expect the bucket in the path.
         secure = given.get("connection.ssl.enabled", "true").lower() != "false"
         config["endpoint"] = _endpoint(config["endpoint"], secure, bucket if path_style == "false" else "")
     if path_style == "false":
@@ -53,6 +55,7 @@ def _endpoint(text: str, secure: bool, bucket: str) -> str:
 
 
 def gcs_config(options: Mapping[str, str]) -> dict[str, str]:
+    """Return obstore's configuration for Google Cloud Storage."""
     config = {}
     for name in ("fs.gs.auth.service.account.json.keyfile", "google.cloud.auth.service.account.json.keyfile"):
         if name in options:
@@ -61,7 +64,7 @@ def gcs_config(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def azure_config(account: str, options: Mapping[str, str]) -> dict[str, str]:
-    """`account` is the host of the URL, as in `name.dfs.core.windows.net`."""
+    """Return obstore's configuration for Azure. `account` is the URL's host, such as `name.dfs.core.windows.net`."""
     config = {"account_name": account.partition(".")[0]} if account else {}
     for name in (f"fs.azure.account.key.{account}", "fs.azure.account.key"):
         if name in options:

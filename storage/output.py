@@ -1,4 +1,4 @@
-"""The file that a store's client writes, as Arrow wants to see it."""
+"""An adapter that presents the file of a store's client to Arrow as an output stream."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 
 class Output:
-    """Written front to back; what is written counts when it is closed.
+    """A file that is written sequentially and appears in the store when it is closed.
 
-    No io class, since those close themselves when they are forgotten: what a crash left half written must not appear.
-    `told` says the client's errors in our words.
+    This is deliberately not an io class: io objects close themselves when they are garbage collected, and a file that a
+    crash left incomplete must not appear in the store. `told` converts the client's errors to Penstock's.
     """
 
     def __init__(self, writer: Any, told: Callable[[], AbstractContextManager[None]]) -> None:
@@ -21,7 +21,7 @@ class Output:
         given = memoryview(data).cast("B")
         with self._told():
             written = int(self._writer.write(given))
-            if written != len(given):  # Arrow does not look at the count
+            if written != len(given):  # Arrow ignores the count
                 raise OSError(f"the store's client took {written} of {len(given)} bytes")
         self._place += written
         return written
@@ -30,7 +30,7 @@ class Output:
         return self._place
 
     def flush(self) -> None:
-        """Nothing is sure before close."""
+        """Do nothing: data is durable only after close."""
 
     def readable(self) -> bool:
         return False

@@ -1,4 +1,4 @@
-"""Folders of this machine that only their user can read: rows of a private warehouse are kept there for a while."""
+"""Local folders that only their owner can read, for rows of a private warehouse that are kept on disk for a while."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _OTHERS, _OTHERS_WRITE = 0o077, 0o022
 
 
 def private_folder(name: str = "") -> Path:
-    """Return a folder in the temporary one that processes of this user share, made where it is not there.
+    """Return a folder below the temporary folder that all processes of this user share, and create it if it is missing.
 
-    Its name can be guessed. Where somebody else made it first, or it is a link, this process gets one of its own, which
-    goes when it ends.
+    The folder's name can be guessed. If another user created it first, or if it is a link, this process gets a separate
+    folder, which is deleted when the process ends.
     """
     home = Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
     if not _is_ours(home):
@@ -31,7 +31,7 @@ def private_folder(name: str = "") -> Path:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether the folder is there, ours, and shut to all others; it is made and shut here."""
+    """Create the folder if it is missing, deny access to others, and return whether this user owns it."""
     try:
         folder.mkdir(mode=0o700, parents=True)
     except FileExistsError:
@@ -40,7 +40,7 @@ def _is_ours(folder: Path) -> bool:
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         return False
     if status.st_mode & _OTHERS_WRITE:
-        _empty(folder)  # others may have put something there
+        _empty(folder)  # other users may have written files into it
     if status.st_mode & _OTHERS:
         folder.chmod(0o700)
     return True

@@ -1,4 +1,4 @@
-"""Kafka clients from the properties users know: Java's names, translated for librdkafka (cdc.md 5.4)."""
+"""Kafka clients from the properties users know: names of the Java client, translated for librdkafka."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 log = logging.getLogger(__name__)
-of_clients = logging.getLogger("penstock.kafka")  # what librdkafka itself says
+of_clients = logging.getLogger("penstock.kafka")  # librdkafka's own log lines
 
 
 REQUEST_SECONDS = 20.0
@@ -31,7 +31,7 @@ PATIENCE_SECONDS = 120.0  # a broker that restarts is back by then
 REACH_SECONDS = 8.0  # for the first connection of a new pipeline, all brokers together
 UNKNOWN_SECONDS = 5.0  # a broker that just started, or a topic just made, is known by then
 
-# Ours to set, or Java's own business: said once, then left out.
+# Properties that Penstock sets or that concern only the Java client: logged, then left out.
 _LEFT_OUT = re.compile(
     r"(key|value)\.deserializer|enable\.auto\.(commit|offset\.store)|auto\.(offset\.reset|commit\.interval\.ms)|"
     r"max\.poll\.records|partition\.assignment\.strategy|interceptor\.classes|metric.*|default\.api\.timeout\.ms|"
@@ -56,8 +56,8 @@ _READING = {
     "enable.partition.eof": "true",
     "auto.offset.reset": "error",
     "isolation.level": "read_committed",
-    # What is fetched beyond the end of a range is thrown away: keep little in hand, but never run dry. With the default
-    # pause of a second after the queue was full a task waits more than it works (measured).
+    # Records fetched beyond the end of a range are thrown away, so the queue is small but must never run dry. With the
+    # default pause of a second after the queue was full, a task waits longer than it works (measured).
     "queued.max.messages.kbytes": "16384",
     "fetch.queue.backoff.ms": "5",
     "fetch.message.max.bytes": "4194304",
@@ -66,12 +66,12 @@ _READING = {
     "reconnect.backoff.max.ms": "2000",
 }
 
-# A connection that has fallen silent is given up with the first question that it leaves open.
+# A connection that has fallen silent is given up when its first request times out.
 _ASKING = {"socket.timeout.ms": f"{REQUEST_SECONDS * 1000:.0f}", "socket.keepalive.enable": "true"}
 
 
 class Seldom(logging.Filter):
-    """Let the same text pass twice a minute: a client that looks for its broker logs many times a second."""
+    """Pass the same message only twice a minute: a client that looks for its broker logs many times per second."""
 
     def __init__(self, seconds: float = 30.0, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -97,7 +97,7 @@ _CLIENT_LINE = re.compile(
 
 
 class EventLine(logging.Filter):
-    """Rewrite a log line of librdkafka as `event=kafka_client ...`, the form of all our log lines."""
+    """Rewrite a log line of librdkafka as `event=kafka_client ...`, the form of all log lines of Penstock."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         found = _CLIENT_LINE.fullmatch(record.getMessage())
@@ -105,7 +105,7 @@ class EventLine(logging.Filter):
             broker = f" broker={found['broker']}" if found["broker"] else ""
             record.msg = f"event=kafka_client kind={found['kind'].lower()}{broker} reason={found['said'].strip()}"
             record.args = ()
-            # The client goes on trying. What ends a run is raised as an error of its own.
+            # The client keeps trying. An error that ends a run is raised separately.
             record.levelno, record.levelname = logging.WARNING, "WARNING"
         return True
 
@@ -117,8 +117,8 @@ of_clients.addFilter(EventLine())
 def check_reachable(properties: Mapping[str, str], *, seconds: float = REACH_SECONDS) -> None:
     """Raise a SourceError if no broker of bootstrap.servers accepts a TCP connection.
 
-    The client itself looks for two minutes, because a broker that restarts is worth that wait. A new pipeline has never
-    seen its broker, so a wrong address is the likelier reason.
+    librdkafka itself retries for two minutes, which is right for a broker that restarts. A new pipeline has never
+    connected to its broker, so a wrong address is the likelier reason.
     """
     servers = resolve(properties.get("bootstrap.servers", ""))
     addresses = [_address(one) for one in servers.split(",") if one.strip()]
@@ -153,14 +153,14 @@ def _address(server: str) -> tuple[str, int]:
 
 
 def _reason(error: Exception) -> str:
-    """The failure without Python's error number."""
+    """Return the failure without Python's error number."""
     if isinstance(error, TimeoutError):
         return "no answer"
     return str(getattr(error, "strerror", None) or error)
 
 
 def consumer(properties: Mapping[str, str]) -> Consumer:
-    """A consumer for explicit assignment: it joins no group and commits nothing by itself."""
+    """Return a consumer for explicit assignment: it joins no group and never commits by itself."""
     settings = {"group.id": "penstock"} | client_properties(properties) | _READING
     if "isolation.level" in properties:
         settings["isolation.level"] = properties["isolation.level"]
@@ -168,8 +168,8 @@ def consumer(properties: Mapping[str, str]) -> Consumer:
 
 
 def admin(properties: Mapping[str, str], heard: Callable[[KafkaError], None] | None = None) -> AdminClient:
-    """`heard` is told, when the client is polled, of what goes wrong beside its answers."""
-    # A consumer's properties are only warned about by a client that does not consume.
+    """Return an admin client; `heard` is called, when the client is polled, with errors outside its answers."""
+    # A client that does not consume only warns about a consumer's properties.
     skip = ("group.", "fetch.", "session.", "heartbeat.", "max.poll.", "queued.", "isolation.")
     given = {name: value for name, value in client_properties(properties).items() if not name.startswith(skip)}
     settings: dict[str, object] = {**_ASKING, **given}
@@ -193,7 +193,7 @@ def _made(kind: Callable[..., _T], settings: Mapping[str, object]) -> _T:
 
 
 def client_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """librdkafka's properties for those of a Java client, with the references to secrets resolved."""
+    """Return librdkafka's properties for those of a Java client, with references to secrets resolved."""
     given = {name.strip(): resolve(value) for name, value in properties.items()}
     made: dict[str, str] = {}
     for name, value in given.items():
@@ -226,7 +226,7 @@ def _login(jaas: str) -> dict[str, str]:
 
 
 def trusted(given: Mapping[str, str]) -> dict[str, str]:
-    """The certificates that a Java trust store names, as `ssl.ca.pem` or `ssl.ca.location`."""
+    """Return the certificates in a Java trust store as `ssl.ca.pem` or `ssl.ca.location`."""
     if certificates := given.get("ssl.truststore.certificates"):
         return {"ssl.ca.pem": certificates}
     location = given.get("ssl.truststore.location")
@@ -245,7 +245,7 @@ def trusted(given: Mapping[str, str]) -> dict[str, str]:
 def _own_certificate(given: Mapping[str, str]) -> dict[str, str]:
     location = given.get("ssl.keystore.location")
     is_pem = given.get("ssl.keystore.type", "").upper() == "PEM"
-    if location is not None and is_pem:  # one file with both, as Java has it
+    if location is not None and is_pem:  # one file with both certificate and key, as in the Java client
         return {"ssl.certificate.location": location, "ssl.key.location": location}
     if location is not None:
         if _file(location).startswith(_JKS):
@@ -294,21 +294,21 @@ _PASSING = {
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.LISTENER_NOT_FOUND,
 }
-# A topic just made, or a broker just started, may not know its topics for a moment.
+# A topic just created, or a broker just started, may be unknown for a moment.
 _UNKNOWN_YET = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 
 
 def is_passing(error: KafkaError) -> bool:
-    """True for what a broker says while it restarts or hands over, so that asking again helps."""
+    """Return whether a broker answers this while it restarts or hands over, so that a retry helps."""
     return bool(error.code() in _PASSING or error.retriable())
 
 
-# What a client says of a broker that goes away in the middle of a handshake has the same codes.
+# A client reports a broker that goes away in the middle of a handshake with the same codes as a refusal.
 _OF_THE_NETWORK = re.compile("transport|disconnect|timed out|connection", re.IGNORECASE)
 
 
 def is_refusal(error: KafkaError) -> bool:
-    """True where credentials or certificates are wrong: waiting does not mend them."""
+    """Return whether credentials or certificates are wrong, which waiting cannot repair."""
     kinds = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED}
     return error.code() in kinds and not _OF_THE_NETWORK.search(_said(error))
 
@@ -322,7 +322,7 @@ def refused(error: KafkaError) -> SourceError:
 
 
 def _said(error: KafkaError) -> str:
-    """Without the state of the connection behind it."""
+    """Return the error text without the appended state of the connection."""
     return re.sub(r"\s*\(after [^)]*\)$", "", error.str())
 
 
@@ -340,7 +340,7 @@ def is_patient() -> bool:
 
 @contextmanager
 def patience(seconds: float) -> Iterator[None]:
-    """Wait this long for brokers that are away; with 0 report at once, for commands that only look."""
+    """Limit the wait for unreachable brokers in this context; with 0 report at once, for read-only commands."""
     before = _patience.set(seconds)
     try:
         yield

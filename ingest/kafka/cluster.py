@@ -1,4 +1,4 @@
-"""What a Kafka cluster says about itself: topics, their ids, the ends of their partitions, a group's offsets."""
+"""Metadata of a Kafka cluster: topics, their ids, the ends of their partitions, the offsets of a group."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LOOK_SECONDS = 0.2
 
 
 class KafkaCluster:
-    """One client for questions; every answer is waited for while a broker restarts."""
+    """One admin client for metadata; every request is retried while a broker restarts."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._refusal: KafkaError | None = None
@@ -50,9 +50,12 @@ class KafkaCluster:
             self._refusal = error
 
     def _answer(self, answer: Future[_T]) -> _T:
-        """SourceError as soon as the client was refused: it would try again and again until the answer is due."""
+        """Return the answer of a request; SourceError as soon as the broker refused the client's credentials.
+
+        Without this check the client would retry until the request times out.
+        """
         while True:
-            self._admin.poll(0)  # hands on the client's log lines and errors
+            self._admin.poll(0)  # delivers the client's log lines and errors
             if self._refusal is not None and not answer.done():
                 raise refused(self._refusal)
             try:
@@ -61,7 +64,7 @@ class KafkaCluster:
                 continue
 
     def topics_matching(self, pattern: str) -> list[str]:
-        """Names the whole of which the pattern matches; Kafka's own topics never."""
+        """Return the names that the pattern matches as a whole; Kafka's internal topics are excluded."""
         matches = re.compile(pattern).fullmatch
         metadata = self._patiently(self._metadata)
         return sorted(name for name in metadata.topics if matches(name) and not name.startswith("__"))
@@ -76,7 +79,7 @@ class KafkaCluster:
             raise
 
     def partitions(self, topics: Iterable[str]) -> tuple[list[Place], dict[str, str]]:
-        """The partitions of the topics in order, and the broker's id of each topic."""
+        """Return the partitions of the topics in order, and the broker's id of each topic."""
         names = list(topics)
         if not names:
             return [], {}
@@ -103,11 +106,11 @@ class KafkaCluster:
         return self._offsets(places, OffsetSpec.earliest())
 
     def latest(self, places: Iterable[Place]) -> dict[Place, int]:
-        """The end of each partition; with read_committed the end of what no open transaction holds back."""
+        """Return the end of each partition; with read_committed, the end before the first open transaction."""
         return self._offsets(places, OffsetSpec.latest())
 
     def at_time(self, places: Iterable[Place], millis: int) -> dict[Place, int]:
-        """The first offset with that time or later; -1 where there is none yet."""
+        """Return the first offset with this time or later; -1 if there is none yet."""
         return self._offsets(places, OffsetSpec.for_timestamp(millis), lowest=-1)
 
     def _offsets(self, places: Iterable[Place], spec: OffsetSpec, lowest: int = 0) -> dict[Place, int]:
@@ -121,25 +124,26 @@ class KafkaCluster:
                 found = {place: self._answer(future) for place, future in futures.items()}
             except KafkaException as error:
                 if error.args[0].code() == KafkaError._NOENT:
-                    # A client that once heard of no leader, from a broker that had just started, asks no more.
+                    # A client that once learned of no leader, from a broker that had just started, does not ask again.
                     self._admin = admin(self._properties, self._hear)
                 raise
             if any(one.offset < lowest for one in found.values()):
-                # What the client says where a broker was silent: no error, and an offset that is none.
+                # A silent broker yields no error but an invalid offset.
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "a broker did not tell the ends of a partition"))
             return found
 
         return {(place.topic, place.partition): answer.offset for place, answer in self._patiently(ask).items()}
 
     def group_offsets(self, group: str, places: Iterable[Place]) -> dict[Place, int]:
-        """What the group has committed; partitions without an entry are left out."""
+        """Return the committed offsets of the group; partitions without an entry are omitted."""
         asked = [ConsumerGroupTopicPartitions(group, [TopicPartition(*place) for place in places])]
         answer = self._all(lambda: self._admin.list_consumer_group_offsets(asked, request_timeout=REQUEST_SECONDS))
         found = answer[group].topic_partitions
         return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
 
     def set_group_offsets(self, group: str, offsets: Mapping[Place, int]) -> None:
-        """Raises KafkaException; asked once only, because nothing depends on it."""
+        """Set the committed offsets of a group. Raises KafkaException without a retry, because nothing depends on
+        them."""
         places = [TopicPartition(*place, offset) for place, offset in offsets.items()]
         asked = [ConsumerGroupTopicPartitions(group, places)]
         for answer in self._admin.alter_consumer_group_offsets(asked, request_timeout=REQUEST_SECONDS).values():

@@ -1,4 +1,4 @@
-"""Read one range of a Kafka partition: exactly its records, in order, in chunks of bounded size."""
+"""Reading of one range of a Kafka partition: exactly its records, in order, in chunks of bounded size."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ CHUNK_ROWS = 20_000
 CHUNK_BYTES = 32 << 20
 _FIRST_CHUNK = 500
 _WAIT_SECONDS = 0.1
-# How many connections are tried before patience ends. Seldom, but for good, a client hears nothing more once its broker
-# has restarted, or a device in between has forgotten the connection: a new one is served at once.
+# The number of connections tried before patience ends. Rarely, a client stays silent for ever after its broker has
+# restarted or a network device has dropped the connection, while a new connection is served at once.
 _CONNECTIONS = 5
 ACCEPT_GAP = "--accept-gap  goes on with a hole"
 
-# Connections are worth keeping while a worker lives; what they have fetched ahead is not.
+# Connections are kept for the life of a worker; records they have prefetched are discarded.
 _consumers: dict[tuple[tuple[str, str], ...], Consumer] = {}
-# The mean size of a topic's records, as they last came: with it a range need not begin with small chunks, which cost a
-# job of many tables most of its time.
+# The mean size of the latest records, by topic. With it a range need not begin with small chunks, which would dominate
+# the time of a job with many tables.
 _sizes: dict[str, float] = {}
 
 
@@ -51,11 +51,11 @@ def read_range(
     patience: float = PATIENCE_SECONDS,
     accept_gap: bool = False,
 ) -> Iterator[Fetched]:
-    """The records of [start, end). Offsets may have holes: transactions and compaction leave them.
+    """Yield the records of [start, end) in chunks. Offsets may have gaps, from transactions and log compaction.
 
-    A range whose beginning the broker has dropped raises PositionLost, or begins later with `accept_gap`. While brokers
-    are away it waits, `patience` seconds without a record at most, then raises a SourceError that may be retried. Holds
-    one chunk.
+    If the broker has dropped the beginning of the range, PositionLost is raised; with `accept_gap` the range begins at
+    the first record left. While brokers are unreachable it waits at most `patience` seconds without a record, then
+    raises a retryable SourceError. Holds one chunk in memory.
     """
     topic, _, number = range_.place.rpartition("/")
     partition, position, end = int(number), int(range_.start), int(range_.end)
@@ -84,7 +84,7 @@ def read_range(
 
 
 def _most(rows: int, size: int, each: float) -> int:
-    """How many records of this mean size a chunk may have."""
+    """Return how many records of this mean size a chunk may have."""
     return int(max(1, min(rows, size / max(each, 1))))
 
 
@@ -100,21 +100,21 @@ def _first_left(client: Consumer, topic: str, partition: int, position: int) -> 
 
 
 class _Reading:
-    """Judges what a consumer hands out: records, ends, and errors that pass or do not."""
+    """The state of reading one range: classifies what the consumer returns as records, ends and errors."""
 
     def __init__(self, topic: str, partition: int, end: int, patience: float) -> None:
         self.topic, self.partition, self.end = topic, partition, end
         self._patience = patience
         self._until = time.monotonic() + patience
         self._renew_at = self._next_renewal()
-        self._reached = -1  # the offset up to which the partition has nothing more to hand out
+        self._reached = -1  # the offset up to which the partition has no more records to return
         self._complaint: KafkaError | None = None
 
     def done(self, position: int) -> bool:
         return position >= self.end or self._reached >= self.end
 
     def is_stuck(self) -> bool:
-        """True once in a while when nothing comes: time for a new connection."""
+        """Return, at intervals while no records arrive, True: it is time for a new connection."""
         if time.monotonic() < self._renew_at:
             return False
         self._renew_at = self._next_renewal()
@@ -124,7 +124,7 @@ class _Reading:
         return time.monotonic() + self._patience / _CONNECTIONS
 
     def records(self, found: Sequence[Message], position: int) -> Sequence[Message]:
-        # The rule is that there are only records, all before the end: one pass without Python code per record.
+        # Usually there are only records, all before the end: this check needs no Python code per record.
         plain = bool(found) and not any(map(Message.error, found)) and found[-1].offset() < self.end
         taken = found if plain else [message for message in found if self._is_record(message, position)]
         if taken:

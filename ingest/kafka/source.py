@@ -1,9 +1,9 @@
-"""Kafka topics as a source: which partitions there are, where to start, how far a batch goes, how it is cut.
+"""Kafka topics as a source: their partitions, where to start, where a batch ends, how it is cut into ranges.
 
-Offsets: {"offsets": {topic: {partition: next offset}}, "began": the same for the partitions first seen in this batch,
-"ids": {topic: the broker's id of it}, "gaps": where a batch begins in partitions whose records are gone}. What a batch
-begins with stands in its end, so that a batch planned again after a crash is the same, whatever the brokers have seen
-since.
+Offsets: {"offsets": {topic: {partition: next offset}}, "began": the same for partitions first seen in this batch,
+"ids": {topic: the broker's topic id}, "gaps": the start of the batch in partitions that lost records}. The end of a
+batch records how the batch begins, so that a batch planned again after a crash is the same, even if the state of the
+brokers has changed since.
 """
 
 from __future__ import annotations
@@ -29,25 +29,28 @@ SAMPLE_RECORDS = 200
 
 @dataclass(frozen=True, slots=True)
 class Startup:
-    """Where a pipeline without a checkpoint begins. Afterwards the checkpoint rules, and new partitions are read from
-    their first record."""
+    """Where a pipeline without a checkpoint begins.
+
+    Afterwards the checkpoint decides, and new partitions are read from their first record.
+    """
 
     mode: StartupMode = "group-offsets"
-    offsets: Mapping[Place, int] = field(default_factory=dict)  # specific-offsets; others begin at their first record
+    # specific-offsets; other partitions begin at their first record
+    offsets: Mapping[Place, int] = field(default_factory=dict)
     millis: int = 0
-    reset: Literal["earliest", "latest", "none"] = "none"  # group-offsets, where the group has none
+    reset: Literal["earliest", "latest", "none"] = "none"  # group-offsets, if the group has none
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaSettings:
-    """`properties` are the Java client's, secrets as references."""
+    """The settings of a Kafka source. `properties` are those of the Java client, secrets as references."""
 
     properties: Mapping[str, str]
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     startup: Startup = Startup()
     extras: frozenset[Extra] = frozenset()
-    accept_gap: bool = False  # records that are gone are passed over, with a word in the log
+    accept_gap: bool = False  # skip lost records, with a warning in the log
 
     @property
     def group(self) -> str | None:
@@ -55,7 +58,7 @@ class KafkaSettings:
 
 
 class KafkaSource:
-    """A `ranges.Source` over topics; `read` gives the messages of a range in chunks."""
+    """A `Source` over topics; `read` yields the messages of a range in chunks."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self.settings = settings
@@ -70,7 +73,7 @@ class KafkaSource:
         return self._known
 
     def initial_offsets(self) -> Offsets:
-        # The startup mode is worked out with the first end, which is what the checkpoint keeps.
+        # The startup mode is resolved together with the first end, which the checkpoint stores.
         return {}
 
     def available(self) -> Offsets:
@@ -111,7 +114,10 @@ class KafkaSource:
         return [Range(number, place, begin, stop, stop - begin) for number, (place, (begin, stop)) in enumerate(pieces)]
 
     def sample(self, records: int) -> list[Range]:
-        """About so many records of all partitions, the first that are left, wherever a pipeline is to begin."""
+        """Return ranges with about this number of records over all partitions, from the first records left.
+
+        The startup mode of the pipeline does not matter for a sample.
+        """
         first = KafkaSource(replace(self.settings, startup=Startup("earliest-offset")))
         end = first.latest_offsets({}, Limit(rows=records))
         return first.plan({}, end, 1)
@@ -132,7 +138,7 @@ class KafkaSource:
             self._cluster.set_group_offsets(self.settings.group, _flat(offsets["offsets"]))
         except KafkaException as error:
             log.warning("event=group_offsets_not_set group=%s reason=%s", self.settings.group, error)
-            self._known = None  # after a restart of the broker only a new client may be heard
+            self._known = None  # after a restart of the broker, an old client may stay silent
 
     def close(self) -> None:
         self._known = None
@@ -145,7 +151,7 @@ class KafkaSource:
     def _beginnings(self, start: Offsets, places: list[Place]) -> dict[Place, int]:
         if not places:
             return {}
-        if start:  # found while running: everything in them is new
+        if start:  # found while running: all records in them are new
             return self._cluster.earliest(places)
         return self._startup_offsets(places)
 
@@ -184,7 +190,7 @@ class KafkaSource:
         return found | (self._cluster.earliest(rest) if reset == "earliest" else self._cluster.latest(rest))
 
     def _renewed(self, start: Offsets, ids: Mapping[str, str]) -> set[str]:
-        """The topics that were deleted and made again since the offsets were reached."""
+        """Return the topics that were deleted and created again since the offsets were recorded."""
         renewed = {topic for topic, known in start.get("ids", {}).items() if ids.get(topic, known) != known}
         for topic in sorted(renewed):
             if not self.settings.accept_gap:
@@ -199,8 +205,10 @@ class KafkaSource:
     def _gaps(
         self, froms: Mapping[Place, int], ends: Mapping[Place, int], renewed: Collection[str], *, asked: bool
     ) -> dict[Place, int]:
-        """Where to go on in the partitions that have lost what comes next. `asked`: it was never read, the settings
-        alone say that it comes next."""
+        """Return the new start of each partition that has lost the next records.
+
+        With `asked` the offsets were never read but come from the settings, which changes the error.
+        """
         firsts = self._cluster.earliest(froms)
         gaps: dict[Place, int] = {}
         for place, offset in froms.items():
@@ -214,7 +222,7 @@ class KafkaSource:
         return gaps
 
     def _not_there(self, place: Place, offset: int, first: int, end: int) -> PositionLost:
-        """A first start at an offset that is not among the partition's."""
+        """Return the error for a first start at an offset outside the partition."""
         specific = self.settings.startup.mode == "specific-offsets"
         whose = "scan.startup.specific-offsets names" if specific else "the consumer group has committed"
         then = f"name an offset from {first} to {end}" if specific else f"{ACCEPT_GAP}, from the first record"
@@ -243,7 +251,7 @@ class KafkaSource:
         }
 
     def _mean_bytes(self, froms: Mapping[Place, int], waiting: Mapping[Place, int]) -> float:
-        """Bytes a record, from the first few of the fullest partition."""
+        """Return the mean bytes per record, from the first few records of the fullest partition."""
         topic, partition = place = max(waiting, key=lambda one: waiting[one])
         first = froms[place]
         sample = Range(0, f"{topic}/{partition}", first, first + min(SAMPLE_RECORDS, waiting[place]))

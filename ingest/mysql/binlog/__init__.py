@@ -1,1 +1,1 @@
-"""The binary log: container, table maps, and rows decoded many events side by side."""
+"""The binary log: its events, table maps, and row images decoded for many events at once."""

@@ -1,4 +1,4 @@
-"""Cells of the log to Arrow, a whole column at a time."""
+"""Conversion of binlog cells to Arrow, a whole column at a time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FRACTION_UNITS = {0: 0, 1: 10_000, 2: 100, 3: 1}
 
 
 def column_of(data: Bytes, shaped: ShapedColumn, start: Int64s, length: Int64s, null: Bools, cells: Cells) -> pa.Array:
-    """The column of the cells that stand at these places; what stands at a null's place does not matter."""
+    """Return the Arrow column of the cells at these positions; the position of a null is ignored."""
     if null.any():
         start, length = np.where(null, 0, start), np.where(null, 0, length)
     build = _BUILDERS.get(shaped.kind, _strings)
@@ -108,7 +108,7 @@ def _timestamps(
 def _times(data: Bytes, shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, cells: Cells) -> pa.Array:
     width = (shaped.size + 1) // 2
     packed = big_endian_at(data, start, 3 + width).astype(np.int64) - (0x800000 << 8 * width)
-    # Below zero the two's complement runs over time and fraction together: the absolute value first, then the split.
+    # A negative TIME is a two's complement over time and fraction together: take the absolute value, then split.
     absolute = np.abs(packed)
     time, fraction = absolute >> 8 * width, absolute & ((1 << 8 * width) - 1)
     seconds = (time >> 12 & 0x3FF) * 3600 + (time >> 6 & 63) * 60 + (time & 63)
@@ -119,7 +119,7 @@ def _times(data: Bytes, shaped: ShapedColumn, start: Int64s, _length: Int64s, nu
 def _old_times(
     data: Bytes, _shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, cells: Cells
 ) -> pa.Array:
-    """TIME before 5.6.4: HHMMSS as a signed number of three bytes."""
+    """Decode TIME as stored before MySQL 5.6.4: HHMMSS as a signed number of three bytes."""
     packed = unsigned_at(data, start, 3)
     packed = packed - ((packed >> 23) << 24)
     digits = np.abs(packed)
@@ -130,7 +130,7 @@ def _old_times(
 def _old_datetimes(
     data: Bytes, _shaped: ShapedColumn, start: Int64s, _length: Int64s, null: Bools, cells: Cells
 ) -> pa.Array:
-    """DATETIME before 5.6.4: YYYYMMDDHHMMSS as a number."""
+    """Decode DATETIME as stored before MySQL 5.6.4: YYYYMMDDHHMMSS as a number."""
     digits = at_every_byte(data, "<i8")[start]
     date, time = digits // 1_000_000, digits % 1_000_000
     zero = np.zeros(len(start), np.int64)
@@ -176,7 +176,7 @@ def _strings(data: Bytes, shaped: ShapedColumn, start: Int64s, length: Int64s, n
     if base == "vector":
         return strings.vectors(slices(pa.binary(), data, start, length, null))
     if base == "binary":
-        # The log leaves BINARY's trailing zeros out.
+        # The binlog omits the trailing zeros of BINARY.
         return labels.same_width(padded(data, start, length, shaped.size), null)
     if base in BYTES or shaped.charset is None:
         return slices(pa.binary(), data, start, length, null)

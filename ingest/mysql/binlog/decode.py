@@ -1,4 +1,4 @@
-"""Segments of the log to change batches."""
+"""Decoding of binlog segments to change batches."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 class Decoder:
-    """Turns segments, in order, into batches. `oddities` counts values that had no place.
+    """Decodes segments, in order, to change batches. `oddities` counts values that do not fit their column.
 
-    It remembers table maps from one segment to the next, so that a transaction may lie across several.
+    Table maps are remembered from one segment to the next, because a transaction may span several segments.
     """
 
     def __init__(self, options: DecodeOptions, oddities: Counter[str] | None = None) -> None:
@@ -41,14 +41,14 @@ class Decoder:
         self.oddities: Counter[str] = Counter() if oddities is None else oddities
         self._grouping = Grouping(options)
         self._last_pos, self._rows_at_last_pos = -1, 0
-        self._open_has_rows = False  # whether the transaction under way has rows that are taken
+        self._open_has_rows = False  # whether the open transaction has rows of captured tables
 
     def remember_map(self, body: bytes, *, mariadb: bool) -> None:
-        """Take note of a TABLE_MAP in force where the first segment begins, within a transaction."""
+        """Remember a TABLE_MAP that is in force where the first segment begins, within a transaction."""
         self._open_has_rows |= self._grouping.remember(body, mariadb=mariadb)
 
     def decode(self, segment: Segment) -> list[ChangeBatch]:
-        """The changes of plain events; compressed ones are to be unpacked before."""
+        """Return the changes of plain events; compressed events must be unpacked before."""
         for event in others(segment):
             if segment.kind[event] == events.QUERY:
                 self._check_statement(segment, event)
@@ -77,7 +77,8 @@ class Decoder:
             raise unreadable(segment, group.event[0], str(error)) from error
 
     def _rows_before(self, segment: Segment, groups: list[Rows]) -> Int64s:
-        """How many rows stand before each event at its own position: a compressed transaction's events share one."""
+        """Return the number of rows before each event at the same position: events of a compressed transaction share
+        one."""
         pos = segment.pos
         counts = np.zeros(len(pos), np.int64)
         if not len(pos):
@@ -117,8 +118,10 @@ class Decoder:
         )
 
     def _check_prepared(self, segment: Segment, taken: list[Int64s]) -> None:
-        """Rows of an XA transaction stand where it was prepared: whether it is committed shows later, or never, save
-        for one that is committed in one phase."""
+        """Raise UnsupportedBinlogEvent if an XA transaction changed captured rows.
+
+        Its rows are logged where it was prepared; its commit follows later or never, except for a one-phase commit.
+        """
         rows = np.sort(np.concatenate(taken)) if taken else np.zeros(0, np.int64)
         starts = np.flatnonzero(STARTS[segment.kind])
         for event in np.flatnonzero(segment.kind == events.XA_PREPARE).tolist():

@@ -1,4 +1,4 @@
-"""Events off the network: the server's dump of its log from a place on."""
+"""Binlog events from the network: the server's dump of its binlog from a position on."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ BLOCK_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class DumpRequest:
-    """From where, as whom. Ends at `until` (exclusive, same file) or, without it, at the log's end at the moment.
+    """The start of a dump and the identity of the reader.
 
-    With `gtid` the server finds the place by itself and leaves out the transactions of that set.
+    The dump ends at `until` (exclusive, same file) or, without it, at the current end of the binlog. With `by_gtid` the
+    server finds the start by itself and omits the transactions in the start's GTID set.
     """
 
     start: LogPosition
@@ -49,10 +50,11 @@ class DumpRequest:
 
 @contextmanager
 def dumping(server: ServerAddress, request: DumpRequest) -> Iterator[Iterator[Segment]]:
-    """The log's segments from the request's start on; the connection lasts as long as the block.
+    """Open a dump and return its segments from the request's start on; the connection lasts as long as the context.
 
-    Every dump has an identity of its own, so that it does not push out another: a fresh uuid (MySQL), the server id
-    (MariaDB). A lost connection is a `ConnectionLost`; nothing is skipped, the caller asks again from where it was.
+    Every dump has an identity that no other reader has, so that the server does not disconnect another one: a fresh
+    uuid (MySQL), the server id (MariaDB). A lost connection raises `ConnectionLost`; nothing is skipped, the caller
+    starts again from its last position.
     """
     connection = connect(server)
     try:
@@ -78,18 +80,18 @@ def _introduce(connection: Connection, facts: ServerFacts, request: DumpRequest)
         if request.by_gtid:
             ask(connection, "SET @slave_connect_state = %s, @slave_gtid_strict_mode = 0", request.start.gtid)
     else:
-        # Both names, for servers before and after the renaming.
+        # Both names of the variable, for servers before and after it was renamed.
         identity = str(uuid.uuid4())
         ask(connection, "SET @slave_uuid = %s, @replica_uuid = %s", identity, identity)
     read_timeout(connection, request.heartbeat_s * 3)
 
 
 def _ask_for_log(connection: Connection, facts: ServerFacts, request: DumpRequest) -> None:
-    # MariaDB leaves its ANNOTATE_ROWS events out unless asked for them, and positions are counted from all events.
+    # MariaDB omits ANNOTATE_ROWS events unless they are requested, but positions are counted from all events.
     start, flags = request.start, _NON_BLOCK | (_ANNOTATE_ROWS if facts.is_mariadb else 0)
     beyond = bool(start.pos >> 32) and not request.by_gtid
-    # MySQL's command with GTIDs is refused by a server whose gtid_mode is not ON, and where transactions without GTID
-    # come: it is for starts by a set, and for places that the old command has no bits for.
+    # MySQL refuses its dump command with GTIDs if gtid_mode is not ON, and for transactions without GTID. It is used
+    # only to start from a GTID set, and for positions that do not fit in the old command.
     name = b"" if request.by_gtid else start.file.encode()
     place = FIRST_EVENT if request.by_gtid else start.pos
     if facts.is_mariadb or not (request.by_gtid or beyond):
@@ -128,7 +130,7 @@ _NOT_THAT_LOG = (
 def _dump_refused(error: pymysql.MySQLError, server: ServerAddress, request: DumpRequest) -> SourceError:
     code = error.args[0] if error.args else 0
     said = str(error.args[-1])
-    # 1236 from MySQL, 4052 from MariaDB, whose words are `same server_id` since 11.0.
+    # Code 1236 from MySQL, 4052 from MariaDB, which words it as `same server_id` since 11.0.
     if re.search(r"same (server_uuid/)?server_id", said):
         return ServerIdClash(
             "another reader came with our identity",

@@ -1,4 +1,4 @@
-"""Which row events can be read together: those of one table, one shape, one set of columns in the image."""
+"""Grouping of row events that can be decoded together: same table, same definition, same columns in the image."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _TABLE_ID = 6
 
 @dataclass(slots=True)
 class Group:
-    """Places of the events in the segment, and where their rows start.
+    """Numbers of the events in the segment, and the positions where their rows start.
 
-    Whole images are all laid out alike and stand in one group; of partial ones updates have a group of their own.
+    Whole images all have the same layout and form one group; updates with partial images form a separate group.
     """
 
     shape: Shape
@@ -48,10 +48,10 @@ class Group:
 
 @dataclass(slots=True)
 class _Table:
-    """A table as one map tells it; `shape` for the definition it was last completed with.
+    """A table as described by one table map; `shape` belongs to the definition it was last completed with.
 
-    `seen` keeps, by kind of event, the header that the last one had (from behind the flags to the rows) and the group
-    it belongs to: nearly always the next one is the same.
+    `seen` caches, by kind of event, the latest header (from after the flags to the rows) and its group: nearly always
+    the next event has the same header.
     """
 
     mapped: TableMap
@@ -63,7 +63,7 @@ class _Table:
 
 
 class Grouping:
-    """Follows table maps from event to event, and from segment to segment: a transaction may lie across several."""
+    """Tracks table maps from event to event and from segment to segment: a transaction may span several segments."""
 
     def __init__(self, options: DecodeOptions) -> None:
         self._options = options
@@ -72,7 +72,7 @@ class Grouping:
         self._by_id: dict[bytes, _Table] = {}
 
     def remember(self, body: bytes, *, mariadb: bool) -> bool:
-        """Take note of the body of a TABLE_MAP that stands before the first segment; whether its table is taken."""
+        """Remember the body of a TABLE_MAP before the first segment; return whether its table is captured."""
         table = self._by_id[body[:_TABLE_ID]] = self._table(body, mariadb=mariadb)
         return table.wanted
 
@@ -130,7 +130,7 @@ class Grouping:
         return table.shape
 
     def _read_header(self, table: _Table, segment: Segment, event: int, touched: dict[int, Group]) -> tuple[int, Group]:
-        """Where the rows of an event start, and their group."""
+        """Return the position where the rows of an event start, and the event's group."""
         with events.reading(segment, event, "row events of the log"):
             return self._parse_header(table, segment, event, touched)
 
@@ -180,7 +180,7 @@ def _differences(segment: Segment, event: int, table: _Table) -> PartialJsonErro
 
 
 def others(segment: Segment) -> list[int]:
-    """Events beside maps and rows that need a look; the BEGIN and COMMIT of transactions do not."""
+    """Return the events other than table maps and rows that need parsing; BEGIN and COMMIT do not."""
     chosen = _OTHERS[segment.kind]
     chosen &= ~brackets(segment)
     places: list[int] = np.flatnonzero(chosen).tolist()
@@ -188,8 +188,8 @@ def others(segment: Segment) -> list[int]:
 
 
 def brackets(segment: Segment) -> Bools:
-    """Which events are a transaction's BEGIN or COMMIT, told without parsing them."""
-    # Behind the empty or named database stand a zero and the word; nothing else ends like this.
+    """Return which events are a transaction's BEGIN or COMMIT, without parsing them."""
+    # The database name, empty or not, is followed by a zero and the word; no other statement ends like this.
     words = at_every_byte(segment.data, "<u8")[np.maximum(segment.end - 8, 0)]
     begin = (words >> np.uint64(16)) == int.from_bytes(b"\0BEGIN", "little")
     commit = (words >> np.uint64(8)) == int.from_bytes(b"\0COMMIT", "little")

@@ -1,4 +1,4 @@
-"""A dump's packets as segments of the log: the file and its format are followed, every byte of the file is counted."""
+"""The packets of a dump as binlog segments: follows the file and its format, and counts every byte of the file."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ _AROUND_EVENT = PACKET_HEADER + 1  # the packet's header and a status byte
 
 
 class SegmentCutter:
-    """Turns the packets of a dump into segments that hold just what the log file holds."""
+    """Converts the packets of a dump to segments that contain exactly the events of the log file."""
 
     def __init__(self, request: DumpRequest) -> None:
         self._request = request
-        # A dump from a GTID set says by its first, made-up ROTATE in which file it starts, and where.
+        # A dump from a GTID set starts with an artificial ROTATE event that names the file and the position.
         pos = FIRST_EVENT if request.by_gtid else request.start.pos
         self._count = PositionCount(request.start.file, pos, may_skip=request.by_gtid)
         self._format = Format("", has_checksum=False)
         self.done = False
 
     def has_enough(self, stream: PacketStream) -> bool:
-        """Whether the collected packets fill a block, reach the wanted end, or end the answer."""
+        """Return whether the collected packets fill a block, reach the requested end, or end the answer."""
         if stream.count == 0:
             return False
         if stream.size >= self._request.block_bytes or self._is_over(bytes(stream.payload(-1)[:1024])):
@@ -59,7 +59,7 @@ class SegmentCutter:
         return until is not None and collected >= until - self._count.pos
 
     def _is_over(self, last: bytes) -> bool:
-        """Whether this payload ends the answer or lies at or behind the wanted end."""
+        """Return whether this payload ends the answer or is at or after the requested end."""
         if last[0] != 0:
             return True
         until, kind = self._request.until, last[5]
@@ -103,7 +103,7 @@ class SegmentCutter:
             )
 
     def _piece(self, raw: bytearray, start: Int64s, headers: Headers, in_file: Bools) -> Iterator[Segment]:
-        """The events of one file among these, up to the wanted end."""
+        """Yield the events of one file among these, up to the requested end."""
         if self.done or not in_file.any():
             return
         start, headers = start[in_file], headers.chosen(in_file)
@@ -151,9 +151,9 @@ class SegmentCutter:
 
 
 def _rotates_to(payload: bytes) -> tuple[str, int]:
-    """The file that comes next, and where in it."""
+    """Return the next file and the position in it."""
     event = payload[1:]
-    # A made-up ROTATE may have a checksum before any format has said so: its own bytes tell.
+    # An artificial ROTATE may have a checksum before any format event has declared it; its bytes show whether it has.
     if zlib.crc32(event[:-CHECKSUM]) == int.from_bytes(event[-CHECKSUM:], "little"):
         event = event[:-CHECKSUM]
     return event[HEADER + 8 :].decode(), int.from_bytes(event[HEADER : HEADER + 8], "little")

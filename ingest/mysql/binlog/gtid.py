@@ -1,4 +1,4 @@
-"""Transactions by name: GTID events of both servers, and the packed form of a set that a dump asks with."""
+"""Names of transactions: GTID events of both servers, and the packed GTID set in a dump request."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.byte_view import Bools, Int64s
     from penstock.ingest.mysql.position import TransactionSet
 
-# Bytes of the body up to the last field that names the transaction.
+# Bytes of the body up to the last field that is part of the transaction's name.
 _SHORTEST = {GTID: 25, GTID_TAGGED: 4, MARIADB_GTID: 12}
 
 
 def packed_set(known: MySqlGtidSet) -> bytes:
-    """The set as COM_BINLOG_DUMP_GTID takes it; the form with tags is used only when there are some."""
+    """Return the set in the format of COM_BINLOG_DUMP_GTID; the format with tags is used only if there are tags."""
     sources = known.intervals()
     tagged = any(":" in source for source in sources)
     count = len(sources)
@@ -36,7 +36,7 @@ def packed_set(known: MySqlGtidSet) -> bytes:
 
 
 def transaction_name(segment: Segment, event: int) -> str | None:
-    """The GTID as the server prints it; None for an anonymous transaction or another event."""
+    """Return the GTID as the server prints it; None for an anonymous transaction or another event."""
     kind = int(segment.kind[event])
     if kind not in _SHORTEST:
         return None
@@ -60,7 +60,10 @@ def _name(segment: Segment, event: int, body: bytes) -> str | None:
 
 
 def _tagged_name(body: bytes) -> str:
-    """Of the self-describing event: fields by number, numbers of as many bytes as the first one's trailing ones say."""
+    """Return the GTID of a GTID_TAGGED event, whose fields are numbered.
+
+    Numbers have a variable length: the trailing one bits of the first byte count the bytes that follow.
+    """
     at = 0
 
     def number() -> int:
@@ -70,7 +73,7 @@ def _tagged_name(body: bytes) -> str:
         at += extra + 1
         return raw >> extra + 1 if extra < 8 else raw >> 8
 
-    number()  # version of the form
+    number()  # version of the format
     number()  # size
     number()  # last field that may not be ignored
     source, sequence, tag = b"", 0, ""
@@ -93,7 +96,7 @@ def _tagged_name(body: bytes) -> str:
 
 
 def add_transactions(known: TransactionSet, segment: Segment) -> None:
-    """Add every transaction that starts in the segment; numbers in a row are added together."""
+    """Add every transaction that starts in the segment; consecutive numbers are added as one range."""
     if isinstance(known, MySqlGtidSet):
         _add_plain(known, segment)
         rest: Int64s = np.flatnonzero(segment.kind == GTID_TAGGED).astype(np.int64)
@@ -111,7 +114,7 @@ def _add_plain(known: MySqlGtidSet, segment: Segment) -> None:
         return
     body = segment.start[plain] + HEADER
     for event in plain[segment.end[plain] - body < _SHORTEST[GTID]].tolist():
-        transaction_name(segment, event)  # names the short event
+        transaction_name(segment, event)  # raises the error that names the short event
     sources = gathered(segment.data, body + 1, 16)
     numbers = at_every_byte(segment.data, "<i8")[body + 17]
     distinct, which = np.unique(np.ascontiguousarray(sources).view("V16").reshape(-1), return_inverse=True)
@@ -132,9 +135,9 @@ def _last_of_domains(segment: Segment) -> Int64s:
 
 
 def outside(known: TransactionSet, segment: Segment, open_is_known: bool) -> tuple[Bools, bool]:
-    """Which events belong to transactions that the set does not hold, and whether the last one, still open, is held.
+    """Return which events belong to transactions outside the set, and whether the last, still open one is in the set.
 
-    `open_is_known` says the same of the transaction that the segment begins within.
+    `open_is_known` is that state for the transaction in which the segment begins.
     """
     keep = np.ones(len(segment), np.bool_)
     starts = np.flatnonzero(np.isin(segment.kind, [GTID, ANONYMOUS_GTID, GTID_TAGGED, MARIADB_GTID])).tolist()

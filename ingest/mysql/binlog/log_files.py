@@ -1,4 +1,4 @@
-"""Events out of log files on disk: copies kept elsewhere than on the server, and recordings for tests."""
+"""Binlog events from files on disk: copies kept outside the server, and recordings for tests."""
 
 from __future__ import annotations
 
@@ -40,8 +40,10 @@ def file_segments(
     verify: bool = True,
     block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[Segment]:
-    """The events of one file from `start` to `until`. An event cut off at the end of the file is left out: its writer
-    may not be done with it."""
+    """Yield the events of one file from `start` to `until`.
+
+    An incomplete event at the end of the file is omitted: the server may still be writing it.
+    """
     with path.open("rb") as file:
         if (magic := file.read(len(_MAGIC))) != _MAGIC:
             what = "an encrypted log file: read it through its server" if magic == b"\xfdbin" else "no log file"
@@ -56,7 +58,7 @@ def file_segments(
             pos = segment.after
             if until is not None:
                 segment = segment.chosen(segment.pos < until)
-            # The format's own checksum does not cover the mark of a file in use.
+            # The checksum of the format event does not cover the flag of a file in use.
             segment = segment.chosen((segment.kind != FORMAT_DESCRIPTION) & (segment.kind != ROTATE))
             if verify and format_.has_checksum:
                 verify_checksums(segment)
@@ -64,7 +66,7 @@ def file_segments(
 
 
 def _format(file: BinaryIO, path: Path) -> Format:
-    """Of the file, from its first event; it holds for all of them."""
+    """Return the format of the file from its first event, which applies to all events of the file."""
     header = file.read(HEADER)
     if len(header) < HEADER or header[4] != FORMAT_DESCRIPTION:
         raise SourceError("the log file does not begin with its format", file=path)
@@ -83,7 +85,7 @@ def _next_segment(file: BinaryIO, name: str, pos: int, block_bytes: int, format_
     file.seek(pos)
     raw = bytearray(file.read(block_bytes))
     if len(raw) >= HEADER and (first := int.from_bytes(raw[9:13], "little")) > len(raw):
-        raw += file.read(first - len(raw))  # one event larger than a block
+        raw += file.read(first - len(raw))  # a single event larger than a block
     starts, at = [], 0
     while at + HEADER <= len(raw):
         size = int.from_bytes(raw[at + 9 : at + 13], "little")

@@ -1,4 +1,4 @@
-"""What a reader of the log is asked for; plain data, safe to send to a task."""
+"""Options of decoding the binlog; plain data that can be sent to a task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.ingest.mysql.values.rules import ValueRules
 
 
 class TableChoice(Protocol):
-    """Which tables are captured. Asked once a table; must pickle."""
+    """The choice of captured tables. Called once per table; must pickle."""
 
     def takes(self, database: str, table: str) -> bool: ...
 
@@ -32,17 +32,21 @@ class TheseTables:
 
 
 class Definitions(Protocol):
-    """Table definitions as they were at a place of the log, which may tell the columns itself (`named`)."""
+    """Table definitions as of a position in the binlog; with `named`, the table map contains the column names
+    itself."""
 
     def definition_at(self, name: tuple[str, str], file: str, pos: int, *, named: bool) -> TableDefinition | None: ...
 
     def passes_over(self, name: tuple[str, str], file: str, pos: int) -> bool:
-        """Whether the table's rows are not read there, though its name is taken."""
+        """Return whether the table's rows are not read at this position, although its name is captured."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoDefinitions:
-    """For logs whose maps carry names: TINYINT(1) then reads as TINYINT, and comments are missing."""
+    """No tracked definitions, for binlogs with names in the table maps.
+
+    TINYINT(1) is then read as TINYINT, and comments are missing.
+    """
 
     def definition_at(self, name: tuple[str, str], file: str, pos: int, *, named: bool) -> TableDefinition | None:
         return None
@@ -53,7 +57,10 @@ class NoDefinitions:
 
 @dataclass(frozen=True, slots=True)
 class DecodeOptions:
-    """`images` says which rows of an update are wanted, a table; `partial_images` lets absent columns be null."""
+    """The options of decoding: captured tables, definitions, rules for odd values, row images.
+
+    `images` selects the row images of an update by table; `partial_images` lets absent columns be null.
+    """
 
     choice: TableChoice = EveryTable()
     definitions: Definitions = NoDefinitions()

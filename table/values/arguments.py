@@ -1,4 +1,4 @@
-"""Arguments of the public verbs, refused by name when they are of another kind than the verb understands."""
+"""Checks of the arguments of public functions. An argument of the wrong type is refused by its name."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from penstock.errors import ConfigError
 
 
 def whole_number(value: object, what: str) -> int:
-    """`value`, when it is a number without a fraction."""
+    """Return `value` if it is an integer; raise ConfigError otherwise."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise ConfigError(f"{what} is a whole number, not {value!r}")
     return value
 
 
 def epoch_millis(moment: object, what: str) -> int:
-    """A datetime or its text, in local time where no zone is named, or epoch milliseconds as they are."""
+    """Return a point in time as epoch milliseconds.
+
+    A datetime or its text is interpreted in local time unless it contains a time zone; an integer is returned
+    unchanged.
+    """
     if isinstance(moment, str):
         moment = _datetime(moment, what)
     if isinstance(moment, datetime):
@@ -36,14 +40,17 @@ def _datetime(text: str, what: str) -> datetime:
 
 
 def option_texts(options: Mapping[str, object] | None) -> dict[str, str]:
-    """Options as the texts that a table keeps: `True` is `true`, numbers are their digits."""
+    """Return options as the texts that a table stores: `True` becomes `true`, numbers become their digits."""
     return {
         key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in (options or {}).items()
     }
 
 
 def mappings(given: object, what: str) -> list[Mapping[str, object]]:
-    """A list of mappings; a single one is most likely meant to be in a list."""
+    """Return the argument as a list of mappings.
+
+    A single mapping is refused, because the caller most likely forgot to put it into a list.
+    """
     if isinstance(given, Mapping | str) or not isinstance(given, Iterable):
         raise ConfigError(f"{what} are a list", hint=f"write {what}=[{given!r}]")
     found = list(given)

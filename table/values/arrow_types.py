@@ -1,6 +1,7 @@
-"""Paimon's types as the Arrow types users see, and back. Files may store other units: that is the files' affair.
+"""Conversion between Paimon's types and the Arrow types of the public API.
 
-An Arrow schema has no field ids: what comes from Arrow carries NO_ID throughout, nested members as well.
+Data files may use other Arrow units; the file formats convert them. An Arrow schema has no field ids: every field that
+is converted from Arrow has the id NO_ID, nested members included.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _PLAIN = {
     "VARBINARY": pa.binary(),
     "VARIANT": VARIANT_STRUCT,
 }
-# Unsigned integers and half floats widen to the next type of Paimon's that holds all their values.
+# Unsigned integers and half floats are widened to the next Paimon type that can represent all their values.
 _FROM_PLAIN = {
     pa.bool_(): AtomicType("BOOLEAN"),
     pa.int8(): AtomicType("TINYINT"),
@@ -106,7 +107,10 @@ def arrow_schema(fields: Iterable[Field]) -> pa.Schema:
 
 
 def from_arrow(arrow: pa.DataType, nullable: bool) -> DataType:
-    """The type that holds every value of `arrow`. A map to NOT NULL int32 comes back as MAP, never as MULTISET."""
+    """Return the Paimon type that can represent every value of `arrow`.
+
+    A map whose values are NOT NULL int32 becomes a MAP, never a MULTISET.
+    """
     return with_nullability(_from_arrow(arrow), nullable)
 
 

@@ -1,4 +1,4 @@
-"""BinaryRow: the row bytes behind partitions, keys, statistics and hashes (table-format 5)."""
+"""BinaryRow: the row bytes of partitions, keys and statistics, and the input of hashes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ARITY = struct.Struct(">i")
 
 @dataclass(frozen=True, slots=True)
 class BinaryRows:
-    """Many rows end to end, without arity prefixes. Row i is data[offsets[i]:offsets[i + 1]]."""
+    """The bytes of many rows, concatenated, without arity prefixes. Row i is data[offsets[i]:offsets[i + 1]]."""
 
     offsets: Ints
     data: Bytes
@@ -33,12 +33,15 @@ class BinaryRows:
 
 
 def encode_row(values: Sequence[object], types: Sequence[DataType]) -> bytes:
-    """One row of internal values, the arity in front, as manifests keep it."""
+    """Return one row of internal values as bytes with the arity prefix, the form that manifests contain."""
     return _ARITY.pack(len(types)) + encode_body(values, types)
 
 
 def decode_row(data: bytes, types: Sequence[DataType]) -> tuple[object, ...]:
-    """The internal values of a row that has its arity in front."""
+    """Return the internal values of a row that has the arity prefix.
+
+    Raise TableCorrupt when the bytes are not such a row.
+    """
     if len(data) < 4 or _ARITY.unpack_from(data)[0] != len(types):
         raise TableCorrupt(f"not a row of {len(types)} fields", row=data[:64].hex())
     try:
@@ -48,7 +51,10 @@ def decode_row(data: bytes, types: Sequence[DataType]) -> tuple[object, ...]:
 
 
 def encode_rows(columns: Sequence[pa.Array], types: Sequence[DataType]) -> BinaryRows:
-    """All rows of a batch, without arity prefixes. Holds the result once and the columns' slots beside it."""
+    """Return all rows of a batch without arity prefixes.
+
+    Needs memory for the result once, plus the slots of the columns.
+    """
     parts = row_columns(columns, types)
     offsets = np.zeros(parts.count + 1, np.int64)
     np.cumsum(parts.sizes, out=offsets[1:])
@@ -76,7 +82,7 @@ def _lay_heads(data: Bytes, offsets: Ints, parts: RowColumns) -> None:
 
 
 def _lay_tail(data: Bytes, place: Ints, tail: Tail) -> None:
-    """Copy every row's bytes to its place: rows of one size move as one block."""
+    """Copy the variable part of every row into place. Rows of equal size are copied as one block."""
     for size in np.unique(tail.sizes):
         rows = np.flatnonzero(tail.sizes == size)
         part = tail if len(rows) == len(tail.sizes) else tail.take(rows)

@@ -1,6 +1,6 @@
-"""Arrow arrays as numpy arrays over the same memory. Slices are respected; nulls are the caller's affair.
+"""Arrow arrays as numpy arrays over the same memory. Slices are respected; callers must handle nulls.
 
-Not `Array.to_numpy`: its first call in a process imports pandas, about one CPU second.
+These functions replace `Array.to_numpy`, whose first call in a process imports pandas, about one CPU second.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 
 
 def rows_at(rows: Rows, places: Ints) -> Rows:
-    """The rows at places that are there: asking for each whether it is costs a sixth of fetching it."""
+    """Return the rows at these positions, which must exist: checking them would cost a sixth of the whole call."""
     narrow = places.astype(np.int32) if rows.num_rows < 1 << 31 else places
     return pc.take(rows, pa.array(narrow), boundscheck=False)
 
 
 def set_places(mask: pa.BooleanArray) -> Ints:
-    """Where a mask without nulls holds."""
+    """Return the positions at which a mask without nulls is true."""
     return np.flatnonzero(fixed_values(mask, np.uint8))
 
 
 def one_array(column: pa.Array, type_: pa.DataType) -> pa.Array:
-    """A column of any Arrow encoding as one array of just this type."""
+    """Return a column of any Arrow encoding as a single array of exactly this type."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     return column if column.type.equals(type_) else column.cast(type_)
 
 
 def fixed_values(array: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
-    """The values of a fixed-width array, in `dtype` of the same width; a boolean column takes a byte a value."""
+    """Return the values of a fixed-width array in a `dtype` of the same width; booleans become one byte per value."""
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.uint8())
     data = array.buffers()[1]
@@ -48,14 +48,14 @@ def fixed_values(array: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[np.generi
 
 
 def filled_values(array: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[np.generic]:
-    """As fixed_values, with zero in place of nulls."""
+    """Return the values as fixed_values does, with nulls replaced by zero."""
     values = fixed_values(array, dtype)
     present = validity(array)
     return values if present is None else np.where(present, values, np.zeros((), dtype))
 
 
 def decimal_words(array: pa.Array) -> tuple[npt.NDArray[np.uint64], Ints]:
-    """The low and the high half of the unscaled 128-bit values; nulls are zero."""
+    """Return the low and the high half of the unscaled 128-bit values; nulls become zero."""
     words = np.frombuffer(array.buffers()[1], "<i8", 2 * len(array), array.offset * 16).reshape(-1, 2)
     present = validity(array)
     if present is not None:
@@ -64,14 +64,14 @@ def decimal_words(array: pa.Array) -> tuple[npt.NDArray[np.uint64], Ints]:
 
 
 def validity(array: pa.Array) -> Mask | None:
-    """Where values are, or None when they are everywhere."""
+    """Return the mask of the values that are not null, or None if no value is null."""
     if array.null_count == 0:
         return None
     return np.asarray(fixed_values(pc.is_valid(array), np.uint8)).view(np.bool_)
 
 
 def text_parts(array: pa.Array) -> tuple[Ints, Bytes]:
-    """Lengths and the bytes end to end, of a string or binary array without nulls."""
+    """Return the lengths and the concatenated bytes of a string or binary array without nulls."""
     if len(array) == 0:
         return np.empty(0, np.int64), np.empty(0, np.uint8)
     _, offsets, data = array.buffers()
@@ -83,7 +83,7 @@ def text_parts(array: pa.Array) -> tuple[Ints, Bytes]:
 
 
 def padded(lengths: Ints, data: Bytes, width: int) -> Bytes:
-    """One row of `width` bytes a value, zeros behind. No length exceeds the width."""
+    """Return a matrix with one row of `width` bytes per value, padded with zeros. No length may exceed the width."""
     count = len(lengths)
     if count and lengths.min() == lengths.max():
         size = int(lengths[0])
@@ -99,6 +99,6 @@ def padded(lengths: Ints, data: Bytes, width: int) -> Bytes:
 
 
 def array_like(values: npt.NDArray[np.generic], model: pa.Array, type_: pa.DataType) -> pa.Array:
-    """A fixed-width array of these values, null where `model` is."""
+    """Return a fixed-width array of these values that is null where `model` is null."""
     bitmap = pc.is_valid(model).buffers()[1] if model.null_count else None
     return pa.Array.from_buffers(type_, len(values), [bitmap, pa.py_buffer(np.ascontiguousarray(values))])

@@ -1,6 +1,6 @@
-"""Numbers as other numbers, with Java's arithmetic.
+"""Casts between numbers with Java's arithmetic.
 
-Integers wrap, floats saturate, decimals round half up, and are null where they overflow.
+Integers wrap around, floats saturate, and decimals are rounded half up and become null on overflow.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ def cast_number(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.A
 
 
 def _saturated(values: npt.NDArray[np.float64], target: AtomicType) -> npt.NDArray[np.int64]:
-    """Toward zero, to the bounds of INT or BIGINT; what narrower types then cut off wraps. NaN is 0."""
+    """Return the values rounded toward zero and limited to the range of INT or BIGINT; NaN becomes 0.
+
+    For narrower targets, the caller's cast wraps the result around, as Java's does.
+    """
     bounds = np.iinfo(np.int64 if target.root == "BIGINT" else np.int32)
     inside = (values > bounds.min) & (values < bounds.max)
     out = np.where(inside, values, 0).astype(np.int64)
@@ -60,7 +63,7 @@ def _to_decimal(array: pa.Array, source: AtomicType, target: AtomicType) -> pa.A
     if source.root == "BOOLEAN":
         array = array.cast(pa.int8())
     scale = source.scale if source.root == "DECIMAL" else 0
-    # 76 digits hold any DECIMAL at any scale, so that neither the shift nor the rounding overflows.
+    # 76 digits can represent any DECIMAL at any scale, so neither the change of scale nor the rounding overflows.
     wide = array.cast(pa.decimal256(38, scale)).cast(pa.decimal256(76, max(scale, target.scale)))
     if target.scale < scale:
         wide = pc.round(wide, target.scale, "half_towards_infinity")
@@ -83,7 +86,7 @@ def _rounded(value: float, target: AtomicType) -> Decimal | None:
 
 
 def rounded_decimal(value: Decimal, target: AtomicType) -> Decimal | None:
-    """Half up to the target's scale; None when its precision does not hold the result."""
+    """Return the value rounded half up to the target's scale, or None when the result exceeds its precision."""
     if value.adjusted() >= 40:
         return None
     if value.adjusted() < -60:
@@ -94,7 +97,7 @@ def rounded_decimal(value: Decimal, target: AtomicType) -> Decimal | None:
 
 def _from_decimal(array: pa.Array, target: AtomicType) -> pa.Array:
     if target.root in {"FLOAT", "DOUBLE"}:
-        # By way of text each value is rounded once, from all its digits.
+        # Casting through text rounds each value once, from all its digits.
         return array.cast(pa.string()).cast(to_arrow(target))
     whole = pc.trunc(array.cast(pa.decimal256(76, array.type.scale))).cast(pa.decimal256(76, 0)).cast(pa.decimal128(38))
     return array_like(decimal_words(whole)[0].astype(DTYPES[target.root]), array, to_arrow(target))

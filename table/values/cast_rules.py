@@ -1,4 +1,4 @@
-"""Which column type may become which: what Java Paimon 1.3 allows at ALTER, tried there pair by pair."""
+"""The column type changes that ALTER allows. The table was recorded by trying every pair in Java Paimon 1.3."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.table.values.types import STRING, AtomicType, DataType, MultisetTy
 
 
 class Sources(NamedTuple):
-    """The types that may become one type: always, and unless `disable-explicit-type-casting` is set."""
+    """The types that a column may be changed from: always, and only if `disable-explicit-type-casting` is not set."""
 
     implicit: tuple[str, ...]
     explicit: tuple[str, ...]
@@ -22,7 +22,7 @@ _STAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ")
 _CONSTRUCTED = ("ARRAY", "MAP", "ROW")
 _PLAIN = ("BOOLEAN", *_NUMBERS, *_BINARIES)
 
-# A change of only length, precision or scale is found under the type itself; TIME and MULTISET allow none.
+# Changes of only the length, precision or scale are listed under the type itself. TIME and MULTISET allow none.
 CASTS: dict[str, Sources] = {
     "BOOLEAN": Sources((), (*_INTS, *_CHARS)),
     "TINYINT": Sources((), ("BOOLEAN", *_NUMBERS, *_CHARS)),
@@ -41,14 +41,15 @@ CASTS: dict[str, Sources] = {
     "TIMESTAMP": Sources(_STAMPS, ("INT", "BIGINT", "DATE", "TIME", *_CHARS)),
     "TIMESTAMP_LTZ": Sources(_STAMPS, ("INT", "BIGINT", "DATE", "TIME", *_CHARS)),
 }
-# These become STRING, never a CHAR or VARCHAR of a length.
+# These become STRING, never a CHAR or VARCHAR with a length.
 TO_STRING_ONLY = ("DATE", "TIME", *_STAMPS)
 
 
 def can_cast(source: DataType, target: DataType, explicit: bool) -> bool:
-    """Whether a column may be altered so; nullability is another question, and never asked here.
+    """Return whether a column's type may be changed from `source` to `target`. Nullability is ignored.
 
-    Constructed types do not become one another: a change inside one is asked for its member, by its dotted name.
+    Constructed types cannot be changed into one another: a change inside one is checked for its member, which has a
+    dotted name.
     """
     source, target = with_nullability(source, nullable=True), with_nullability(target, nullable=True)
     if source == target:

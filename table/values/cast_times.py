@@ -1,7 +1,8 @@
-"""Dates, times and timestamps as one another, and as seconds since 1970.
+"""Casts between dates, times and timestamps, and to and from seconds since 1970.
 
-Java keeps a timestamp as milliseconds and nanoseconds inside the millisecond; where it divides the milliseconds it cuts
-toward zero, which shows before 1970. Times of day are the exception here: Java's would be negative.
+Java stores a timestamp as milliseconds plus the nanoseconds within the millisecond. Where it divides the milliseconds,
+it truncates toward zero, which makes a difference before 1970. Times of day are the exception here: in Java they would
+become negative.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def _to_stamp(array: pa.Array, source: AtomicType, target: AtomicType, zone: str
 
 
 def _cut(array: pa.Array, target: AtomicType) -> pa.Array:
-    """To the target's digits and unit."""
+    """Truncate timestamps to the target's precision and convert them to its unit."""
     if target.precision <= 3:
         step = 10 ** (3 - target.precision)
         return _stamps(toward_zero(_millis(array), step) * step, array, target)
@@ -78,14 +79,18 @@ def toward_zero(values: Ints, divisor: int) -> npt.NDArray[np.int64]:
 
 
 def wall_clock(array: pa.Array, zone: str) -> pa.Array:
-    """What clocks in `zone` show at these instants."""
-    if zone == "UTC":  # needs no time zone database, which slim images lack
+    """Return the local time of `zone` at these instants."""
+    if zone == "UTC":  # needs no time zone database, which slim container images lack
         return array.view(pa.timestamp(array.type.unit))
     return pc.local_timestamp(array.cast(pa.timestamp(array.type.unit, zone)))
 
 
 def instants(array: pa.Array, zone: str) -> pa.Array:
-    """When clocks in `zone` show these times: the earlier of two; a time that clocks skip is as far past the skip."""
+    """Return the instants at which clocks in `zone` show these local times.
+
+    A local time that occurs twice is converted to the earlier instant. A local time that clocks skip is converted to an
+    instant that is as long after the start of the gap as the local time is after the last time shown before it.
+    """
     unit = array.type.unit
     if zone == "UTC":
         return array.view(pa.timestamp(unit, "UTC"))
@@ -93,7 +98,8 @@ def instants(array: pa.Array, zone: str) -> pa.Array:
     shown = wall_clock(known, zone)
     if shown.equals(array):
         return known
-    # `known` is the end of the skip. One unit earlier clocks ran as before it: from there the time is counted on.
+    # For a skipped time, `known` is the end of the gap. One unit earlier the old offset was in effect: continue
+    # counting from there.
     before = _shifted(known, -1)
     skipped = pc.subtract(array, wall_clock(before, zone))
     return pc.if_else(pc.not_equal(shown, array), pc.add(before, skipped), known)

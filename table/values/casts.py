@@ -1,4 +1,4 @@
-"""Columns in one type read as another, as Java does when a file is older than its column's type (table-format 2.5)."""
+"""Casts of columns from one type to another, as Java does when a file is older than its column's current type."""
 
 from __future__ import annotations
 
@@ -34,10 +34,12 @@ BINARIES = {"BINARY", "VARBINARY"}
 
 
 def cast_array(array: pa.Array, source: DataType, target: DataType, zone: str = "UTC") -> pa.Array:
-    """`array` of type `source` as `target`, in its public Arrow type. `zone` is the session's, for LTZ.
+    """Return `array` of type `source` as the public Arrow type of `target`.
 
-    What overflows a DECIMAL becomes null; text that cannot be read raises CastFailed. Members of a ROW are found by
-    field id; one the source lacks is null.
+    `zone` is the session's zone, for TIMESTAMP_LTZ.
+
+    Values that overflow a DECIMAL become null; text that cannot be parsed raises CastFailed. Members of a ROW are
+    matched by field id, and a member that the source lacks is null.
     """
     array = one_array(array, to_arrow(source))
     if with_nullability(source, nullable=True) == with_nullability(target, nullable=True):
@@ -74,7 +76,7 @@ def _no_cast(source: DataType, target: DataType) -> ConfigError:
 def _cast_atomic(array: pa.Array, source: AtomicType, target: AtomicType, zone: str) -> pa.Array:
     if target.root in CHARS:
         text = to_text(array, source, zone)
-        # Java neither cuts nor pads what comes from bytes.
+        # Java neither truncates nor pads texts that were cast from bytes.
         return text if source.root in BINARIES else fit_text(text, target)
     if source.root in CHARS and target.root in BINARIES:
         return fit_bytes(array.cast(pa.binary()), target)
@@ -84,7 +86,7 @@ def _cast_atomic(array: pa.Array, source: AtomicType, target: AtomicType, zone: 
         return fit_bytes(array, target)
     if source.root in NUMBERS and target.root in NUMBERS:
         return cast_number(array, source, target)
-    if source.root == target.root == "TIME":  # milliseconds of any precision; only Paimon 2.0 alters these
+    if source.root == target.root == "TIME":  # milliseconds at any precision, which only Paimon 2.0 can change
         return array
     if TIMES & {source.root, target.root} and {source.root, target.root} <= TIMES | {"INT", "BIGINT"}:
         return cast_time(array, source, target, zone)
@@ -92,7 +94,7 @@ def _cast_atomic(array: pa.Array, source: AtomicType, target: AtomicType, zone: 
 
 
 def _offsets(array: pa.Array) -> tuple[pa.Array, int, int]:
-    """Offsets from zero, and the stretch of the children they speak of."""
+    """Return the offsets, shifted to begin at zero, and the range of child values that they refer to."""
     ends = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, array.offset * 4)
     return pa.Array.from_buffers(pa.int32(), len(ends), [None, pa.py_buffer(ends - ends[0])]), ends[0], ends[-1]
 

@@ -1,8 +1,8 @@
-"""Orders of rows by several columns at once: plain, along the z-curve, along the Hilbert curve.
+"""Sort orders over several columns: lexicographic, along the z-curve, and along the Hilbert curve.
 
-Each value becomes a code of bytes that order as the values do; curves are made of the codes' bits. Places on the
-z-curve are Java Paimon's, but for decimals and negative floats, whose codes do not rise with the values there; on the
-Hilbert curve negative numbers have other places there.
+Each value becomes a code of bytes that sort as the values do, and the curves interleave the bits of the codes.
+Positions on the z-curve equal Java Paimon's except for decimals and negative floats, because Java's codes for those do
+not increase with the values. On the Hilbert curve, negative numbers have other positions than in Java.
 """
 
 from __future__ import annotations
@@ -27,11 +27,14 @@ _SIGN = np.uint64(1 << 63)
 _INTEGERS = {"TINYINT": np.int8, "SMALLINT": np.int16, "INT": np.int32, "BIGINT": np.int64}
 _TEXTS = {"CHAR", "VARCHAR", "BINARY", "VARBINARY"}
 _TRUE = 0x81
-_BLOCK = 1 << 16  # rows whose bits are spread at a time
+_BLOCK = 1 << 16  # number of rows whose bits are expanded at a time
 
 
 def value_codes(column: pa.Array, type_: DataType, text_width: int = WORD) -> Bytes:
-    """A row of bytes for each value, in the order of the values; null is all zero. Of texts the first `text_width`."""
+    """Return one row of bytes per value, in the sort order of the values. Null is all zeros.
+
+    The code of a text consists of its first `text_width` bytes.
+    """
     if not isinstance(type_, AtomicType) or type_.root == "VARIANT":
         raise ConfigError("rows cannot be ordered by a column of nested values")
     if type_.root in _TEXTS:
@@ -81,7 +84,7 @@ def _text_codes(column: pa.Array, width: int) -> Bytes:
 
 
 def z_codes(columns: Sequence[Bytes]) -> Bytes:
-    """The bits of all columns in turn, the most significant first; a column that has no more is passed over."""
+    """Interleave the bits of all columns, the most significant first. Columns that have run out of bits are skipped."""
     most = max(column.shape[1] for column in columns) * 8
     turns = [(bit, number) for bit in range(most) for number, column in enumerate(columns) if bit < column.shape[1] * 8]
     out = np.empty((len(columns[0]), len(turns) // 8), np.uint8)
@@ -93,7 +96,10 @@ def z_codes(columns: Sequence[Bytes]) -> Bytes:
 
 
 def hilbert_codes(columns: Sequence[Bytes]) -> Bytes:
-    """Skilling's transform of axes into places on the curve, then their bits in turn (AIP Conf. Proc. 707, 2004)."""
+    """Return the positions of the rows on the Hilbert curve.
+
+    Skilling's algorithm (AIP Conf. Proc. 707, 2004) transforms the coordinates, whose bits are then interleaved.
+    """
     axes = [leading_words(column).copy() for column in columns]
     for power in range(63, 0, -1):
         bit, below = np.uint64(1 << power), np.uint64((1 << power) - 1)
@@ -104,7 +110,7 @@ def hilbert_codes(columns: Sequence[Bytes]) -> Bytes:
             if axis is not axes[0]:
                 axis ^= swapped
     for before, axis in pairwise(axes):
-        axis ^= before  # in place: the next one takes the new value
+        axis ^= before  # in place: the next iteration uses the new value
     flip = np.zeros_like(axes[0])
     for power in range(63, 0, -1):
         flip ^= np.where(axes[-1] & np.uint64(1 << power), np.uint64((1 << power) - 1), np.uint64(0))
@@ -112,14 +118,14 @@ def hilbert_codes(columns: Sequence[Bytes]) -> Bytes:
 
 
 def leading_words(codes: Bytes) -> Words:
-    """The first eight bytes of each code as one number."""
+    """Return the first eight bytes of each code as one number."""
     if codes.shape[1] < WORD:
         codes = np.pad(codes, ((0, 0), (0, WORD - codes.shape[1])))
     return np.ascontiguousarray(codes[:, :WORD]).view(">u8").reshape(-1).astype(np.uint64)
 
 
 def code_order(codes: Bytes) -> npt.NDArray[np.int64]:
-    """The permutation that sorts codes, stably."""
+    """Return the permutation that sorts the codes stably."""
     width = -codes.shape[1] % WORD
     whole = np.pad(codes, ((0, 0), (0, width))) if width else np.ascontiguousarray(codes)
     words = whole.view(">u8").astype(np.uint64)

@@ -1,4 +1,4 @@
-"""What can be wrong with values."""
+"""Errors about values."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from penstock.errors import DecodeError
 
 
 class CastFailed(DecodeError):
-    """A stored value has no counterpart in the type it is wanted in: `abc` as INT."""
+    """A stored value that cannot be represented in the requested type, such as `abc` as INT."""

@@ -1,7 +1,7 @@
-"""Keys of any columns as 128 bits: two 64-bit hashes over the words of their BinaryRows, taken column by column.
+"""128-bit fingerprints of keys: two 64-bit hashes over the words of the keys' BinaryRows, computed column by column.
 
-A key of one column of at most 8 bytes is told apart exactly; of others two share a fingerprint about never (fifty
-million keys: one chance in 10^23).
+Keys of a single column of at most 8 bytes never collide. For other keys a collision is very unlikely: with fifty
+million keys, the probability is about 10^-23.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.table.values.types import DataType
 
 Words = npt.NDArray[np.uint64]
 
-# Rows mixed at a time: state and scratch stay in the second-level cache.
+# Number of rows mixed at a time. The state and the temporary arrays then fit into the second-level cache.
 _CHUNK = 32_768
 _SEEDS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93)
 _FACTORS = ((0x87C37B91114253D5, 0x4CF5AD432745937F), (0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
@@ -29,13 +29,14 @@ _FACTORS = ((0x87C37B91114253D5, 0x4CF5AD432745937F), (0xC2B2AE3D27D4EB4F, 0x165
 
 @dataclass(frozen=True, slots=True)
 class Fingerprints:
-    """Parallel arrays: the upper and the lower 64 bits of each key."""
+    """The fingerprints of many keys as parallel arrays: the upper and the lower 64 bits of each."""
 
     high: Words
     low: Words
 
 
 def fingerprints(columns: Sequence[pa.Array], types: Sequence[DataType]) -> Fingerprints:
+    """Return the fingerprint of every row of these key columns."""
     arrays = [one_array(column, to_arrow(type_)) for column, type_ in zip(columns, types, strict=True)]
     count = len(arrays[0]) if arrays else 0
     found = Fingerprints(np.empty(count, np.uint64), np.empty(count, np.uint64))
@@ -58,7 +59,7 @@ def _hashed(parts: RowColumns, number: int) -> Words:
 
 
 def _mix_tail(state: Words, tail: Tail, number: int) -> None:
-    """Rows whose tails are equally many words long are mixed together."""
+    """Mix in the variable part of a column. Rows whose tails have the same number of words are mixed together."""
     spans = tail.spans
     if len(spans) == 0:
         return

@@ -1,7 +1,7 @@
-"""Bucket hashes: Murmur3 over the words of BinaryRows, taken column by column without making the rows (table-format 6).
+"""Bucket hashes: Murmur3 over the words of BinaryRows, computed column by column without building the rows.
 
-The state is one uint32 a row. Header and slots are mixed in as whole columns; the variable part is mixed in groups of
-rows whose tails are equally many words long.
+The state is one uint32 per row. The header and the slots are mixed in as whole columns. The variable part is mixed in
+groups of rows whose tails have the same number of words.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Hashes = npt.NDArray[np.int32]
 State = npt.NDArray[np.uint32]
 
 _SEED = 42
-# Rows mixed at a time: state and scratch stay in the second-level cache.
+# Number of rows mixed at a time. The state and the temporary arrays then fit into the second-level cache.
 _CHUNK = 32_768
 
 
 def hash_rows(columns: Sequence[pa.Array], types: Sequence[DataType]) -> Hashes:
-    """The hash of every row of these columns, equal to Java's hash of its BinaryRow."""
+    """Return the hash of every row of these columns, equal to Java's hash of its BinaryRow."""
     arrays = [one_array(column, to_arrow(type_)) for column, type_ in zip(columns, types, strict=True)]
     count = len(arrays[0]) if arrays else 0
     out = np.empty(count, np.int32)
@@ -39,7 +39,7 @@ def hash_rows(columns: Sequence[pa.Array], types: Sequence[DataType]) -> Hashes:
 
 
 def hash_row(row: bytes) -> int:
-    """The hash of one row, given without its arity prefix."""
+    """Return the hash of one row, given without its arity prefix."""
     state = np.full(1, _SEED, np.uint32)
     for word in np.frombuffer(row, "<u4"):
         _mix(state, np.full(1, word, np.uint32))
@@ -49,7 +49,7 @@ def hash_row(row: bytes) -> int:
 def _mixed(parts: RowColumns) -> State:
     state = np.full(parts.count, _SEED, np.uint32)
     if parts.header is None:
-        # The header is zero everywhere: mix it once.
+        # The header is zero in every row: mix it once.
         one = np.full(1, _SEED, np.uint32)
         for _ in range(parts.head_size // 4):
             _mix(one, np.zeros(1, np.uint32))
@@ -122,12 +122,15 @@ def _finish(state: State, sizes: Ints) -> Hashes:
 
 
 def bucket_of(hashes: Hashes, buckets: int) -> Hashes:
-    """The default function: the magnitude of Java's truncating remainder."""
+    """Return the buckets by the default function: the absolute value of Java's truncating remainder."""
     return np.abs(np.fmod(hashes, np.int32(buckets)))
 
 
 def mod_bucket_of(column: pa.Array, type_: DataType, buckets: int) -> Hashes:
-    """`bucket-function.type` = mod: floorMod of one INT or BIGINT. A null counts as zero, as in Java."""
+    """Return the buckets by `bucket-function.type` = mod: floorMod of one INT or BIGINT.
+
+    A null counts as zero, as in Java.
+    """
     if not isinstance(type_, AtomicType) or type_.root not in {"INT", "BIGINT"}:
         raise ConfigError("the mod bucket function takes one INT or BIGINT bucket key")
     values = filled_values(one_array(column, to_arrow(type_)), np.int32 if type_.root == "INT" else np.int64)
@@ -137,7 +140,7 @@ def mod_bucket_of(column: pa.Array, type_: DataType, buckets: int) -> Hashes:
 def bucket_rows(
     columns: Sequence[pa.Array], types: Sequence[DataType], buckets: int, function: str = "default"
 ) -> Hashes:
-    """The bucket of every row by its bucket key columns, by the table's `bucket-function.type`."""
+    """Return the bucket of every row from its bucket key columns, by the table's `bucket-function.type`."""
     match function:
         case "default":
             return bucket_of(hash_rows(columns, types), buckets)

@@ -1,4 +1,4 @@
-"""Small HTML for notebooks: facts and rows as tables. Everything is escaped: names and values come from data."""
+"""Small HTML tables of facts and rows for notebooks. All texts are escaped, because names and values come from data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _CELL = ' style="text-align:left"'
 
 
 def facts_html(title: str, facts: Mapping[str, object]) -> str:
-    """A heading, and one line for each fact that there is."""
+    """Return a heading and a table with one line per fact. Empty facts are left out."""
     lines = (
         f"<tr><th{_CELL}>{escape(name)}</th><td{_CELL}>{_text(value)}</td></tr>"
         for name, value in facts.items()
@@ -20,7 +20,7 @@ def facts_html(title: str, facts: Mapping[str, object]) -> str:
 
 
 def rows_html(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """The first rows, and how many more there are."""
+    """Return a table of the first rows, and a last line with the number of rows that are not shown."""
     all_rows = list(rows)
     head = "".join(f"<th{_CELL}>{escape(name)}</th>" for name in names)
     body = "".join(

@@ -1,8 +1,8 @@
-"""The values of rows as the table handles them one at a time: keys, partitions, minima and maxima.
+"""The internal values: how the table represents single values of keys, partitions, minima and maxima in Python.
 
-BOOLEAN bool; integers, DATE (days since 1970) and TIME (milliseconds) int; FLOAT and DOUBLE float; DECIMAL Decimal;
-strings str; bytes bytes; TIMESTAMP and LTZ int nanoseconds since 1970; ARRAY list; MAP and MULTISET list of pairs;
-ROW tuple; VARIANT the pair (value, metadata); null None.
+BOOLEAN is bool; integers, DATE (days since 1970) and TIME (milliseconds) are int; FLOAT and DOUBLE are float; DECIMAL
+is Decimal; strings are str; bytes are bytes; TIMESTAMP and TIMESTAMP_LTZ are int nanoseconds since 1970; ARRAY is a
+list; MAP and MULTISET are lists of pairs; ROW is a tuple; VARIANT is the pair (value, metadata); null is None.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from penstock.table.values.buffers import one_array
 from penstock.table.values.types import ArrayType, AtomicType, DataType, MapType, MultisetType, RowType
 
 _NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
-# 38 digits and room to shift them; anything that would lose a digit raises.
+# The precision leaves space to shift 38 digits. Any operation that would lose a digit raises.
 _EXACT = Context(prec=120, traps=[Inexact])
 
 
 def unscaled(value: Decimal, scale: int) -> int:
-    """The integer behind a DECIMAL. A digit beyond the scale raises decimal.Inexact."""
+    """Return the unscaled integer of a DECIMAL. A digit beyond the scale raises decimal.Inexact."""
     return int(value.scaleb(scale, _EXACT).to_integral_exact(context=_EXACT))
 
 
@@ -59,7 +59,7 @@ def _values(array: pa.Array, type_: DataType) -> list[object]:
 
 
 def entry_types(type_: MapType | MultisetType) -> tuple[DataType, DataType]:
-    """Key and value; a MULTISET counts its elements."""
+    """Return the types of keys and values. A MULTISET maps its elements to their counts."""
     if isinstance(type_, MapType):
         return type_.key, type_.value
     return type_.element, AtomicType("INT", nullable=False)
@@ -77,7 +77,7 @@ def _lists(array: pa.Array, values: Sequence[object]) -> list[object]:
 
 
 def from_internal(values: Sequence[object], type_: DataType) -> pa.Array:
-    """A column of the public Arrow type. Nanoseconds beyond the type's precision are cut off, toward the past."""
+    """Return a column of the public Arrow type. Digits beyond a timestamp's precision are truncated toward the past."""
     return pa.array([_arrow_value(value, type_) for value in values], to_arrow(type_))
 
 

@@ -1,15 +1,18 @@
-"""Names that become one step of a path: of databases, tables, branches, tags and consumers."""
+"""Checks of names that become one component of a path: databases, tables, branches, tags and consumers."""
 
 from __future__ import annotations
 
 from penstock.errors import ConfigError
 
-LONGEST = 250  # bytes; a folder's name has 255, and some are longer by a prefix or suffix
-LONGEST_NEW = 200  # of a file that is written aside first, under a longer name
+LONGEST = 250  # bytes; file systems allow 255 for a folder, and some folder names have a prefix or suffix
+LONGEST_NEW = 200  # for files that are first written under a longer temporary name
 
 
 def path_step(name: str, what: str, *, longest: int = LONGEST, **facts: object) -> str:
-    """Return the name, where it stays in its folder. ConfigError for one that leads out of it, or is no name at all."""
+    """Return the name if it is a valid path component.
+
+    Raise ConfigError if it is empty, too long or leaves its folder.
+    """
     try:
         length = len(name.encode())
     except UnicodeEncodeError:
@@ -22,7 +25,10 @@ def path_step(name: str, what: str, *, longest: int = LONGEST, **facts: object) 
 
 
 def relative_folder(path: str, option: str) -> str | None:
-    """Return the folder below a table that an option names, None where it names none. ConfigError for one outside."""
+    """Return the folder below the table that an option names, or None if the option is empty.
+
+    Raise ConfigError for a path that leads outside the table's folder.
+    """
     path = path.strip().strip("/")
     if not path:
         return None

@@ -1,4 +1,4 @@
-"""Names that nobody knows, told with the nearest that somebody does."""
+"""Errors for unknown names that suggest the most similar known name."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from penstock.errors import ConfigError
 
 
 def no_column(unknown: Sequence[str], names: Iterable[str], table: str | None = None, **facts: object) -> ConfigError:
+    """Return the error for columns that the table does not have."""
     known = list(names)
     near = difflib.get_close_matches(str(unknown[0]), known, 1)
     return ConfigError(

@@ -1,4 +1,4 @@
-"""Libraries that only some verbs need."""
+"""Imports of optional libraries that only some functions need."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from penstock.errors import ConfigError
 
 
 def duckdb_module() -> Any:
+    """Return the duckdb module. Raise ConfigError when it is not installed."""
     try:
         import duckdb
     except ImportError as reason:

@@ -1,9 +1,11 @@
-"""The order of keys: one sortable numpy array per key, however many columns it has (table-format 5.6).
+"""Sort keys: one sortable numpy array that represents the key, whatever its number of columns.
 
-Nulls come first, texts by their UTF-8 bytes, floats as Double.compare has them. A key becomes int64 where 8 bytes
-hold it, else `S` bytes of one width, which numpy sorts, searches and compares as unsigned bytes.
+Nulls sort first, texts by their UTF-8 bytes, and floats as Double.compare orders them. A key becomes an int64 if 8
+bytes can represent it, and otherwise `S` bytes of a fixed width, which numpy sorts, searches and compares as unsigned
+bytes.
 
-Two arrays are comparable only when laid out alike: comparable_keys builds several together, KeyLayout says how.
+Two arrays are comparable only if they have the same KeyLayout. comparable_keys builds arrays of several inputs with a
+common layout.
 """
 
 from __future__ import annotations
@@ -40,13 +42,16 @@ _WIDTHS = dict.fromkeys(("BIGINT", "DOUBLE", "TIMESTAMP", "TIMESTAMP_LTZ", "DECI
 _WIDTHS |= {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "DATE": 4, "TIME": 4, "FLOAT": 4}
 _TEXTS = ("CHAR", "VARCHAR", "BINARY", "VARBINARY")
 _NULL = np.int64(-(2**63))
-# A text column whose matrix would be larger than this, for one long value, is sorted by rank instead.
+# A text column whose byte matrix would be larger than this because of a few long values is sorted by rank instead.
 _WIDE_MATRIX = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnLayout:
-    """How one column lies in the bytes of a key. `width` is the longest text, `uniform` when all are that long."""
+    """The encoding of one column within a key.
+
+    `width` is the length of the longest text, and `uniform` is set when all texts have that length.
+    """
 
     type: AtomicType
     descending: bool
@@ -60,7 +65,7 @@ class ColumnLayout:
 
     @property
     def length_bytes(self) -> int:
-        # Zero padding alone would make "a" and "a\0" equal.
+        # With zero padding alone, "a" and "a\0" would be equal.
         return 0 if self.uniform or not self.is_text else 2 if self.width < 1 << 16 else 4
 
     @property
@@ -75,7 +80,10 @@ class ColumnLayout:
 
 @dataclass(frozen=True, slots=True)
 class KeyLayout:
-    """What makes key arrays comparable. With `signed_zero`, -0.0 comes before 0.0; keys hold them equal."""
+    """The encoding of keys; arrays of keys with the same layout are comparable.
+
+    With `signed_zero`, -0.0 sorts before 0.0; without it the two are equal, as they are in keys.
+    """
 
     columns: tuple[ColumnLayout, ...]
     signed_zero: bool = False
@@ -86,7 +94,10 @@ class KeyLayout:
 
     @property
     def one_integer(self) -> bool:
-        """The key is a single integer-like column that int64 holds, with room for null where there are nulls."""
+        """Return whether the key fits into an int64 as a single integer-like column.
+
+        If the column contains nulls, one value of the int64 must be free to represent null.
+        """
         if len(self.columns) != 1:
             return False
         column = self.columns[0]
@@ -95,7 +106,7 @@ class KeyLayout:
         return not column.nullable or column.width < 8 or column.type.root == "DECIMAL"
 
     def joined(self, other: KeyLayout) -> KeyLayout:
-        """The layout that holds the keys of both."""
+        """Return a layout that can represent the keys of both layouts."""
         pairs = zip(self.columns, other.columns, strict=True)
         return KeyLayout(tuple(mine.joined(theirs) for mine, theirs in pairs), self.signed_zero)
 
@@ -107,7 +118,7 @@ def key_layout(
     *,
     signed_zero: bool = False,
 ) -> KeyLayout:
-    """The narrowest layout for these columns. Joined with another input's, it serves both."""
+    """Return the narrowest layout for these columns. Joined with the layout of another input, it fits both inputs."""
     flags = tuple(descending) or (False,) * len(types)
     parts = zip(columns, types, flags, strict=True)
     return KeyLayout(tuple(_column_layout(column, type_, flag) for column, type_, flag in parts), signed_zero)
@@ -133,7 +144,7 @@ def sort_keys(
     signed_zero: bool = False,
     layout: KeyLayout | None = None,
 ) -> Keys:
-    """One sortable array over these columns, by `layout` where one is given: it must hold the longest text."""
+    """Return one sortable array over these columns. A given `layout` must have space for the longest text."""
     if layout is None:
         return comparable_keys([columns], types, descending, signed_zero=signed_zero)[0]
     parts = zip(columns, layout.columns, strict=True)
@@ -150,7 +161,7 @@ def comparable_keys(
     *,
     signed_zero: bool = False,
 ) -> list[Keys]:
-    """One sortable array per input, comparable with each other."""
+    """Return one sortable array per input; the arrays are comparable with each other."""
     inputs, types = _narrowed(inputs, list(types))
     layout = key_layout(inputs[0], types, descending, signed_zero=signed_zero)
     for columns in inputs[1:]:
@@ -161,7 +172,7 @@ def comparable_keys(
 def _narrowed(
     inputs: Sequence[Sequence[pa.Array]], types: list[DataType]
 ) -> tuple[list[list[pa.Array]], list[DataType]]:
-    """Text columns with a value far longer than the rest as their ranks over all inputs."""
+    """Replace text columns that contain a value far longer than the others by their ranks over all inputs."""
     columns = [list(column) for column in zip(*inputs, strict=True)]
     for i, type_ in enumerate(types):
         if isinstance(type_, AtomicType) and type_.root in _TEXTS:
@@ -177,7 +188,7 @@ def _too_wide(parts: Sequence[pa.Array]) -> bool:
 
 
 def _ranks(parts: Sequence[pa.Array]) -> list[pa.Array]:
-    # Ranks of binaries, since strings would first be checked to be UTF-8; the order is the same.
+    # Ranks are computed over binaries, because strings would first be validated as UTF-8; the order is the same.
     whole = pa.chunked_array([part.cast(pa.binary()) for part in parts])
     ranks = pc.rank(whole, sort_keys="ascending", tiebreaker="dense").cast(pa.int64())
     out, start = [], 0
@@ -251,7 +262,7 @@ def _fill_text(out: Bytes, array: pa.Array, column: ColumnLayout) -> None:
 
 
 def _sortable_bytes(array: pa.Array, type_: AtomicType, signed_zero: bool) -> Bytes:
-    """Big-endian bytes whose unsigned order is the order of the values."""
+    """Return big-endian bytes whose unsigned order is the order of the values."""
     if type_.root == "BOOLEAN":
         return np.asarray(fixed_values(array, np.uint8), np.uint8).reshape(-1, 1)
     if is_wide_decimal(type_):
@@ -283,7 +294,10 @@ OrderValue = tuple[int, object]
 
 
 def order_value(value: object, type_: DataType) -> OrderValue:
-    """What compares in Python as the table orders this internal value: null first, floats as Double.compare."""
+    """Return a Python value that compares as the table orders this internal value.
+
+    Nulls sort first, and floats as Double.compare orders them.
+    """
     if value is None:
         return 0, 0
     if isinstance(value, float):
@@ -294,7 +308,7 @@ def order_value(value: object, type_: DataType) -> OrderValue:
 
 
 def order_values(values: Sequence[object], types: Sequence[DataType]) -> tuple[OrderValue, ...]:
-    """order_value of a whole key, column by column."""
+    """Return the order_value of every column of a key."""
     return tuple(order_value(value, type_) for value, type_ in zip(values, types, strict=True))
 
 

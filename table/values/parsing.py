@@ -1,4 +1,4 @@
-"""Text read as values, as Java's casts from STRING read it: also where they are lenient, also where they refuse."""
+"""Parsing of text into values, as lenient and as strict as Java's casts from STRING."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _JAVA_BLANKS = "".join(map(chr, range(33)))
 
 
 def parse_texts(array: pa.Array, target: AtomicType, zone: str = "UTC") -> pa.Array:
-    """A string column as `target`. Each distinct text is read once; one that cannot be read raises CastFailed."""
+    """Return a string column as `target`. Each distinct text is parsed once; an invalid text raises CastFailed."""
     local = target.root == "TIMESTAMP_LTZ"
     wall = AtomicType("TIMESTAMP", precision=target.precision) if local else target
     parse = _parser(target)
@@ -45,7 +45,7 @@ def parse_texts(array: pa.Array, target: AtomicType, zone: str = "UTC") -> pa.Ar
 
 
 def parse_text(text: str, target: AtomicType) -> object:
-    """The internal value of one text; for LTZ the clock's time, in no zone."""
+    """Return the internal value of one text. For TIMESTAMP_LTZ it is the local time, without a zone."""
     return _parsed(text, _parser(target), target)
 
 
@@ -90,7 +90,7 @@ def parse_boolean(text: str) -> bool:
 
 
 def parse_integer(text: str, bits: int) -> int:
-    """Digits behind a point are read over."""
+    """Return the integer in the text. Digits after a decimal point are ignored."""
     match = _matched(_INTEGER, text)
     value = int(match[1] + (match[2] or "0"))
     if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
@@ -109,7 +109,7 @@ def _decimal(text: str) -> Decimal:
 
 
 def parse_date(text: str) -> int:
-    """Days since 1970: given as such, or as year-month[-day], whatever follows a blank."""
+    """Return the days since 1970 from a number of days or from year-month[-day]. Text after a blank is ignored."""
     if _DIGITS.fullmatch(text):
         return parse_integer(text, 32)
     match = _matched(_DATE, text.strip(_JAVA_BLANKS).partition(" ")[0])
@@ -120,7 +120,7 @@ def parse_date(text: str) -> int:
 
 
 def parse_time(text: str) -> int:
-    """Milliseconds of the day: given as such, or as hour:minute[:second[.fraction]], rounded."""
+    """Return the milliseconds of the day, from a count of them or from hour:minute[:second[.fraction]], rounded."""
     bare = text.strip(_JAVA_BLANKS)
     if _DIGITS.fullmatch(bare):
         millis = int(bare)
@@ -128,12 +128,12 @@ def parse_time(text: str) -> int:
         match = _matched(_TIME, bare)
         seconds = (int(match[1]) * 60 + int(match[2])) * 60 + int(match[3] or 0)
         millis = seconds * 1000 + (int((match[4] or "0").ljust(4, "0")[:4]) + 5) // 10
-    # Java goes on counting past the day's end; no TIME of Arrow's does.
+    # Java accepts times beyond the end of the day, but Arrow's time types cannot represent them.
     return millis if 0 <= millis < DAY else _refuse(text)
 
 
 def parse_timestamp(text: str, precision: int) -> int:
-    """Nanoseconds since 1970, from a count in the precision's unit or from a date with or without time."""
+    """Return nanoseconds since 1970, from a count in the precision's unit or from a date with or without a time."""
     if not _DIGITS.fullmatch(text):
         return parse_wall_clock(text)
     if precision % 3 or len(text) > 19:
@@ -142,6 +142,7 @@ def parse_timestamp(text: str, precision: int) -> int:
 
 
 def parse_wall_clock(text: str) -> int:
+    """Return nanoseconds since 1970 from a date with or without a time of day, without a zone."""
     match = _matched(_STAMP, text)
     year, month, day = int(match[1]), int(match[2]), int(match[3])
     hour, minute, second = (int(part or 0) for part in match.group(4, 5, 6))
@@ -150,7 +151,7 @@ def parse_wall_clock(text: str) -> int:
     valid = year >= 1 and 1 <= month <= 12 and 1 <= day <= 31 and minute < 60 and second < 60
     if not valid or (hour > 23 and not midnight):
         raise ValueError(text)
-    # A day that its month lacks is the month's last.
+    # A day beyond the end of its month becomes the last day of the month.
     day = min(day, calendar.monthrange(year, month)[1])
     days = int(np.datetime64(f"{year:04d}-{month:02d}-{day:02d}", "D").astype(np.int64))
     return (((days * 24 + hour) * 60 + minute) * 60 + second) * 10**9 + nanos

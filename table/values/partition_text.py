@@ -1,4 +1,4 @@
-"""Partition values as folder names, as users write them, and as system tables show them (table-format 1.2)."""
+"""Partition values as texts: in folder names, as users write them, and as system tables display them."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ DEFAULT_NAME = "__DEFAULT_PARTITION__"
 
 _ESCAPED = re.compile(r"""[\x01-\x1f\x7f"#%'*/:=?\\{}\[\]^]""")
 _BILLION = 1_000_000_000
-_MOST_GROWTH = 3  # a character that is escaped becomes three
+_MOST_GROWTH = 3  # an escaped character takes up three characters
 Rows: TypeAlias = npt.NDArray[np.int64]
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - the clock of no zone
 _DAY = 86_400
 _CYCLE = 146_097 * _DAY  # 400 years, after which the calendar repeats
-_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # the years 1 to 9999, as far as Python's dates go
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # the years 1 to 9999, the range of Python's dates
 
 
 def partition_path(
     values: Sequence[object], fields: Sequence[Field], legacy: bool = True, default_name: str = DEFAULT_NAME
 ) -> str:
-    """`dt=2024-05-06/hour=7`, or nothing without partition columns. `legacy` is the table's `partition.legacy-name`.
+    """Return the partition's folder, `dt=2024-05-06/hour=7`; an empty text for an unpartitioned table.
 
-    Several partitions may share a path: null, the empty and a blank text do. Never infer values from it.
+    `legacy` is the table's `partition.legacy-name`. Several partitions may share a path: null, empty and blank texts
+    do. Never parse partition values from a path.
     """
     steps = []
     for value, field in zip(values, fields, strict=True):
@@ -46,8 +47,11 @@ def partition_path(
 
 
 def no_folder(column: pa.Array, field: Field, longest: int) -> tuple[Rows, str] | None:
-    """The rows of a partition column whose values no folder can be named by, and what is wrong with the first: it has a
-    NUL, is no UTF-8, or makes a name of more bytes than `longest`. Only texts and bytes can be like that."""
+    """Return the rows of a partition column whose values cannot be folder names, and the reason for the first of them.
+
+    A value cannot be a folder name if it contains a NUL, is not UTF-8, or makes a name of more than `longest` bytes.
+    Only texts and bytes can have such values. Return None if all values are valid.
+    """
     if not (pa.types.is_string(column.type) or pa.types.is_binary(column.type)) or not len(column):
         return None
     room = longest - len(f"{escaped(field.name)}=".encode())
@@ -61,7 +65,7 @@ def no_folder(column: pa.Array, field: Field, longest: int) -> tuple[Rows, str] 
         return None
     bad = pa.array([reason is not None for reason in reasons], pa.bool_()).take(encoded.indices)
     rows = np.flatnonzero(pc.fill_null(bad, fill_value=False).to_numpy(zero_copy_only=False))
-    if not len(rows):  # the dictionary may hold values of no row
+    if not len(rows):  # the dictionary may contain values that no row uses
         return None
     reason = reasons[encoded.indices[int(rows[0])].as_py()]
     return rows, f"a partition value {reason} the name of a folder, which has {longest} bytes at most"
@@ -102,7 +106,7 @@ def escaped(name: str) -> str:
 
 
 def legacy_text(value: object, type_: DataType) -> str | None:
-    """What Java's toString makes of the internal value: a DATE is its number of days."""
+    """Return the text that Java's toString gives for the internal value; a DATE becomes its number of days."""
     match value, type_:
         case int(), AtomicType("TIMESTAMP" | "TIMESTAMP_LTZ"):
             return _iso_text(value)
@@ -112,8 +116,11 @@ def legacy_text(value: object, type_: DataType) -> str | None:
 
 
 def _moment(nanos: int) -> tuple[dt.datetime, int]:
-    """The second, and nanoseconds inside it. Outside of the years that Python counts, 400 years are as good as others:
-    `_with_year` tells the true one."""
+    """Return the second as a datetime, and the nanoseconds within it.
+
+    Python's dates cover the years 1 to 9999. Other years are shifted by a multiple of 400 years, after which the
+    calendar repeats; `_with_year` restores the true year.
+    """
     seconds, rest = divmod(nanos, _BILLION)
     if not _FIRST_DAY <= seconds // _DAY <= _LAST_DAY:
         seconds %= _CYCLE
@@ -121,7 +128,10 @@ def _moment(nanos: int) -> tuple[dt.datetime, int]:
 
 
 def _with_year(text: str, nanos: int) -> str:
-    """The text of a moment with its year as Java writes it: a sign where it has more than four digits or is below 0."""
+    """Return the text of a moment with its true year, written as Java does.
+
+    Java adds a sign if the year has more than four digits or is negative.
+    """
     seconds = nanos // _BILLION
     if _FIRST_DAY <= seconds // _DAY <= _LAST_DAY:
         return text
@@ -140,7 +150,7 @@ def _iso_text(nanos: int) -> str:
 
 
 def value_text(value: object, type_: DataType, zone: str = "UTC") -> str | None:
-    """One internal value as Java's cast to STRING writes it; None for null."""
+    """Return the text that Java's cast to STRING gives for one internal value; None for null."""
     match value, type_:
         case ((None | str()), _):
             return value
@@ -162,7 +172,10 @@ def value_text(value: object, type_: DataType, zone: str = "UTC") -> str | None:
 
 
 def row_text(values: Sequence[object], types: Sequence[DataType], frame: str = "{}") -> str:
-    """`{a, b}` as system tables show partitions; with the frame `[]` as they show keys. Null reads `null`."""
+    """Return `{a, b}`, as system tables display partitions, or `[a, b]` with the frame `[]`, as they display keys.
+
+    Null values are written as `null`.
+    """
     texts = [value_text(value, type_) for value, type_ in zip(values, types, strict=True)]
     return frame[0] + ", ".join("null" if text is None else text for text in texts) + frame[1]
 
@@ -170,9 +183,9 @@ def row_text(values: Sequence[object], types: Sequence[DataType], frame: str = "
 def partition_values(
     spec: Mapping[str, object], fields: Sequence[Field], default_name: str = DEFAULT_NAME
 ) -> dict[str, object]:
-    """The internal values of a partition as a user names it, all columns or some: `{"dt": "2024-05-06"}`.
+    """Return the internal values of a partition that a user gave by some or all columns: `{"dt": "2024-05-06"}`.
 
-    Text is read by the column's type, the default name is null; what is no text is taken as it is.
+    Texts are parsed by the column's type, and the default name is null. Values that are not texts are used unchanged.
     """
     types = {field.name: field.type for field in fields}
     unknown = [name for name in spec if name not in types]

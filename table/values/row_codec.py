@@ -1,4 +1,4 @@
-"""One BinaryRow to bytes and back, value by value (table-format 5). Whole columns: row_columns.py."""
+"""Encoding and decoding of single BinaryRows, value by value. row_columns.py encodes whole columns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WORD = struct.Struct("<Q")
 _SIZE = struct.Struct("<i")
 _TEXTS = ("CHAR", "VARCHAR", "BINARY", "VARBINARY")
 
-Reader = Callable[[bytes, int, int], object]  # (the row or array it stands in, where that starts, where the slot is)
+Reader = Callable[[bytes, int, int], object]  # (bytes, start of the enclosing row or array, position of the slot)
 
 
 def header_size(fields: int) -> int:
@@ -45,7 +45,7 @@ def is_wide_timestamp(type_: DataType) -> bool:
 
 
 def encode_body(values: Sequence[object], types: Sequence[DataType]) -> bytes:
-    """The row without its arity prefix."""
+    """Return the bytes of a row without the arity prefix."""
     head = header_size(len(types))
     row = bytearray(head + 8 * len(types))
     for i, (value, type_) in enumerate(zip(values, types, strict=True)):
@@ -57,7 +57,8 @@ def encode_body(values: Sequence[object], types: Sequence[DataType]) -> bytes:
 
 def _put(out: bytearray, slot: int, value: object, type_: DataType, in_row: bool) -> None:
     if value is None:
-        # Types too wide for a slot keep their place in a row even when null; these bytes count for hashes.
+        # Types too wide for a slot occupy space in a row's variable part even when null, and hashes include those
+        # bytes.
         room = 16 if is_wide_decimal(type_) else 8 if is_wide_timestamp(type_) else 0
         if room and in_row:
             _WORD.pack_into(out, slot, len(out) << 32)
@@ -107,7 +108,7 @@ def _put_timestamp(out: bytearray, slot: int, nanos: int, wide: bool) -> None:
 
 
 def encode_nested(value: object, type_: DataType) -> bytes:
-    """An ARRAY, MAP, MULTISET, ROW or VARIANT as it stands in the variable part, before padding."""
+    """Return an ARRAY, MAP, MULTISET, ROW or VARIANT as the bytes of the variable part, before padding."""
     match type_:
         case ArrayType(element):
             return _encode_array(cast(Sequence[object], value), element)
@@ -142,7 +143,10 @@ def _encode_array(values: Sequence[object], element: DataType) -> bytes:
 
 
 def decode_body(data: bytes, base: int, types: tuple[DataType, ...]) -> tuple[object, ...]:
-    """The row that starts at `base`, without prefix. Bytes that are no such row raise struct.error or IndexError."""
+    """Return the values of the row that starts at `base`, which has no arity prefix.
+
+    Bytes that are not such a row raise struct.error or IndexError.
+    """
     head = base + header_size(len(types))
     nulls = int.from_bytes(data[base:head], "little") >> 8
     return tuple(None if nulls >> i & 1 else read(data, base, head + 8 * i) for i, read in enumerate(_readers(types)))

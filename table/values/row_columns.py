@@ -1,6 +1,6 @@
-"""What each column adds to the BinaryRows of a batch: null bits, 8-byte slots, and tails in the variable part.
+"""The parts of the BinaryRows of a batch, per column: null bits, 8-byte slots, and tails in the variable part.
 
-Everything is a column here; rows come into being, if at all, in binary_row.encode_rows. Hashes are taken from the
+All data is kept in columns. Rows are built only if binary_row.encode_rows is called; hashes are computed from the
 columns (hashing.py).
 """
 
@@ -38,9 +38,10 @@ _PER_MILLI = {"us": 1_000, "ns": 1_000_000}
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The variable part of one column. `rows` are those that have one, None for all; `sizes` is before padding.
+    """The variable part of one column.
 
-    `body` is a matrix of bytes, a row each, or an Arrow array of texts without nulls.
+    `rows` are the rows that have a variable part, None if all have one; `sizes` are the sizes before padding. `body` is
+    a matrix with one row of bytes per value, or an Arrow array of texts without nulls.
     """
 
     rows: Ints | None
@@ -52,21 +53,25 @@ class Tail:
         return (self.sizes + 7) & ~np.int64(7)
 
     def matrix(self, width: int) -> Bytes:
-        """The bytes, zeros behind, `width` a row: at least the longest."""
+        """Return one row of `width` bytes per value, padded with zeros. `width` is at least the longest size."""
         if isinstance(self.body, np.ndarray):
             return self.body
         lengths, data = text_parts(self.body)
         return padded(lengths, data, width)
 
     def take(self, order: Ints) -> Tail:
-        """These of the tail's own rows, in this order."""
+        """Return these entries of the tail, in this order."""
         body = self.body[order] if isinstance(self.body, np.ndarray) else self.body.take(pa.array(order))
         return Tail(order if self.rows is None else self.rows[order], self.sizes[order], body)
 
 
 @dataclass(frozen=True, slots=True)
 class RowColumns:
-    """A batch of rows before they are rows: null bits column by column, slots column by column, tails in order."""
+    """The columns of a batch from which rows or hashes are computed.
+
+    `header` contains the null bits of every row (None if no row has a null), `slots` one array per column, and `tails`
+    the variable parts in column order.
+    """
 
     count: int
     header: Bytes | None
@@ -80,6 +85,7 @@ class RowColumns:
 
 
 def row_columns(columns: Sequence[pa.Array], types: Sequence[DataType]) -> RowColumns:
+    """Return the columns of a batch in the form from which rows or hashes are computed."""
     arrays = [one_array(column, to_arrow(type_)) for column, type_ in zip(columns, types, strict=True)]
     count = len(arrays[0]) if arrays else 0
     header = _header(arrays, count)
@@ -99,7 +105,7 @@ def row_columns(columns: Sequence[pa.Array], types: Sequence[DataType]) -> RowCo
 
 
 def _header(arrays: Sequence[pa.Array], count: int) -> Bytes | None:
-    """The header bytes of every row; None when no row holds a null."""
+    """Return the header bytes of every row, or None when no row contains a null."""
     header: Bytes | None = None
     for i, array in enumerate(arrays):
         present = valid_mask(array)
@@ -151,12 +157,12 @@ def _wide_decimals(array: pa.Array, ends: Ints) -> tuple[Slots, Tail]:
     present = valid_mask(array)
     if present is not None:
         body, sizes = np.where(present[:, None], body, 0).astype(np.uint8), np.where(present, sizes, 0)
-    # 16 bytes are always kept, whatever the value needs.
+    # A wide decimal always occupies 16 bytes, whatever the size of its value.
     return _references(ends, sizes), Tail(None, np.full(len(array), 16, np.int64), body)
 
 
 def _leading_sign_bytes(big: Bytes, sign: Bytes) -> Ints:
-    """How many bytes in front only repeat the sign: what is left is the shortest two's complement."""
+    """Return how many leading bytes only repeat the sign; the remaining bytes are the shortest two's complement."""
     other = big != sign[:, None]
     lead = np.where(other.any(axis=1), other.argmax(axis=1), 16)
     first = np.take_along_axis(big, np.minimum(lead, 15)[:, None], 1)[:, 0]
@@ -191,7 +197,7 @@ def _inline(lengths: Ints, data: Bytes, present: Mask | None) -> Slots:
 
 
 def _nested(array: pa.Array, type_: DataType, ends: Ints) -> tuple[Slots, Tail | None]:
-    # Nested columns are neither keys nor statistics: value by value is fast enough.
+    # Nested columns are neither keys nor statistics, so encoding value by value is fast enough.
     texts = [None if value is None else encode_nested(value, type_) for value in internal_values(array, type_)]
     rows = np.flatnonzero([text is not None for text in texts])
     body = pa.array([text for text in texts if text is not None], pa.binary())

@@ -1,4 +1,4 @@
-"""The four kinds of a row, as numbers in files and as the texts people read."""
+"""The four row kinds, as the numbers in data files and as the texts shown to users."""
 
 from __future__ import annotations
 
@@ -10,4 +10,5 @@ ROWKIND = "rowkind"
 
 
 def kind_texts(kinds: pa.Array) -> pa.Array:
+    """Return the text of every row kind."""
     return pa.array(KIND_TEXTS).take(kinds)

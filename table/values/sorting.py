@@ -1,4 +1,4 @@
-"""Sorting of key arrays by permutation, stably: equal keys stay in the order they came (lsm-vectorised 1.2)."""
+"""Stable sorting of key arrays by permutation: equal keys stay in their original order."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ Words = npt.NDArray[np.uint64]
 
 
 def stable_order(keys: Keys, sorted_runs: bool) -> Ints:
-    """The permutation that sorts `keys`.
+    """Return the permutation that sorts `keys`.
 
-    With `sorted_runs` they are sorted runs end to end, older first: the stable sort finds them and merges. Wrong to
-    say, it only costs time.
+    With `sorted_runs`, the keys are concatenated sorted runs, the oldest first; the stable sort detects the runs and
+    merges them. If the keys are not sorted runs after all, the result is still correct and only takes longer.
     """
     return argsort_runs(keys) if sorted_runs else argsort_flush(keys)
 
 
 def argsort_runs(keys: Keys) -> Ints:
+    """Return the permutation that sorts keys that consist of sorted runs."""
     if keys.dtype.kind == "i" or len(keys) < 2:
         return np.argsort(keys, kind="stable")
     words, exact = _leading_words(keys)
@@ -31,7 +32,10 @@ def argsort_runs(keys: Keys) -> Ints:
 
 
 def argsort_flush(keys: Keys) -> Ints:
-    """For keys in any order: the key's leading bits and the row number share one word, which numpy sorts fastest."""
+    """Return the permutation that sorts keys in any order.
+
+    The leading bits of the key and the row number share one word, which numpy sorts fastest.
+    """
     count = len(keys)
     if count < 2:
         return np.arange(count)
@@ -48,12 +52,15 @@ def argsort_flush(keys: Keys) -> Ints:
 
 
 def _leading_words(keys: Keys) -> tuple[Words, bool]:
-    """Up to eight bytes of every key as one unsigned word in the keys' order, and whether they are the whole key."""
+    """Return up to eight bytes of every key as one unsigned word in the order of the keys.
+
+    The second result says whether the words contain the whole keys.
+    """
     if keys.dtype.kind == "i":
         return keys.view(np.uint64) ^ np.uint64(1 << 63), True
     width = keys.dtype.itemsize
     matrix = np.frombuffer(np.ascontiguousarray(keys), np.uint8).reshape(-1, width)
-    # Bytes that all keys begin with tell nothing apart.
+    # Leading bytes that all keys share do not distinguish keys.
     skip = 0
     while skip < width - 8 and (matrix[:, skip] == matrix[0, skip]).all():
         skip += 1
@@ -64,7 +71,7 @@ def _leading_words(keys: Keys) -> tuple[Words, bool]:
 
 
 def _settle_ties(order: Ints, lead: Words, keys: Keys) -> None:
-    """Sort, in place, the stretches of `order` where equal leading words hide unequal keys."""
+    """Sort, in place, the ranges of `order` in which unequal keys have the same leading word."""
     ties = np.flatnonzero(lead[1:] == lead[:-1])
     unequal = keys[order[ties]] != keys[order[ties + 1]]
     if not unequal.any():
@@ -74,5 +81,5 @@ def _settle_ties(order: Ints, lead: Words, keys: Keys) -> None:
     mixed[stretch[ties[unequal]]] = True
     rows = np.flatnonzero(mixed[stretch])
     some = order[rows]
-    # Stretches follow each other in key order, so one sort over all of them leaves each in its place.
+    # The ranges follow each other in key order, so one sort over all of them keeps each range in its place.
     order[rows] = some[np.argsort(keys[some], kind="stable")]

@@ -1,4 +1,4 @@
-"""Values as text, as Java's casts to STRING write them."""
+"""Formatting of values as text, as Java's casts to STRING do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 def to_text(array: pa.Array, type_: DataType, zone: str = "UTC") -> pa.Array:
-    """A string column; nulls stay null, but inside a constructed value they read `null`."""
+    """Return a string column. Nulls stay null, but inside a constructed value they are written as `null`."""
     array = one_array(array, to_arrow(type_))
     match type_:
         case ArrayType(element):
@@ -60,7 +60,7 @@ def _atomic_text(array: pa.Array, type_: AtomicType, zone: str) -> pa.Array:
         case "DOUBLE":
             return _by_distinct(array, lambda value: float_text(Decimal(repr(value))))
         case "DECIMAL" if type_.scale > 6:
-            # Arrow writes 0.0000001 as 1E-7.
+            # Arrow formats 0.0000001 as 1E-7.
             return _by_distinct(array, lambda value: format(value, "f"))
         case "DATE":
             return pc.strftime(array, "%Y-%m-%d")
@@ -87,7 +87,7 @@ def _utf8(array: pa.Array) -> pa.Array:
 
 
 def float_text(shortest: Decimal) -> str:
-    """As Double.toString: plain from 0.001 to below 10 million, else with an exponent."""
+    """Return the text of Double.toString: plain from 0.001 to below 10 million, otherwise with an exponent."""
     if not shortest.is_finite():
         return "NaN" if shortest.is_nan() else "-Infinity" if shortest < 0 else "Infinity"
     sign, figures, _ = shortest.as_tuple()
@@ -105,7 +105,7 @@ def float_text(shortest: Decimal) -> str:
 def time_text(millis: int, precision: int) -> str:
     seconds, rest = divmod(millis, 1000)
     text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-    # Digits up to the precision, no zeros behind, but always one.
+    # The fraction has as many digits as the precision allows, without trailing zeros, but at least one.
     return f"{text}.{f'{rest:03d}'[:precision].rstrip('0') or '0'}" if precision else text
 
 
@@ -117,14 +117,14 @@ def _timestamp_text(array: pa.Array, type_: AtomicType, zone: str) -> pa.Array:
 
 
 def fit_text(array: pa.Array, target: AtomicType) -> pa.Array:
-    """Cut to the length of the type, counted in code points; CHAR is padded with blanks."""
+    """Truncate texts to the length of the type, counted in code points. CHAR is padded with blanks."""
     if pc.any(pc.greater(pc.utf8_length(array), target.length)).as_py():
         array = pc.utf8_slice_codeunits(array, 0, target.length)
     return pc.utf8_rpad(array, target.length, " ") if target.root == "CHAR" else array
 
 
 def fit_bytes(array: pa.Array, target: AtomicType) -> pa.Array:
-    """Cut to the length of the type; BINARY is padded with zeros."""
+    """Truncate bytes to the length of the type. BINARY is padded with zeros."""
     lengths = pc.min_max(pc.binary_length(array))
     longest, shortest = lengths["max"].as_py() or 0, lengths["min"].as_py()
     if longest > target.length:

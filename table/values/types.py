@@ -1,4 +1,4 @@
-"""Paimon's types as values: the grammar of schema files in, frozen dataclasses out, and back (table-format 2.1)."""
+"""Paimon's types as frozen dataclasses, and their conversion from and to the type grammar of schema files."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ _CONSTRUCTED = ("ARRAY", "MAP", "MULTISET", "ROW")
 
 @dataclass(frozen=True, slots=True)
 class AtomicType:
-    """`root` is one of BOOLEAN .. VARIANT, CHAR, VARCHAR, BINARY, VARBINARY, DECIMAL, TIME, TIMESTAMP, TIMESTAMP_LTZ.
+    """A type without members.
 
-    STRING is VARCHAR and BYTES is VARBINARY of the greatest length. `precision` serves DECIMAL and the time types.
+    `root` is BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DATE, VARIANT, CHAR, VARCHAR, BINARY, VARBINARY,
+    DECIMAL, TIME, TIMESTAMP or TIMESTAMP_LTZ. STRING is VARCHAR and BYTES is VARBINARY of the maximum length.
+    `precision` is used by DECIMAL and by the time types.
     """
 
     root: str
@@ -60,7 +62,7 @@ DataType: TypeAlias = AtomicType | ArrayType | MultisetType | MapType | RowType
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column, or a member of a ROW. `default` is the text that stands for a null on write."""
+    """A column, or a member of a ROW. `default` is the text of the value that replaces a null on write."""
 
     id: int
     name: str
@@ -93,7 +95,10 @@ _TEXT = re.compile(
 
 
 def parse_atomic(text: str) -> AtomicType:
-    """`DECIMAL(10, 2) NOT NULL` and its like; an unknown name is refused with the nearest known one."""
+    """Return the type of a text such as `DECIMAL(10, 2) NOT NULL`.
+
+    Raise ConfigError for an unknown name, with the most similar known name as the hint.
+    """
     match = _TEXT.fullmatch(text)
     if match is None:
         raise ConfigError(f"{text!r} is not a type", hint="write it as in DECIMAL(10, 2) NOT NULL")
@@ -140,7 +145,7 @@ def _checked(type_: AtomicType, text: str) -> AtomicType:
 
 
 def parse_type(node: object) -> DataType:
-    """A type as it stands in a schema file: a string, or an object for the constructed ones."""
+    """Return the type of a node of a schema file: a string, or an object for constructed types."""
     if isinstance(node, str):
         return parse_atomic(node)
     if not isinstance(node, dict) or not isinstance(node.get("type"), str):
@@ -192,7 +197,7 @@ def _root_text(type_: AtomicType) -> str:
 
 
 def type_json(type_: DataType) -> object:
-    """The inverse of parse_type, spelled as Java spells it."""
+    """Return the node for a schema file, spelled as Java does; the inverse of parse_type."""
     if isinstance(type_, AtomicType):
         return type_text(type_)
     suffix = "" if type_.nullable else " NOT NULL"

@@ -1,6 +1,7 @@
-"""JSON texts as VARIANT: the open binary encoding of Parquet and Spark, as Paimon's parse_json makes it.
+"""Conversion of JSON texts to VARIANT: the open binary encoding of Parquet and Spark, as Paimon's parse_json writes it.
 
-One text after the other, in Python: parsing dominates, and no library at hand gives this encoding column by column.
+Texts are converted one after the other in Python. Parsing dominates the time, and no available library produces this
+encoding column by column.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ _LONGEST_SHORT_TEXT = 63
 
 
 class NoVariant(ValueError):
-    """A text that is no JSON, or an object with a key twice."""
+    """A text that is not JSON, or an object that contains a key twice."""
 
 
 def variants_of_json(texts: pa.Array) -> pa.Array:
-    """Null where the text is null; a JSON null is a VARIANT that is null inside."""
+    """Return a VARIANT column. A null text becomes null; a JSON null becomes a VARIANT that contains null."""
     values = [
         None if text is None else dict(zip(("value", "metadata"), encoded(text), strict=True))
         for text in texts.to_pylist()
@@ -36,7 +37,7 @@ def variants_of_json(texts: pa.Array) -> pa.Array:
 
 
 def encoded(text: str) -> tuple[bytes, bytes]:
-    """Value and metadata of one JSON text."""
+    """Return the value and the metadata of one JSON text."""
     names: dict[str, int] = {}
     try:
         value = _value(json.loads(text, parse_float=_number, object_pairs_hook=_members), names)
@@ -57,7 +58,7 @@ def _members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _number(text: str) -> Decimal | float:
-    """Decimals keep their digits; what has an exponent, or too many digits, is a double."""
+    """Return a number as a Decimal, or as a float if it has an exponent or more than 38 digits."""
     if "e" in text or "E" in text or sum(map(str.isdigit, text)) > 38:
         return float(text)
     return Decimal(text)
@@ -111,7 +112,7 @@ def _text(value: bytes) -> bytes:
 
 
 def _object(members: Mapping[str, Any], names: dict[str, int]) -> bytes:
-    """Members in the order of their names; names are numbered as they are met."""
+    """Return an object with its members sorted by name. Names are numbered in the order of their first occurrence."""
     encoded_members = {
         name: (names.setdefault(name, len(names)), _value(value, names)) for name, value in members.items()
     }
@@ -131,7 +132,7 @@ def _array(values: Sequence[bytes]) -> bytes:
 
 
 def _offsets(values: Sequence[bytes], width: int) -> bytes:
-    """Where each value begins, and the end of the last; then the values."""
+    """Return the start of each value and the end of the last one, followed by the values."""
     ends = [0]
     for value in values:
         ends.append(ends[-1] + len(value))

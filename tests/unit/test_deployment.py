@@ -16,7 +16,8 @@ from penstock.pipelines.commands.run import FLAGS
 from penstock.pipelines.config import yaml_file
 from penstock.pipelines.config.mysql_model import MySqlSource
 
-DOCKER = Path(__file__).resolve().parents[2] / "docker"
+ROOT = Path(__file__).resolve().parents[2]
+DOCKER = ROOT / "docker"
 
 
 def compose() -> dict[str, Any]:
@@ -114,3 +115,16 @@ def test_the_image_answers_the_one_word_that_spark_starts_executors_with(tmp_pat
 
 def test_a_worker_of_the_compose_file_works_where_the_images_user_may_write() -> None:
     assert "--work-dir /tmp/" in compose()["services"]["worker"]["command"]
+
+
+def test_hosted_ci_and_hooks_call_what_is_there() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
+    assert set(workflow["jobs"]) == {"check", "integration", "nightly"}
+    steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
+    called = {words[1] for step in steps if (words := str(step.get("run", "")).split())}
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {"check", "test", "chaos"} <= called <= targets
+    repositories = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert [repository["repo"] for repository in repositories] == ["local"]  # nothing is downloaded
+    tools = {hook["entry"].split()[0] for hook in repositories[0]["hooks"]}
+    assert tools == {".venv/bin/ruff", ".venv/bin/mypy"}

@@ -30,6 +30,7 @@ def test_a_wheel_made_from_the_source_package_holds_the_same(wheel: Path, tmp_pa
     with tarfile.open(build("sdist", ROOT, tmp_path / "sdist")) as packed:
         packed.extractall(tmp_path, filter="data")
     (source,) = tmp_path.glob("penstock-*")
+    assert {path.name for path in ROOT.glob("*.md")} | {"LICENSE", "NOTICE"} <= {path.name for path in source.iterdir()}
     again = build("wheel", source, tmp_path / "wheel")
     assert zipfile.ZipFile(again).namelist() == zipfile.ZipFile(wheel).namelist()
 
@@ -65,6 +66,11 @@ def test_installed_wheel_imports_among_folders_of_the_same_names(wheel: Path, tm
     )
     assert done.returncode == 0, done.stderr
     assert Path(done.stdout.strip()) == site / "penstock" / "__init__.py"
+
+
+def test_wheel_carries_the_licence(wheel: Path) -> None:
+    names = {Path(name).name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/licenses/" in name}
+    assert names == {"LICENSE", "NOTICE"}
 
 
 def test_console_command_is_declared(wheel: Path) -> None:

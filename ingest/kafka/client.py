@@ -29,7 +29,7 @@ of_clients = logging.getLogger("penstock.kafka")  # librdkafka's own log lines
 REQUEST_SECONDS = 20.0
 PATIENCE_SECONDS = 120.0  # a broker that restarts is back by then
 REACH_SECONDS = 8.0  # for the first connection of a new pipeline, all brokers together
-UNKNOWN_SECONDS = 5.0  # a broker that just started, or a topic just made, is known by then
+UNKNOWN_SECONDS = 5.0  # a broker that just started, or a topic just created, is known by then
 
 # Properties that Penstock sets or that concern only the Java client: logged, then left out.
 _LEFT_OUT = re.compile(
@@ -117,7 +117,7 @@ of_clients.addFilter(EventLine())
 def check_reachable(properties: Mapping[str, str], *, seconds: float = REACH_SECONDS) -> None:
     """Raise a SourceError if no broker of bootstrap.servers accepts a TCP connection.
 
-    librdkafka itself retries for two minutes, which is right for a broker that restarts. A new pipeline has never
+    `patiently` retries for two minutes, which is right for a broker that restarts. A new pipeline has never
     connected to its broker, so a wrong address is the likelier reason.
     """
     servers = resolve(properties.get("bootstrap.servers", ""))

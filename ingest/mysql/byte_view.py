@@ -1,4 +1,4 @@
-"""Reading numbers anywhere in a buffer, many at once."""
+"""Reading of numbers at arbitrary positions of a buffer, many at once."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ Bytes = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-# Every buffer ends in so many spare bytes: an eight-byte read of the last cell stays inside.
+# Every buffer ends with this many spare bytes, so that an eight-byte read of the last cell stays inside.
 SPARE = 8
 
 
 def at_every_byte(data: Bytes, dtype: str) -> npt.NDArray[Any]:
-    """The buffer as numbers that start at each byte: index it by positions. Overlapping, read only by gathers."""
+    """Return the buffer as numbers that start at each byte, to be indexed by positions. Overlapping, so read-only."""
     kind = np.dtype(dtype)
     return np.ndarray(max(len(data) - kind.itemsize + 1, 0), kind, buffer=data.data, strides=(1,))
 
 
 def unsigned_at(data: Bytes, positions: Int64s, width: int) -> Int64s:
-    """Little-endian numbers of 1 to 7 bytes at these positions."""
+    """Return the little-endian numbers of 1 to 7 bytes at these positions."""
     if width == 1:
         return data[positions].astype(np.int64)
     if width in {2, 4}:
@@ -32,7 +32,7 @@ def unsigned_at(data: Bytes, positions: Int64s, width: int) -> Int64s:
 
 
 def big_endian_at(data: Bytes, positions: Int64s, width: int) -> npt.NDArray[np.uint64]:
-    """Big-endian numbers of 1 to 8 bytes at these positions, of any width."""
+    """Return the big-endian numbers of 1 to 8 bytes at these positions."""
     if width == 1:
         return data[positions].astype(np.uint64)
     container = 2 if width == 2 else 4 if width <= 4 else 8
@@ -41,11 +41,11 @@ def big_endian_at(data: Bytes, positions: Int64s, width: int) -> npt.NDArray[np.
 
 
 def gathered(data: Bytes, positions: Int64s, width: int) -> Bytes:
-    """`width` bytes from each position, as a matrix."""
+    """Return `width` bytes from each position, as a matrix."""
     words = (width + 7) // 8
     if len(data) < 8 * words:
         data = np.concatenate([data, np.zeros(8 * words, np.uint8)])
-    # Eight bytes a gather: a fifth of the cost of gathering them one by one.
+    # Eight bytes per gather cost a fifth of gathering single bytes.
     numbers = at_every_byte(data, "<u8")
     matrix = np.empty((len(positions), words), np.uint64)
     for word in range(words):
@@ -54,7 +54,7 @@ def gathered(data: Bytes, positions: Int64s, width: int) -> Bytes:
 
 
 def ranges(data: Bytes, positions: Int64s, lengths: Int64s) -> tuple[Bytes, Int64s]:
-    """The bytes of all ranges one after another, and the offsets that part them (one more than ranges)."""
+    """Return the bytes of all ranges one after another, and their offsets (one more than ranges)."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     index = np.repeat(positions - offsets[:-1], lengths)

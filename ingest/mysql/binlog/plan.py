@@ -1,7 +1,7 @@
-"""The driver's look ahead: what of the log the next batch reads, cut into ranges that tasks read on their own.
+"""The driver's look-ahead: selects the part of the binlog for the next batch and cuts it into independent ranges.
 
-Only headers are looked at, and the statements of DDL. Ranges are cut between transactions, so that a batch shows whole
-ones; a transaction larger than a range is cut between row events, and its parts carry the table maps they need.
+It reads only headers and the statements of DDL. Ranges are cut between transactions, so that a batch contains whole
+transactions; a transaction larger than a range is cut between row events, and its parts carry the table maps they need.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _QUERIES[[events.QUERY, events.MARIADB_QUERY_COMPRESSED]] = True
 
 @dataclass(frozen=True, slots=True)
 class DdlSeen:
-    """A change of a table in the log, with its place."""
+    """A change of a table's definition in the binlog, with its position."""
 
     change: TableChange
     file: str
@@ -48,10 +48,10 @@ class DdlSeen:
 
 @dataclass(frozen=True, slots=True)
 class LogPlan:
-    """The ranges of a batch, in log order, and where the next plan starts.
+    """The ranges of a batch, in binlog order, and the start of the next plan.
 
-    `barrier` are DDLs that have to be applied between batches: such a plan has them alone and no ranges. `caught_up`
-    when the log had no more at the moment.
+    `barrier` contains DDL that must be applied between batches: such a plan contains nothing else and no ranges.
+    `caught_up` if the plan reached the current end of the binlog.
     """
 
     ranges: tuple[LogRange, ...]
@@ -63,9 +63,9 @@ class LogPlan:
 
 @dataclass(frozen=True, slots=True)
 class PlanLimits:
-    """A batch ends at the first transaction's start behind `bytes`; ranges are of about `range_bytes`.
+    """The limits of a plan: a batch ends at the first transaction start after `bytes`, ranges have about `range_bytes`.
 
-    `until` stops the plan there at the latest. With `by_gtid` the server finds the start by the position's set.
+    `until` stops the plan there at the latest. With `by_gtid` the server finds the start by the position's GTID set.
     """
 
     bytes: int = 1 << 30
@@ -82,10 +82,10 @@ def plan_log(
     history: SchemaHistory,
     is_barrier: Callable[[Statement], bool] = lambda statement: False,
 ) -> LogPlan:
-    """Look ahead from `start`; the history is carried over every DDL of the plan, and over none behind it.
+    """Plan the next batch from `start`, and apply every DDL within the plan, but none after it, to the history.
 
-    Called again with the same start it gives a plan that begins alike and may reach further, if the log has grown.
-    Holds one block of the log.
+    Called again with the same start it returns a plan with the same beginning, which may reach further if the binlog
+    has grown. Holds one block of the binlog in memory.
     """
     request = DumpRequest(
         start,
@@ -98,7 +98,7 @@ def plan_log(
     before = _end_of_log(server) if limits.by_gtid else start
     with dumping(server, request) as segments:
         plan = planner.plan(segments)
-    # Nothing new for our set: then it covers all that the log held before the look.
+    # No new transactions for this GTID set: it covers the whole binlog up to the end seen before the dump.
     return plan if plan.end.file else replace(plan, end=replace(before, gtid=start.gtid))
 
 
@@ -108,7 +108,7 @@ def _end_of_log(server: ServerAddress) -> LogPosition:
 
 
 class Planner:
-    """The planning itself, whatever the segments come from."""
+    """The planning itself, independent of where the segments come from."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class Planner:
         return LogPlan(tuple(self.cut.ranges), end, tuple(self.ddl), tuple(self.barrier), caught_up)
 
     def _take(self, segment: Segment) -> LogPosition | None:
-        """Go over a segment; the plan's end, if it lies within."""
+        """Process a segment and return the end of the plan if it is within the segment."""
         self.cut.enter(segment)
         place = self._pass_skipped(segment) if self.skip else 0
         stops = _stops(segment, place)
@@ -164,17 +164,17 @@ class Planner:
             self.seconds = int(segment.seconds[end - 1]) or self.seconds
 
     def _pass_skipped(self, segment: Segment) -> int:
-        """Pass the row events of the first transaction that an earlier plan has taken; where the first new one is."""
+        """Skip the row events of the first transaction that an earlier plan contains; return the first new event."""
         rows = np.flatnonzero(ROWS[segment.kind])
         stop = int(rows[self.skip]) if len(rows) > self.skip else len(segment)
         self._pass(segment, 0, stop)
-        # What was passed is no range's; the next one begins here, or behind the segment while there is more to pass.
+        # Skipped events belong to no range: the next range begins here, or after the segment if there is more to skip.
         self.cut.begin(self.cut.after, self.transactions.maps)
         self.skip = self.skip - len(rows) if stop == len(segment) else 0
         return stop
 
     def _next_boundary(self, segment: Segment, place: int) -> int:
-        """The next transaction's start at which a range or the plan ends."""
+        """Return the next transaction start at which a range or the plan ends."""
         want = self.cut.start + min(self.limits.range_bytes, max(self.limits.bytes - self.cut.planned, 1))
         until = self.limits.until
         if until is not None and file_number(segment.file) >= file_number(until.file):
@@ -183,7 +183,7 @@ class Planner:
         return int(candidates[0]) if len(candidates) else len(segment)
 
     def _end_at(self, segment: Segment, boundary: int) -> LogPosition | None:
-        """Close the range at this transaction's start; the position, if the plan ends here as well."""
+        """Close the range at this transaction start; return the position if the plan ends here too."""
         pos = int(segment.pos[boundary])
         self.cut.close_at(pos)
         here = LogPosition(segment.file, pos)
@@ -193,7 +193,7 @@ class Planner:
         return None
 
     def _statement(self, segment: Segment, event: int) -> LogPosition | None:
-        """Carry the history over a DDL, or end the plan before it; anything else but DDL is left to the tasks."""
+        """Apply a DDL to the history, or end the plan before it; other statements are left to the read tasks."""
         with events.reading(segment, event, "a statement of the log"):
             query = parse_query(opened_query(segment, event))
         if query.verb not in _DDL:
@@ -217,10 +217,10 @@ class Planner:
         return [DdlSeen(change, segment.file, pos) for change in self.history.apply(query, segment.file, pos)]
 
     def _cut_within_transaction(self, segment: Segment) -> LogPosition | None:
-        """End the range inside a transaction that alone is larger than a range; the plan too, if it is full."""
+        """End the range inside a transaction that alone exceeds a range; end the plan too if it is full."""
         inside = max(self.cut.start, self.transactions.open_at)
         rows = np.flatnonzero(ROWS[segment.kind] & (segment.pos >= inside))
-        # The last row event goes to the next range: without another before it, there is nothing to cut off.
+        # The last row event goes to the next range; without another row event before it, a cut would be empty.
         if segment.after - inside < self.limits.range_bytes or not len(rows) or self.cut.row_events < 2:
             return None
         last = int(rows[-1])
@@ -239,7 +239,7 @@ class Planner:
 
 
 def _stops(segment: Segment, place: int) -> list[int]:
-    """Statements that are no BEGIN or COMMIT."""
+    """Return the numbers of QUERY events other than BEGIN and COMMIT."""
     chosen = _QUERIES[segment.kind] & ~brackets(segment)
     chosen[:place] = False
     stops: list[int] = np.flatnonzero(chosen).tolist()

@@ -1,7 +1,7 @@
-"""Where each event of a dump is in its file, counted from the sizes of the events before it.
+"""The position of each event of a dump in its file, counted from the sizes of the events before it.
 
-Since MariaDB 11.4 most events of a transaction carry no position of their own. So the count decides, and every position
-that an event does carry has to agree with it: an event that the server left out cannot go unnoticed.
+Since MariaDB 11.4 most events of a transaction carry no position. So the count decides, and every position that an
+event does carry has to agree with it: an event that the server left out cannot go unnoticed.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.binlog.segment import Headers
     from penstock.ingest.mysql.byte_view import Bools, Int64s
 
-_TURN = 1 << 32  # headers hold the low 32 bits of a position
-# The server repeats these at the start of a dump, without a position when it starts inside the file.
+_TURN = 1 << 32  # headers contain the low 32 bits of a position
+# The server repeats these at the start of a dump, without a position if the dump starts inside the file.
 _REPEATED = np.zeros(256, np.bool_)
 _REPEATED[[events.FORMAT_DESCRIPTION, events.MARIADB_START_ENCRYPTION]] = True
 _NEVER_LOGGED = np.zeros(256, np.bool_)
 _NEVER_LOGGED[[events.HEARTBEAT, events.HEARTBEAT_V2]] = True
-# A dump that starts from a GTID set leaves out whole transactions: one of these follows them.
+# A dump that starts from a GTID set omits whole transactions: one of these events follows the gap.
 _AFTER_LEFT_OUT = np.zeros(256, np.bool_)
 _AFTER_LEFT_OUT[
     [
@@ -35,7 +35,7 @@ _AFTER_LEFT_OUT[
 
 
 def logged(headers: Headers) -> Bools:
-    """Which events are in the log file; the others were made by the server for this dump alone."""
+    """Return which events are in the log file; the server creates the others only for this dump."""
     repeated = _REPEATED[headers.kind] & (headers.next_pos == 0)
     found: Bools = ~(headers.artificial | _NEVER_LOGGED[headers.kind] | repeated)
     return found
@@ -44,7 +44,7 @@ def logged(headers: Headers) -> Bools:
 class PositionCount:
     """The running position in one file after the other.
 
-    With `may_skip` whole transactions may be missing between the events, as a dump from a GTID set leaves them out.
+    With `may_skip` whole transactions may be missing between the events, as in a dump from a GTID set.
     """
 
     def __init__(self, file: str, pos: int, *, may_skip: bool) -> None:
@@ -56,7 +56,7 @@ class PositionCount:
         self.file, self.pos = file, pos
 
     def take(self, headers: Headers) -> Int64s:
-        """Count these logged events and return where each begins."""
+        """Count these logged events and return the position of each."""
         ends = self.pos + np.cumsum(headers.size)
         if not len(ends):
             return ends
@@ -65,7 +65,7 @@ class PositionCount:
         return ends - headers.size
 
     def _left_out(self, headers: Headers, ends: Int64s) -> Int64s:
-        """The bytes that were left out before each event; zero everywhere unless the dump may skip transactions."""
+        """Return the bytes omitted before each event; zero everywhere unless the dump may skip transactions."""
         stated = np.flatnonzero(headers.next_pos)
         ahead = (headers.next_pos[stated] - ends[stated]) % _TURN
         more = np.diff(ahead, prepend=0) % _TURN

@@ -1,4 +1,4 @@
-"""QUERY events: the statements that the log carries as text."""
+"""QUERY events: the statements that the binlog contains as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHANGES = frozenset({"INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD"})
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A statement, the database it was run in, and how the session quoted."""
+    """A statement, its default database, and the quoting rules of the session."""
 
     sql: str
     database: str
@@ -26,7 +26,7 @@ class Query:
 
     @property
     def verb(self) -> str:
-        """The first word, in capitals, comments before it passed over."""
+        """The first word of the statement in upper case, after any comments."""
         at = 0
         while comment := _COMMENT.match(self.sql, at):
             at = comment.end()
@@ -44,13 +44,13 @@ def parse_query(body: bytes) -> Query:
         raise ValueError("the statement ends within its header")
     text = body[at + database_length + 1 :]
     charset = charset_of_collation(collation) if collation else None
-    # What the client sent is in its own character set; the usual ones are UTF-8.
+    # The text is in the client's character set; the usual ones are UTF-8.
     sql = charset.decode(text) if charset and not charset.is_utf8 else text.decode("utf-8", "replace")
     return Query(sql, database, bool(sql_mode & _ANSI_QUOTES), not sql_mode & _NO_BACKSLASH_ESCAPES)
 
 
 def _session(raw: bytes) -> tuple[int, int | None]:
-    """SQL mode and client collation among the status variables; reading stops at one whose length is not known."""
+    """Return SQL mode and client collation from the status variables; stop at a variable of unknown length."""
     sql_mode, collation, at = 0, None, 0
     while at < len(raw):
         code = raw[at]
@@ -71,7 +71,7 @@ def _variable_length(code: int, raw: bytes, at: int) -> int | None:
         return _FIXED_VARS[code]
     rest = raw[at:]
     match code:
-        case 2:  # catalog, with a zero behind
+        case 2:  # catalog, followed by a zero
             return 1 + rest[0] + 1
         case 5 | 6:  # time zone, catalog
             return 1 + rest[0]

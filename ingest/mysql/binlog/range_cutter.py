@@ -1,4 +1,4 @@
-"""Ranges of the log under construction, and the transaction that is being passed."""
+"""Binlog ranges under construction, and the transaction that is being passed."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ STARTS[list(events.TRANSACTION_STARTS)] = True
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """What one task reads: the events of one file from `start` to `until` (exclusive).
+    """The input of one read task: the events of one file from `start` to `until` (exclusive).
 
-    `maps` are the bodies of the table maps in force where the range begins inside a transaction. Transactions of the
-    set `known` are left out: another server's log may hold them in another order.
+    `maps` are the bodies of the table maps in force if the range begins inside a transaction. Transactions in the GTID
+    set `known` are omitted: the binlog of another server may contain them in another order.
     """
 
     file: str
@@ -46,7 +46,7 @@ class LogRange:
 
 
 class RangeCutter:
-    """Closes ranges where it is told to; one without anything to read is not kept."""
+    """Closes ranges at given positions and drops those without events to read."""
 
     def __init__(self, start: LogPosition, known: str) -> None:
         self.ranges: list[LogRange] = []
@@ -55,13 +55,13 @@ class RangeCutter:
         self.start = start.pos
         self.after = start.pos
         self.worth = False
-        self.row_events = 0  # of the open range
+        self.row_events = 0  # in the open range
         self._maps: tuple[bytes, ...] = ()
         self._known = known
         self._start_file = start.file
 
     def enter(self, segment: Segment) -> None:
-        """Go on in this segment's file; a range never spans two."""
+        """Continue in this segment's file; a range never spans two files."""
         if segment.file != self.file:
             self.close()
             if self.file is not None or segment.file != self._start_file:
@@ -74,7 +74,7 @@ class RangeCutter:
         self.after = int(segment.pos[end]) if end < len(segment) else segment.after
 
     def begin(self, pos: int, maps: Mapping[bytes, bytes], row_events: int = 0) -> None:
-        """Leave what was open and start a range here, with so many row events in it already."""
+        """Drop the open range and start a new one here, which contains `row_events` row events already."""
         self.start, self.worth, self._maps = pos, row_events > 0, tuple(maps.values())
         self.row_events = row_events
 
@@ -90,7 +90,7 @@ class RangeCutter:
 
 
 class Transactions:
-    """Which transactions were passed; the last one counts as open until another starts."""
+    """The transactions that were passed; the last counts as open until another starts."""
 
     def __init__(self, start: LogPosition, *, mariadb: bool) -> None:
         self._known = transaction_set(start.gtid, mariadb=mariadb)
@@ -114,7 +114,7 @@ class Transactions:
         self.maps |= _newest_maps(segment, begin, end)
 
     def maps_before(self, segment: Segment, event: int) -> dict[bytes, bytes]:
-        """The maps in force at an event of the open transaction."""
+        """Return the table maps in force at an event of the open transaction."""
         begin = np.flatnonzero(STARTS[segment.kind[:event]])
         later = _newest_maps(segment, event, len(segment))
         earlier = _newest_maps(segment, int(begin[-1]) if len(begin) else 0, event)
@@ -125,7 +125,7 @@ class Transactions:
             self._known.add(self._open)
 
     def before_open(self) -> str:
-        """The set without the open transaction."""
+        """Return the GTID set without the open transaction."""
         return str(self._known)
 
     def with_open(self) -> str:
@@ -134,7 +134,7 @@ class Transactions:
 
 
 def _newest_maps(segment: Segment, begin: int, end: int) -> dict[bytes, bytes]:
-    """By table id, the last TABLE_MAP's body of each."""
+    """Return the body of the last TABLE_MAP for each table id."""
     places = np.flatnonzero(segment.kind[begin:end] == events.TABLE_MAP) + begin
     if not len(places):
         return {}

@@ -1,4 +1,4 @@
-"""A range of the log to change batches, in a task."""
+"""Reading of a binlog range in a task: from the dump to change batches."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ def read_range(
     oddities: Counter[str] | None = None,
     block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[ChangeBatch]:
-    """The range's changes, over a connection and under an identity of its own.
+    """Yield the changes of a range, over a separate connection and with a separate replica identity.
 
-    `pos` of a row is its event's place in the file and `sub` counts the rows there, so that (range, pos, sub) is the
-    log's order. Called again it gives the same rows. Holds one block of the log and what it decodes to.
+    `pos` of a row is its event's position in the file and `sub` counts the rows at that position, so that (range, pos,
+    sub) is the order of the binlog. Called again it yields the same rows. Holds one block of the binlog and its decoded
+    rows in memory.
     """
     request = DumpRequest(LogPosition(part.file, part.start), server_id, until=part.until, block_bytes=block_bytes)
     with dumping(server, request) as segments:
@@ -47,7 +48,7 @@ def range_batches(
     oddities: Counter[str] | None = None,
     block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[ChangeBatch]:
-    """The same of segments at hand."""
+    """Yield the changes of a range from given segments."""
     decoder = Decoder(options, Counter() if oddities is None else oddities)
     known: TransactionSet | None = None
     open_is_known, first = False, True

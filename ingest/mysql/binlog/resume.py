@@ -1,4 +1,4 @@
-"""Where to start: from a stored position, after a failover, at a moment, at either end of the log."""
+"""The start position: a stored position, also after a failover, a point in time, or either end of the binlog."""
 
 from __future__ import annotations
 
@@ -28,17 +28,20 @@ _WAYS_OUT = (
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """How the next plan starts. `by_gtid` until a plan has caught up: the new server's log has another order."""
+    """The start of the next plan.
+
+    `by_gtid` until a plan has caught up, because the binlog of a new server has another order.
+    """
 
     start: LogPosition
     by_gtid: bool
 
 
 def resume(connection: Connection, facts: ServerFacts, stored: LogPosition, server_uuid: str) -> Resume:
-    """Go on from a stored position, on the server it was taken from or on another one after a failover.
+    """Return how to resume from a stored position, on the same server or on another one after a failover.
 
-    Raises what tells of the loss: `BinlogPurged` where the log is gone, `BinlogReset` where it is another log,
-    `GtidDiverged` where the other server lacks transactions that were read already.
+    Raises an error that names the loss: `BinlogPurged` if the binlog files are gone, `BinlogReset` if the binlog is
+    another one, `GtidDiverged` if the new server lacks transactions that were already read.
     """
     if facts.uuid == server_uuid:
         try:
@@ -47,7 +50,7 @@ def resume(connection: Connection, facts: ServerFacts, stored: LogPosition, serv
             oldest = earliest(connection, facts)
             if not _holds(stored.gtid, oldest.gtid, mariadb=facts.is_mariadb):
                 raise
-            # An idle server's log was rotated and purged: all that is gone was read.
+            # The log of an idle server was rotated and purged: all purged transactions had been read.
             return Resume(oldest, by_gtid=False)
         _check_same_log(connection, facts, stored)
         return Resume(stored, by_gtid=False)
@@ -67,7 +70,7 @@ def resume(connection: Connection, facts: ServerFacts, stored: LogPosition, serv
 
 
 def _holds(read: str, gone: str, *, mariadb: bool) -> bool:
-    """Whether the transactions that are gone are all among those that were read."""
+    """Return whether all purged transactions are among those that were read."""
     if not read:
         return False
     if mariadb:
@@ -77,7 +80,7 @@ def _holds(read: str, gone: str, *, mariadb: bool) -> bool:
 
 
 def check_position(connection: Connection, stored: LogPosition) -> None:
-    """Whether the server still has this place of its log."""
+    """Raise BinlogPurged or BinlogReset if the server no longer has this position."""
     files = log_files(connection)
     if not files:
         raise BinlogDisabled("the server writes no binary log", hint="start it with log_bin=binlog")
@@ -107,7 +110,10 @@ def check_position(connection: Connection, stored: LogPosition) -> None:
 
 
 def _check_same_log(connection: Connection, facts: ServerFacts, stored: LogPosition) -> None:
-    """A log that was reset may have grown beyond the stored place again; that it lacks what was read gives it away."""
+    """Raise BinlogReset if the binlog lacks transactions that were read.
+
+    A binlog that was reset may have grown beyond the stored position again, so the position alone proves nothing.
+    """
     missing = _missing_on_mariadb(connection, stored) if facts.is_mariadb else _missing_on_mysql(connection, stored)
     if missing:
         raise BinlogReset(
@@ -161,11 +167,12 @@ def latest(connection: Connection, facts: ServerFacts) -> LogPosition:
 
 
 def settled(connection: Connection, facts: ServerFacts) -> LogPosition:
-    """The end of the log, once everything before it can be seen by a SELECT.
+    """Return the end of the binlog once all transactions before it are visible to a SELECT.
 
-    A transaction stands in the log an instant before its rows are visible: rows read right after a look at the log's
-    end may lack what lies before it. On MySQL this waits for the transactions that are under way just then (needs
-    GTIDs; without them the instant remains); on MariaDB the position comes with a snapshot that has just that.
+    A transaction is in the binlog a moment before its rows are visible, so rows read right after looking up the end of
+    the binlog may lack transactions before it. On MySQL this waits for the transactions being committed at that moment
+    (needs GTIDs; without them the gap remains); on MariaDB the position is read together with a snapshot that matches
+    it.
     """
     if facts.is_mariadb:
         return snapshot_position(connection, facts, keep=False)
@@ -182,12 +189,12 @@ def settled(connection: Connection, facts: ServerFacts) -> LogPosition:
 
 
 def _owned(text: str) -> str:
-    """The GTIDs of `uuid:7#123:8#124,...`, where the number behind each is its thread."""
+    """Return the GTIDs of `uuid:7#123:8#124,...`, where the number after each # is a thread."""
     return re.sub(r"#\d+", "", "".join(text.split()))
 
 
 def snapshot_position(connection: Connection, facts: ServerFacts, *, keep: bool) -> LogPosition:
-    """MariaDB: begin a transaction and say which place of the log its view is of; with `keep` it goes on."""
+    """Begin a MariaDB transaction and return the binlog position of its view; with `keep` it stays open."""
     ask(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
     status = {str(row[0]).lower(): row[1] for row in ask(connection, "SHOW STATUS LIKE 'binlog_snapshot_%'")}
     if not keep:
@@ -200,7 +207,7 @@ def snapshot_position(connection: Connection, facts: ServerFacts, *, keep: bool)
 
 
 def earliest(connection: Connection, facts: ServerFacts) -> LogPosition:
-    """The beginning of the oldest log file, with the set of what was purged before it."""
+    """Return the beginning of the oldest binlog file, with the GTID set of what was purged before it."""
     files = log_files(connection)
     if not files:
         raise BinlogDisabled("the server writes no binary log", hint="start it with log_bin=binlog")
@@ -217,10 +224,10 @@ def _set_at_start(connection: Connection, facts: ServerFacts, file: str) -> str:
 def at_time(
     server: ServerAddress, connection: Connection, facts: ServerFacts, millis: int, server_id: int
 ) -> LogPosition:
-    """The first transaction of this moment or later; the end of the log if there is none."""
+    """Return the position of the first transaction at or after this time; the end of the binlog if there is none."""
     files = [name for name, _ in log_files(connection)]
     low, high = 0, len(files) - 1
-    while low < high:  # the last file that begins before the moment
+    while low < high:  # finds the last file that begins before that time
         middle = (low + high + 1) // 2
         begins = _first_seconds(server, files[middle], server_id)
         if begins is not None and begins * 1000 >= millis:
@@ -243,7 +250,7 @@ def at_time(
 
 
 def _first_seconds(server: ServerAddress, file: str, server_id: int) -> int | None:
-    """When the first transaction of a file was logged; None for a file without one."""
+    """Return when the first transaction of a file was logged; None for a file without transactions."""
     request = DumpRequest(LogPosition(file, FIRST_EVENT), server_id, verify=False, block_bytes=1)
     with dumping(server, request) as segments:
         for segment in segments:

@@ -1,4 +1,4 @@
-"""Row images to rows of a batch: which of an update's two images go on, and as what kind."""
+"""Row images as rows of a batch: selects which images of an update become rows, and of which kind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Place = tuple["Int64s", "Int64s", "Bools"]
 
 
 class CellSource(Protocol):
-    """Where a table column's cells stand: start, length, null."""
+    """Access to the cells of a table column: start, length, null."""
 
     def cells(self, column: int) -> Place: ...
     def chosen(self, index: Int64s) -> CellSource: ...
@@ -28,7 +28,7 @@ class CellSource(Protocol):
 
 @dataclass(slots=True)
 class WholeImages:
-    """Images that hold every column of the table."""
+    """Images that contain every column of the table."""
 
     images: Images
 
@@ -42,9 +42,13 @@ class WholeImages:
 
 @dataclass(slots=True)
 class PartialImages:
-    """Images that lack columns: a row takes what its own image has, then what the image before the change has."""
+    """Images that lack columns.
 
-    sources: list[tuple[Images, dict[int, int], Int64s]]  # images, column -> their column, image of each row or -1
+    A row has the columns of its image; absent columns come from the before image.
+    """
+
+    # images, column -> column of the images, image of each row or -1
+    sources: list[tuple[Images, dict[int, int], Int64s]]
     size: int
 
     def cells(self, column: int) -> Place:
@@ -68,7 +72,8 @@ class PartialImages:
 
 @dataclass(slots=True)
 class Rows:
-    """Rows of one group of events, in order. `event` is the event's place in the segment, `row` counts within it."""
+    """The rows of one group of events, in order. `event` is the event's number in the segment, `row` counts within
+    it."""
 
     event: Int64s
     row: Int64s
@@ -93,10 +98,10 @@ class Rows:
         )
 
     def as_changes(self, data: Bytes, delete: Bools, watched: Sequence[int], *, keep_all: bool) -> Changes:
-        """Kinds for the rows, and of updates only the images wanted.
+        """Return the rows with their kinds, reduced to the images that are wanted.
 
-        An update in which a watched column differs is a deletion and an insertion, and both stay; of the others the
-        image before stays only with `keep_all`.
+        An update that changes a watched column becomes a delete and an insert. Of other updates the before image is
+        kept only with `keep_all`.
         """
         kinds = np.where(delete, DELETE, INSERT).astype(np.uint8)
         if not self.is_update.any():
@@ -126,14 +131,15 @@ class Changes:
 
 
 def whole_rows(images: Images, event: Int64s, is_update: Bools) -> Rows:
-    """Rows of images that are all laid out alike; an update's images come in pairs."""
+    """Return the rows of images with a common layout; the images of an update are in pairs."""
     update = is_update[images.lane]
     row = np.where(update, images.step // 2, images.step)
     return Rows(event[images.lane], row, update, update & (images.step % 2 == 1), WholeImages(images))
 
 
 def partial_rows(found: Sequence[Images], event: Int64s, before: Sequence[int], after: Sequence[int]) -> Rows:
-    """Rows of inserts or deletes (one kind of image), or of updates (images before and after, laid out apart)."""
+    """Return the rows of inserts or deletes (one kind of image), or of updates (before and after images differ in
+    layout)."""
     first = {column: place for place, column in enumerate(before)}
     if len(found) == 1:
         images = found[0]
@@ -144,7 +150,7 @@ def partial_rows(found: Sequence[Images], event: Int64s, before: Sequence[int], 
     second = {column: place for place, column in enumerate(after)}
     pair = np.repeat(np.arange(len(old)), 2)
     is_after = np.tile([False, True], len(old))
-    # The row after the change takes its own cells first, then those the change left alone.
+    # An after image has its own cells first; columns that the update left unchanged come from the before image.
     sources = [(new, second, np.where(is_after, pair, -1)), (old, first, pair)]
     return Rows(
         event[old.lane][pair],
@@ -156,7 +162,7 @@ def partial_rows(found: Sequence[Images], event: Int64s, before: Sequence[int], 
 
 
 def _differ(data: Bytes, cells: Place, before: Int64s, after: Int64s) -> Bools:
-    """Whether the bytes of these pairs of cells differ."""
+    """Return whether the bytes of these pairs of cells differ."""
     start, length, null = cells
     differ: Bools = (null[before] != null[after]) | (length[before] != length[after]) & ~null[before]
     same_size = np.flatnonzero(~differ & ~null[before] & (length[before] > 0))

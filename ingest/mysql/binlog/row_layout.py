@@ -1,8 +1,8 @@
-"""Finding the cells of many row events at once.
+"""Locating the cells of many row events at once.
 
-Rows have no length: inside an event they can only be found one after another. Events are independent, so each event is
-a lane, and one step finds one row of every lane. Only cells of variable length are looked at while walking; where the
-others stand follows afterwards, for all rows together.
+Row images have no length field: inside an event they can only be found one after another. Events are independent of
+each other, so each event is a lane, and one step finds one row of every lane. The walk reads only the lengths of cells
+of variable length; the positions of all other cells are computed afterwards, for all rows together.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a row image is laid out: a cell a present column; `widths` are bytes, or minus the length prefix's bytes."""
+    """The layout of a row image, one cell per present column: `widths` are bytes, or minus the bytes of a length
+    prefix."""
 
     widths: tuple[int, ...]
 
@@ -35,8 +36,9 @@ class Layout:
 class Images:
     """The row images found, in the order of events and of rows within an event.
 
-    `lane` is the event's number, `step` the image's number within it, `null` has a line a column of the layout. Where
-    cells of fixed width stand is worked out when a column is asked for: a wide table would not fit in memory else.
+    `lane` is the number of the event, `step` the number of the image within it, `null` has a row per column of the
+    layout. The positions of cells of fixed width are computed when a column is requested: for a wide table, all
+    positions together would not fit in memory.
     """
 
     def __init__(self, layout: Layout, lane: Int64s, step: Int64s, row: Int64s, null: Bools) -> None:
@@ -44,7 +46,7 @@ class Images:
         self.lane = lane
         self.step = step
         self.null = null
-        self._row = row  # where the first cell of each image stands
+        self._row = row  # position of the first cell of each image
         self._variable: dict[int, tuple[Int64s, Int64s]] = {}
         self._any_null = bool(null.any())
         self._asked: tuple[int, Int64s] | None = None
@@ -53,11 +55,11 @@ class Images:
         return len(self.lane)
 
     def found(self, column: int, start: Int64s, length: Int64s) -> None:
-        """Note where the content of a column of variable length stands."""
+        """Store the positions of the contents of a variable-length column."""
         self._variable[column] = start, length
 
     def cells(self, column: int) -> tuple[Int64s, Int64s]:
-        """Where each cell's content begins and its bytes. Cheapest when columns are asked for in order."""
+        """Return start and length of each cell's content. Cheapest if columns are requested in order."""
         if column in self._variable:
             return self._variable[column]
         width = self.layout.widths[column]
@@ -87,7 +89,7 @@ class Images:
 
 @dataclass(slots=True)
 class _Walked:
-    """What the steps leave behind: arrays a step, to be joined at the end."""
+    """The results of the walk: one array per step, to be joined at the end."""
 
     lanes: list[Int64s]
     steps: list[int]
@@ -97,9 +99,10 @@ class _Walked:
 
 
 def walk(data: Bytes, start: Int64s, end: Int64s, layouts: Sequence[Layout]) -> list[Images]:
-    """The images of the row areas [start, end), one list entry a layout; image i of an event has layout i mod n.
+    """Return the images of the row areas [start, end), one list entry per layout; image i of an event has layout i mod
+    n.
 
-    An area that does not end where a row ends is a ValueError.
+    ValueError if an area does not end at the end of a row.
     """
     plans = [_Plan(layout) for layout in layouts]
     walked = [_Walked([], [], [], [], []) for _ in layouts]
@@ -120,7 +123,7 @@ def walk(data: Bytes, start: Int64s, end: Int64s, layouts: Sequence[Layout]) -> 
 
 
 class _Plan:
-    """A layout taken apart: runs of fixed cells, each run ended by a cell of variable length or the row's end."""
+    """A layout split into runs of fixed-width cells, each ended by a cell of variable length or the end of the row."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -132,7 +135,7 @@ class _Plan:
         self.run_widths = [int(self.fixed_width[first:last].sum()) for first, last in self.runs]
 
     def step(self, data: Bytes, at: Int64s, lane: Int64s, step: int, found: _Walked) -> Int64s:
-        """Note one row of every lane and give where it ends."""
+        """Record one row of every lane and return the positions where they end."""
         nulls = data[at[:, None] + np.arange(self.layout.null_bytes)]
         found.lanes.append(lane)
         found.steps.append(step)

@@ -1,4 +1,4 @@
-"""Whole events of one log file in one buffer, known by arrays: where each stands, how long it is, what it is."""
+"""Whole events of one binlog file in one buffer, described by arrays: position, length and kind of each event."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROWS = frozenset({WRITE_V1, UPDATE_V1, DELETE_V1, WRITE, UPDATE, DELETE})
 UPDATES = frozenset({UPDATE_V1, UPDATE})
 COMPRESSED = frozenset({TRANSACTION_PAYLOAD, *range(MARIADB_QUERY_COMPRESSED, MARIADB_DELETE_COMPRESSED + 1)})
 TRANSACTION_STARTS = frozenset({GTID, ANONYMOUS_GTID, GTID_TAGGED, MARIADB_GTID})
-# Present, but of no use to a reader of rows.
+# Known events that a reader of rows can ignore.
 HARMLESS = frozenset(
     {XID, HEARTBEAT, HEARTBEAT_V2, IGNORABLE, ROWS_QUERY, PREVIOUS_GTIDS, TRANSACTION_CONTEXT, VIEW_CHANGE, ROTATE}
     | {STOP, 5, 13, 14, FORMAT_DESCRIPTION}  # session variables
@@ -42,16 +42,16 @@ HARMLESS = frozenset(
 KNOWN = ROWS | COMPRESSED | TRANSACTION_STARTS | HARMLESS | {QUERY, TABLE_MAP, PARTIAL_UPDATE, XA_PREPARE, INCIDENT}
 
 _ARTIFICIAL, _IGNORABLE_FLAG = 0x20, 0x80
-# Version, server version, time, length of headers, checksum algorithm, checksum.
+# Binlog version, server version, time, length of headers, checksum algorithm, checksum.
 _SHORTEST_FORMAT = 2 + 50 + 4 + 1 + 1 + CHECKSUM
 
 
 @dataclass(slots=True)
 class Segment:
-    """`start` and `end` bound each event in `raw`, header included, checksum left out; `pos` is its place in the file.
+    """Events of one binlog file: `start` and `end` bound each event in `raw`, with header but without checksum.
 
-    `pos` of an event inside a compressed transaction is the outer event's. `after` is the place in the file behind the
-    last event read. Spare bytes follow the last event in `raw`.
+    `pos` is the event's position in the file; for an event inside a compressed transaction it is that of the outer
+    event. `after` is the position after the last event read. Spare bytes follow the last event in `raw`.
     """
 
     file: str
@@ -72,7 +72,7 @@ class Segment:
         return np.frombuffer(self.raw, np.uint8)
 
     def chosen(self, keep: Int64s | Bools) -> Segment:
-        """The same buffer, these events only."""
+        """Return a segment with the same buffer and only these events."""
         return replace(
             self,
             start=self.start[keep],
@@ -88,7 +88,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """The headers' fields of events that begin at known places."""
+    """The header fields of events at known positions."""
 
     seconds: Int64s
     kind: Bytes
@@ -126,7 +126,7 @@ def read_headers(raw: bytearray, start: Int64s) -> Headers:
 
 
 def refuse_unknown(file: str, pos: Int64s, kind: Bytes, ignorable: Bools) -> None:
-    """An event of a kind we do not know must carry the mark that it may be skipped."""
+    """Raise UnsupportedBinlogEvent for an event of an unknown kind, unless it is marked as ignorable."""
     known = np.zeros(256, np.bool_)
     known[list(KNOWN)] = True
     strange = np.flatnonzero(~known[kind] & ~ignorable)
@@ -143,9 +143,9 @@ def refuse_unknown(file: str, pos: Int64s, kind: Bytes, ignorable: Bools) -> Non
 
 @contextmanager
 def reading(segment: Segment, event: int, what: str) -> Iterator[None]:
-    """Name file and position of an event whose content cannot be understood, whatever the parser stumbled over.
+    """Add file and position to the error if an event cannot be parsed, whatever exception the parser raises.
 
-    An event with a right checksum may still be odd: a newer server wrote it, or something between us and the server.
+    An event with a valid checksum may still be unreadable: a newer server wrote it, or a proxy modified it.
     """
     file, pos = segment.file, int(segment.pos[event])
     try:
@@ -166,7 +166,7 @@ def reading(segment: Segment, event: int, what: str) -> Iterator[None]:
 
 
 def verify_checksums(segment: Segment) -> None:
-    """Each event's last four bytes, which `end` leaves out, against all bytes before them."""
+    """Check each event's last four bytes, which `end` excludes, against the checksum of all bytes before them."""
     view = memoryview(segment.raw)
     for place, (begin, stop) in enumerate(zip(segment.start.tolist(), segment.end.tolist(), strict=True)):
         if zlib.crc32(view[begin:stop]) != int.from_bytes(view[stop : stop + CHECKSUM], "little"):
@@ -181,7 +181,7 @@ def verify_checksums(segment: Segment) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """What a FORMAT_DESCRIPTION says that a reader needs."""
+    """The fields of a FORMAT_DESCRIPTION event that a reader needs."""
 
     server_version: str
     has_checksum: bool
@@ -192,7 +192,7 @@ class Format:
 
 
 def parse_format(body: bytes) -> Format:
-    """From the event's body, its own checksum still behind it."""
+    """Parse the body of the event, which still includes its checksum."""
     if len(body) < _SHORTEST_FORMAT:
         raise UnsupportedBinlogEvent(
             "the format description of the log is cut short",
@@ -200,5 +200,5 @@ def parse_format(body: bytes) -> Format:
             hint="the log or the transfer is damaged: try again, then check the server's disk",
         )
     version = body[2:52].rstrip(b"\0").decode("latin-1")
-    # One byte names the algorithm, four hold the checksum: present since 5.6 whatever the algorithm.
+    # One byte for the algorithm and four for the checksum: present since MySQL 5.6, whatever the algorithm.
     return Format(version, body[-5] == 1)

@@ -1,4 +1,4 @@
-"""How a table's rows stand in the log and what they are: the log's own map, completed by the tracked definition."""
+"""The layout and types of a table's rows in the binlog: the table map, completed by the tracked definition."""
 
 from __future__ import annotations
 
@@ -60,7 +60,10 @@ _PREFIXED = frozenset({kinds.BLOB, kinds.BLOB_COMPRESSED, kinds.GEOMETRY, kinds.
 
 @dataclass(frozen=True, slots=True)
 class ShapedColumn:
-    """`column` is what it is, the rest how it is stored. `charset` is None for what has no characters."""
+    """A column with its storage in the binlog: `column` is its type, the other fields how it is stored.
+
+    `charset` is None for types without characters.
+    """
 
     column: Column
     kind: int
@@ -70,7 +73,7 @@ class ShapedColumn:
 
     @property
     def width(self) -> int:
-        """Bytes of a cell, or minus the bytes of its length."""
+        """The bytes of a cell, or minus the bytes of its length prefix."""
         if self.kind in _WIDTHS:
             return _WIDTHS[self.kind]
         if self.kind in _FRACTIONAL:
@@ -88,7 +91,7 @@ class ShapedColumn:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A table at one moment of the log."""
+    """A table at one position of the binlog."""
 
     definition: TableDefinition
     columns: tuple[ShapedColumn, ...]
@@ -98,7 +101,7 @@ class Shape:
         return schema_of(self.definition)
 
     def present(self, bitmap: bytes) -> list[int]:
-        """The columns that images with this bitmap hold."""
+        """Return the columns that images with this bitmap contain."""
         return [place for place in range(len(self.columns)) if bitmap[place // 8] >> place % 8 & 1]
 
     def layout(self, present: Sequence[int]) -> Layout:
@@ -106,10 +109,10 @@ class Shape:
 
 
 def shape_of(mapped: TableMap, definition: TableDefinition | None) -> Shape:
-    """The map's table, names from the map where it has them, else from the definition tracked for this place.
+    """Return the shape of the table in a map, with names from the map or from the definition tracked for this position.
 
-    A definition that contradicts the map is a `SchemaHistoryMismatch` where it is needed, and put aside where it only
-    would have told details (TINYINT(1), comments).
+    A definition that contradicts the map raises `SchemaHistoryMismatch` if its names are needed, and is ignored if it
+    would only have added details (TINYINT(1), comments).
     """
     if mapped.has_names and mapped.columns:
         return _from_map(mapped, definition)
@@ -160,7 +163,7 @@ def _from_map(mapped: TableMap, definition: TableDefinition | None) -> Shape:
 
 
 def _typed(told: MappedColumn) -> Column:
-    """The column by what the log alone says; without signs and charsets it may be a poor guess."""
+    """Return the column as the map alone describes it; without signs and charsets this may be a poor guess."""
     return Column(told.name or "", _log_type(told), told.nullable, _charset_name(told))
 
 
@@ -197,7 +200,7 @@ def _log_type(told: MappedColumn) -> MySqlType:
 def _string_type(told: MappedColumn) -> MySqlType:
     is_fixed = told.kind == kinds.STRING
     charset = charset_of_collation(told.collation if told.collation is not None else BINARY_COLLATION)
-    # A byte of a compressed cell tells how it is stored.
+    # One byte of a compressed cell is its compression header.
     size = told.size - 1 if told.kind == kinds.VARCHAR_COMPRESSED else told.size
     if charset is None or charset.name == "binary":
         return MySqlType("binary" if is_fixed else "varbinary", size)
@@ -205,7 +208,7 @@ def _string_type(told: MappedColumn) -> MySqlType:
 
 
 def _detailed(column: Column, told: MappedColumn, known: Column | None) -> ShapedColumn:
-    """What the log told, with the details it lacks taken from a definition that does not contradict it."""
+    """Return the column of the map, with missing details from a definition that does not contradict it."""
     if known is not None and _agrees(told, known.type) and column.type.unsigned == known.type.unsigned:
         column = replace(column, comment=known.comment)
         told_poorly = known.type.base in {*NETWORK_BYTES, "vector"} or (known.type.base, known.type.size) == (
@@ -218,7 +221,7 @@ def _detailed(column: Column, told: MappedColumn, known: Column | None) -> Shape
 
 
 def _completed(column: Column, told: MappedColumn, known: Column) -> ShapedColumn:
-    """The definition's column; the log's word goes where it has one."""
+    """Return the column of the definition; metadata in the map takes precedence where present."""
     kind = known.type
     if told.unsigned is not None and kind.base in _INTEGERS.values() and told.unsigned != kind.unsigned:
         kind = column.type
@@ -236,7 +239,7 @@ def _shaped(column: Column, told: MappedColumn) -> ShapedColumn:
 
 
 def _agrees(told: MappedColumn, kind: MySqlType) -> bool:
-    """Whether a column of this type is stored as the log says."""
+    """Return whether a column of this type is stored as the map says."""
     base, size = kind.base, kind.size or 0
     if told.kind in _INTEGERS:
         return base == _INTEGERS[told.kind]
@@ -258,6 +261,6 @@ def _agrees(told: MappedColumn, kind: MySqlType) -> bool:
         case kinds.STRING:
             return base in {"char", "binary"} or NETWORK_BYTES.get(base) == told.size
         case kinds.VARCHAR | kinds.VARCHAR_COMPRESSED:
-            # MariaDB logs VECTOR(n) as bytes, four a number.
+            # MariaDB logs VECTOR(n) as bytes, four per number.
             return base in {"varchar", "varbinary"} or (base == "vector" and told.size == 4 * size)
     return base == _PLAIN.get(told.kind)

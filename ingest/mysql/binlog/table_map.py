@@ -1,4 +1,4 @@
-"""TABLE_MAP events: what the rows that follow look like."""
+"""TABLE_MAP events, which describe the columns of the rows that follow."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from penstock.ingest.mysql.server.charsets import BINARY_COLLATION, charset_of_collation
 
-# Type bytes of the log.
+# Type codes of the binlog.
 DECIMAL, TINY, SHORT, LONG, FLOAT, DOUBLE, NULL, TIMESTAMP, LONGLONG, INT24 = range(10)
 DATE, TIME, DATETIME, YEAR, NEWDATE, VARCHAR, BIT, TIMESTAMP2, DATETIME2, TIME2 = range(10, 20)
 BLOB_COMPRESSED, VARCHAR_COMPRESSED = 140, 141
 VECTOR, JSON, NEWDECIMAL, ENUM, SET = 242, 245, 246, 247, 248
 TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, BLOB, VAR_STRING, STRING, GEOMETRY = 249, 250, 251, 252, 253, 254, 255
 
-# YEAR has a sign bit too (asked of both servers).
+# YEAR has a sign bit too (observed on both servers).
 NUMERIC = frozenset({TINY, SHORT, LONG, FLOAT, DOUBLE, LONGLONG, INT24, NEWDECIMAL, YEAR})
 _CHARACTER = frozenset(
     {VARCHAR, VARCHAR_COMPRESSED, STRING, VAR_STRING, BLOB, BLOB_COMPRESSED, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB}
@@ -23,7 +23,7 @@ _ONE_META_BYTE = frozenset(
     {FLOAT, DOUBLE, TIMESTAMP2, DATETIME2, TIME2, BLOB, BLOB_COMPRESSED, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB}
     | {GEOMETRY, JSON, VECTOR}
 )
-# The sizes that a server gives: digits, bits, fraction digits, bytes of a number or of a length.
+# The valid sizes: digits, bits, fraction digits, or bytes of a number or of a length prefix.
 _SIZES = {
     NEWDECIMAL: (1, 65),
     BIT: (1, 64),
@@ -36,10 +36,10 @@ _SIZES = {
 
 @dataclass(frozen=True, slots=True)
 class MappedColumn:
-    """One column as the log tells it; what the log leaves out is None.
+    """One column as the table map describes it; properties that the map lacks are None.
 
-    `kind` is the real type (ENUM and SET hide in STRING), `size` its length, precision, fraction digits or prefix
-    bytes, `scale` a DECIMAL's.
+    `kind` is the real type (ENUM and SET are disguised as STRING), `size` its length, precision, fraction digits or
+    prefix bytes, `scale` that of a DECIMAL.
     """
 
     kind: int
@@ -71,7 +71,7 @@ class TableMap:
 
 
 class Reader:
-    """Bytes read one field after another."""
+    """A cursor that reads bytes field by field."""
 
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
@@ -88,14 +88,14 @@ class Reader:
         return int.from_bytes(self.take(width), "little")
 
     def packed(self) -> int:
-        """A length-encoded number."""
+        """Read a length-encoded number."""
         first = self.number(1)
         if first in {0xFB, 0xFF}:
             raise ValueError(f"a packed number cannot begin with {first}")
         return first if first < 0xFB else self.number({0xFC: 2, 0xFD: 3, 0xFE: 8}[first])
 
     def text(self) -> bytes:
-        """Bytes behind their length-encoded length."""
+        """Read bytes with a length-encoded length."""
         return self.take(self.packed())
 
     @property
@@ -104,7 +104,7 @@ class Reader:
 
 
 def parse_table_map(raw: bytes, *, mariadb: bool = False) -> TableMap:
-    """The map of an event body from behind the table id on."""
+    """Parse the body of a TABLE_MAP event after its table id."""
     reader = Reader(raw)
     reader.take(2)  # flags
     database, table = _name(reader), _name(reader)
@@ -145,7 +145,7 @@ def _shapes(kinds: bytes, meta: bytes) -> list[tuple[int, int, int]]:
 
 
 def _check(kind: int, size: int, scale: int) -> None:
-    """Refuse a size that no server gives to a column of this kind: its cells would be cut at wrong places."""
+    """Raise ValueError for a size that no server uses for this type: the cells would be cut at wrong positions."""
     least, most = _SIZES.get(kind, (0, 1 << 16))
     if not least <= size <= most or (kind == NEWDECIMAL and scale > min(size, 38)):
         shown = f"{size}, {scale}" if kind == NEWDECIMAL else size
@@ -155,7 +155,7 @@ def _check(kind: int, size: int, scale: int) -> None:
 def _two_byte_shape(kind: int, first: int, second: int) -> tuple[int, int, int]:
     match kind:
         case 254:
-            if first & 0x30 != 0x30:  # lengths over 255 borrow two bits of the type
+            if first & 0x30 != 0x30:  # lengths over 255 use two bits of the type
                 return first | 0x30, second | ((first & 0x30 ^ 0x30) << 4), 0
             return first, second, 0
         case 246:
@@ -173,7 +173,7 @@ def _columns(
     kinds = [kind for kind, _, _ in shapes]
     unsigned = _signs(kinds, extras.get(1))
     names = _names(extras.get(4))
-    # MariaDB gives geometry a collation like any blob, MySQL does not. ENUM and SET are counted apart by both.
+    # MariaDB lists a collation for geometry columns as for any BLOB, MySQL does not. Both list ENUM and SET separately.
     character = _CHARACTER | {GEOMETRY} if mariadb else _CHARACTER
     collations = _collations(kinds, character, extras.get(2), extras.get(3))
     collations |= _collations(kinds, frozenset({ENUM, SET}), extras.get(10), extras.get(11))
@@ -253,5 +253,5 @@ def _primary_key(extras: dict[int, bytes]) -> tuple[int, ...] | None:
         return tuple(_numbers(extras[8]))
     if 9 in extras:
         return tuple(_numbers(extras[9])[::2])
-    # With every name there and no key there, the table has none.
+    # If the map has all names but no key, the table has no primary key.
     return () if 4 in extras else None

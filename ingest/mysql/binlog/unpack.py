@@ -1,4 +1,4 @@
-"""Compressed events to plain ones: MySQL's transaction payloads, MariaDB's compressed queries and rows."""
+"""Decompression of events: MySQL's transaction payloads, MariaDB's compressed queries and rows."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _IS_COMPRESSED = np.zeros(256, np.bool_)
 _IS_COMPRESSED[list(COMPRESSED)] = True
 _ZSTD, _NONE = 0, 255
 _PIECE = 4 << 20
-_LARGEST = 1 << 30  # bytes of an event: max_allowed_packet can be no larger
-# MariaDB's compressed events to the plain kinds.
+_LARGEST = 1 << 30  # bytes of an event, the largest possible max_allowed_packet
+# MariaDB's compressed kinds of events and the plain kinds they contain.
 _PLAIN = {165: events.QUERY, 166: 23, 167: 24, 168: 25, 169: 30, 170: 31, 171: 32}
 
 
 @dataclass(slots=True)
 class _Rebuilt:
-    """Events copied one after another into a buffer of their own."""
+    """Events copied one after another into a new buffer."""
 
     file: str
     mariadb: bool
@@ -62,10 +62,10 @@ class _Rebuilt:
 
 
 def unpacked(segment: Segment, block_bytes: int) -> Iterator[Segment]:
-    """The segment with its compressed events opened, in pieces of about `block_bytes` at most.
+    """Yield the segment with its compressed events unpacked, in pieces of about `block_bytes` at most.
 
-    A transaction larger than that streams through: never more than one piece of it is in memory, save that one event
-    always is. Events of an opened transaction have the outer event's position.
+    A transaction larger than that is streamed: memory holds at most one piece of it, but always at least one whole
+    event. Events of an unpacked transaction have the position of the outer event.
     """
     if not _IS_COMPRESSED[segment.kind].any():
         yield segment
@@ -81,7 +81,7 @@ def unpacked(segment: Segment, block_bytes: int) -> Iterator[Segment]:
 
 
 def opened_query(segment: Segment, place: int) -> bytes:
-    """The body of a QUERY event, compressed or not."""
+    """Return the body of a QUERY event, compressed or not."""
     event, _ = next(_opened(segment, place))
     return bytes(event[HEADER:])
 
@@ -108,7 +108,7 @@ def _opened(segment: Segment, place: int) -> Iterator[tuple[bytes | memoryview, 
 
 
 def _payload_events(body: bytes) -> Iterator[tuple[bytes, int]]:
-    """Inner events have no checksum; they are walked as they come out of the decompressor."""
+    """Yield the inner events of a transaction as they are decompressed; they have no checksum."""
     reader, algorithm, size = Reader(body), _ZSTD, 0
     while (name := reader.packed()) != 0:
         length = reader.packed()
@@ -150,7 +150,8 @@ def _decompressed(packed: bytes) -> Iterator[bytes]:
 
 
 def _inflated(raw: bytes) -> bytes:
-    """MariaDB's wrapping: 1, method in three bits, the bytes of the length in three, then length and zlib stream."""
+    """Decompress MariaDB's format: one byte (flag 1, method in 3 bits, size of the length in 3 bits), length, zlib
+    stream."""
     flags = raw[0]
     length_bytes = flags & 0x07
     if flags & 0x80 == 0 or flags >> 4 & 0x07:
@@ -165,14 +166,14 @@ def _inflated(raw: bytes) -> bytes:
 
 
 def _plain_query(event: bytes) -> bytes:
-    # Everything up to the zero behind the database is as in a plain query.
+    # The event up to the zero after the database name is the same as in a plain query.
     body = event[HEADER:]
     text = 13 + int.from_bytes(body[11:13], "little") + body[8] + 1
     return event[: HEADER + text] + _inflated(body[text:])
 
 
 def _plain_rows(event: bytes, kind: int) -> bytes:
-    """The rows' area alone is compressed."""
+    """Return the event with its rows decompressed; only the row area is compressed."""
     at = HEADER + 8
     if kind in {events.WRITE, events.UPDATE, events.DELETE}:
         at += int.from_bytes(event[at : at + 2], "little")

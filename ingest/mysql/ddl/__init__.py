@@ -1,1 +1,1 @@
-"""Table definitions as they were: a tolerant reader of DDL and the history it keeps."""
+"""Table definitions over time: a tolerant DDL parser and the history built with it."""

@@ -1,4 +1,4 @@
-"""The clauses of ALTER TABLE that change columns, key or rows; all others are passed over to their comma."""
+"""The clauses of ALTER TABLE that change columns, key or rows; all other clauses are skipped up to their comma."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class AddColumn:
 
 @dataclass(frozen=True, slots=True)
 class ChangeColumn:
-    """MODIFY and CHANGE: `old` becomes what is parsed, in its place unless a position is given."""
+    """MODIFY and CHANGE: `old` is replaced by the parsed column, at the same place unless a position is given."""
 
     old: str
     parsed: ParsedColumn
@@ -37,14 +37,14 @@ class DropColumn:
 
 @dataclass(frozen=True, slots=True)
 class SetPrimaryKey:
-    """Empty where the key is dropped."""
+    """A new primary key; empty if the key is dropped."""
 
     columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SetCharset:
-    """The table's default; with `convert` its columns' too. None is the database's."""
+    """The table's default charset; with `convert` also that of its columns. None is the database's default."""
 
     charset: str | None
     convert: bool = False
@@ -57,9 +57,10 @@ class SetComment:
 
 @dataclass(frozen=True, slots=True)
 class RowsMoved:
-    """Rows come or go without being logged: partitions dropped, truncated, exchanged; tablespaces imported.
+    """Rows move without being logged: partitions dropped, truncated, exchanged; tablespaces imported.
 
-    `other` is the table that they go to or come from: `exchanged` with, `made` of them, or `gone` into them.
+    `other` is the table on the other side: rows are `exchanged` with it, it is `made` from them, or is `gone` because
+    its rows moved into this table.
     """
 
     what: str
@@ -73,7 +74,7 @@ class RowsMoved:
 
 @dataclass(frozen=True, slots=True)
 class KeepHistory:
-    """ADD SYSTEM VERSIONING, or DROP."""
+    """ADD SYSTEM VERSIONING, or DROP SYSTEM VERSIONING."""
 
     kept: bool
 
@@ -108,7 +109,7 @@ _NOT_A_COLUMN = frozenset(
 
 
 def parse_changes(words: Words, table: Name, *, mariadb: bool) -> tuple[list[Change], Name | None]:
-    """The changes in the order written, and the new name if there is one."""
+    """Return the changes in the order written, and the new table name if there is one."""
     changes: list[Change] = []
     renamed: Name | None = None
     for part in parts(words.tokens):
@@ -208,7 +209,7 @@ class _Clause:
         return [RenameColumn(old, words.name())]
 
     def new_name(self) -> Name | None:
-        """The table's new name, if that is what this clause gives."""
+        """Return the table's new name if this clause renames the table."""
         words = self.words.part(self.words.tokens)
         if not words.take("RENAME") or words.at_any(frozenset({"COLUMN", "INDEX", "KEY"})):
             return None
@@ -231,7 +232,7 @@ class _Clause:
         return [SetCharset(words.next().text.lower(), convert=True)]
 
     def option(self) -> list[Change]:
-        """Table options may follow one another without commas."""
+        """Parse table options, which may follow one another without commas."""
         words = self.words
         found: list[Change] = []
         if words.take_any("TRUNCATE", "EXCHANGE", "IMPORT", "DISCARD") and words.take_any("PARTITION", "TABLESPACE"):

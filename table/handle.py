@@ -1,4 +1,4 @@
-"""A table as its users hold it: every verb is one call into the room that does it."""
+"""The public `Table` class: each method delegates to the module that implements the operation."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ from penstock.table.write.memory_budget import WriteBudget
 
 
 class Table:
-    """Opened at one version of its schema; `refresh()` looks for a newer one. Holds no file open."""
+    """A Paimon table, opened at one version of its schema. `refresh()` returns the table at its newest schema. Keeps no
+    file open.
+    """
 
     def __init__(self, store: TableStore) -> None:
         self._store = store
@@ -98,7 +100,7 @@ class Table:
 
     @property
     def definition(self) -> TableSchema:
-        """The schema as Paimon has it: types by name, field ids, options."""
+        """Return the schema in Paimon's form: types by name, field ids, options."""
         return self._schema
 
     @property
@@ -144,7 +146,7 @@ class Table:
 
     @property
     def tags(self) -> dict[str, int]:
-        """Names and the snapshots they stand on."""
+        """Return the tag names and the id of the snapshot each one keeps."""
         files = TagFiles(self._store.storage, self._store.paths.root, self._store.paths.branch)
         return {name: files.get(name).snapshot.id for name in files.names()}
 
@@ -154,12 +156,14 @@ class Table:
 
     @property
     def consumers(self) -> dict[str, int]:
-        """Consumers and the next snapshot each will read."""
+        """Return the consumer names and the id of the snapshot each one reads next."""
         files = ConsumerFiles(self._store.storage, self._store.paths.root, self._store.paths.branch)
         return {consumer.id: consumer.next_snapshot for consumer in files.all()}
 
     def _check_options(self, options: Mapping[str, str] | None) -> None:
-        """Refuse options of one read or write that are unknown, wrong or not supported; log those without effect."""
+        """Raise ConfigError when an option of one read or write is unknown, invalid or not supported; log the options
+        that have no effect.
+        """
         given = option_texts(options)
         check_given(given)
         report(self.name, given)
@@ -173,7 +177,9 @@ class Table:
     def _on_branch(
         self, options: Mapping[str, str] | None, branch: str | None = None
     ) -> tuple[TableStore, dict[str, str]]:
-        """The branch that the argument or the option `branch` names, this one without, and the other options."""
+        """Return the table on the branch named by the argument or by the option `branch` (this table when neither names
+        one), and the other options.
+        """
         self._check_options(options)
         others = dict(options or {})
         named = others.pop("branch", None)
@@ -198,9 +204,10 @@ class Table:
         options: Mapping[str, str] | None = None,
         limit: int | None = None,
     ) -> Scan:
-        """Nothing is read before the scan is asked for rows; see Scan for what it can give.
+        """Describe a batch read. Nothing is read before rows are asked for; see `Scan` for the forms in which it
+        returns them.
 
-        `where` is an Arrow expression or SQL text; files that cannot hold such rows are not read.
+        `where` is an Arrow expression or SQL text; files whose statistics rule out a matching row are not read.
         """
         store, options = self._on_branch(options, branch)
         return Scan.of(
@@ -216,15 +223,15 @@ class Table:
         )
 
     def head(self, rows: int = 10) -> pa.Table:
-        """Some rows as they are now, in no order."""
+        """Return up to `rows` current rows, in no particular order."""
         return self.scan().head(rows)
 
     def count(self, where: pc.Expression | str | None = None) -> int:
-        """The number of rows as of now, or of those the condition holds for."""
+        """Return the number of current rows, or of those that match `where`."""
         return self.scan(where=where).count()
 
     def changes(self, start_snapshot: int, end_snapshot: int, mode: str = "auto") -> pa.Table:
-        """What changed in (start, end], rows with a leading rowkind column."""
+        """Return the changes of the snapshots in (start, end], as rows with a leading rowkind column."""
         return read_changes(self._store, start_snapshot, end_snapshot, mode)
 
     def follow(
@@ -235,7 +242,9 @@ class Table:
         until: int | None = None,
         poll_seconds: float = 1.0,
     ) -> Iterator[SnapshotChanges]:
-        """The streaming read: the changes of each snapshot as it comes, for ever unless `until` names the last."""
+        """Yield the changes of each snapshot as it is committed (a streaming read): for ever, or up to the snapshot
+        `until`.
+        """
         return follow(self._store, from_snapshot, consumer_id, until=until, poll_seconds=poll_seconds)
 
     def system(self, name: str) -> pa.Table:
@@ -249,8 +258,9 @@ class Table:
         options: Mapping[str, str] | None = None,
         budget: WriteBudget | None = None,
     ) -> TableWriter:
-        """`commit_user` with rising identifiers makes commits idempotent; without one each commit stands alone. One
-        `budget` for the writers of several tables bounds what they hold together.
+        """Return a writer. `commit_user` with rising identifiers makes commits idempotent; without a user each commit
+        is independent of the others. A `budget` shared by the writers of several tables bounds the memory they buffer
+        together.
         """
         store, options = self._on_branch(options)
         check_writable({**store.schema().options, **options})
@@ -276,8 +286,9 @@ class Table:
         only: Selection | None = None,
         options: Mapping[str, str] | None = None,
     ) -> list[Snapshot]:
-        """Compact everything, or what is due; `only` chooses more finely than by partitions. Then looks after the table
-        as a writer does, also where writers leave it to compaction (`write-only`).
+        """Compact all data files, or with `full=False` only those the compaction policy picks; `only` selects more
+        finely than by partitions. Then runs the maintenance that a writer runs after a commit, also for tables whose
+        writers leave it to compaction (`write-only`).
         """
         store, options = self._on_branch(options)
         made = compact_table(store, full=full, partitions=partitions, only=only, options=options)
@@ -291,7 +302,7 @@ class Table:
         only: Selection | None = None,
         options: Mapping[str, str] | None = None,
     ) -> list[Snapshot]:
-        """Write an append table's rows anew in order: `order`, `zorder` or `hilbert`; see `sort_table`."""
+        """Rewrite the rows of an append table in sorted order: `order`, `zorder` or `hilbert`; see `sort_table`."""
         store, options = self._on_branch(options)
         return _looked_after(store, sort_table(store, strategy, columns, only=only, options=options))
 
@@ -300,15 +311,17 @@ class Table:
             writer.commit()
 
     def drop_partitions(self, partitions: Sequence[Mapping[str, object]]) -> list[Snapshot]:
-        """Take away all rows of the partitions, each named by all or some of its columns."""
+        """Delete all rows of the partitions, each given by the values of all or some partition columns."""
         return drop_partitions(self._store, partitions)
 
     def delete(self, where: pc.Expression | str) -> list[Snapshot]:
-        """Delete the rows it holds for, an Arrow expression or SQL text; no snapshot when there are none."""
+        """Delete the rows that match `where`, an Arrow expression or SQL text. No snapshot is committed when none
+        match.
+        """
         return delete_rows(self._store, where)
 
     def rescale(self, buckets: int | None = None, partition: Mapping[str, object] | None = None) -> list[Snapshot]:
-        """Write a partition, or the table, anew with another number of buckets: the option's when none is said."""
+        """Rewrite a partition, or the whole table, with another number of buckets; None uses the option `bucket`."""
         return rescale(self._store, buckets, partition)
 
     def committer(self, commit_user: str) -> Committer:
@@ -317,7 +330,9 @@ class Table:
     # maintaining
 
     def maintain(self, last: Upkeep | None = None, *, seconds: float = 60.0) -> Upkeep:
-        """One bounded round of everything the table's options let expire, and the tags that are due; see `keep_up`."""
+        """Run one bounded round of the expirations the table's options ask for, and create the tags that are due; see
+        `keep_up`.
+        """
         return keep_up(self._store, last, seconds=seconds)
 
     def expire_snapshots(
@@ -329,7 +344,9 @@ class Table:
         max_deletes: int | None = None,
         options: Mapping[str, str] | None = None,
     ) -> Expired:
-        """One bounded round, by the table's options (or those given in their place) where nothing else is said."""
+        """Expire snapshots, in one bounded round. Arguments that are None fall back to the table's options, or to
+        `options`.
+        """
         store, options = self._on_branch(options)
         return expire_snapshots(
             store,
@@ -341,8 +358,8 @@ class Table:
         )
 
     def rollback_to(self, target: int | str | datetime) -> Snapshot:
-        """Back to a snapshot (its id), a tag (its name) or the last snapshot at a time; what came after it is gone,
-        tags included, and consumers that had read it are set back. `undone_by_rollback` tells what that is.
+        """Roll the table back to a snapshot (its id), a tag (its name) or the last snapshot at a time. Later snapshots
+        and tags are removed, and consumers that had read them are set back; `undone_by_rollback` lists them.
         """
         return rollback_to(self._store, self._point(target))
 
@@ -367,7 +384,7 @@ class Table:
         watermark: int | None = None,
         retain_millis: int | None = None,
     ) -> None:
-        """Keep a snapshot by name: the latest, the one named, or the first at or after a time or a watermark."""
+        """Keep a snapshot under a name: the latest, the given one, or the first at or after a time or a watermark."""
         if watermark is not None:
             tag_from_watermark(self._store, name, watermark, retain_millis)
         elif (millis := _millis(timestamp, "timestamp")) is not None:
@@ -385,11 +402,11 @@ class Table:
         delete_tag(self._store, name)
 
     def expire_tags(self, *, older_than: int | str | datetime | None = None) -> list[str]:
-        """Give up the tags whose time is over, and those made before `older_than`; gives their names."""
+        """Delete the tags whose retention time is over, and those created before `older_than`; return their names."""
         return expire_tags(self._store, older_than=_millis(older_than, "older_than"))
 
     def create_branch(self, name: str, tag: str | None = None) -> Table:
-        """A branch from a tag, or an empty one; gives it opened."""
+        """Create a branch from a tag, or an empty one, and return it opened."""
         create_branch(self._store, name, tag)
         return self.branch(name)
 
@@ -397,11 +414,13 @@ class Table:
         delete_branch(self._store, name)
 
     def fast_forward(self, branch: str) -> Undone:
-        """Make the main branch what `branch` is; gives what main lost by it."""
+        """Replace the main branch with `branch`; return what main lost by it."""
         return fast_forward(self._store, branch)
 
     def reset_consumer(self, consumer_id: str, next_snapshot: int | None = None) -> None:
-        """Let a reader go on from `next_snapshot`; without one it is forgotten, and holds no snapshot any more."""
+        """Set the snapshot a consumer reads next. With None the consumer is deleted, and protects no snapshot from
+        expiring.
+        """
         files = ConsumerFiles(self._store.storage, self._store.paths.root, self._store.paths.branch)
         if next_snapshot is None:
             files.delete(consumer_id)
@@ -414,12 +433,14 @@ class Table:
         return expire_consumers(self._store, _millis(older_than, "older_than"))
 
     def expire_partitions(self, options: Mapping[str, str] | None = None) -> list[dict[str, object]]:
-        """Drop the partitions older than `partition.expiration-time`; gives their values."""
+        """Drop the partitions older than `partition.expiration-time`; return their values."""
         store, options = self._on_branch(options)
         return expire_partitions(store, options)
 
     def mark_partitions_done(self, partitions: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
-        """Run `partition.mark-done-action` for the partitions, each named by all or some of its columns."""
+        """Run `partition.mark-done-action` for the partitions, each given by the values of all or some partition
+        columns.
+        """
         return mark_partitions_done(self._store, partitions)
 
     def expire_changelogs(
@@ -431,7 +452,9 @@ class Table:
         max_deletes: int | None = None,
         delete_all: bool = False,
     ) -> Expired:
-        """One bounded round over the changelogs that outlived their snapshots; with `delete_all` none is left."""
+        """Expire, in one bounded round, changelogs that outlived their snapshots. With `delete_all`, all of them are
+        deleted.
+        """
         return expire_changelogs(
             self._store,
             retain_max=retain_max,
@@ -448,31 +471,33 @@ class Table:
     def remove_unexisting_files(
         self, partitions: Sequence[Mapping[str, object]] | None = None, *, dry_run: bool = False
     ) -> Healed:
-        """Take data files that are not there any more out of the table; their rows are lost."""
+        """Remove data files that no longer exist from the table's metadata; their rows are lost."""
         return remove_unexisting_files(self._store, partitions, dry_run=dry_run)
 
     def remove_unexisting_manifests(self, *, dry_run: bool = False) -> Healed:
-        """Go on from the manifests that are still there, where some are lost."""
+        """Commit a snapshot that consists of the manifests that still exist, after some were lost."""
         return remove_unexisting_manifests(self._store, dry_run=dry_run)
 
     def remove_orphan_files(
         self, *, dry_run: bool = False, older_than: int | str | datetime | None = None
     ) -> list[Orphan]:
-        """The files nothing leads to, last written before `older_than` (a day ago); deleted unless `dry_run`."""
+        """Return the files that no snapshot refers to, last written before `older_than` (default: a day ago); they are
+        deleted unless `dry_run`.
+        """
         found = find_orphans(self._store, _millis(older_than, "older_than"))
         if found and not dry_run:
             delete_all(self._store, [orphan.path for orphan in found])
         return found
 
     def analyze(self, columns: Sequence[str] | None = None) -> Snapshot | None:
-        """Read the table and keep what is found of `columns`, all when None, as its statistics: rows, bytes, different
-        values, ends, nulls, lengths. Up to 65,536 different values are counted, more are estimated.
+        """Read the table and store statistics of `columns` (None: all): rows, bytes, distinct values, minimum and
+        maximum, nulls, lengths. Up to 65,536 distinct values are counted, more are estimated.
         """
         return analyze(self._store, columns)
 
     @property
     def statistics(self) -> pa.Table:
-        """What the newest ANALYZE found, as Paimon's system table shows it."""
+        """Return the result of the newest ANALYZE, in the columns of Paimon's system table."""
         return self.system("statistics")
 
 

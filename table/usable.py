@@ -1,4 +1,4 @@
-"""Checks of a new table, or a new version of its schema, that need more than the schema's own rules."""
+"""Checks of a new table, or of a new version of its schema, that need more than the schema's own rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from penstock.table.values.names import path_step, relative_folder
 
 
 def check_usable(schema: TableSchema) -> None:
-    """ConfigError unless rows find a bucket, files a codec, keys a merge engine and reads a snapshot."""
+    """Raise ConfigError unless the bucket layout, file format and compression, merge engine, scan options, partition
+    times and tag periods of `schema` are all valid.
+    """
     layout = Layout.of(schema)
     encoding_of(schema.options)
     if layout.mode is BucketMode.POSTPONE:
@@ -41,7 +43,9 @@ def _check_postponed_files(layout: Layout) -> None:
 
 
 def check_name(name: str, what: str, *, more: str = "") -> None:
-    """A name is that of a folder, and what follows a `$` in it would name a system table."""
+    """Raise UnusableName for a name that cannot be a folder, or contains `$`, which introduces the name of a system
+    table.
+    """
     if not name.strip(".") or any(sign in name for sign in "$/\\\0") or name != name.strip():
         hint = "leave out $, slashes and outer blanks"
         raise UnusableName(f"{name[:80]!r} cannot be the name of a {what}", hint=hint + more)

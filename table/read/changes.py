@@ -1,4 +1,4 @@
-"""What changed between two snapshots (table-format 14.3)."""
+"""Reads of the changes between two snapshots (incremental batch reads)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MODES = ("auto", "delta", "changelog", "diff")
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """(start, end]: snapshot ids, tags, or epoch milliseconds when `times`."""
+    """The range (start, end] of an incremental read: snapshot ids, tags, or epoch milliseconds when `times`."""
 
     start: str
     end: str
@@ -53,7 +53,9 @@ def read_changes(store: TableStore, start: int, end: int, mode: str = "auto") ->
 
 
 def read_between(store: TableStore, between: Between, reader: SplitReader) -> Iterator[pa.RecordBatch]:
-    """Rows with their kinds, snapshot by snapshot; a state difference comes as one."""
+    """Yield the changed rows with their kinds, snapshot by snapshot. Where two states are compared instead, yield their
+    difference as a whole.
+    """
     splits = between_splits(store, between, reader.layout)
     if splits is not None:
         yield from (batch for split in splits for batch in reader.read_files(split))
@@ -64,7 +66,7 @@ def read_between(store: TableStore, between: Between, reader: SplitReader) -> It
 
 
 def between_splits(store: TableStore, between: Between, layout: Layout) -> Iterator[Split] | None:
-    """The files that tell the changes, snapshot by snapshot; None where two states are to be compared."""
+    """Return the splits with the changes, snapshot by snapshot. Return None when two states must be compared."""
     tagged = _is_tagged(store, between)
     mode = between.mode
     if mode == "auto":
@@ -81,7 +83,9 @@ def _told_splits(store: TableStore, ids: tuple[int, int], layout: Layout, mode: 
 
 
 def _shown_in_batch(layout: Layout, split: Split, mode: str) -> Split | None:
-    """Batch reads of changes pass over what batch reads of the table do not see; a streaming read has it all."""
+    """Return the part of `split` that a batch read shows: like batch reads of the table it skips postponed buckets and
+    level-0 files that are not visible yet. A streaming read does not use this and sees all of it.
+    """
     if split.bucket < 0:
         return None
     if mode == "changelog" or not invisible_level_0(layout):
@@ -94,7 +98,7 @@ def producer(layout: Layout) -> str:
 
 
 def change_splits(store: TableStore, snapshot: Snapshot, mode: str) -> list[Split]:
-    """The files that tell a snapshot's changes: its data files when it appended, or its changelog files."""
+    """Return the files with a snapshot's changes: its data files when it is an APPEND, or its changelog files."""
     if mode == "changelog":
         entries = _changelog(store, snapshot) if snapshot.commit_kind is not CommitKind.OVERWRITE else []
     elif snapshot.commit_kind is CommitKind.APPEND:
@@ -124,7 +128,7 @@ def _split(bucket: tuple[bytes, int], entries: list[ManifestEntry]) -> Split:
 
 
 def snapshot_or_changelog(store: TableStore, snapshot_id: int) -> Snapshot:
-    """The snapshot, or what outlived it for its changelog."""
+    """Return the snapshot, or the long-lived changelog that remains of it after it expired."""
     found = store.snapshots.find(snapshot_id) or store.snapshots.find_changelog(snapshot_id)
     return store.snapshots.get(snapshot_id) if found is None else found
 

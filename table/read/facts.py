@@ -1,4 +1,4 @@
-"""Statistics of manifests, partitions and files, told in the columns of the schema that is read."""
+"""Statistics of manifests, partitions and files, expressed in the columns of the schema that is read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from penstock.table.values.binary_row import decode_row
 
 
 def partition_facts(layout: Layout, partition: bytes | ColumnStats, rows: int) -> list[Known]:
-    """Of one partition, or of all the partitions a manifest speaks of."""
+    """Return the bounds of the partition columns: for one partition (bytes), or for all partitions of a manifest
+    (stats).
+    """
     fields, types = layout.partition_fields, layout.partition_types
     if isinstance(partition, bytes):
         values = decode_row(partition, types)
@@ -44,7 +46,9 @@ def key_facts(layout: Layout, file: DataFile) -> list[Known]:
 
 
 def value_facts(store: TableStore, layout: Layout, file: DataFile) -> list[Known]:
-    """Columns whose type has changed since the file was written are left out: a cast may reorder values."""
+    """Return the bounds of the value columns. Columns whose type changed since the file was written are left out: a
+    cast may reorder values.
+    """
     written = store.schemas.get(file.schema_id)
     by_name = {field.name: field for field in written.fields}
     names = file.value_stats_cols if file.value_stats_cols is not None else written.names

@@ -1,4 +1,4 @@
-"""Partitions that the main branch does not have, read from the branch that `scan.fallback-branch` names."""
+"""Reads of partitions that the main branch does not have from the branch named by `scan.fallback-branch`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ OPTION = "scan.fallback-branch"
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """The branch, the snapshot of it that belongs to a read of main, and the partitions of main, which come first."""
+    """The fallback branch, its snapshot that matches the read of main, and the partitions of main, which take
+    precedence.
+    """
 
     store: TableStore
     schema: TableSchema
@@ -31,8 +33,8 @@ class Fallback:
     def of(
         cls, main: TableStore, options: Mapping[str, str], snapshot: Snapshot | None, *, travels: bool
     ) -> Fallback | None:
-        """None where no fallback branch is named. `options` are the table's with those of the read. Where the read
-        `travels`, ids and tags mean main's, so the branch is read as it was at the time of main's snapshot.
+        """Return None when no fallback branch is named. `options` are the table's with those of the read applied. When
+        the read travels in time, ids and tags refer to main, so the branch is read as of the time of main's snapshot.
         """
         name = options.get(OPTION, "").strip()
         if not name or name == (main.paths.branch or "main"):
@@ -46,7 +48,7 @@ class Fallback:
         return cls(store, schema, found, _partitions(main, snapshot))
 
     def layout(self, options: Mapping[str, str]) -> Layout:
-        """Under the options of the read; the branch has its own number of buckets."""
+        """Return the branch's layout under the options of the read; the branch keeps its own number of buckets."""
         own = {key: value for key, value in options.items() if key not in {"bucket", OPTION}}
         return Layout.of(replace(self.schema, options={**self.schema.options, **own}))
 
@@ -58,7 +60,9 @@ def _partitions(store: TableStore, snapshot: Snapshot | None) -> frozenset[bytes
 
 
 def _check_alike(main: TableStore, branch: TableStore) -> None:
-    """As Paimon: the same columns, and the same key where both have one."""
+    """Raise ConfigError unless both branches have the same columns, and the same key where both have one, as Paimon
+    does.
+    """
     ours, theirs = main.schema(), branch.schema()
     if _columns(ours) != _columns(theirs):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Which rows a condition holds for, whether it is an Arrow expression or SQL text."""
+"""Row filters, given as an Arrow expression or as SQL text."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _NO_MATCH = re.compile(r"No match for FieldRef\.Name\((.*?)\) in ")
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Expressions mean what Arrow means by them. Text is read by DuckDB, names backquoted or not; rows keep the types
-    they have in Arrow all the same.
+    """A row filter. Expressions are evaluated by Arrow. SQL text is evaluated by DuckDB, with names in backquotes or
+    without; rows keep their Arrow types in either case.
     """
 
     given: pc.Expression | str
@@ -33,7 +33,9 @@ class Condition:
 
     @classmethod
     def of(cls, given: object, schema: pa.Schema, table: str) -> Condition:
-        """Tried on no rows: ConfigError where it names no column of the table, or compares what cannot be compared."""
+        """Return the condition after trying it on an empty batch: ConfigError when it names an unknown column, or
+        compares types that cannot be compared.
+        """
         if not isinstance(given, pc.Expression | str):
             raise ConfigError(
                 f"a condition is an Arrow expression or SQL text, not a {type(given).__name__}",
@@ -50,21 +52,23 @@ class Condition:
         return condition
 
     def __reduce__(self) -> tuple[object, ...]:
-        return Condition, (self.given, self.table)  # DuckDB's connections stay in their process
+        return Condition, (self.given, self.table)  # DuckDB connections cannot be pickled
 
     @property
     def expression(self) -> pc.Expression | None:
-        """What a scan can prune by: it holds for every row that the condition holds for. None when nothing does."""
+        """Return the expression a scan can prune by: it is true for every row that matches the condition. None when
+        there is no such expression.
+        """
         return self._pruning
 
     def columns(self, names: Iterable[str]) -> set[str]:
-        """The names that may be in it."""
+        """Return those of `names` that may occur in the condition."""
         text = str(self.given)
         folded = text.lower() if isinstance(self.given, str) else text
         return {name for name in names if name in text or name.lower() in folded}
 
     def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows it holds for."""
+        """Return the rows that match."""
         if isinstance(self.given, str):
             return batch.filter(self.mask(batch))
         try:
@@ -73,10 +77,10 @@ class Condition:
             raise self._refused(reason, batch.schema) from reason
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array:
-        """True for the rows it holds for, false where it does not or cannot say."""
+        """Return true for the rows that match, false for those that do not or for which the condition is null."""
         if isinstance(self.given, str):
             return self._asked(batch, self.given.replace("`", '"'))
-        import pyarrow.dataset as ds  # it imports pandas, which takes as long as a small scan
+        import pyarrow.dataset as ds  # imports pandas, which costs as much as a small scan
 
         held = pc.coalesce(self.given, pc.scalar(value=False))
         try:

@@ -1,4 +1,4 @@
-"""The streaming read: a table's changes, snapshot by snapshot, as they come (table-format 14.2)."""
+"""The streaming read: the changes of a table, snapshot by snapshot, as they are committed."""
 
 from __future__ import annotations
 
@@ -37,10 +37,12 @@ def follow(
     until: int | None,
     poll_seconds: float,
 ) -> Iterator[SnapshotChanges]:
-    """Snapshots without changes of their own are passed over. With a consumer the place is kept: what was handed out
-    counts as read once the next one is asked for, and snapshots not read yet do not expire.
+    """Yield the changes of each snapshot; snapshots without changes of their own are skipped. With a consumer the
+    position is stored: a yielded snapshot counts as read once the next one is requested, and unread snapshots do not
+    expire.
 
-    ConfigError when the table is rolled back, or fast-forwarded, behind what was read: the ids are given anew.
+    ConfigError when the table is rolled back or fast-forwarded behind the position, because snapshot ids are then
+    reused.
     """
     consumers = ConsumerFiles(store.storage, store.paths.root, store.paths.branch)
     next_id = _start(store, consumers, from_snapshot, consumer_id)
@@ -73,7 +75,7 @@ def _start(store: TableStore, consumers: ConsumerFiles, from_snapshot: int | Non
 
 
 def next_snapshot(store: TableStore, snapshot_id: int) -> Snapshot | None:
-    """The snapshot of that id; None while it is yet to come. SnapshotMissing when it has expired."""
+    """Return the snapshot with this id, or None when it is not committed yet. SnapshotMissing when it has expired."""
     snapshot = store.snapshots.find(snapshot_id)
     if snapshot is not None:
         return snapshot
@@ -90,7 +92,9 @@ def next_snapshot(store: TableStore, snapshot_id: int) -> Snapshot | None:
 
 
 def _check_follows(store: TableStore, last: Snapshot | None) -> None:
-    """Whether the snapshot that was read last is still the same one; of one that has expired nothing is known."""
+    """Raise ConfigError when the snapshot read last has been replaced by another with the same id. A snapshot that has
+    expired cannot be checked.
+    """
     found = store.snapshots.find(last.id) if last is not None else None
     if last is not None and found is not None and found != last:
         raise ConfigError(
@@ -101,16 +105,18 @@ def _check_follows(store: TableStore, last: Snapshot | None) -> None:
 
 
 def reads_overwrites(schema: TableSchema, options: Mapping[str, str] | None = None) -> bool:
-    """Whether a streaming read shows what OVERWRITE snapshots changed; `options` of the reader come before the table's.
+    """Return whether a streaming read shows the changes of OVERWRITE snapshots; the reader's `options` override the
+    table's.
 
-    Of a table with keys, rows taken away come as -D; of one without, new rows alone, as Paimon has it.
+    For tables with keys the removed rows are read as -D; for tables without keys only the new rows are read, as in
+    Paimon.
     """
     name = "streaming-read-overwrite" if schema.primary_keys else "streaming-read-append-overwrite"
     return Options({**schema.options, **(options or {})}).boolean(name, default=False)
 
 
 def snapshot_splits(store: TableStore, snapshot: Snapshot) -> list[Split]:
-    """What a streaming reader reads of one snapshot."""
+    """Return the splits a streaming read reads for one snapshot."""
     layout = Layout.of(store.schema())
     mode = "delta" if producer(layout) == "none" else "changelog"
     return change_splits(store, snapshot, mode)

@@ -1,4 +1,4 @@
-"""Tables as datasets: DuckDB hands its conditions and columns down, and asks for rows when it needs them."""
+"""Tables as Arrow datasets for DuckDB, which pushes filters and columns down and requests rows when it needs them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import pyarrow.dataset as ds
 
 from penstock.errors import ConfigError
 
-# Gives the rows that a condition holds for, of some columns; all rows and columns for None.
+# Returns the rows that match a filter, with the given columns; None stands for all rows or all columns.
 Rows = Callable[[Sequence[str] | None, pc.Expression | None], Iterator[pa.RecordBatch]]
 
 
 class LazyDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
-    """What DuckDB takes for a dataset of Arrow: it calls `scanner` with the columns and the condition of the query."""
+    """An Arrow dataset for DuckDB, which calls `scanner` with the columns and the filter of its query."""
 
     def __init__(self, schema: pa.Schema, rows: Rows) -> None:
-        # Not Dataset.__init__, which makes none: all that DuckDB asks is defined here.
+        # Dataset.__init__ refuses to create instances, so it is not called: all methods that DuckDB uses are defined
+        # here.
         self._names, self._rows = schema, rows
 
     @property
@@ -34,7 +35,7 @@ class LazyDataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
             schema = pa.schema([self._names.field(name) for name in names])
             return ds.Scanner.from_batches(_in_schema(batches, schema), schema=schema)
         except ConfigError:
-            # A condition on a part of a column, which a scan takes none of: Arrow filters all rows by it.
+            # A filter on a part of a column (a struct field) is refused by scans, so Arrow applies it to all rows.
             batches = _in_schema(self._rows(None, None), self._names)
             return ds.Scanner.from_batches(batches, schema=self._names, columns=columns, filter=where)
 

@@ -1,4 +1,4 @@
-"""The forms in which a read hands out its rows, all made from Arrow batches."""
+"""The formats in which a read returns its rows, all produced from Arrow batches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ class Outputs(ABC):
         return pa.Table.from_batches(self.to_batches(), self.schema)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """For libraries that stream: memory stays bounded as far as they let it."""
+        """Return a reader for libraries that stream: memory stays bounded as far as the library consumes rows in
+        batches.
+        """
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
 
     def to_pandas(self) -> Any:
@@ -39,7 +41,7 @@ class Outputs(ABC):
         return pl.from_arrow(self.to_arrow())
 
     def to_duckdb(self, name: str, connection: Any = None) -> Any:
-        """A DuckDB connection in which the rows stand as table `name`."""
+        """Return a DuckDB connection in which the rows are registered as table `name`."""
         try:
             import duckdb
         except ImportError as reason:

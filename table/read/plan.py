@@ -1,4 +1,4 @@
-"""From a snapshot and a filter to splits: pieces of a bucket that can be read on their own."""
+"""Planning: from a snapshot and a filter to splits, the parts of a bucket that can be read independently."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KeepLevel = Callable[[int], bool]
 
 @dataclass(frozen=True, slots=True)
 class VectorPlace:
-    """The index file that holds a data file's deletion vector, and where in it."""
+    """The position of a data file's deletion vector: its index file and the byte range in it."""
 
     index_file: str
     bucket: Bucket
@@ -38,8 +38,8 @@ class VectorPlace:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Files of one bucket. `raw`: each file stands for itself; otherwise their rows are merged by key. `branch` and
-    `schema_id` name the fallback branch that the files are of, and its schema.
+    """Files of one bucket that are read together. With `raw` each file is read by itself; otherwise their rows are
+    merged by key. `branch` and `schema_id` are set for files of the fallback branch, and name it and its schema.
     """
 
     partition: bytes
@@ -70,7 +70,7 @@ class Plan:
 
     @property
     def rows(self) -> int:
-        """Before merging and filtering."""
+        """Return the number of rows before merging and filtering."""
         return sum(split.rows for split in self.splits)
 
     @property
@@ -99,7 +99,7 @@ def plan_state(
     keep_level: KeepLevel | None = None,
     keep_file: Callable[[DataFile], bool] | None = None,
 ) -> Plan:
-    """The splits that hold the table's rows at `snapshot`, less what `where` rules out by statistics."""
+    """Return the splits with the table's rows at `snapshot`, without those that `where` rules out by statistics."""
     if snapshot is None:
         return Plan(None, ())
     entries = _entries(store, layout, snapshot, where)
@@ -120,7 +120,9 @@ def plan_state(
 
 
 def invisible_level_0(layout: Layout) -> bool:
-    """Tables whose young rows show only once a compaction has placed them."""
+    """Return whether rows on level 0 are invisible until a compaction moves them to a higher level (first-row tables
+    and tables with deletion vectors).
+    """
     options = layout.schema.options
     first_row = options.get("merge-engine", "").lower() == "first-row"
     return layout.has_keys and (first_row or Options(options).boolean("deletion-vectors.enabled", default=False))
@@ -160,11 +162,12 @@ def _pruned(
     entries = _in_possible_buckets(layout, entries, schema, where)
     if not layout.has_keys:
         return possible(entries, [value_facts(store, layout, entry.file) for entry in entries], schema, where)
-    # With its partition beside, a file also answers conditions that ask for one or the other.
+    # A file's facts include its partition's, so a file can also be ruled out by conditions such as `partition = x OR
+    # key = y`.
     places = {partition: partition_facts(layout, partition, 1) for partition in {entry.partition for entry in entries}}
     facts = [[*places[entry.partition], *key_facts(layout, entry.file)] for entry in entries]
     entries = possible(entries, facts, schema, where)
-    # Values decide only where no other file can hold a later row of the same key.
+    # Value statistics rule out a file only when no other file can contain a newer row of the same key.
     alone = [entry for group in grouped(entries).values() if _settled([e.file for e in group]) for entry in group]
     chosen = {id(e) for e in possible(alone, [value_facts(store, layout, e.file) for e in alone], schema, where)}
     settled = {id(entry) for entry in alone}
@@ -187,7 +190,7 @@ def _in_possible_buckets(
 
 
 def _settled(files: Sequence[DataFile]) -> bool:
-    """All of a bucket's files on one level above 0: no key stands in two of them."""
+    """Return whether all files of the bucket are on one level above 0, so that no key occurs in two files."""
     levels = {file.level for file in files}
     return len(levels) == 1 and 0 not in levels
 
@@ -219,7 +222,7 @@ def _splits(
     elif invisible_level_0(layout) or (_settled(files) and not any(file.delete_row_count for file in files)):
         units = [([file], True) for file in files]
     elif sum(file.size for file in files) <= target:
-        # A small bucket is read in one piece; its reader finds the sections itself.
+        # A small bucket becomes one split; its reader determines the sections.
         yield Split(*bucket, tuple(files), len(files) == 1 and files[0].delete_row_count == 0, deleted)
         return
     else:
@@ -237,7 +240,9 @@ def _is_raw(section: Section) -> bool:
 def _packed(
     units: list[tuple[list[DataFile], bool]], target: int, opening: int
 ) -> Iterator[tuple[list[DataFile], bool]]:
-    """Neighbours of one sort packed to the target size; a section is never divided, raw and merged never mix."""
+    """Pack consecutive units of the same kind up to the target size. A section is never divided, and raw and merged
+    files are never mixed.
+    """
     held: list[DataFile] = []
     weight, held_raw = 0, True
     for files, raw in units:

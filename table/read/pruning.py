@@ -1,7 +1,7 @@
-"""Which files, partitions and buckets a filter can be true for, decided from their statistics.
+"""Pruning of files, partitions and buckets by their statistics.
 
-Arrow simplifies an expression under what is known of a fragment; a fragment here stands for a file, a partition or a
-bucket, and is never opened.
+Arrow simplifies an expression with what is known about a dataset fragment. Here a fragment represents a file, a
+partition or a bucket, and is never opened.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of one column somewhere, in internal values. `nulls`: None when it is not known whether any."""
+    """What is known about one column of a file, partition or manifest, in internal values. `nulls` is None when the
+    number of nulls is unknown.
+    """
 
     field: Field
     least: object
@@ -38,8 +40,8 @@ class Known:
 
 
 def possible(items: Sequence[T], facts: Sequence[Sequence[Known]], schema: pa.Schema, where: pc.Expression) -> list[T]:
-    """The items for which `where` may hold for some row; `facts` stands parallel to `items`."""
-    import pyarrow.dataset as ds  # it imports pandas, which takes as long as a small scan
+    """Return the items in which some row may match `where`; `facts` has one entry per item, in the same order."""
+    import pyarrow.dataset as ds  # imports pandas, which costs as much as a small scan
 
     text = str(where)
     form = ds.ParquetFileFormat()
@@ -55,7 +57,7 @@ def possible(items: Sequence[T], facts: Sequence[Sequence[Known]], schema: pa.Sc
     dataset = ds.FileSystemDataset(fragments, schema, form, files)
     try:
         return [items[int(fragment.path)] for fragment in dataset.get_fragments(where)]
-    except pa.ArrowException:  # what has no order with the column: nothing is ruled out
+    except pa.ArrowException:  # the filter compares values Arrow cannot order, so nothing is ruled out
         return list(items)
 
 
@@ -67,12 +69,12 @@ def _guarantees(known: Known) -> list[pc.Expression]:
         return [column.is_valid()] if known.nulls == 0 else []
     least, greatest = (arrow_scalar(value, known.field.type) for value in (known.least, known.greatest))
     bounds = [column >= least, column <= greatest]
-    # Arrow understands a bound with nulls only when each comparison carries its own way out.
+    # Arrow simplifies a nullable bound only when each comparison has its own `OR column IS NULL`.
     return bounds if known.nulls == 0 else [bound | column.is_null() for bound in bounds]
 
 
 def arrow_scalar(value: object, type_: AtomicType) -> pa.Scalar:
-    """An internal value as the Arrow scalar that a filter compares with."""
+    """Return an internal value as the Arrow scalar that a filter compares with."""
     target = to_arrow(type_)
     if value is None:
         return pa.scalar(None, target)
@@ -91,10 +93,11 @@ _CANDIDATES = 64
 
 
 def required_values(field: Field, schema: pa.Schema, where: pc.Expression) -> Sequence[object] | None:
-    """The values one column must have for `where` to hold, when it names a few; None when it leaves the column open.
+    """Return the values the column must have for `where` to be true, when they are few; None when `where` does not
+    restrict the column that way.
 
-    Candidates are read off the expression's text; that no other value can satisfy it is then proven by Arrow on the
-    gaps between them.
+    Candidates are the literals in the expression's text. Arrow then proves that no other value satisfies the
+    expression, by evaluating it on the gaps between the candidates.
     """
     import pyarrow.dataset as ds
 
@@ -111,7 +114,7 @@ def required_values(field: Field, schema: pa.Schema, where: pc.Expression) -> Se
     try:
         if any(True for _ in ds.FileSystemDataset(fragments, schema, form, files).get_fragments(where)):
             return None
-    except pa.ArrowException:  # it compares the column with what has no order with it: nothing is proven
+    except pa.ArrowException:  # the filter compares values Arrow cannot order, so nothing is proven
         return None
     return candidates
 
@@ -133,5 +136,5 @@ _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 def _unescaped(quoted: str) -> str | None:
     try:
         return str(json.loads(quoted, strict=False))
-    except ValueError:  # an escape that only Arrow knows: the proof will then fail, and nothing is pruned
+    except ValueError:  # an escape only Arrow knows: without this candidate the proof fails, and nothing is pruned
         return None

@@ -1,4 +1,4 @@
-"""A batch read, described: nothing happens before rows are asked for, and they can be asked for again."""
+"""The description of a batch read. Nothing is read before rows are asked for, and they can be asked for repeatedly."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ from penstock.table.values.types import Field
 
 @dataclass(frozen=True, slots=True)
 class Scan(Outputs):
-    """Each call plans anew on the newest snapshot, unless the scan names one, or `at_one_snapshot` set it on one."""
+    """A batch read of a table. Each call plans again on the newest snapshot, unless the scan names a snapshot or
+    `at_one_snapshot` pinned it.
+    """
 
     store: TableStore
     columns: tuple[str, ...] | None
@@ -59,7 +61,9 @@ class Scan(Outputs):
         falls_back: bool = True,
         limit: int | None = None,
     ) -> Scan:
-        """`falls_back`: partitions that are not there are read from the fallback branch, if the table has one."""
+        """Build a scan. With `falls_back`, partitions that this branch does not have are read from the fallback branch,
+        if the table has one.
+        """
         if isinstance(columns, str):
             raise ConfigError("columns are a list of names, not a text", hint=f"write columns=[{columns!r}]")
         given = option_texts(options)
@@ -126,16 +130,16 @@ class Scan(Outputs):
         return Fallback.of(self.store, options, snapshot, travels=self.travel.travels)
 
     def at_one_snapshot(self) -> Scan:
-        """The same scan, set on the snapshot that it would read now."""
+        """Return this scan pinned to the snapshot that it would read now."""
         return self if self.between is not None else replace(self, snapshot=resolve(self.store, self.travel))
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        """The rows of one split of the plan."""
+        """Yield the rows of one split of the plan."""
         return self._reader(self.table_schema()).read(split)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Memory stays at a batch a sorted run, however large the table is. Reading ends with the row that `limit`
-        names.
+        """Yield the rows. Memory is bounded by one batch per sorted run, however large the table is. Reading stops
+        after `limit` rows.
         """
         left = self.limit
         for batch in self._batches():
@@ -155,22 +159,24 @@ class Scan(Outputs):
             yield from reader.read(split)
 
     def head(self, rows: int = 10) -> pa.Table:
-        """Some rows, in no order."""
+        """Return up to `rows` rows, in no particular order."""
         return replace(self, limit=_checked_limit(rows)).to_arrow()
 
     def count(self) -> int:
-        """The number of rows. Of the columns only those that keys and conditions need are read."""
+        """Return the number of rows. Only the columns needed for keys and conditions are read."""
         return sum(batch.num_rows for batch in replace(self, columns=()).to_batches())
 
     def table_schema(self) -> TableSchema:
-        """Of the snapshot when the scan travels to one, else the table's newest."""
+        """Return the schema of the snapshot the scan travels to, else the table's newest schema."""
         if not self.travel.travels:
             return self.store.schema()
         snapshot = self._schema_snapshot()
         return self.store.schema() if snapshot is None else self.store.schemas.get(snapshot.schema_id)
 
     def _schema_snapshot(self) -> Snapshot | None:
-        """The snapshot whose columns are read: a stream from a time before the first snapshot begins with the first."""
+        """Return the snapshot whose schema is read. A stream that starts before the first snapshot uses the first
+        one's.
+        """
         millis = self.travel.millis
         if millis is None or self.store.snapshots.by_time(millis) is not None:
             return resolve(self.store, self.travel)

@@ -1,4 +1,4 @@
-"""What two states of a table differ in, and what an overwrite took and gave."""
+"""The difference between two states of a table, and the rows an overwrite removed and added."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ _MARK = np.dtype("V16")
 def difference(
     store: TableStore, reader: SplitReader, start: Snapshot | None, end: Snapshot | None
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of `end` that `start` has not, or has otherwise. Rows that vanished are not told, as in a batch read.
+    """Yield the rows of `end` that are missing in `start` or differ from it. Deleted rows are not reported, as in a
+    batch read.
 
-    With keys, the merged rows of both states are compared, whatever the merge engine is; a file that only one state
-    has says which keys may differ. Java compares the files that are not shared alone, and so tells rows that are the
-    same in both states, and partial rows of partial-update and aggregation tables. Holds the rows of such keys of one
-    bucket in memory.
+    For tables with keys the merged rows of both states are compared, whatever the merge engine; the files that only
+    one state has determine which keys may differ. Paimon's Java client compares only the files that are not shared, and
+    so also reports rows that are equal in both states, and partial rows of partial-update and aggregation tables. Keeps
+    the rows of such keys of one bucket in memory.
     """
     layout = reader.layout
     before, after = _by_bucket(plan_state(store, layout, start)), _by_bucket(plan_state(store, layout, end))
@@ -62,7 +63,7 @@ def _changed_rows(reader: SplitReader, old: Sequence[Split], new: Sequence[Split
 
 
 def _new_rows(reader: SplitReader, old: Sequence[Split], new: Sequence[Split]) -> pa.Table:
-    """Of a table without keys: each row as often as it is there more often than before."""
+    """Return the new rows of a table without keys: each row as many times as its count grew between the two states."""
     full = _full(reader)
     only_old, only_new = _without_shared(old, new)
     new_rows, old_rows = _rows(full, only_new), _rows(full, only_old)
@@ -80,7 +81,7 @@ def _new_rows(reader: SplitReader, old: Sequence[Split], new: Sequence[Split]) -
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
-    """The keys that may differ between two states, as sorted marks."""
+    """The keys that may differ between two states, as sorted 128-bit fingerprints."""
 
     fields: tuple[Field, ...]
     marks: Marks
@@ -93,14 +94,14 @@ class _Keys:
         return cls(fields, np.unique(np.concatenate(parts)) if parts else np.empty(0, _MARK))
 
     def rows(self, reader: SplitReader, splits: Iterable[Split]) -> pa.Table:
-        """The merged rows of these keys."""
+        """Return the merged rows of these keys."""
         batches = (batch for split in splits for batch in reader.read(split))
         kept = (batch.filter(pa.array(np.isin(_marks(batch, self.fields), self.marks))) for batch in batches)
         return pa.Table.from_batches(kept, reader.schema)
 
 
 def _marks(rows: pa.Table | pa.RecordBatch, fields: Sequence[Field]) -> Marks:
-    """128 bits for each row, of these columns."""
+    """Return a 128-bit fingerprint of these columns per row."""
     columns = [rows.column(field.name) for field in fields]
     if isinstance(rows, pa.Table):
         columns = [column.combine_chunks() for column in columns]
@@ -172,7 +173,7 @@ def _changed(layout: Layout, old: pa.Table, new: pa.Table) -> Mask:
 
 
 def _equal(left: pa.ChunkedArray, right: pa.ChunkedArray, type_: DataType) -> Mask:
-    """As Java: a NaN is itself, -0.0 is not 0.0, the order of a map's entries means nothing."""
+    """Compare as Java does: NaN equals NaN, -0.0 differs from 0.0, and the order of a map's entries is ignored."""
     one, other = left.combine_chunks(), right.combine_chunks()
     if not isinstance(type_, AtomicType) or type_.root == "VARIANT":
         pairs = zip(internal_values(one, type_), internal_values(other, type_), strict=True)
@@ -202,7 +203,7 @@ def _bits(column: pa.Array) -> pa.Array:
 
 
 def overwritten(store: TableStore, reader: SplitReader, snapshot: Snapshot) -> Iterator[pa.RecordBatch]:
-    """What an overwrite took away as -D, then what it put in its place; of a table without keys only the latter."""
+    """Yield the rows an overwrite removed as -D, then the rows it added; for tables without keys only the latter."""
     entries = delta_entries(store, snapshot)
     for kind in (FileKind.DELETE, FileKind.ADD) if reader.layout.has_keys else (FileKind.ADD,):
         chosen = [entry for entry in entries if entry.kind is kind]

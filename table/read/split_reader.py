@@ -1,4 +1,6 @@
-"""Splits as rows: files read, runs merged by key, deletes gone, the filter applied. Memory holds a batch a run."""
+"""Reading of splits: sorted runs are merged by key, deletes are dropped, the filter is applied. Memory is bounded by
+one batch per run.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,15 @@ from penstock.table.values.buffers import rows_at, set_places
 from penstock.table.values.row_kinds import ROWKIND, kind_texts
 from penstock.table.values.types import Field
 
-# A merge holds a batch of every run: larger ones pay only where runs are few (lsm-vectorised 1.4).
+# A merge keeps one batch per run in memory, so larger batches pay off only when there are few runs.
 _FEW_RUNS, _MANY_ROWS = 10, 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class SplitReader:
-    """Reads the rows a scan wants: `wanted` columns of rows that `where` holds for; `kinds` puts the kind in front."""
+    """The reader of a scan's rows: the `wanted` columns of rows that match `where`; `kinds` adds the row kind as first
+    column.
+    """
 
     store: TableStore
     layout: Layout
@@ -63,18 +67,20 @@ class SplitReader:
                 yield out
 
     def _on_branch(self, split: Split) -> SplitReader:
-        """The reader of a fallback branch's split: its columns have the same names, its files another layout."""
+        """Return the reader for a split of the fallback branch: its columns have the same names, its files another
+        layout.
+        """
         store = self.store.on_branch(None if split.branch == MAIN_BRANCH else split.branch)
         schema = store.schemas.get(split.schema_id)
         wanted = schema.select(tuple(field.name for field in self.wanted))
         return replace(self, store=store, layout=Layout.of(schema), wanted=wanted)
 
     def _as_own(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The same columns; only the word on nulls may differ between the branches."""
+        """Return the batch under this table's schema: only the nullability may differ between the branches."""
         return pa.RecordBatch.from_arrays(batch.columns, schema=self.schema) if batch.num_columns else batch
 
     def read_files(self, split: Split) -> Iterator[pa.RecordBatch]:
-        """Every row of the files as it stands there, with its kind: what a change read shows."""
+        """Yield every row of the files without merging, with its kind, for reads of changes."""
         reader = self._reader(split, self._columns(), with_kind=self.layout.has_keys)
         schema = self.schema
         for file in split.files:
@@ -84,7 +90,7 @@ class SplitReader:
                     yield out
 
     def _columns(self) -> tuple[Field, ...]:
-        """Wanted ones and those the filter names."""
+        """Return the wanted columns and those that the filter names."""
         names = {field.name for field in self.wanted}
         if self.where is not None:
             names |= self.where.columns(self.layout.schema.names)
@@ -109,7 +115,7 @@ class SplitReader:
         with_kind = self._reader(split, fields, with_kind=True)
         for file in split.files:
             vector = self._vector(file, split.vectors.get(file.name))
-            # Kinds are read only where deletes may stand.
+            # Row kinds are read only from files that may contain deletes.
             kinds = self.layout.has_keys and (self.kinds or file.delete_row_count != 0)
             for batch in (with_kind if kinds else plain).read(file, vector=vector, batch_rows=self.batch_rows):
                 yield _without_retracts(batch) if kinds else batch
@@ -119,7 +125,7 @@ class SplitReader:
         needed = set(required_columns(spec, [field.name for field in self._columns()]))
         read = tuple(field for field in self.layout.schema.fields if field.name in needed)
         for section in sections(split.files, self.layout.key_types):
-            # Where the order of the runs tells which row is newer, sequence numbers are not read.
+            # When the order of the runs determines which row is newer, sequence numbers are not read.
             reader = self._reader(split, read, with_kind=True, with_sequence=not section.in_order)
             if len(section.runs) == 1:
                 for file in section.data_files:
@@ -134,7 +140,7 @@ class SplitReader:
                 yield from table.to_batches()
 
     def _masked(self, spec: MergeSpec, split: Split, section: Section) -> Iterator[pa.RecordBatch]:
-        """First the columns that say which rows are shown, then run by run the columns that are wanted."""
+        """First read the columns that decide which rows are visible, then the wanted columns, run by run."""
         deciding = deciding_columns(spec)
         fields = tuple(field for field in self.layout.schema.fields if field.name in deciding)
         reader = self._reader(split, fields, with_kind=True, with_sequence=not section.in_order)
@@ -148,11 +154,13 @@ class SplitReader:
                 mask = shown.slice(start, batch.num_rows)
                 start += batch.num_rows
                 if mask.true_count:
-                    # Fetched by number: a filter by mask takes a quarter longer.
+                    # Rows are selected by index: filtering by mask takes a quarter longer.
                     yield batch if mask.true_count == len(mask) else rows_at(batch, set_places(mask))
 
     def _vector(self, file: DataFile, place: VectorPlace | None) -> npt.NDArray[np.int64] | None:
-        """Read whole or by its range: an index file holds the vectors of all files of its bucket."""
+        """Return the deleted positions of a file, read by the vector's range in an index file that may contain the
+        vectors of all files of the bucket.
+        """
         if place is None:
             return None
         partition, bucket = place.bucket
@@ -161,7 +169,7 @@ class SplitReader:
         return decode_vectors(self.store.storage.read(path), [place.range], path)[file.name]
 
     def finished_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Of rows that were read whole, with their kinds in front: what this reader would have given."""
+        """Return, from complete rows with their kinds, the rows and columns this reader yields."""
         if self.where is not None:
             batch = self.where.kept(batch)
         return batch.select(self.schema.names)
@@ -183,7 +191,9 @@ def _sorted_runs(section: Section, with_kind: FileReader, plain: FileReader, bat
 
 
 def _in_turn(with_kind: FileReader, plain: FileReader, run: Run, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Kinds are read only of files that hold deletes; all other rows are there to be seen."""
+    """Yield the batches of a run. Kinds are read only when a file of the run contains deletes; otherwise all rows are
+    visible.
+    """
     mixed = any(file.delete_row_count != 0 for file in run.data_files)
     for file in run.data_files:
         yield from (with_kind if mixed else plain).read(file, batch_rows=batch_rows)

@@ -1,4 +1,4 @@
-"""What of a condition in SQL files can be spared by: what DuckDB itself hands down to a dataset of Arrow."""
+"""The part of an SQL condition that can prune files: the filter DuckDB itself pushes down to an Arrow dataset."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ _MOST_VALUES = 64
 
 @functools.lru_cache(maxsize=64)
 def pushed_down(text: str, schema: pa.Schema) -> pc.Expression | None:
-    """Return an Arrow expression that holds for every row for which `text` holds; None when there is none.
+    """Return an Arrow expression that is true for every row that matches `text`; None when no such expression is found.
 
-    DuckDB asks other rows than the condition's own where there are subqueries: then nothing is taken.
+    With subqueries DuckDB scans the rows more than once, under other filters than the condition: nothing is pruned
+    then.
     """
-    from penstock.table.read.lazy_dataset import LazyDataset  # it imports pandas, which takes as long as a small scan
+    from penstock.table.read.lazy_dataset import LazyDataset  # imports pandas, which costs as much as a small scan
 
     asked: list[pc.Expression | None] = []
 
@@ -35,13 +36,15 @@ def pushed_down(text: str, schema: pa.Schema) -> pc.Expression | None:
         connection.register("files", LazyDataset(schema, rows))
         try:
             connection.execute(f"SELECT 1 FROM files AS rows WHERE {_without_in(connection, text)}").fetchall()
-        except duckdb.Error:  # the rows themselves will be asked, and tell what is wrong
+        except duckdb.Error:  # the condition is invalid; evaluating it on the rows reports the error
             return None
     return asked[0] if len(asked) == 1 else None
 
 
 def _without_in(connection: Any, text: str) -> str:
-    """`a IN (1, 2)` as `a = 1 OR a = 2`: what DuckDB hands down for the former, Arrow cannot weigh with statistics."""
+    """Rewrite `a IN (1, 2)` as `a = 1 OR a = 2`: Arrow cannot evaluate on statistics what DuckDB pushes down for the
+    former.
+    """
     (tree,) = connection.execute("SELECT json_serialize_sql(?)", [f"SELECT 1 FROM rows WHERE {text}"]).fetchone()
     told = json.loads(tree)
     if told.get("error") or '"COMPARE_IN"' not in tree:

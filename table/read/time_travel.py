@@ -1,4 +1,4 @@
-"""Which snapshot a read stands on (table-format 14.1)."""
+"""The snapshot a read uses: time travel by scan arguments and table options."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MODES = (
 
 @dataclass(frozen=True, slots=True)
 class Travel:
-    """The one point in time that scan arguments and options name; all None for the newest."""
+    """The single point in time named by scan arguments and options; all fields None for the newest snapshot."""
 
     mode: str = "default"
     snapshot: int | None = None
@@ -41,7 +41,7 @@ class Travel:
 
     @property
     def travels(self) -> bool:
-        """Whether it names a snapshot, rather than take the newest."""
+        """Return whether the scan names a snapshot rather than reading the newest."""
         return any(point is not None for point in (self.snapshot, self.tag, self.millis, self.watermark))
 
     @classmethod
@@ -58,7 +58,7 @@ class Travel:
             whole_number(snapshot, "snapshot")
         read = Options(options)
         if mode is None and any(point is not None for point in (snapshot, tag, timestamp)):
-            mode = "default"  # an argument says more than an option of the table
+            mode = "default"  # arguments of a scan override the table's scan.mode
         chosen = Options({**options, **({"scan.mode": mode} if mode else {})}).choice("scan.mode", _MODES, "default")
         travel = cls(
             chosen,
@@ -79,13 +79,13 @@ class Travel:
 
     @staticmethod
     def _versioned(travel: Travel, version: str | None) -> Travel:
-        # A tag of that name comes first; the store that knows it is asked in `resolve`.
+        # Whether the version is a tag or a snapshot id is decided in `resolve`, which can look the tag up.
         return travel if version is None else Travel(travel.mode, tag=f"{_VERSION}{version}")
 
 
 _VERSION = "version:"
 _POINTS = ("snapshot", "tag", "millis", "watermark", "created_after")
-# What each mode stands on; `default` takes what there is, the others nothing.
+# The points each mode accepts. `default` accepts any; modes that are not listed accept none.
 _STANDS_ON = {
     "from-timestamp": ("millis",),
     "from-snapshot": ("snapshot", "tag", "watermark"),
@@ -103,7 +103,7 @@ _OPTION = {
 
 
 def _check_mode(travel: Travel, options: Mapping[str, str]) -> None:
-    """ConfigError where a mode lacks the point that it stands on, or is given one that it passes over."""
+    """Raise ConfigError when a mode lacks the point it needs, or is combined with a point it ignores."""
     if travel.mode == "default":
         return
     given = {point for point in _POINTS if getattr(travel, point) is not None}
@@ -134,7 +134,9 @@ def _millis(options: Mapping[str, str], timestamp: int | str | datetime | None) 
 
 
 def resolve(store: TableStore, travel: Travel) -> Snapshot | None:
-    """The snapshot to read, None where the table has none. SnapshotMissing, TagMissing where the named one is gone."""
+    """Return the snapshot to read, None when the table has none. SnapshotMissing or TagMissing when the named one does
+    not exist.
+    """
     if travel.snapshot is not None:
         return store.snapshots.get(travel.snapshot)
     if travel.tag is not None:
@@ -149,8 +151,8 @@ def resolve(store: TableStore, travel: Travel) -> Snapshot | None:
 
 
 def _compacted(store: TableStore) -> Snapshot | None:
-    """Return the newest compaction, or as in Java the newest full one where full compactions come at certain commits.
-    A table that was not compacted yet is read as it is.
+    """Return the newest compaction; like Paimon's Java client, only a full one where full compactions run every few
+    commits (`full-compaction.delta-commits`). A table that was never compacted is read at its newest snapshot.
     """
     every = Options(store.schema().options).integer("full-compaction.delta-commits", 1)
     for snapshot in store.snapshots.newest_first():

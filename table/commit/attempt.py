@@ -1,4 +1,4 @@
-"""Adding one snapshot to a table: write its lists, put its file, and try again when another writer was faster."""
+"""Adding one snapshot to a table: write its manifest lists, create its file, retry when another writer was faster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Check = Callable[[Snapshot | None, bool], Changes]
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who commits, what number the commit has, and what it says of itself."""
+    """Who commits, the commit's identifier, and the watermark and properties it records in the snapshot."""
 
     user: str
     identifier: int
@@ -53,20 +53,20 @@ class Retries:
 
 
 class AlreadyCommitted(CommitConflict):
-    """Another process of the same commit user has committed this identifier, or a later one."""
+    """Raised when another process of the same commit user has committed this identifier, or a later one."""
 
 
 def land(
     store: TableStore, identity: Identity, retries: Retries, check: Check, only_once: OnlyOnce | None = None
 ) -> Snapshot:
-    """Make the changes that `check` returns for the newest snapshot the next snapshot, and return it.
+    """Commit the changes that `check` returns for the newest snapshot as the next snapshot, and return it.
 
-    `check` is called before every attempt, with whether this is the first, and raises what a further attempt cannot
-    mend. `only_once` is looked at before every attempt too, so that of two processes which commit the same identifier
-    at the same time one gets AlreadyCommitted.
+    `check` is called before every attempt, with the newest snapshot and whether the attempt is the first; it raises
+    when a further attempt cannot succeed. `only_once` is also checked before every attempt, so that of two processes
+    that commit the same identifier at the same time one gets AlreadyCommitted.
 
     CommitConflict, AlreadyCommitted and errors of `check` mean that no attempt took effect and none will: the caller
-    may delete what it wrote. After an OSError, of which StoreError is one, a snapshot may be there or come later, so
+    may delete the files it wrote. After an OSError, including StoreError, the snapshot may exist or appear later, so
     nothing is deleted. Call it again with the same identifier to find out.
     """
     try:
@@ -77,7 +77,9 @@ def land(
 
 @dataclass(slots=True)
 class OnlyOnce:
-    """Snapshots after `looked_at` are searched for the user's identifiers from `refused_from` on."""
+    """Protection against committing an identifier twice: snapshots after `looked_at` are searched for the user's
+    identifiers from `refused_from` on.
+    """
 
     looked_at: int
     refused_from: int
@@ -100,8 +102,9 @@ class OnlyOnce:
 
 @dataclass(slots=True)
 class _Commit:
-    """The attempts of one commit. `doubts` are snapshots whose put got no clear reply, with the last error of the
-    store: each may be in the table, or take effect as long as its id is free."""
+    """The attempts of one commit. `doubts` are the snapshots whose put got no clear reply, and `failure` the last error
+    of the store: each of them may be in the table, or may still appear as long as its id is free.
+    """
 
     store: TableStore
     identity: Identity
@@ -138,7 +141,7 @@ class _Commit:
         )
 
     def _attempt(self, *, first: bool) -> Snapshot | None:
-        """The snapshot that is in the table now, None to try again."""
+        """Make one attempt; return the committed snapshot, or None to try again."""
         latest = self.store.snapshots.latest()
         landed = self._landed(latest)
         if landed is not None:
@@ -168,22 +171,24 @@ class _Commit:
         return None
 
     def _landed(self, latest: Snapshot | None) -> Snapshot | None:
-        """The doubtful snapshot that is in the table. A doubt whose id another snapshot has taken is settled."""
+        """Return the uncertain snapshot that is in the table. An uncertain snapshot is settled once another one has its
+        id.
+        """
         for number in sorted({doubt.id for doubt in self.doubts}):
             found = self.store.snapshots.find(number)
             if found is None:
                 if latest is not None and latest.id >= number:
-                    self._refuse_doubts()  # it was there and has expired: nobody knows whose it was
+                    self._refuse_doubts()  # it existed and has expired, so its author cannot be determined
                 continue
             for doubt in self.doubts:
-                # No two attempts have a base list of the same name.
+                # Base manifest list names are unique per attempt.
                 if doubt.id == number and doubt.base_manifest_list == found.base_manifest_list:
                     return found
             self.doubts = [doubt for doubt in self.doubts if doubt.id != number]
         return None
 
     def _refuse_doubts(self) -> None:
-        """StoreError while it is not known whether a snapshot of ours is, or will be, in the table."""
+        """Raise StoreError while it is uncertain whether a snapshot of this commit is, or will be, in the table."""
         if not self.doubts:
             return
         raise StoreError(

@@ -1,4 +1,4 @@
-"""From what writers made to what a commit adds and takes away."""
+"""The changes of one snapshot, derived from the commit messages of the writers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from penstock.table.meta.snapshot import CommitKind
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """One snapshot's worth: manifest entries, changelog entries, index changes.
+    """The changes of one snapshot: manifest entries, changelog entries, index changes.
 
-    `base` stands for all that was in the table before; the manifests that told so are not looked at. `statistics` is
-    the file of newly found ones.
+    `base` replaces all entries that were in the table before: the previous snapshot's manifests are not read then.
+    `statistics` is the name of a new statistics file.
     """
 
     kind: CommitKind
@@ -23,7 +23,7 @@ class Changes:
     changelog: list[ManifestEntry] = field(default_factory=list)
     index: list[IndexEntry] = field(default_factory=list)
     base: list[ManifestEntry] | None = None
-    options: Mapping[str, str] = field(default_factory=dict)  # by which the base's manifests are written
+    options: Mapping[str, str] = field(default_factory=dict)  # applied when the manifests of `base` are written
     statistics: str | None = None
 
     @property
@@ -51,7 +51,7 @@ def append_half(messages: Sequence[CommitMessage]) -> Changes:
 
 def compact_half(messages: Sequence[CommitMessage]) -> Changes:
     changes = Changes(CommitKind.COMPACT)
-    # Deletes stand before adds: an upgrade names the same file in both.
+    # Deletes precede adds, because an upgrade to another level has the same file in both.
     for message in messages:
         changes.entries.extend(_entries(message, FileKind.DELETE, message.compact_before))
     for message in messages:

@@ -1,4 +1,4 @@
-"""Commits of one user to one table: once per identifier, however often they are asked for."""
+"""Commits of one user to one table: each identifier is committed once, however often it is requested."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ Contents = frozenset[object]
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """`lost_compaction` is why the COMPACT half was given up; the rows are committed all the same. `retries` counts the
-    times that another writer was faster. `already` is set when nothing was done: the user has committed the identifier
-    before, and this is its newest snapshot."""
+    """The result of a commit. `lost_compaction` is the error that made the COMPACT half fail; the rows are committed
+    nevertheless. `retries` counts the attempts that another writer was faster in. `already` is set when nothing was
+    done: the user has committed the identifier before, and this is its newest snapshot.
+    """
 
     snapshots: tuple[Snapshot, ...] = ()
     lost_compaction: PenstockError | None = None
@@ -48,7 +49,9 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Committer:
-    """`user` is the job; its identifiers rise. The batch identifier stands for none and is never recognised."""
+    """The commits of one commit user (`user` is the job), whose identifiers rise. The batch identifier marks commits
+    without identifier and is never recognised as committed before.
+    """
 
     store: TableStore
     user: str
@@ -58,7 +61,7 @@ class Committer:
         object.__setattr__(self, "retries", Retries.of(self.store.schema().options))
 
     def committed(self, identifier: int) -> Snapshot | None:
-        """The newest snapshot by which this user has already committed `identifier`, or a later one."""
+        """Return this user's newest snapshot if it committed `identifier` or a later one, else None."""
         return self._committed(identifier, None if identifier == BATCH_IDENTIFIER else self.store.snapshots.latest())
 
     def _committed(self, identifier: int, newest: Snapshot | None) -> Snapshot | None:
@@ -72,10 +75,11 @@ class Committer:
     def _land_once(
         self, identity: Identity, check: Check, *, newest: Snapshot | None, second: bool = False
     ) -> Snapshot:
-        """Land what nobody has committed up to the snapshot `newest`. AlreadyCommitted when somebody does it now.
+        """Commit an identifier that nobody has committed up to the snapshot `newest`. AlreadyCommitted when another
+        process commits it at the same time.
 
-        The second snapshot of a commit has its identifier too. It comes too late once the user has committed a later
-        one: as the user's newest snapshot it would hide that.
+        The second snapshot of a commit has the same identifier as the first. It is refused once the user has committed
+        a later identifier: as the user's newest snapshot it would hide the later one.
         """
         if identity.identifier == BATCH_IDENTIFIER:
             return land(self.store, identity, self.retries, check)
@@ -91,11 +95,11 @@ class Committer:
         properties: Mapping[str, str] | None = None,
         force_empty: bool = False,
     ) -> Committed:
-        """Make `messages` visible: new rows as an APPEND snapshot, what compaction did as a COMPACT snapshot.
+        """Make `messages` visible: new rows as an APPEND snapshot, the result of compaction as a COMPACT snapshot.
 
-        Called again with an identifier this user already committed, it changes nothing. A crash between the two leaves
-        the rows committed and the compaction undone, its files as orphans. Holds the entries of the touched buckets in
-        memory.
+        Called again with an identifier this user already committed, it changes nothing. A crash between the two
+        snapshots leaves the rows committed and the compaction undone, its files as orphans. Keeps the entries of the
+        touched buckets in memory.
         """
         newest = self.store.snapshots.latest()
         if (already := self._committed(identifier, newest)) is not None:
@@ -125,21 +129,23 @@ class Committer:
             return Committed(tuple(snapshots), retries=retries)
         try:
             snapshots.append(self._compact(identity, compact, messages, newest, counted, second=bool(snapshots)))
-        except (CommitConflict, ConfigError) as lost:  # the rows are committed, whatever becomes of this half
+        except (CommitConflict, ConfigError) as lost:  # the rows are committed, whether or not the compaction is
             return Committed(tuple(snapshots), lost, retries)
         return Committed(tuple(snapshots), retries=retries)
 
     def _keeps_empty(self, identifier: int) -> bool:
-        """Whether a commit without rows makes a snapshot: one of a series, or one that stands for itself."""
+        """Return whether a commit without rows makes a snapshot: any commit unless `snapshot.ignore-empty-commit`, and a
+        commit with an identifier if `commit.force-create-snapshot` is set.
+        """
         options = Options(self.store.schema().options)
         if identifier != BATCH_IDENTIFIER and options.boolean("commit.force-create-snapshot", default=False):
             return True
         return not options.boolean("snapshot.ignore-empty-commit", default=True)
 
     def compact(self, messages: Sequence[CommitMessage], after: Snapshot) -> Committed:
-        """Commit only what compaction did, as the second half of the commit whose newest snapshot is `after`.
+        """Commit only the result of compaction, as the second half of the commit whose newest snapshot is `after`.
 
-        For a commit whose process died between its halves. `lost_compaction` says that it was refused.
+        Used for a commit whose process died between its halves. When it is refused, the result has `lost_compaction`.
         """
         compact = compact_half(messages)
         if compact.is_empty:
@@ -176,10 +182,10 @@ class Committer:
         properties: Mapping[str, str] | None = None,
         seen: Contents | None = None,
     ) -> Committed:
-        """Put the new files in place of everything in the partitions that `covers` names, as one OVERWRITE.
+        """Replace everything in the partitions selected by `covers` with the new files, as one OVERWRITE snapshot.
 
-        What compaction did follows as a COMPACT snapshot, which may be lost as in `commit`. With `seen`, what
-        `contents` gave for these partitions: CommitConflict when they have changed since.
+        The result of compaction follows as a COMPACT snapshot, which may be lost as in `commit`. `seen` is what
+        `contents` returned for these partitions: CommitConflict when they have changed since.
         """
         newest = self.store.snapshots.latest()
         if (already := self._committed(identifier, newest)) is not None:
@@ -195,12 +201,12 @@ class Committer:
         try:
             check = self._compact_check(compact, messages, overwritten)
             compacted = self._land_once(identity, check, newest=overwritten, second=True)
-        except (CommitConflict, ConfigError) as lost:  # the rows are committed, whatever becomes of this half
+        except (CommitConflict, ConfigError) as lost:  # the rows are committed, whether or not the compaction is
             return Committed((overwritten,), lost)
         return Committed((overwritten, compacted))
 
     def rewrite(self, changes: Changes, identifier: int = BATCH_IDENTIFIER) -> Committed:
-        """Commit changes that take files away: refused with CommitConflict when one of them is gone already."""
+        """Commit changes that delete files: CommitConflict when one of the files has been deleted already."""
         newest = self.store.snapshots.latest()
         already = self._committed(identifier, newest)
         if changes.is_empty or already is not None:
@@ -238,7 +244,7 @@ class Committer:
     def _compact_check(
         self, changes: Changes, messages: Sequence[CommitMessage], own: Snapshot | None
     ) -> Callable[..., Changes]:
-        """`own` is the first half of the same commit, where there is one."""
+        """Return the check of a COMPACT half; `own` is the first half of the same commit, if it has one."""
 
         def check(latest: Snapshot | None, first: bool) -> Changes:
             if self.store.schema().primary_keys:
@@ -282,7 +288,9 @@ class Committer:
 
 
 def contents(store: TableStore, snapshot: Snapshot | None, covers: Covers) -> Contents:
-    """Return what tells whether these partitions change: their data files, and the files of their deletion vectors."""
+    """Return the identities of these partitions' data files and deletion vector files, to detect whether they
+    change.
+    """
     if snapshot is None:
         return frozenset()
     files = (entry.identity for entry in live_entries(store, snapshot) if covers(entry.partition))

@@ -1,4 +1,4 @@
-"""The rest of a commit that ended half way: by a crash between its snapshots, a lost reply, or a lost compaction."""
+"""Completion of a commit that ended half way: by a crash between its snapshots, a lost reply, or a lost compaction."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The snapshots that were made, and the buckets whose compaction is left to the next commit."""
+    """The snapshots that were committed, and the buckets whose compaction is left to the next commit."""
 
     snapshots: tuple[Snapshot, ...] = ()
     owed: frozenset[Bucket] = frozenset()
@@ -30,18 +30,18 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """`open_bucket` gives a writer for a bucket of which this is the state."""
+    """Completes the commits of `committer`. `open_bucket` returns a writer for a bucket in the given state."""
 
     committer: Committer
     layout: Layout
     open_bucket: Callable[[Bucket, BucketState], BucketWriter]
 
     def finish(self, messages: Sequence[CommitMessage], already: Snapshot) -> Completed:
-        """Complete a commit whose identifier has been committed before, `already` being its user's newest snapshot.
+        """Complete a commit whose identifier has been committed before; `already` is its user's newest snapshot.
 
-        Either a process that died did that, and the files of `messages` are a second copy and are deleted; or this
-        commit did, without being told, and its files stay. In both cases the compaction is made good where rows show
-        only by it.
+        Either a process that died committed it, and the files of `messages` are a second copy and are deleted; or this
+        commit did without getting the reply, and its files stay. In both cases missing compactions are repeated where
+        rows are visible only after compaction.
         """
         store = self.committer.store
         fate = fate_of(store, self.committer.user, messages)
@@ -51,7 +51,7 @@ class Completion:
             done = self.committer.compact(messages, already)
             if done.lost_compaction is None:
                 return Completed(done.snapshots)
-            # Lost perhaps against itself: a put that had timed out may have arrived just now.
+            # The conflict may be with this very commit: a put that had timed out may have taken effect just now.
             if fate_of(store, self.committer.user, messages).compaction is None:
                 discard(store, self.layout, [only_compaction(message) for message in messages])
         elif fate.is_uncommitted:
@@ -63,9 +63,9 @@ class Completion:
         return self.compact(places, already)
 
     def compact(self, places: set[Bucket], after: Snapshot) -> Completed:
-        """Compact these buckets as the second half of the commit `after`, where rows show only once they left level 0.
+        """Compact these buckets as the second half of the commit `after`, if rows are visible only above level 0.
 
-        Elsewhere, and after three compactions that were lost to other jobs, the next commit owes it.
+        Otherwise, and after losing three times to other jobs, the compaction is owed by the next commit.
         """
         store = self.committer.store
         if not self._is_shown_by_compaction:

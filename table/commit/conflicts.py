@@ -1,4 +1,4 @@
-"""What makes a commit impossible on the state it meets (table-format 12.3, reliability 1)."""
+"""Checks for conflicts between a commit and the table state it is applied to."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ DecodeKey = Callable[[bytes], tuple[object, ...]]
 
 
 class ForeignWriter(CommitConflict):
-    """Another job writes the same bucket: sequence numbers would no longer say which row is later."""
+    """Raised when another job writes the same bucket: sequence numbers would no longer determine which row is newer."""
 
 
 def check_bucket_totals(live: Iterable[ManifestEntry], added: Sequence[ManifestEntry], table: str) -> None:
-    """All files of a partition share one number of buckets; a changed option needs an overwrite first."""
+    """Raise ConfigError unless all files of a partition have the same number of buckets. Rows for a changed number can
+    only be written by an overwrite.
+    """
     totals: dict[bytes, int] = {}
     for entry in live:
         if entry.total_buckets > 0:
@@ -33,7 +35,7 @@ def check_bucket_totals(live: Iterable[ManifestEntry], added: Sequence[ManifestE
 
 
 def check_deletes(live: Iterable[ManifestEntry], entries: Sequence[ManifestEntry], table: str) -> None:
-    """Every file taken away is still there, and no file is added twice."""
+    """Raise CommitConflict when a file to delete is not in the table any more, or a file is added twice."""
     present = {entry.identity for entry in live}
     for entry in entries:
         if entry.kind is FileKind.DELETE:
@@ -55,7 +57,7 @@ def check_deletes(live: Iterable[ManifestEntry], entries: Sequence[ManifestEntry
 def check_levels(
     live: Iterable[ManifestEntry], entries: Sequence[ManifestEntry], decode_key: DecodeKey, table: str
 ) -> None:
-    """Above level 0 the files of one level never overlap in key range."""
+    """Raise CommitConflict when files on the same level above 0 overlap in key range."""
     gone = {entry.identity for entry in entries if entry.kind is FileKind.DELETE}
     added = [entry for entry in entries if entry.kind is FileKind.ADD and entry.file.level > 0]
     touched = {(entry.partition, entry.bucket, entry.file.level) for entry in added}
@@ -87,9 +89,10 @@ def _check_run(group: list[ManifestEntry], decode_key: DecodeKey, table: str) ->
 
 
 def check_vectors(index: Iterable[IndexEntry], messages: Iterable[CommitMessage], table: str) -> None:
-    """Deletion vectors that a compaction did not read hide rows that it has written again, so they must be the same.
+    """Raise CommitConflict unless a compaction read the deletion vectors its bucket has now: rows hidden by vectors it
+    did not read would reappear in its files.
 
-    `index` has the index files of the table as it is now.
+    `index` contains the index files of the table's current snapshot.
     """
     now: dict[Bucket, set[str]] = {}
     for entry in index:
@@ -109,7 +112,7 @@ def check_vectors(index: Iterable[IndexEntry], messages: Iterable[CommitMessage]
 def check_vectors_have_files(
     live: Iterable[ManifestEntry], entries: Sequence[ManifestEntry], index: Iterable[IndexEntry], table: str
 ) -> None:
-    """Every data file that a new deletion vector is for is part of the table after the commit."""
+    """Raise CommitConflict unless every data file with a new deletion vector is in the table after the commit."""
     there = {(entry.partition, entry.bucket, entry.file.name) for entry in live}
     there -= {(one.partition, one.bucket, one.file.name) for one in entries if one.kind is FileKind.DELETE}
     there |= {(one.partition, one.bucket, one.file.name) for one in entries if one.kind is FileKind.ADD}

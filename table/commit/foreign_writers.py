@@ -1,4 +1,4 @@
-"""Finding rows that another job committed since this one looked at the table, where both cannot stand."""
+"""Detection of rows that another job committed since this job read the table, and that conflict with its own rows."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _ONE_WRITER = "let one job write a primary-key bucket, or set write-only on all 
 def check_foreign_writers(
     store: TableStore, layout: Layout, messages: Sequence[CommitMessage], latest: Snapshot
 ) -> None:
-    """Raise ForeignWriter when `messages` with new rows cannot be put on `latest`, HistoryExpired when the snapshots
-    that would tell have expired. A second driver of the same job counts as another job.
+    """Raise ForeignWriter when `messages` with new rows cannot be committed on `latest`, and HistoryExpired when
+    snapshots needed for the check have expired. A second driver of the same job counts as another job.
     """
     written = [message for message in messages if message.new_files and message.bucket >= 0]
     base = min((message.base_snapshot for message in written), default=latest.id)
@@ -42,7 +42,7 @@ def check_foreign_writers(
 
 
 def _starts(messages: Sequence[CommitMessage]) -> dict[Bucket, tuple[int, int]]:
-    """Per bucket the snapshot that its writer read, and the first sequence number that it gave out."""
+    """Return per bucket the snapshot its writer read, and the first sequence number it assigned."""
     starts: dict[Bucket, tuple[int, int]] = {}
     for message in messages:
         first = message.first_sequence
@@ -55,7 +55,12 @@ def _starts(messages: Sequence[CommitMessage]) -> dict[Bucket, tuple[int, int]]:
 def check_foreign_rows(
     between: Iterable[tuple[str, int, ManifestEntry]], starts: Mapping[Bucket, tuple[int, int]], table: str
 ) -> None:
-    """`between`: (commit user, snapshot, entry) of what was committed after our writers looked; `starts` as above."""
+    """Raise ForeignWriter when another job added rows with sequence numbers that our writer of the bucket also
+    assigned.
+
+    `between` contains (commit user, snapshot, entry) of everything committed after our writers read the table;
+    `starts` is the result of `_starts`.
+    """
     for other, snapshot, entry in between:
         start = starts.get((entry.partition, entry.bucket))
         if start is None or entry.kind is not FileKind.ADD:
@@ -75,10 +80,10 @@ def check_foreign_rows(
 def check_not_overwritten(
     store: TableStore, messages: Sequence[CommitMessage], latest: Snapshot | None, own: Snapshot | None
 ) -> None:
-    """Raise CommitConflict when an overwrite, other than the snapshot `own`, took files of a compacted bucket away.
+    """Raise CommitConflict when an overwrite, other than the snapshot `own`, deleted files of a compacted bucket.
 
-    A compaction also reads files that it leaves in their places: those in which it looks keys up. Rows that it merged
-    with, or left out because of, rows that are gone by now would be wrong.
+    A compaction also reads files that it does not replace: those it looks keys up in. If they are gone, rows that it
+    merged with their rows, or dropped because of them, would be wrong.
     """
     compacted = [message for message in messages if message.compact_before or message.compact_after]
     bases = {(message.partition, message.bucket): message.base_snapshot for message in compacted}
@@ -106,9 +111,10 @@ def check_not_overwritten(
 
 
 def check_foreign_keys(between: Iterable[tuple[str, int, ManifestEntry]], table: str) -> None:
-    """Where keys move between partitions, rows in any bucket may tell that a key lies elsewhere than our index has it.
+    """Raise ForeignWriter when another job added rows to a table whose keys move between partitions: a row in any
+    bucket may have moved a key away from the partition our index has it in.
 
-    `between` as above, after the snapshot that our index was read at.
+    `between` is as in `check_foreign_rows`, starting after the snapshot our index was read at.
     """
     for other, snapshot, entry in between:
         if entry.kind is FileKind.ADD and entry.file.level == 0:
@@ -125,8 +131,9 @@ def check_foreign_keys(between: Iterable[tuple[str, int, ManifestEntry]], table:
 def _check_places_of_keys(
     store: TableStore, layout: Layout, messages: Sequence[CommitMessage], latest: Snapshot
 ) -> None:
-    """With dynamic buckets another job may have given a bucket to a key that this job gave one too, or have dropped
-    the index that this job found its keys in.
+    """Raise ForeignWriter when another job changed the hash index of buckets this job writes. With dynamic buckets it
+    may have assigned a bucket to a key that this job assigned too, or have dropped the index this job looked its keys
+    up in.
     """
     now = _hash_files(store, latest)
     for base in {message.base_snapshot for message in messages}:

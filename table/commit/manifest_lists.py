@@ -1,4 +1,6 @@
-"""The manifest files of one commit: what an attempt writes, what the next can keep, what a failed one leaves behind."""
+"""The manifest files of one commit: those an attempt writes, those the next attempt reuses, and those to delete after a
+failure.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from penstock.table.meta.store import TableStore
 from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
 
-_BYTES_PER_ENTRY = 400  # about what an entry takes, compressed; only to cut manifests near their target size
+_BYTES_PER_ENTRY = 400  # rough compressed size of an entry, to cut manifests near their target size
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,9 @@ class SnapshotLists:
 
 
 class Lists:
-    """Delta and changelog do not depend on the snapshot they are put upon, and are kept from one attempt to the next
-    while the changes stay the same; base list and index manifest are written anew each time.
+    """The manifest files and lists that the attempts of one commit write. Delta and changelog do not depend on the
+    previous snapshot, and are reused by later attempts while the changes stay the same; base list and index manifest
+    are written again by each attempt.
     """
 
     def __init__(self, store: TableStore) -> None:
@@ -62,16 +65,16 @@ class Lists:
         return SnapshotLists(base, delta, changelog, index)
 
     def discard_attempt(self) -> None:
-        """Delete what only this attempt needed: another writer's snapshot has the id."""
+        """Delete the files only this attempt needed: another writer's snapshot has the id."""
         self._delete(self._of_attempt)
 
     def keep_attempt(self) -> None:
-        """Keep the files of this attempt for now: its snapshot may be in the table, or come later."""
+        """Keep the files of this attempt for now: its snapshot may be in the table, or appear later."""
         self._of_doubts += self._of_attempt
         self._of_attempt.clear()
 
     def discard_all(self) -> None:
-        """Delete the files of all attempts: none of their snapshots is in the table, nor can be."""
+        """Delete the files of all attempts: none of their snapshots is or will be in the table."""
         self._delete(self._of_attempt)
         self._delete(self._of_doubts)
         self._delete(self._of_changes)
@@ -157,9 +160,7 @@ def _without_stats(entry: ManifestEntry) -> ManifestEntry:
 
 
 def with_changes(entries: Sequence[IndexEntry], changes: Sequence[IndexEntry]) -> list[IndexEntry]:
-    """The full list after the changes: a new entry takes the place of the old one of its (partition, bucket, type);
-    vectors of tables without buckets go file by file (table-format 4.6).
-    """
+    """Return the index entries after the changes: a new entry replaces the old one of its (partition, bucket, type)."""
     gone = {change.name for change in changes if change.kind is FileKind.DELETE}
     added = [change for change in changes if change.kind is FileKind.ADD]
     replaced = {_place(change) for change in added}

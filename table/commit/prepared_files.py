@@ -1,4 +1,4 @@
-"""The files that writers prepared for a commit: which of them snapshots name, and how they are deleted."""
+"""The files that writers prepared for a commit: which of them are in snapshots, and their deletion."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from penstock.table.meta.store import TableStore
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """The snapshots that name the files: `rows` the new ones, `compaction` those of the compaction. `is_known` is
-    False when snapshots have expired that may have named them."""
+    """The snapshots that contain the files of some messages: `rows` the new files, `compaction` the compacted ones.
+    `is_known` is False when expired snapshots may have contained them.
+    """
 
     rows: Snapshot | None
     compaction: Snapshot | None
@@ -32,7 +33,7 @@ class Fate:
 
 
 def fate_of(store: TableStore, user: str, messages: Sequence[CommitMessage]) -> Fate:
-    """Look through the user's snapshots since the messages were begun."""
+    """Search the user's snapshots since the messages were begun for their files."""
     begun = min((message.base_snapshot for message in messages), default=0)
     written = {file.name for message in messages for file in (*message.new_files, *message.deleted_files)}
     compacted = {file.name for message in messages for file in (*message.compact_before, *message.compact_after)}
@@ -52,7 +53,7 @@ def fate_of(store: TableStore, user: str, messages: Sequence[CommitMessage]) -> 
 
 
 def only_compaction(message: CommitMessage) -> CommitMessage:
-    """The half that may be lost."""
+    """Return the message without its new rows: the half of a commit that may be lost."""
     return replace(message, new_files=(), deleted_files=(), changelog_files=(), index_changes=())
 
 
@@ -61,6 +62,6 @@ def compacted_buckets(messages: Sequence[CommitMessage]) -> set[Bucket]:
 
 
 def discard(store: TableStore, layout: Layout, messages: Sequence[CommitMessage]) -> None:
-    """Delete the files of messages none of which was committed, nor can be."""
+    """Delete the files of messages that were not committed and never will be."""
     for message in messages:
         BucketFiles(store, layout, message.partition, message.bucket).delete(message)

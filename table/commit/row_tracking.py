@@ -1,4 +1,4 @@
-"""Ids of rows (`row-tracking.enabled`): each commit gives the rows of its new files the next free ids."""
+"""Row ids (`row-tracking.enabled`): each commit assigns the next free ids to the rows of its new files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from penstock.table.schema.options import Options
 
 
 def with_row_ids(changes: Changes, latest: Snapshot | None, options: Mapping[str, str]) -> tuple[Changes, int]:
-    """The changes with row ids and sequence numbers, and the first id of the next commit.
+    """Return the changes with row ids and sequence numbers, and the first row id of the next commit.
 
-    The sequence number of a row is the snapshot that wrote it, so both depend on the snapshot that is committed upon.
+    The sequence number of a row is the id of the snapshot that wrote it, so both depend on the snapshot this commit
+    follows.
     """
     next_id = latest.next_row_id if latest else 0
     if not Options(options).boolean("row-tracking.enabled", default=False):

@@ -1,4 +1,6 @@
-"""What ANALYZE finds of a table: rows, bytes, and of each column its values' number, ends, nulls and lengths."""
+"""ANALYZE: the statistics of a table, its rows and bytes, and per column distinct values, minimum, maximum, nulls and
+lengths.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +23,24 @@ from penstock.table.values.internal import internal_values
 from penstock.table.values.nearest import no_column
 from penstock.table.values.types import AtomicType, Field
 
-# Counted one by one up to here, estimated beyond: 2^14 registers are off by less than one in a hundred.
+# Distinct values are counted exactly up to this number, and estimated (HyperLogLog) beyond: 2^14 registers keep the
+# error below one percent.
 _EXACT = 1 << 16
 _REGISTER_BITS = 14
 _TEXTS = frozenset({"CHAR", "VARCHAR", "BINARY", "VARBINARY"})
-# Java reads these back from their texts; it has no order of bytes, and of timestamps a text of its own.
+# Types whose minimum and maximum Java can parse from text. It cannot compare bytes, and has another text form for
+# timestamps.
 _WITH_ENDS = frozenset(
     {"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "DATE", "CHAR", "VARCHAR"}
 )
 
 
 def analyze(store: TableStore, columns: Sequence[str] | None = None) -> Snapshot | None:
-    """Read the table, and let a snapshot of kind ANALYZE tell what was found of `columns`, all when None.
+    """Read the table and commit an ANALYZE snapshot with statistics of `columns` (None: all).
 
-    Rows do not change. None for a table without a snapshot. Commits of other schemas drop the statistics. Dies half
-    way: a statistics file is left for the removal of orphans. Holds a batch, and 512 kB of fingerprints a column.
+    Rows do not change. Returns None for a table without a snapshot. A later commit under another schema drops the
+    statistics. After a crash half way, a statistics file remains for orphan removal. Keeps a batch in memory, and 512
+    kB of fingerprints per column.
     """
     latest = store.snapshots.latest()
     if latest is None:
@@ -68,7 +73,7 @@ def analyze(store: TableStore, columns: Sequence[str] | None = None) -> Snapshot
 
 
 class _Distinct:
-    """How many different values there were."""
+    """The number of distinct values of one column, exact at first and then estimated."""
 
     def __init__(self) -> None:
         self._exact: Words | None = np.empty(0, np.uint64)
@@ -82,7 +87,7 @@ class _Distinct:
             hashes, self._exact = self._exact, None
         registers = (hashes >> np.uint64(64 - _REGISTER_BITS)).astype(np.int64)
         rest = hashes & np.uint64((1 << 50) - 1)
-        # A double below 2^53 is exact, and its exponent tells the place of the highest bit.
+        # Doubles below 2^53 are exact, so the exponent is the position of the highest bit.
         ranks = (51 - np.frexp(rest.astype(np.float64))[1]).astype(np.uint8)
         np.maximum.at(self._ranks, registers, ranks)
 
@@ -99,7 +104,7 @@ class _Distinct:
 
 @dataclass(slots=True)
 class _Tally:
-    """One column, batch by batch."""
+    """The statistics of one column, collected batch by batch."""
 
     of: Field
     _nulls: int = 0

@@ -1,7 +1,8 @@
-"""Giving postponed rows (bucket -2) real buckets: the compaction of a table that leaves bucketing for later.
+"""Assigning postponed rows (bucket -2) to real buckets: the compaction of a table that postpones bucketing.
 
-Rows are read in the order of their commits, routed as in a table with a fixed number of buckets, merged and compacted
-there. One COMPACT snapshot takes the postponed files away and brings the new ones; until then nobody sees the rows.
+Rows are read in the order of their commits, routed as in a table with a fixed number of buckets, then merged and
+compacted there. One COMPACT snapshot deletes the postponed files and adds the new ones; until then the rows are not
+visible.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from penstock.table.values.arrow_types import arrow_schema
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """The postponed files of a partition, and the number of buckets that its rows are for."""
+    """The postponed files of a partition, and the number of buckets its rows are distributed to."""
 
     partition: bytes
     files: tuple[DataFile, ...]
@@ -36,7 +37,9 @@ class Postponed:
 
 
 def bucket_totals(layout: Layout, live: Sequence[ManifestEntry]) -> dict[bytes, int]:
-    """The buckets of each partition: as many as it has, else `postpone.default-bucket-num`."""
+    """Return the number of buckets per partition: the current number, or `postpone.default-bucket-num` for a new
+    one.
+    """
     default = Options(layout.schema.options).integer("postpone.default-bucket-num", 1)
     totals = dict.fromkeys((entry.partition for entry in live), default)
     return totals | {entry.partition: entry.total_buckets for entry in live if entry.bucket >= 0}
@@ -54,9 +57,10 @@ def postponed(layout: Layout, live: Sequence[ManifestEntry]) -> list[Postponed]:
 def distribute(
     store: TableStore, layout: Layout, parts: Sequence[Postponed], user: str, base: int
 ) -> Iterator[CommitMessage]:
-    """Messages of one compaction on snapshot `base`; the real buckets are compacted with it as their options say.
+    """Yield the messages of one compaction on snapshot `base`; the real buckets are compacted too if their options ask
+    for it.
 
-    Dies half way: the files made so far are orphans. Holds `write-buffer-size`.
+    After a crash half way, the files written so far are orphans. Uses `write-buffer-size` of memory.
     """
     for buckets in sorted({part.buckets for part in parts}):
         options = {**layout.schema.options, "bucket": str(buckets), "write-only": "false"}
@@ -95,7 +99,9 @@ def _rows(
 
 
 def _as_compaction(store: TableStore, layout: Layout, message: CommitMessage) -> CommitMessage:
-    """What was written and compacted at once, as a compaction alone: files it made and took away again are deleted."""
+    """Return a message of rows that were written and compacted together as a compaction only. Files that were both
+    created and replaced within the message are deleted.
+    """
     made = {file.name: file for file in message.new_files}
     gone = {file.name for file in message.compact_before}
     risen = {file.name for file in message.compact_after}

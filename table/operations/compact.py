@@ -1,4 +1,4 @@
-"""Compaction as a job of its own: a table's buckets, or those of some partitions, committed as one COMPACT snapshot."""
+"""Compaction as a separate job: the buckets of a table, or of some partitions, committed as one COMPACT snapshot."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ def compact_table(
     only: Selection | None = None,
     options: Mapping[str, str] | None = None,
 ) -> list[Snapshot]:
-    """Compact what is due, or with `full` everything, also in tables whose writers leave it to others (write-only).
+    """Compact the buckets that need it, or with `full` all of them, also in tables whose writers do not compact
+    (write-only).
 
-    Postponed rows get their buckets first, in a snapshot of its own. `options` stand for the table's of these names. A
-    compaction that met another is done again on the new state; after three times CommitConflict says so. Dies half way:
-    the files made so far are orphans. Memory holds one bucket's runs at a time.
+    Postponed rows are assigned to buckets first, in a separate snapshot. `options` override the table's. A compaction
+    that conflicts with another one is repeated on the new state; after three attempts CommitConflict is raised. After a
+    crash half way, the files written so far are orphans. Keeps the runs of one bucket at a time in memory.
     """
     chosen = only or Selection(partitions)
     return _committed(store, chosen, options or {}, user, lambda bucket: bucket.due((), full=full))
@@ -52,12 +53,13 @@ def sort_table(
     only: Selection | None = None,
     options: Mapping[str, str] | None = None,
 ) -> list[Snapshot]:
-    """Write the rows of partitions anew in order: by the columns one after the other (`order`), or by all of them at
-    once along a curve (`zorder`, `hilbert`). Each file is a range of the order, so scans leave most of them out.
+    """Rewrite the rows of partitions in sorted order: by the columns one after the other (`order`), or by all of them
+    along a space-filling curve (`zorder`, `hilbert`). Each file covers a range of the order, so scans can skip most
+    files.
 
-    Of append tables without buckets. One COMPACT snapshot: rows that come meanwhile stay beside, and a rewrite or
-    delete that meets this one wins; done again up to three times. Memory is bounded by `write-buffer-size`, the rest
-    is sorted on local disk.
+    Only for append tables without buckets. Commits one COMPACT snapshot: rows committed in the meantime are kept
+    beside the sorted ones. A concurrent rewrite or delete wins over this one, which is then repeated, at most three
+    times in all. Memory is bounded by `write-buffer-size`, the rest is sorted on local disk.
     """
     layout = Layout.of(store.schema())
     if layout.mode is not BucketMode.UNAWARE:

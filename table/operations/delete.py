@@ -1,4 +1,4 @@
-"""Deleting the rows a condition holds for: by -D rows where rows have keys, by new files or vectors where not."""
+"""DELETE with a condition: by -D rows in tables with keys, by rewritten files or deletion vectors in tables without."""
 
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ _TRIES = 3
 
 
 def delete_rows(store: TableStore, where: pc.Expression | str, user: str | None = None) -> list[Snapshot]:
-    """Delete the rows `where` holds for; no snapshot when there are none.
+    """Delete the rows that match `where`; no snapshot is committed when none do.
 
-    With keys it is a write like any other: CommitConflict when another job writes the same buckets meanwhile. Without
-    keys, one OVERWRITE: files that hold such rows are written anew without them, or, with deletion vectors, only
-    marked; done again up to three times when another job rewrote one of them. Holds a batch of rows in memory.
+    With keys it is an ordinary write: CommitConflict when another job writes the same buckets in the meantime. Without
+    keys it is one OVERWRITE: files with matching rows are rewritten without them, or, with deletion vectors, only
+    marked. It is repeated, up to three times, when another job rewrote one of the files. Keeps a batch of rows in
+    memory.
     """
     condition = Condition.of(where, arrow_schema(store.schema().fields), store.name)
     user = user or store.new_commit_user()
@@ -61,7 +62,7 @@ def delete_rows(store: TableStore, where: pc.Expression | str, user: str | None 
 
 def _delete_by_keys(store: TableStore, condition: Condition, user: str) -> list[Snapshot]:
     check_deletable(store.schema(), store.name)
-    # The writer looks at the table before the scan does: what another job writes after that is met by the commit.
+    # The writer reads the table state before the scan does, so that the commit detects rows other jobs write later.
     with TableWriter.open(store, user) as writer:
         found = False
         for batch in Scan.of(store, where=condition.given, falls_back=False).to_batches():
@@ -71,7 +72,7 @@ def _delete_by_keys(store: TableStore, condition: Condition, user: str) -> list[
 
 
 def check_deletable(schema: TableSchema, table: str) -> None:
-    """Java's rule: -D rows delete under these merge engines, and only where the table heeds them."""
+    """Raise ConfigError unless -D rows delete under the table's merge engine and options (the same rule as in Java)."""
     options = Options(schema.options)
     engine = options.text("merge-engine", "deduplicate").strip().lower()
     removes = {
@@ -90,7 +91,7 @@ def check_deletable(schema: TableSchema, table: str) -> None:
 
 @dataclass(slots=True)
 class _Appended:
-    """One try on a table without keys."""
+    """One attempt to delete from a table without keys."""
 
     store: TableStore
     base: Snapshot | None
@@ -146,7 +147,7 @@ class _Appended:
             self._index.append(self._vector_file(bucket, marked))
 
     def _hits(self, bucket: BucketFiles, file: DataFile, vector: Positions | None) -> Positions:
-        """The numbers of the rows to go."""
+        """Return the positions of the rows to delete."""
         parts = [
             batch.column(POSITION).filter(self.condition.mask(batch.drop_columns([POSITION]))).to_numpy()
             for batch in self._reader(bucket).read(file, vector=vector, positions=True)
@@ -160,7 +161,7 @@ class _Appended:
         )
 
     def _rewrite(self, bucket: BucketFiles, file: DataFile, gone: Positions) -> None:
-        """The file anew without those rows; the rows that stay keep their order among all files."""
+        """Rewrite the file without the deleted rows; the remaining rows keep their order among all files."""
         if Options(self.layout.schema.options).boolean("row-tracking.enabled", default=False):
             raise ConfigError(
                 "rows of a table with row-tracking.enabled cannot be deleted by rewriting files: the others would lose"
@@ -193,7 +194,7 @@ class _Appended:
         return found
 
     def _vector_file(self, bucket: BucketFiles, vectors: dict[str, Positions]) -> IndexEntry:
-        """All vectors of the bucket in one file, which takes the place of those before."""
+        """Write all vectors of the bucket into one file, which replaces the previous one."""
         options = Options(self.layout.schema.options)
         data, ranges = encode_vectors(vectors, bitmap64=options.boolean("deletion-vectors.bitmap64", default=False))
         name = f"index-{self.store.ambient.new_uuid()}-0"
@@ -208,7 +209,9 @@ class _Appended:
         store, seen = self.store, _names(self._vectors_before, changes.partitions)
 
         def check(latest: Snapshot | None, first: bool) -> Changes:
-            """Rows that came meanwhile stay. A file or a vector that went meanwhile means to begin anew."""
+            """Accept rows that were added in the meantime. Raise CommitConflict when a file or a vector disappeared, so
+            that the delete is repeated.
+            """
             live = live_entries(store, latest, partitions=changes.partitions) if latest else []
             try:
                 check_deletes(live, changes.entries, store.name)

@@ -1,4 +1,4 @@
-"""Putting new rows in place of what stands in some partitions (table-format 12.5)."""
+"""OVERWRITE: replacing the rows of some partitions with new rows, and dropping partitions."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from penstock.table.values.partition_text import DEFAULT_NAME, partition_values
 
 
 class OverwriteWriter(TableWriter):
-    """A writer whose commit takes away what was there: in the partitions that `partition` names, even in part, or,
-    where `dynamic-partition-overwrite` holds and none are named, in those that rows were written to.
+    """A writer whose commit replaces existing rows: those of the partitions that match `partition` (which may give only
+    some of the partition columns), or, with `dynamic-partition-overwrite` and without `partition`, those of the
+    partitions that rows were written to.
 
-    It is one commit by nature, so leaving the block makes it, if the block has written and neither committed nor
-    prepared a commit for others to make.
+    An overwrite is a single commit, so leaving the `with` block commits, if rows were written and the block has
+    neither committed nor prepared a commit for others to make.
     """
 
     def __init__(
@@ -61,17 +62,17 @@ class OverwriteWriter(TableWriter):
         super().__exit__(kind, error, trace)
 
     def prepare(self, identifier: int | None = None) -> list[CommitMessage]:
-        # A compaction that an earlier overwrite lost is not made good here: opening its bucket would overwrite it.
+        # A compaction lost by an earlier overwrite is not repeated here: opening its bucket would overwrite it.
         self._owed = set()
         self._prepared = True
         return super().prepare(identifier)
 
     def _due_in_full(self, identifier: int | None) -> set[Bucket]:
-        # Only what was written: any other bucket that is opened here would be overwritten with nothing.
+        # Only written buckets: any other bucket opened here would be overwritten with nothing.
         return super()._due_in_full(identifier) & set(self._buckets)
 
     def _waits(self, identifier: int | None) -> bool:
-        # The next commit may overwrite another partition, so nothing is left for it to compact.
+        # The next commit may overwrite another partition, so no compaction can be left to it.
         return True
 
     def _go_on(self, newest: Snapshot | None) -> None:
@@ -79,12 +80,14 @@ class OverwriteWriter(TableWriter):
         self._prepared = False
 
     def _known_state(self) -> TableState:
-        # Keys get their buckets as if the table were empty, and the hash index is written anew for all of them.
-        # `_check_keys` refuses keys that lie in a partition that stays.
+        # Keys are assigned buckets as if the table were empty, and the hash index is written again for all of them.
+        # `_check_keys` refuses keys that exist in a partition that is kept.
         return TableState(self.store, None)
 
     def _check_keys(self, covers: Covers) -> None:
-        """A key that lies in a partition that stays would be there twice: its delete does not fit an overwrite."""
+        """Raise RowRefused for a key that exists in a partition that is kept. It would exist twice, because an
+        overwrite cannot delete it there.
+        """
         if self._placer is None or not (self._dynamic or (self._spec is not None and self._spec.values)):
             return
         index = IndexFolder(self.store, self.layout).at(self._state.snapshot)
@@ -98,7 +101,7 @@ class OverwriteWriter(TableWriter):
                 )
 
     def _bucket_state(self, partition: bytes, bucket: int) -> BucketState:
-        # What is there goes away: numbering starts anew, and the number of buckets may change.
+        # The existing rows are replaced, so sequence numbers start again, and the number of buckets may change.
         snapshot = self._state.snapshot
         return BucketState(snapshot=snapshot.id if snapshot else 0)
 
@@ -132,7 +135,7 @@ class OverwriteWriter(TableWriter):
 
 
 class PartitionSpec:
-    """Some of the partition columns and the value each must have."""
+    """Values of some of the partition columns."""
 
     def __init__(self, layout: Layout, values: Mapping[str, object]) -> None:
         self._layout = layout
@@ -149,8 +152,8 @@ class PartitionSpec:
 
 
 def drop_partitions(store: TableStore, partitions: Sequence[Mapping[str, object]]) -> list[Snapshot]:
-    """One OVERWRITE that takes away every partition that one of the specs names; an empty one when none does, as
-    Paimon makes it.
+    """Commit one OVERWRITE that deletes every partition that matches one of the specs; an empty snapshot when none
+    does, as in Paimon.
     """
     if not partitions or not all(mappings(partitions, "partitions")):
         raise RowRefused("name at least one partition, by at least one column", table=store.name)

@@ -1,4 +1,4 @@
-"""Metadata put in order: manifests written together, and what names lost files written without them."""
+"""Repair of metadata: merging manifests, and dropping references to lost files and lost manifests."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ from penstock.table.schema.options import Options
 
 @dataclass(frozen=True, slots=True)
 class Healed:
-    """`paths` are the files that are gone, or the manifests that were many; none, and no snapshot, when all is well."""
+    """The result of a repair: `paths` are the lost files, or the manifests to merge. Empty, and without a snapshot,
+    when there was nothing to repair.
+    """
 
     paths: tuple[str, ...] = ()
     snapshot: Snapshot | None = None
 
 
 def compact_manifests(store: TableStore, *, dry_run: bool = False, options: Mapping[str, str] | None = None) -> Healed:
-    """Write the table's manifests together into as few as there need be, without what was taken away again.
+    """Merge the table's manifests into as few as possible, without the entries that were deleted again.
 
-    One COMPACT snapshot that changes no row. Nothing happens when there is no more than one small manifest and none
-    takes files away. `options` stand for the table's of these names. Holds all entries of the table in memory.
+    Commits one COMPACT snapshot that changes no row. Nothing happens when there is at most one small manifest and none
+    contains deletes. `options` override the table's. Keeps all entries of the table in memory.
     """
     own = options or {}
     latest = store.snapshots.latest()
@@ -43,10 +45,10 @@ def compact_manifests(store: TableStore, *, dry_run: bool = False, options: Mapp
 
 
 def remove_unexisting_manifests(store: TableStore, *, dry_run: bool = False) -> Healed:
-    """Let the newest snapshot be followed by one that names only manifests that are there.
+    """Commit a snapshot that refers only to manifests that exist.
 
-    The files that a lost manifest added are lost with it, those that it took away come back: for tables that cannot be
-    read any more. Nothing happens when all manifests are there.
+    Files added by a lost manifest are lost, and files deleted by it reappear: use it for tables that cannot be read
+    any more. Nothing happens when all manifests exist.
     """
     latest = store.snapshots.latest()
     if latest is None:
@@ -59,9 +61,9 @@ def remove_unexisting_manifests(store: TableStore, *, dry_run: bool = False) -> 
 def remove_unexisting_files(
     store: TableStore, partitions: Sequence[Mapping[str, object]] | None = None, *, dry_run: bool = False
 ) -> Healed:
-    """Take the data files that are not there any more out of the table, as one OVERWRITE; their rows are lost.
+    """Remove the data files that no longer exist from the table, as one OVERWRITE; their rows are lost.
 
-    CommitConflict when one of them was compacted away meanwhile: call it again.
+    CommitConflict when one of them was compacted away in the meantime: call it again.
     """
     latest = store.snapshots.latest()
     if latest is None:
@@ -103,7 +105,7 @@ def _entries_that_are_there(store: TableStore, snapshot: Snapshot) -> list[Manif
 def _lost_entries(
     store: TableStore, snapshot: Snapshot, partitions: Sequence[Mapping[str, object]] | None
 ) -> Iterator[tuple[ManifestEntry, str]]:
-    """Each with where its file should be. A folder is listed once."""
+    """Yield each missing entry with the path its file should have. Each folder is listed once."""
     layout = Layout.of(store.schema())
     entries = live_entries(store, snapshot)
     chosen = None if partitions is None else set(Selection(partitions).partitions_of(store, entries))

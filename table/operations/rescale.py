@@ -1,4 +1,4 @@
-"""Rewriting partitions with another number of buckets (table-format 6)."""
+"""Rescaling: rewriting partitions with another number of buckets."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def rescale(
     partition: Mapping[str, object] | None = None,
     user: str | None = None,
 ) -> list[Snapshot]:
-    """Write the rows of a partition, or of the table, anew into `buckets` buckets (the table's option).
+    """Rewrite the rows of a partition, or of the table, into `buckets` buckets (default: the table's option).
 
-    One OVERWRITE; CommitConflict, and nothing changed, when another job wrote there meanwhile. The option itself is not
-    altered: writers are refused until it says the same number. After a crash call it again. Until then a table with
-    deletion vectors or first-row may lack the rows, when it crashed between the OVERWRITE and its compaction.
+    One OVERWRITE; CommitConflict, and nothing changed, when another job wrote there in the meantime. The option itself
+    is not altered: writers are refused until it has the same number. After a crash call it again. Until then a table
+    with deletion vectors or first-row may lack the rows, if the crash was between the OVERWRITE and its compaction.
     """
     layout = Layout.of(store.schema())
     if layout.mode not in {BucketMode.FIXED, BucketMode.POSTPONE}:
@@ -47,7 +47,7 @@ def rescale(
         return []
     seen = contents(store, base, spec.covers)
     with OverwriteWriter.open_on(store, partition or {}, user, {"bucket": str(wanted)}) as writer:
-        # As the table is now: columns may have been altered since the snapshot.
+        # Read under the current schema: columns may have been altered since the snapshot.
         reader = SplitReader(store, layout, layout.schema.fields)
         for split in plan_state(store, layout, base).splits:
             if spec.covers(split.partition):
@@ -70,8 +70,8 @@ def rescale(
 
 
 def _with_rows_shown(store: TableStore, layout: Layout, spec: PartitionSpec, user: str) -> Snapshot | None:
-    """The newest snapshot. Rows that no scan shows are compacted first, as a rescale that crashed leaves them; those of
-    a write-only table wait for its own compaction job.
+    """Return the newest snapshot. Rows that scans do not show yet are compacted first, such as those a crashed rescale
+    left behind. Rows of a write-only table must wait for its compaction job: ConfigError.
     """
     latest = store.snapshots.latest()
     if latest is None or _hidden(store, layout, latest, spec) is None:
@@ -91,7 +91,7 @@ def _with_rows_shown(store: TableStore, layout: Layout, spec: PartitionSpec, use
 
 
 def _hidden(store: TableStore, layout: Layout, snapshot: Snapshot, spec: PartitionSpec) -> str | None:
-    """A file with rows that no scan shows yet: they would be lost."""
+    """Return the name of a file with rows that scans do not show yet (a rescale would lose them), or None."""
     waits = invisible_level_0(layout)
     for entry in live_entries(store, snapshot):
         if spec.covers(entry.partition) and (entry.bucket < 0 or (waits and entry.file.level == 0)):

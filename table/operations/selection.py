@@ -1,4 +1,4 @@
-"""Which partitions and buckets of a table a job is about."""
+"""The selection of partitions and buckets that a job works on."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from penstock.table.values.internal import from_internal
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Everything, but for what is said: partitions by some of their columns or by an SQL condition over them, those to
-    which no rows came for `idle_millis`, some buckets.
+    """A selection of partitions and buckets; everything unless narrowed: partitions by the values of some columns or by
+    an SQL condition on them, partitions that received no rows for `idle_millis`, some buckets.
     """
 
     partitions: Sequence[Mapping[str, object]] | None = None
@@ -31,7 +31,9 @@ class Selection:
     buckets: frozenset[int] | None = None
 
     def buckets_of(self, store: TableStore, entries: Iterable[ManifestEntry]) -> list[Bucket]:
-        """The chosen buckets among those of the entries, in order; postponed rows are in none."""
+        """Return the selected buckets among those of the entries, sorted; postponed rows are in no bucket and
+        left out.
+        """
         entries = [entry for entry in entries if entry.bucket >= 0]
         chosen = self.partitions_of(store, entries)
         places = {
@@ -76,7 +78,7 @@ def _holding(layout: Layout, partitions: Sequence[bytes], where: str, table: str
 
 
 def parse_buckets(text: str) -> frozenset[int]:
-    """`0-9,20`: numbers and ranges, both ends meant."""
+    """Return the buckets in a text such as `0-9,20`: numbers and inclusive ranges."""
     found: set[int] = set()
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)

@@ -1,4 +1,4 @@
-"""Writing to a table: rows routed to their buckets, held within one budget, committed as one."""
+"""The table writer: rows are routed to their buckets, buffered within one memory budget, and committed together."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ log = logging.getLogger(__name__)
 
 
 class TableWriter:
-    """Buckets share `write-buffer-size`, or a budget with the writers of other tables; when it is spent the largest go
-    to disk first. Nothing is visible before `commit`; leaving the block without one deletes what was written.
+    """A writer of one table. Its buckets share `write-buffer-size`, or a budget with the writers of other tables; when
+    the budget is used up, the largest buffers are written to disk first. Nothing is visible before `commit`; leaving
+    the `with` block without a commit deletes what was written.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class TableWriter:
         self._state = TableState(store, store.snapshots.latest())
         self._buckets: dict[Bucket, BucketWriter] = {}
         self._uncertain = False  # whether a commit failed that may have taken effect
-        self._owed: set[Bucket] = set()  # whose compaction was lost: the next commit makes it good
+        self._owed: set[Bucket] = set()  # buckets whose compaction was lost: the next commit repeats it
         self._assigner, self._placer = self._opened_routes()
         self._full_compaction = FullCompaction.of(store, self.layout)
 
@@ -74,12 +75,14 @@ class TableWriter:
         after_commit: AfterCommit | None = None,
         budget: WriteBudget | None = None,
     ) -> TableWriter:
-        """`after_commit` is told each commit that made a snapshot, and whether it stood for itself (no identifier)."""
+        """Open a writer. `after_commit` is called after each commit that made a snapshot, with whether it had no
+        identifier.
+        """
         return cls(store, cls.schema_with(store, options), user or store.new_commit_user(), after_commit, budget)
 
     @staticmethod
     def schema_with(store: TableStore, options: Mapping[str, str] | None) -> TableSchema:
-        """The table's newest schema, under options that hold for this writer only."""
+        """Return the table's newest schema with options that apply to this writer only."""
         schema = store.schema()
         return replace(schema, options={**schema.options, **option_texts(options)})
 
@@ -92,14 +95,16 @@ class TableWriter:
         self.abort()
 
     def write(self, data: pa.Table | pa.RecordBatch, kinds: object = None) -> None:
-        """Take rows; `kinds` stands parallel to them, all +I without. Refused rows refuse the whole batch."""
+        """Write rows; `kinds` contains one row kind per row (default: all +I). A row that is refused refuses the whole
+        batch.
+        """
         batch, numbers = self._rules.fit(data, kinds)
         refuse_folders(self.store, self.layout, batch)
         if batch.num_rows:
             self.write_fitted(batch, numbers)
 
     def write_fitted(self, batch: pa.RecordBatch, kinds: Kinds) -> None:
-        """Rows that already have the table's columns and types."""
+        """Write rows that already have the table's columns and types."""
         if self._placer is not None:
             placed = self._placer.place(batch, kinds)
             batch, kinds = placed.rows, placed.kinds
@@ -130,10 +135,10 @@ class TableWriter:
         return self._state.bucket(partition, bucket)
 
     def prepare(self, identifier: int | None = None) -> list[CommitMessage]:
-        """Everything into files, and what a committer needs to know of them.
+        """Write everything to files, and return the messages a committer needs to commit them.
 
-        A commit that stands for itself waits for compaction; of those that follow one another each, with `lookup-wait`
-        false, leaves its own to the next.
+        A commit without identifier waits for compaction. With identifiers and `lookup-wait` = false, each commit
+        leaves the compaction of its rows to the next one.
         """
         due = self._due_in_full(identifier)
         for place in sorted(due | self._owed):
@@ -148,15 +153,15 @@ class TableWriter:
         return messages if self._assigner is None else self._assigner.with_index(messages)
 
     def _due_in_full(self, identifier: int | None) -> set[Bucket]:
-        """The buckets that this commit compacts into one run."""
+        """Return the buckets that this commit compacts into a single run."""
         return self._full_compaction.buckets(self._state, identifier, set(self._buckets))
 
     def _waits(self, identifier: int | None) -> bool:
-        """Whether this commit compacts its own rows, also where `lookup-wait` is false."""
+        """Return whether this commit compacts its own rows, even when `lookup-wait` is false."""
         return identifier is None
 
     def forget(self) -> None:
-        """Leave what was prepared to whoever commits it."""
+        """Forget the prepared messages: whoever commits them is responsible for their files."""
         self._buckets.clear()
 
     def commit(
@@ -166,11 +171,11 @@ class TableWriter:
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> list[Snapshot]:
-        """Make what was written visible, and return the snapshots that were made.
+        """Make the written rows visible, and return the snapshots that were committed.
 
-        With an identifier that this user has committed before, what was written is dropped. All that may still be done
-        is the compaction of that commit, where its rows show only then and its process died before. Without an
-        identifier every commit counts.
+        With an identifier this user has committed before, the written rows are dropped. At most the compaction of that
+        earlier commit is completed, if its rows are visible only after it and its process died before. Without an
+        identifier every commit takes effect.
         """
         if identifier is not None and whole_number(identifier, "identifier") < 0:
             raise ConfigError(f"{identifier} cannot identify a commit", hint="identifiers rise from 0")
@@ -184,10 +189,10 @@ class TableWriter:
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
     ) -> list[Snapshot]:
-        """Commit what was prepared, here or by writers in other processes; as `commit` in all else.
+        """Commit messages that were prepared here or by writers in other processes; otherwise like `commit`.
 
         After an OSError it is not known whether the messages were committed. Call it again with the same messages: it
-        finds out, keeps the files that are in the table, and does what is left.
+        finds out, keeps the files that are in the table, and does the rest.
         """
         try:
             return self._land(messages, identifier, watermark, properties)
@@ -212,7 +217,8 @@ class TableWriter:
         try:
             done = self._committed(committer, messages, number, watermark, properties)
         except (CommitConflict, ConfigError):
-            # Refused, so this call has committed nothing. What an earlier one did may still show.
+            # This commit was refused and has committed nothing, but an earlier attempt of it may still have taken
+            # effect.
             if not self._uncertain:
                 self._discard(messages)
             raise
@@ -227,7 +233,7 @@ class TableWriter:
         return self._complete(done.snapshots, rest, identifier)
 
     def _complete(self, made: Sequence[Snapshot], rest: Completed, identifier: int | None) -> list[Snapshot]:
-        """Go on from a commit that is done, and say which snapshots it made."""
+        """Prepare the writer for the next commit, and return the snapshots of this one."""
         snapshots = [*made, *rest.snapshots]
         self._uncertain = False
         self._owed |= rest.owed
@@ -238,7 +244,9 @@ class TableWriter:
         return snapshots
 
     def _committed_unawares(self, messages: Sequence[CommitMessage]) -> Snapshot | None:
-        """The snapshot that holds these messages after all, when the store failed while they were committed."""
+        """Return the snapshot that contains these messages, when the store failed during their commit but it took
+        effect.
+        """
         if not self._uncertain:
             return None
         fate = fate_of(self.store, self.user, messages)
@@ -251,8 +259,9 @@ class TableWriter:
         return fate.newest
 
     def _check_same_table(self) -> None:
-        """Rows in files of a schema that is another one by now would be read by the wrong columns, and the buckets of
-        a snapshot that is another one by now are not those that the rows were placed in.
+        """Raise ConfigError when the schema or the snapshot this writer opened was replaced by another one with the
+        same id: readers would read its files by the wrong columns, and its rows were routed by buckets that no longer
+        exist.
         """
         base = self._state.snapshot
         found = self.store.snapshots.find(base.id) if base is not None else None
@@ -279,13 +288,15 @@ class TableWriter:
         return committer.commit(messages, number, watermark=watermark, properties=properties)
 
     def _go_on(self, newest: Snapshot | None) -> None:
-        """Later writes stand on the table as it is after the commit."""
+        """Base later writes on the table as of this commit."""
         self._buckets.clear()
         self._state = TableState(self.store, newest or self.store.snapshots.latest())
         self._assigner, self._placer = self._opened_routes()
 
     def _opened_routes(self) -> tuple[Assigner | None, KeyPlacer | None]:
-        """What finds buckets where the row alone does not tell its own."""
+        """Return the assigner or placer that finds the bucket of rows whose bucket does not follow from the row
+        alone.
+        """
         match self.layout.mode:
             case BucketMode.DYNAMIC:
                 return Assigner(self.store, self.layout, self._known_state()), None
@@ -294,7 +305,7 @@ class TableWriter:
         return None, None
 
     def _known_state(self) -> TableState:
-        """What of the table the rows are to meet."""
+        """Return the table state that incoming rows are matched against."""
         return self._state
 
     def abort(self) -> None:
@@ -304,6 +315,6 @@ class TableWriter:
         self._buckets.clear()
 
     def _discard(self, messages: Sequence[CommitMessage]) -> None:
-        """Delete the files that messages name, none of which was committed."""
+        """Delete the files of messages that were not committed."""
         discard(self.store, self.layout, messages)
         self.abort()

@@ -1,4 +1,4 @@
-"""Tags that make themselves: one for each period that has ended, by the clock or the watermark (table-format 13.4)."""
+"""Automatic tags (`tag.automatic-creation`): one per period that has ended, by the clock or by the watermark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ Clock = Callable[[Snapshot], int | None]
 
 @dataclass(frozen=True, slots=True)
 class AutomaticTags:
-    """`clock` tells a snapshot's time as people see it. `most` automatic tags are kept, the newest."""
+    """The automatic tags of a table. `clock` returns the local time of a snapshot. Only the newest `most` tags are
+    kept.
+    """
 
     store: TableStore
     period: TagPeriod
@@ -34,7 +36,7 @@ class AutomaticTags:
 
     @classmethod
     def of(cls, store: TableStore) -> Self | None:
-        """By the options of the table; None when they want no tags as time goes by."""
+        """Build from the options of the table; None when they ask for no tags over time."""
         options = Options(store.schema().options)
         match mode_of(options.values):
             case "process-time":
@@ -52,10 +54,10 @@ class AutomaticTags:
         )
 
     def create_due(self) -> list[str]:
-        """Tag the first snapshot of each time that was due; gives the names of new tags.
+        """Tag the first snapshot of each period that is due; return the names of new tags.
 
-        Time does not run back from snapshot to snapshot, so when the newest is not due none is, and a round costs one
-        file. Called again: goes on after the newest automatic tag. Other tags are never touched.
+        Snapshot times do not decrease, so when the newest snapshot is not due none is, and a round then costs one file
+        read. A further call continues after the newest automatic tag. Other tags are never touched.
         """
         made: list[str] = []
         last, following = self._newest()
@@ -74,7 +76,9 @@ class AutomaticTags:
         return made
 
     def snapshot_is_wanted(self) -> bool:
-        """Whether a tag by the clock is due while the table rests: a snapshot of now would get it."""
+        """Return whether a tag by the clock is due that no snapshot exists for, because the table is idle: an empty
+        snapshot committed now would get it.
+        """
         latest = self.store.snapshots.latest()
         if mode_of(self.store.schema().options) != "process-time" or latest is None:
             return False
@@ -83,14 +87,18 @@ class AutomaticTags:
         return last is not None and self._is_due(now, last) and not self._is_due(latest, last)
 
     def _is_due(self, snapshot: Snapshot, last: int | None) -> bool:
-        """The first tag is due at once; each other when the period after the last tag's has ended."""
+        """Return whether a tag is due at this snapshot: the first tag at once, any other when the period after the last
+        tag's period has ended.
+        """
         time = self.clock(snapshot)
         if time is None or last is None:
             return time is not None
         return time - self.period.delay >= self.period.after(self.period.after(last))
 
     def _newest(self) -> tuple[int | None, int]:
-        """When the newest automatic tag's period began, and the first snapshot after it."""
+        """Return the begin of the newest automatic tag's period (or None), and the id of the first snapshot after
+        it.
+        """
         found = self._automatic()
         if not found:
             return None, self.store.snapshots.earliest_id() or 1
@@ -102,7 +110,7 @@ class AutomaticTags:
         return sorted((number, begin, name) for number, begin, name in tags if begin is not None)
 
     def _from(self, first: int, latest: Snapshot) -> Iterator[Snapshot]:
-        """Snapshots from `first` on; those that have expired are passed over."""
+        """Yield the snapshots from `first` on; expired ones are skipped."""
         for number in range(max(first, self.store.snapshots.earliest_id() or 1), latest.id + 1):
             snapshot = self.store.snapshots.find(number)
             if snapshot is not None:
@@ -131,8 +139,8 @@ def mode_of(values: Mapping[str, str]) -> str:
 
 
 def create_batch_tag(store: TableStore) -> str | None:
-    """After a batch job (`tag.automatic-creation` = batch): its tag moves onto the newest snapshot, and of all tags
-    `tag.num-retained-max` are kept. Gives the tag's name; None when the table has no snapshot or wants no such tag.
+    """Move the tag of a batch job (`tag.automatic-creation` = batch) to the newest snapshot, and keep the newest
+    `tag.num-retained-max` of all tags. Return the tag's name; None when the table has no snapshot or no such option.
     """
     options, snapshot = Options(store.schema().options), store.snapshots.latest()
     if mode_of(options.values) != "batch" or snapshot is None:
@@ -150,7 +158,7 @@ def create_batch_tag(store: TableStore) -> str | None:
 
 
 def create_idle_snapshot(store: TableStore) -> Snapshot | None:
-    """An empty commit, for a table that rests to have a snapshot that today's tag can stand on."""
+    """Commit an empty snapshot, so that an idle table has a snapshot for the tag that is due."""
     committer = Committer(store, store.new_commit_user())
     return committer.commit((), force_empty=True).last
 
@@ -163,7 +171,7 @@ def _give_up(store: TableStore, name: str) -> None:
 
 
 def _process_time(store: TableStore, zone: str | None) -> Clock:
-    """In the machine's own zone where none is named."""
+    """Return a clock in the named time zone, or in the machine's own when none is named."""
     if zone is not None:
         place = _zone(zone, "sink.process-time-zone")
         return lambda snapshot: _seen(snapshot.time_millis, place)
@@ -184,10 +192,12 @@ def _zone(name: str, option: str) -> ZoneInfo:
 
 
 def _seen(millis: int, place: ZoneInfo) -> int | None:
-    """A time as the clocks of that zone show it, read as if it were UTC; None beyond all calendars."""
+    """Return a time as the clocks of that zone show it, encoded as if it were UTC; None when it is outside the
+    calendar.
+    """
     try:
         at = EPOCH + timedelta(milliseconds=millis)
-    except OverflowError:  # sources tell their end by the greatest number there is
+    except OverflowError:  # sources mark the end of their stream with the greatest number as watermark
         return None
     seen = at.astimezone(place).replace(tzinfo=UTC)
     return (seen - EPOCH) // timedelta(milliseconds=1)

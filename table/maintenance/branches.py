@@ -1,4 +1,4 @@
-"""Branches: lines of snapshots of their own over the table's shared files (table-format 13.6)."""
+"""Branches: separate lines of snapshots over the table's shared data files."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from penstock.table.values.names import LONGEST_NEW, path_step
 
 
 def create_branch(store: TableStore, name: str, tag: str | None = None) -> None:
-    """A branch that begins with a tag's snapshot, or with no snapshot at all.
+    """Create a branch that begins at a tag's snapshot, or without a snapshot.
 
-    Its schemas come last, the newest at the very end. Dies half way: call it again.
+    Its schemas are written last, and the newest of them at the very end. After a crash half way, call it again.
     """
     _check_name(store, name)
     found = tag_files(store).get(tag) if tag is not None else None
@@ -45,7 +45,7 @@ def _check_name(store: TableStore, name: str) -> None:
 
 
 def delete_branch(store: TableStore, name: str) -> None:
-    """The branch's snapshots, tags and schemas go; its data files become orphans unless others hold them."""
+    """Delete the branch's snapshots, tags and schemas. Its data files become orphans unless other branches use them."""
     if name not in branch_names(store):
         raise branch_missing(store, name)
     if store.schema().options.get("scan.fallback-branch") == name:

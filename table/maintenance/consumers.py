@@ -1,4 +1,4 @@
-"""Consumers that no one moves any more: they would hold snapshots for ever (table-format 13.7)."""
+"""Expiry of consumers that stopped reading, which would otherwise protect snapshots from expiry for ever."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from penstock.table.schema.options import Options
 
 
 def expire_consumers(store: TableStore, older_than: int | None = None) -> list[str]:
-    """Forget the consumers that have not moved since `older_than`, or for `consumer.expiration-time`; gives their ids.
+    """Delete the consumers that have not moved since `older_than`, or for `consumer.expiration-time`; return their ids.
 
-    Nothing happens without either, and to a consumer of which the store does not know when it moved.
+    Nothing is deleted when neither is set, and no consumer whose modification time the store does not know.
     """
     if older_than is None:
         idle = Options(store.schema().options).duration("consumer.expiration-time", None)

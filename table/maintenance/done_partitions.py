@@ -1,4 +1,4 @@
-"""Telling the world that a partition is complete, by the table's `partition.mark-done-action`."""
+"""Marking partitions as complete, by the actions of the table option `partition.mark-done-action`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ _TIMEOUT = 5_000
 
 @dataclass(frozen=True, slots=True)
 class DoneRule:
-    """A partition is done when its time, `interval` long, and `idle` after it and after its last rows are over."""
+    """The rule when a partition is done: once its time (`interval` long) is over, plus `idle` after that and after its
+    last rows.
+    """
 
     interval: int
     idle: int
@@ -36,7 +38,7 @@ class DoneRule:
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> DoneRule | None:
-        """By the options of a table; None when they let no partition be marked as time goes by."""
+        """Build from the options of a table; None when they mark no partitions over time."""
         options = Options(values)
         idle = options.duration("partition.idle-time-to-done", None)
         interval = options.duration("partition.time-interval", None)
@@ -47,9 +49,10 @@ class DoneRule:
 
 
 def mark_partitions_done(store: TableStore, partitions: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
-    """Run the table's actions for each partition that one of the specs names; gives their values as text.
+    """Run the table's actions for each partition that matches one of the specs; return their values as text.
 
-    Called again: a success file keeps when it was made and takes a new time of change. ConfigError when there is none.
+    Called again, a success file keeps its creation time and gets a new modification time. ConfigError when no
+    partition matches.
     """
     latest = store.snapshots.latest()
     entries = live_entries(store, latest) if latest is not None else []
@@ -60,8 +63,8 @@ def mark_partitions_done(store: TableStore, partitions: Sequence[Mapping[str, ob
 
 
 def mark_due(store: TableStore, since: int | None = None) -> list[dict[str, object]]:
-    """Mark the partitions that became done since that wall-clock time, or, when it is not known, the newest ones that
-    are done and not marked. At most MOST_AT_ONCE, those that were done first. Gives their values as text.
+    """Mark the partitions that became done since the wall-clock time `since`, or, when it is None, the newest ones that
+    are done and not marked. At most MOST_AT_ONCE, those done first. Return their values as text.
     """
     rule, latest = DoneRule.of(store.schema().options), store.snapshots.latest()
     if rule is None or latest is None:
@@ -122,13 +125,13 @@ def _success_path(store: TableStore, layout: Layout, partition: bytes) -> str:
 
 
 def _marked_at(store: TableStore, layout: Layout, partition: bytes) -> int:
-    """The wall-clock time of the partition's success file; 0 without one."""
+    """Return the wall-clock time in the partition's success file; 0 without one."""
     made = read_success(store, _success_path(store, layout, partition))
     return 0 if made is None else made.changed + store.ambient.zone_offset_millis(made.changed)
 
 
 def _report(store: TableStore, layout: Layout, partition: bytes) -> None:
-    """Post what Paimon posts; the answer must say `{"result": "SUCCESS"}`."""
+    """Post the same report as Paimon; the response must contain `{"result": "SUCCESS"}`."""
     options = Options(store.schema().options)
     url = options.text("partition.mark-done-action.http.url", None)
     if url is None or not url.startswith(("http://", "https://")):

@@ -1,4 +1,4 @@
-"""Making the main branch what another branch is (table-format 13.6)."""
+"""Fast-forward: replacing the main branch with another branch."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ log = logging.getLogger(__name__)
 
 
 def fast_forward(store: TableStore, name: str) -> Undone:
-    """Make the main branch what the branch is, and return what main lost by it.
+    """Replace the main branch with the branch, and return what main lost by it.
 
-    Main keeps the snapshots and tags that the two histories share; everything later on main is replaced by the
-    branch's snapshots, tags and schemas. Where the branch's own beginning has expired, main's older snapshots go too,
-    so that ids have no gap. Java keeps them, and with them snapshots that were never part of the branch.
+    Main keeps the snapshots and tags that both histories share; everything later on main is replaced by the branch's
+    snapshots, tags and schemas. If the beginning of the branch has expired, main's older snapshots are removed too, so
+    that ids have no gap. Java keeps them, and with them snapshots that were never part of the branch.
 
-    Dies half way: main is shorter (empty where nothing is shared), the branch still whole; call it again. No one may
-    write to main meanwhile.
+    After a crash half way, main is shorter (empty when nothing is shared) and the branch still complete; call it
+    again. Nobody may write to main in the meantime.
     """
     if name not in branch_names(store):
         raise branch_missing(store, name)
@@ -38,7 +38,8 @@ def fast_forward(store: TableStore, name: str) -> Undone:
     shared = _newest_shared(main, branch)
     undone = _undone(main, branch, shared, ids)
     main.storage.delete(f"{main.paths.snapshot_folder}/LATEST")
-    # Before the branch's come: afterwards a second attempt could not tell them from snapshots that are shared.
+    # Deleted before the branch's snapshots are copied: afterwards a second call could not distinguish them from shared
+    # ones.
     for number in reversed(undone.snapshots):
         main.storage.delete(main.paths.snapshot(number))
     for tag in undone.tags:
@@ -55,8 +56,8 @@ def fast_forward(store: TableStore, name: str) -> Undone:
 
 
 def _newest_shared(main: TableStore, branch: TableStore) -> int:
-    """The newest snapshot that main and the branch both have, as a snapshot or a tag: there the branch began. 0 where
-    they have none in common.
+    """Return the newest snapshot id that main and the branch both have, as a snapshot or a tag, where the branch began;
+    0 when they share none.
     """
     ours, theirs = _states(main), _states(branch)
     return max((number for number, state in ours.items() if theirs.get(number) == state), default=0)
@@ -88,13 +89,17 @@ def _undone(main: TableStore, branch: TableStore, shared: int, ids: Sequence[int
 
 
 def _earliest_kept(main: TableStore, shared: int, ids: Sequence[int]) -> int:
-    """The first snapshot of main afterwards: one of its own where they lead up to the branch's without a gap."""
+    """Return the first snapshot id of main afterwards: one of main's own if they continue into the branch's without a
+    gap.
+    """
     kept = [number for number in main.snapshots.ids() if number <= shared]
     return kept[0] if kept and kept[-1] + 1 >= ids[0] else ids[0]
 
 
 def _copy_schemas(main: TableStore, branch: TableStore) -> None:
-    """All of the branch's versions in place of main's: files of any of them may be live. Never without one."""
+    """Replace main's schemas with all versions of the branch, since any of them may have live files. Main is never left
+    without a schema.
+    """
     wanted = branch.schemas.ids()
     for number in wanted:
         main.storage.write(main.schemas.path(number), schema_json(branch.schemas.get(number)))

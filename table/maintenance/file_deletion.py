@@ -1,4 +1,6 @@
-"""Deleting what nothing holds any more: data first, then what leads to it."""
+"""Deletion of files that no snapshot, tag or branch uses any more: data files first, then the metadata that refers to
+them.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,15 @@ from penstock.table.meta.store import TableStore
 
 log = logging.getLogger(__name__)
 
-NEVER = 1 << 62  # taken away by no snapshot
+NEVER = 1 << 62  # stands for the snapshot that removed a file, when none did
 
 
 @dataclass(slots=True)
 class Garbage:
-    """What expired snapshots or tags leave behind as far as the line's other snapshots are concerned.
+    """The files that expired snapshots or tags leave behind, as far as the other snapshots of the branch are concerned.
 
-    `files` are data files with the id of the snapshot that took them away: an older tag may still hold them.
-    `changelog` files belong to no state, so no tag holds them.
+    `files` are data files with the id of the snapshot that removed them: an older tag may still need them. `changelog`
+    files are not part of any table state, so no tag needs them.
     """
 
     files: list[tuple[int, ManifestEntry]] = field(default_factory=list)
@@ -33,7 +35,7 @@ class Garbage:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """How many files went, and how many could not be deleted and are left to the orphan cleaner."""
+    """The number of files that were deleted, and of those that could not be deleted and are left to orphan removal."""
 
     deleted: int = 0
     failed: int = 0
@@ -51,13 +53,14 @@ def sweep(
     unrelated: Collection[Snapshot] = (),
     clean_folders: bool = False,
 ) -> Swept:
-    """Delete the garbage, but for what the snapshots, tags and the other branches hold.
+    """Delete the garbage, except files that the given snapshots and tags, or other branches, still need.
 
-    A file that one of the snapshots took away is held by older tags only; `unrelated` are states of which that cannot
-    be said, so that all their files stay.
+    A file that one of `snapshots` removed is needed by older tags only. For the states in `unrelated` this does not
+    follow, so all their files are kept.
 
-    Called after the expired snapshots' own files are gone, so that no tag can be made of them meanwhile. Dies half
-    way: what is left is orphans. TableCorrupt, and nothing deleted, when what is held cannot be read.
+    Called after the files of the expired snapshots themselves are gone, so that nobody can tag one in the meantime.
+    After a crash half way, the remaining files are orphans. TableCorrupt, and nothing deleted, when the metadata of
+    what must be kept cannot be read.
     """
     keep, files = Held(), list(garbage.files)
     for snapshot in snapshots:
@@ -92,7 +95,7 @@ def _delete_files(store: TableStore, entries: Iterable[ManifestEntry], clean_fol
 
 
 def with_folders(store: TableStore, entries: Iterable[ManifestEntry]) -> Iterable[tuple[ManifestEntry, str]]:
-    """Return each entry with the folder that its files lie in."""
+    """Yield each entry with the folder that contains its files."""
     layout = Layout.of(store.schema())
     known: dict[tuple[bytes, int], str] = {}
     for entry in entries:
@@ -105,7 +108,7 @@ def with_folders(store: TableStore, entries: Iterable[ManifestEntry]) -> Iterabl
 
 
 def _delete_empty(store: TableStore, folder: str) -> None:
-    """The bucket's folder and those of its partition, as far up as they are empty."""
+    """Delete the bucket's folder and its partition's folders, as far up as they are empty."""
     while folder != store.paths.data_root and not store.storage.list(folder):
         store.storage.delete(folder)
         folder = folder.rpartition("/")[0]
@@ -127,7 +130,7 @@ def delete_all(store: TableStore, paths: Collection[str]) -> Swept:
     failed = 0
     for path in paths:
         if ".." in path.split("/"):
-            # Whoever wrote such a name, nothing outside of the table's folders is deleted for it.
+            # Whoever wrote such a name, it must not delete a file outside the table's folders.
             log.error("event=delete_refused table=%s path=%s reason=the path leads out of its folder", store.name, path)
             failed += 1
             continue

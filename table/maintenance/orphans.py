@@ -1,4 +1,4 @@
-"""Files that nothing leads to: left by crashes, lost commits, rollbacks and deleted branches (table-format 13.9)."""
+"""Orphan files, which nothing refers to: left by crashes, lost commits, rollbacks and deleted branches."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Orphan:
 
 
 def find_orphans(store: TableStore, older_than: int | None = None) -> list[Orphan]:
-    """The orphans last written before `older_than`, an instant in epoch millis: a day ago when nothing is said.
+    """Return the orphans last written before `older_than`, in epoch millis (default: a day ago).
 
-    A commit that is under way has files that nothing leads to yet, so `older_than` must lie before the beginning of
-    the longest one. First the files are listed, then what is used is read: what a commit takes into use between the two
-    counts as used. A file of which the store does not know its age is no orphan. Reads every manifest of the table.
+    Files of a running commit are not referred to yet, so `older_than` must be before the start of the longest one. The
+    files are listed before the metadata is read: files that a commit adds in between count as used. A file whose age
+    the store does not know is not an orphan. Reads every manifest of the table.
     """
     if older_than is None:
         older_than = store.ambient.now_millis() - DAY
@@ -45,7 +45,7 @@ def remove_orphans(store: TableStore, older_than: int | None = None) -> Swept:
 
 
 def _files(store: TableStore) -> Iterator[tuple[str, Entry]]:
-    """All files that could be orphans; hints, schemas and whatever else has a name of its own are not among them."""
+    """Yield all files that could be orphans; hints, schemas and other files with fixed names are not included."""
     paths = store.paths
     for folder in (paths.manifest_folder, paths.index_folder, paths.statistics_folder):
         yield from _inside(store, folder)
@@ -82,7 +82,7 @@ def _bucket_files(store: TableStore, folder: str, partition_levels: int) -> Iter
 
 
 def _used(store: TableStore) -> set[str]:
-    """The paths of all files that any line holds."""
+    """Return the paths of all files that any branch uses."""
     used: set[str] = set()
     for line in lines(store):
         holdings, layout = holdings_of(line), Layout.of(line.schema())

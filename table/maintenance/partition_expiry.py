@@ -1,4 +1,4 @@
-"""Partitions that have had their time, by what their values say or by when rows last came (table-format 13.8)."""
+"""Partition expiry, by the time in a partition's values or by its last update."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ STRATEGIES = ("values-time", "update-time")
 
 @dataclass(frozen=True, slots=True)
 class PartitionExpiry:
-    """`millis` is how long a partition stays, counted from the time of its values or from its last rows."""
+    """The expiry of a table's partitions. `millis` is how long a partition is kept, counted from the time in its values
+    or from its last rows.
+    """
 
     millis: int
     by_values: bool
     times: PartitionTimes
     most: int
-    at_once: int | None  # in one commit
+    at_once: int | None  # partitions dropped in one commit
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> PartitionExpiry | None:
-        """By the options of a table; None when they let no partition expire."""
+        """Build from the options of a table; None when partitions do not expire."""
         options = Options(values)
         millis = options.duration("partition.expiration-time", None)
         if millis is None:
@@ -41,11 +43,11 @@ class PartitionExpiry:
 
 
 def expire_partitions(store: TableStore, options: Mapping[str, str] | None = None) -> list[dict[str, object]]:
-    """Drop the partitions that are older than `partition.expiration-time`, the oldest first and a bounded number of
-    them, as one OVERWRITE (or several, by `partition.expiration-batch-size`); gives their values as text.
+    """Drop the partitions older than `partition.expiration-time`, oldest first, at most `partition.expiration-max-num`,
+    as one OVERWRITE (or several, see `partition.expiration-batch-size`); return their values as text.
 
-    A partition whose values tell no time stays. One that rows came to meanwhile is dropped by its values all the same,
-    by its update time not: CommitConflict then.
+    A partition whose values contain no time is kept. When rows are added to a partition in the meantime, expiry by
+    values still drops it; expiry by update time raises CommitConflict.
     """
     expiry = PartitionExpiry.of({**store.schema().options, **(options or {})})
     if expiry is None:

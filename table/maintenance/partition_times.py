@@ -1,6 +1,6 @@
-"""The time that a partition's values tell, read as Java's formatter reads it (table-format 13.8).
+"""The time in a partition's values, parsed like Java's DateTimeFormatter.
 
-Times are milliseconds of a wall clock read as if it were UTC.
+Times are wall-clock milliseconds, encoded as if they were UTC.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class TimeForm:
-    """How a time is written. `lenient`: month 13 is January of the next year, day 32 a day of the next month."""
+    """A format of times. With `lenient`, month 13 is January of the next year, and day 32 a day of the next month."""
 
     pattern: re.Pattern[str]
     lenient: bool = False
 
     @classmethod
     def of(cls, formatter: str) -> TimeForm:
-        """By Java's letters. Widths count: a month `202411` is no day of `yyyyMMdd`."""
+        """Build from a Java pattern. Widths are significant: the month `202411` does not match `yyyyMMdd`."""
         pattern = "".join(_piece(match, formatter) for match in _PARTS.finditer(formatter))
         try:
             form = cls(re.compile(pattern))
@@ -47,7 +47,7 @@ class TimeForm:
         return form
 
     def millis(self, text: str) -> int | None:
-        """None for a text of another form, or of a time that there is not."""
+        """Return the time, None for a text in another format or a time that does not exist."""
         match = self.pattern.fullmatch(text)
         if match is None:
             return None
@@ -82,7 +82,9 @@ def _unknown(formatter: str) -> ConfigError:
 
 
 def _smart(numbers: Mapping[str, int]) -> datetime | None:
-    """The 31st of a shorter month is its last day, 24:00 the next day's midnight; other numbers too large are none."""
+    """Return the time, with the 31st of a shorter month as its last day and 24:00 as midnight of the next day; None
+    when any other number is out of range.
+    """
     if not (1 <= numbers["month"] <= 12 and 1 <= numbers["day"] <= 31 and 1 <= numbers["year"] <= 9999):
         return None
     last = calendar.monthrange(numbers["year"], numbers["month"])[1]
@@ -115,7 +117,7 @@ DEFAULT_FORM = TimeForm(
 
 @dataclass(frozen=True, slots=True)
 class PartitionTimes:
-    """The wall-clock times that partitions stand for: `pattern` makes one text of their values, `form` reads it."""
+    """The wall-clock times of partitions: `pattern` combines their values into one text, `form` parses it."""
 
     pattern: str | None
     form: TimeForm
@@ -128,7 +130,7 @@ class PartitionTimes:
         return cls(options.text("partition.timestamp-pattern", None), form)
 
     def of_partition(self, layout: Layout, partition: bytes) -> int | None:
-        """None for values that tell no time."""
+        """Return the time of the partition's values, None when they contain no time."""
         texts = self.texts(layout, partition)
         if self.pattern is None:
             text = next(iter(texts.values()))

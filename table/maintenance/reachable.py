@@ -1,4 +1,4 @@
-"""What snapshots, tags, branches and long-lived changelogs hold: the files that may not go."""
+"""The files that snapshots, tags, branches and long-lived changelogs use, and that must not be deleted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from penstock.table.meta.tag_files import TagFiles
 
 @dataclass(slots=True)
 class Held:
-    """Files outside the buckets by their names; of manifests also a snapshot that leads to each."""
+    """Files outside the buckets, by name; manifests also with a snapshot that refers to them."""
 
     lists: set[str] = field(default_factory=set)  # manifest lists and index manifests
     manifests: dict[str, tuple[ManifestFile, Snapshot]] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Held:
     statistics: set[str] = field(default_factory=set)
 
     def add_state(self, store: TableStore, snapshot: Snapshot) -> None:
-        """All that reading the snapshot's rows needs, but for the data files."""
+        """Add everything needed to read the snapshot's rows, except the data files."""
         self.add_lists(snapshot.base_manifest_list, base_manifests(store, snapshot), snapshot)
         self.add_lists(snapshot.delta_manifest_list, delta_manifests(store, snapshot), snapshot)
         self.add_index(store, snapshot)
@@ -46,16 +46,16 @@ class Held:
             self.statistics.add(snapshot.statistics)
 
     def add_changelog(self, store: TableStore, snapshot: Snapshot) -> list[ManifestEntry]:
-        """Add the snapshot's changelog as far as it has not expired, and return its entries."""
+        """Add the part of the snapshot's changelog that has not expired, and return its entries."""
         manifests, entries = remaining_changelog(store, snapshot)
         if snapshot.changelog_manifest_list is not None:
             self.add_lists(snapshot.changelog_manifest_list, manifests, snapshot)
         return entries
 
     def add_long_lived(self, store: TableStore, snapshot: Snapshot) -> None:
-        """What readers need of a changelog that outlived its snapshot: its own list, or else the delta.
+        """Add what readers need of a changelog that outlived its snapshot: its own list, or else the delta.
 
-        The base stays with the delta, so that what both share is given up once, with the changelog.
+        The base is kept with the delta, so that files both share are deleted once, together with the changelog.
         """
         if snapshot.changelog_manifest_list is not None:
             self.add_changelog(store, snapshot)
@@ -63,7 +63,7 @@ class Held:
             self.add_what_is_left(store, snapshot)
 
     def add_what_is_left(self, store: TableStore, snapshot: Snapshot) -> None:
-        """The lists that are still there of a snapshot that is not."""
+        """Add those manifest lists of an expired snapshot that still exist."""
         for name, read in (
             (snapshot.base_manifest_list, base_manifests),
             (snapshot.delta_manifest_list, delta_manifests),
@@ -91,25 +91,27 @@ class Held:
         )
 
     def entries(self, store: TableStore) -> Iterator[ManifestEntry]:
-        """Of every manifest, each read once."""
+        """Yield the entries of every manifest; each manifest is read once."""
         for manifest, snapshot in self.manifests.values():
             yield from manifest_entries(store, manifest, snapshot)
 
 
 def tagged(store: TableStore) -> list[Snapshot]:
-    """The tagged snapshots, older first."""
+    """Return the tagged snapshots, oldest first."""
     return [tag.snapshot for tag in TagFiles(store.storage, store.paths.root, store.paths.branch).all()]
 
 
 def nearest_before(tags: Iterable[Snapshot], snapshot_id: int) -> Snapshot | None:
-    """The newest of the tags, older first, that is older than the snapshot."""
+    """Return the newest of `tags` (sorted, oldest first) that is older than the snapshot."""
     return next((tag for tag in reversed(list(tags)) if tag.id < snapshot_id), None)
 
 
 def lines(store: TableStore) -> list[TableStore]:
-    """The main branch and all others. A branch folder without a schema is one that comes or goes: it holds nothing."""
+    """Return the main branch and all others. A branch folder without a schema is being created or deleted, and uses no
+    files.
+    """
     names = [name for name in branch_names(store) if store.schemas.on_branch(name).ids()]
-    # Manifests lie together, so what was read of one on any line serves them all.
+    # All branches store their manifests in one folder, so they can share a cache.
     return [replace(store.on_branch(name), cache=store.cache) for name in (None, *names)]
 
 
@@ -118,7 +120,7 @@ def other_lines(store: TableStore) -> list[TableStore]:
 
 
 def snapshots_of(store: TableStore) -> Iterator[Snapshot]:
-    """Every snapshot there is, older first; one that expires meanwhile is passed over."""
+    """Yield every snapshot, oldest first; one that expires in the meantime is skipped."""
     found = (store.snapshots.find(snapshot_id) for snapshot_id in store.snapshots.ids())
     return (snapshot for snapshot in found if snapshot is not None)
 
@@ -130,15 +132,17 @@ def changelogs_of(store: TableStore) -> Iterator[Snapshot]:
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """All that a line holds: its files outside the buckets, and one entry for each of its data and changelog files."""
+    """Everything a branch uses: its files outside the buckets, and an entry for each of its data and changelog
+    files.
+    """
 
     held: Held
     files: dict[tuple[bytes, int, str], ManifestEntry]
 
 
 def holdings_of(store: TableStore) -> Holdings:
-    """What snapshots, tags and long-lived changelogs of a line hold. A file that a snapshot has taken away is held by
-    older ones only. Reads each manifest once; begins again when snapshots expire under its hands.
+    """Return what the snapshots, tags and long-lived changelogs of a branch use. A file that a snapshot removed is used
+    only by older ones. Reads each manifest once; starts over when snapshots expire during the read.
     """
     while True:
         ids = store.snapshots.ids()
@@ -179,7 +183,9 @@ def _add_files(holdings: Holdings, entries: Iterable[ManifestEntry]) -> None:
 
 
 def held_by_changelogs(store: TableStore) -> Held:
-    """The deltas that long-lived changelogs stand on, where they do; others share no manifest with a snapshot."""
+    """Return the deltas that long-lived changelogs are read from. Changelogs with lists share no manifest with a
+    snapshot.
+    """
     first = store.snapshots.find_changelog(store.snapshots.changelogs.earliest() or 0)
     held = Held()
     if first is not None and stands_on_delta(store, first):
@@ -189,20 +195,22 @@ def held_by_changelogs(store: TableStore) -> Held:
 
 
 def stands_on_delta(store: TableStore, snapshot: Snapshot) -> bool:
-    """Whether the table had no changelog producer then: readers take the files of the delta for the changes."""
+    """Return whether the table had no changelog producer at the time, so that readers read changes from the delta
+    files.
+    """
     options = store.schemas.get(snapshot.schema_id).options
     return snapshot.changelog_manifest_list is None and options.get("changelog-producer", "none").lower() == "none"
 
 
 def live_among(store: TableStore, snapshot: Snapshot, files: Collection[ManifestEntry]) -> set[str]:
-    """The names of those data files that the snapshot's rows lie in."""
+    """Return the names of those data files that contain rows of the snapshot."""
     names = {entry.file.name for entry in files}
     buckets = {(entry.partition, entry.bucket) for entry in files}
     return {entry.file.name for entry in live_entries(store, snapshot, buckets=buckets)} & names
 
 
 def taken_away(store: TableStore, snapshot: Snapshot) -> list[ManifestEntry]:
-    """The files that are no more from this snapshot on. An upgrade, which adds the file again, takes nothing away."""
+    """Return the files the snapshot removed. An upgrade deletes and adds the same file, so it removes nothing."""
     entries = delta_entries(store, snapshot)
     added = {(entry.partition, entry.bucket, entry.file.name) for entry in entries if entry.kind is FileKind.ADD}
     return [

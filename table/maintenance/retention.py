@@ -1,4 +1,4 @@
-"""How long snapshots and changelogs are kept (table-format 13.1, 13.3)."""
+"""The retention of snapshots and changelogs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HOUR = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """`least` stay in any case, no more than `most` do; between them what is younger than `millis`."""
+    """A retention rule: at least `least` are kept, at most `most`; between them those younger than `millis`."""
 
     least: int
     most: int | None
@@ -26,14 +26,14 @@ class Keep:
             raise ConfigError(f"at most {self.most} cannot be kept where at least {self.least} must be")
 
     def beyond(self, other: Keep) -> bool:
-        """Whether anything is kept longer by this than by the other."""
+        """Return whether this rule keeps anything longer than the other one."""
         mine, theirs = self.most or 1 << 62, other.most or 1 << 62
         return mine > theirs or self.least > other.least or self.millis > other.millis
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """`at_once` bounds a round."""
+    """The retention of a table's snapshots and changelogs. `at_once` bounds how many expire in a round."""
 
     snapshots: Keep
     changelogs: Keep
@@ -50,8 +50,8 @@ class Retention:
         millis: int | None = None,
         at_once: int | None = None,
     ) -> Retention:
-        """By the options of a table, where nothing else is said. Changelogs go with their snapshots unless an option
-        keeps them longer.
+        """Build from the options of a table, overridden by the arguments. Changelogs expire with their snapshots unless
+        an option keeps them longer.
         """
         options = Options(values)
         most = options.integer("snapshot.num-retained.max", None) if most is None else most
@@ -73,5 +73,5 @@ class Retention:
 
     @property
     def decoupled(self) -> bool:
-        """Whether changelogs outlive their snapshots."""
+        """Return whether changelogs outlive their snapshots."""
         return self.changelogs.beyond(self.snapshots)

@@ -1,4 +1,4 @@
-"""Going back to an older snapshot (table-format 13.5)."""
+"""Rollback to an older snapshot."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What a rollback or a fast-forward takes away: snapshots and tags, and the consumers that had read beyond the
-    point, each with the snapshot it is set back to.
+    """What a rollback or fast-forward removes: snapshots and tags. Also the consumers that had read beyond the target,
+    with the snapshot each is set back to.
     """
 
     snapshots: tuple[int, ...] = ()
@@ -30,7 +30,7 @@ class Undone:
 
     @classmethod
     def of(cls, store: TableStore, snapshots: Sequence[int], tags: Sequence[Tag], next_id: int) -> Undone:
-        """`next_id` is the first id that will be given to another snapshot."""
+        """Collect what is undone; `next_id` is the first snapshot id that will be assigned again."""
         consumers = ConsumerFiles(store.storage, store.paths.root, store.paths.branch).all()
         ahead = {one.id: next_id for one in consumers if one.next_snapshot > next_id}
         return cls(tuple(snapshots), tuple(tag.name for tag in tags), ahead)
@@ -50,23 +50,23 @@ class Undone:
 
 
 def undone_by_rollback(store: TableStore, target: int | str) -> Undone:
-    """Return what `rollback_to` of the same target takes away; changes nothing."""
+    """Return what `rollback_to` the same target would remove; changes nothing."""
     return _undone(store, _found(store, target))
 
 
 def rollback_to(store: TableStore, target: int | str) -> Snapshot:
-    """Make a snapshot, given by its id or by a tag, the newest again: what came after it is gone, tags included. One
-    that has expired comes back from its tag.
+    """Make a snapshot, given by id or tag, the newest again: everything after it is removed, tags included. A snapshot
+    that has expired is restored from its tag.
 
-    The data files of what is gone become orphans. The ids that follow are given anew, so consumers that had read them
-    are set back to the first of these. Snapshots go newest first, and readers see the newest that is left: dies half
-    way, and they see one between; call it again. No one may write meanwhile.
+    The data files of removed snapshots become orphans. Later ids are assigned again, so consumers that had read them
+    are set back to the first of them. Snapshots are removed newest first, and readers see the newest that is left:
+    after a crash half way that is one in between; call it again. Nobody may write in the meantime.
     """
     snapshot = _found(store, target)
     undone = _undone(store, snapshot)
     folder = store.snapshots.folder
     if not store.snapshots.exists(snapshot.id):
-        # Only its tag is left of it. The hints lead to it past the later ones, which go next.
+        # Only its tag is left. The hints point to it, past the later snapshots, which are deleted next.
         created = put_if_absent(store.storage, folder.path(snapshot.id), snapshot_json(snapshot))
         if not created and store.snapshots.find(snapshot.id) != snapshot:
             raise CommitConflict(f"another job made snapshot {snapshot.id} meanwhile", table=store.name)

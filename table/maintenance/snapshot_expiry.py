@@ -1,7 +1,7 @@
-"""Snapshots and long-lived changelogs that have had their time (table-format 13.1 to 13.3).
+"""Expiry of snapshots and long-lived changelogs.
 
-The order is: EARLIEST hint, snapshot file, then data. A reader sees a snapshot whole or not at all, and what a crash
-leaves behind are orphans, never a snapshot without its files.
+The order is: EARLIEST hint, snapshot file, then data. A reader sees a snapshot completely or not at all, and a crash
+leaves orphans behind, never a snapshot without its files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LOOK_AHEAD = 200
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """The ids that went, from `first` up to, not with, `end`; none when both are equal."""
+    """The range of expired snapshot ids, from `first` to `end` (exclusive); empty when both are equal."""
 
     first: int = 0
     end: int = 0
@@ -55,11 +55,12 @@ def expire_snapshots(
     protect_users: int = WEEK,
     options: Mapping[str, str] | None = None,
 ) -> Expired:
-    """One bounded round, by the table's options where nothing else is said. `older_than` is an instant in epoch millis.
+    """Expire snapshots in one bounded round, by the table's options where arguments are None. `older_than` is in epoch
+    millis.
 
-    A consumer holds the snapshots it has not read, and the newest snapshot of each commit user stays for
-    `protect_users` milliseconds: by it a replayed commit is known. Called again: goes on where it ended. Reads the
-    manifests of the expired snapshots only, and of tags and branches beside them.
+    A consumer protects the snapshots it has not read, and the newest snapshot of each commit user is kept for
+    `protect_users` milliseconds, because replayed commits are recognised by it. A further call continues where this one
+    ended. Reads the manifests of the expired snapshots only, and besides them those of tags and branches.
     """
     now = store.ambient.now_millis()
     retention = Retention.of(
@@ -82,8 +83,9 @@ def expire_changelogs(
     max_deletes: int | None = None,
     delete_all: bool = False,
 ) -> Expired:
-    """One bounded round over the changelogs that outlived their snapshots, by the table's `changelog.*` options where
-    nothing else is said; no snapshot is touched. With `delete_all` every one goes, whoever still wants to read it.
+    """Expire, in one bounded round, changelogs that outlived their snapshots, by the table's `changelog.*` options
+    where arguments are None; no snapshot is touched. With `delete_all` every changelog is deleted, even if readers
+    still need it.
     """
     now, folder = store.ambient.now_millis(), store.snapshots.changelogs
     if delete_all:
@@ -115,7 +117,7 @@ def _expire_snapshots(store: TableStore, retention: Retention, now: int, protect
     except TableCorrupt:
         if store.snapshots.exists(candidates[0].id):
             raise
-        return Expired(ids[0], ids[0])  # another round runs beside us and was faster
+        return Expired(ids[0], ids[0])  # another round runs at the same time and was faster
     store.snapshots.folder.write_earliest(end.id)
     for snapshot in candidates:
         if retention.decoupled and _may_be_read(store, snapshot):
@@ -133,7 +135,7 @@ def _expire_snapshots(store: TableStore, retention: Retention, now: int, protect
 
 
 def _candidates(store: TableStore, ids: Sequence[int], retention: Retention, now: int) -> list[Snapshot]:
-    """The snapshots that may go, oldest first. `ids` may have gaps: Java's fast-forward leaves some."""
+    """Return the snapshots that may expire, oldest first. `ids` may have gaps, such as Java's fast-forward leaves."""
     keep, earliest = retention.snapshots, ids[0]
     newest_kept = ids[-keep.least] if len(ids) >= keep.least else earliest
     end = _before_consumers(store, min(newest_kept, earliest + retention.at_once))
@@ -150,15 +152,15 @@ def _candidates(store: TableStore, ids: Sequence[int], retention: Retention, now
 
 
 def _following(store: TableStore, ids: Sequence[int], snapshot_id: int) -> Snapshot | None:
-    """The snapshot that comes after, across a gap in the ids if there is one."""
+    """Return the next snapshot, across a gap in the ids if there is one."""
     found = store.snapshots.find(snapshot_id + 1)
     later = next((number for number in ids if number > snapshot_id), None)
     return found if found is not None or later is None else store.snapshots.find(later)
 
 
 def _beyond_gaps(store: TableStore, ids: Sequence[int], first: int, end: Snapshot) -> list[Snapshot]:
-    """The states that may hold files which an expired snapshot took away, although they are newer: none where the ids
-    have no gap. Across a gap stands another history, in which the file may be live still.
+    """Return newer states that may still use files an expired snapshot removed; empty when the ids have no gap. Behind
+    a gap there is another history, in which such a file may still be live.
     """
     starts = [number for before, number in pairwise(ids) if number != before + 1 and number > first]
     if not starts:
@@ -175,9 +177,10 @@ def _before_consumers(store: TableStore, end: int) -> int:
 def _before_last_of_user(
     store: TableStore, ids: Sequence[int], candidates: Sequence[Snapshot], since: int
 ) -> list[Snapshot]:
-    """The candidates up to the first that is the newest of its commit user and made after `since`.
+    """Return the candidates before the first that is the newest of its commit user and younger than `since`.
 
-    A user of whom no newer snapshot is found within LOOK_AHEAD is taken to have none, so that a round stays bounded.
+    The newer snapshot of a user is searched in the next LOOK_AHEAD snapshots only, so that a round stays bounded; a user
+    without one there counts as having none.
     """
     last = {snapshot.commit_user: snapshot for snapshot in candidates if snapshot.commit_identifier != BATCH_IDENTIFIER}
     open_users = {user for user, snapshot in last.items() if snapshot.time_millis >= since}
@@ -195,11 +198,13 @@ def _before_last_of_user(
 
 
 def _garbage(store: TableStore, expired: Sequence[Snapshot], end: Snapshot, retention: Retention) -> Garbage:
-    """What a snapshot takes away its predecessor needed, so the range is that of the files shifted by one."""
+    """Return the files only expired snapshots need. A file that a snapshot removed was needed by its predecessor, so
+    the range of snapshots to read is shifted by one.
+    """
     garbage = Garbage()
     for snapshot in (*expired[1:], end):
         taken = taken_away(store, snapshot)
-        if retention.decoupled and stands_on_delta(store, snapshot):  # rows as they were written serve as changelog
+        if retention.decoupled and stands_on_delta(store, snapshot):  # the files of APPEND snapshots serve as changelog
             taken = [entry for entry in taken if entry.file.source == FileSource.COMPACT]
         garbage.files += [(snapshot.id, entry) for entry in taken]
     for snapshot in expired:
@@ -215,14 +220,14 @@ def _garbage(store: TableStore, expired: Sequence[Snapshot], end: Snapshot, rete
 
 
 def _tags_around(store: TableStore, first: int, end: int) -> list[Snapshot]:
-    """The tags that may hold files of [first, end): those in the range, and the nearest one before it."""
+    """Return the tags that may use files of [first, end): those in the range, and the nearest one before it."""
     tags = tagged(store)
     before = nearest_before(tags, first)
     return ([before] if before is not None else []) + [tag for tag in tags if first <= tag.id < end]
 
 
 def _with_changelogs(store: TableStore, retention: Retention, now: int, expired: Expired) -> Expired:
-    """The same for changelogs that outlived their snapshots."""
+    """Expire changelogs that outlived their snapshots by the same retention."""
     numbers, latest = store.snapshots.changelogs.numbers(), store.snapshots.latest_id()
     if latest is None or not numbers:
         return expired
@@ -250,7 +255,7 @@ def _expire_changelogs(store: TableStore, gone: Sequence[Snapshot], left: Sequen
         garbage.held.add_what_is_left(store, snapshot)
     if left and following is not None:
         folder.write_earliest(following.id)
-        kept.add_long_lived(store, following)  # of their manifests the next one may need some too
+        kept.add_long_lived(store, following)  # the next changelog may use some of the same manifests
     for snapshot in gone:
         store.storage.delete(folder.path(snapshot.id))
     if not left:
@@ -265,8 +270,8 @@ def _expire_changelogs(store: TableStore, gone: Sequence[Snapshot], left: Sequen
 
 
 def _changelog_garbage(store: TableStore, snapshots: Sequence[Snapshot]) -> Garbage:
-    """The files of all but the last; where rows as written serve as changelog, what a snapshot takes away was part of
-    an older one's changes.
+    """Return the changelog files of all snapshots but the last. Where data files serve as changelog, a file that a
+    snapshot removed was part of an older snapshot's changes.
     """
     garbage = Garbage()
     for place, snapshot in enumerate(snapshots):
@@ -279,7 +284,7 @@ def _changelog_garbage(store: TableStore, snapshots: Sequence[Snapshot]) -> Garb
 
 
 def _may_be_read(store: TableStore, snapshot: Snapshot) -> bool:
-    """Whether there is a changelog to keep: one that came back from a tag without its changelog has none."""
+    """Return whether the snapshot has a changelog to keep: one restored from a tag may lack its changelog."""
     return snapshot.changelog_manifest_list is None or _is_there(store, snapshot.changelog_manifest_list)
 
 

@@ -1,4 +1,4 @@
-"""Snapshots kept by name, made and given up (table-format 13.4)."""
+"""Tags: snapshots kept under a name, and their creation, deletion and expiry."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def tag_files(store: TableStore) -> TagFiles:
 
 
 def create_tag(store: TableStore, name: str, snapshot_id: int | None = None, retain_millis: int | None = None) -> Tag:
-    """Tag a snapshot, the latest when none is named. It ends by itself `retain_millis` from now, if that is given.
+    """Tag a snapshot, the latest when none is given. With `retain_millis` the tag expires that long from now.
 
-    A snapshot that has expired can be tagged as long as another tag holds it. Called again with the same name:
-    ConfigError. A snapshot that expires while it is tagged is not tagged.
+    An expired snapshot can be tagged as long as another tag keeps it. ConfigError when the tag already exists. A
+    snapshot that expires while it is being tagged is not tagged (SnapshotMissing).
     """
     snapshot = store.snapshots.latest() if snapshot_id is None else snapshot_or_tagged(store, snapshot_id)
     if snapshot is None:
@@ -39,8 +39,8 @@ def create_tag(store: TableStore, name: str, snapshot_id: int | None = None, ret
     files = tag_files(store)
     if not files.create(tag):
         raise ConfigError(f"there is a tag {name!r} already", table=store.name, snapshot=files.get(name).snapshot.id)
-    # Expiry deletes a snapshot's file before it looks for tags: where the file still stands, it will see this one. So
-    # does whoever gives another tag of it up.
+    # Expiry deletes a snapshot's file before it looks for tags: if the file still exists, expiry will see this tag. The
+    # same holds for the deletion of another tag of the snapshot.
     if store.snapshots.find(snapshot.id) != snapshot and not _other_tags(store, name, snapshot):
         files.delete(name)
         raise SnapshotMissing(f"snapshot {snapshot.id} expired while it was being tagged", table=store.name, tag=name)
@@ -50,7 +50,7 @@ def create_tag(store: TableStore, name: str, snapshot_id: int | None = None, ret
 
 
 def snapshot_or_tagged(store: TableStore, snapshot_id: int) -> Snapshot:
-    """A snapshot by its id, out of its tag where it has expired. SnapshotMissing when there is neither."""
+    """Return a snapshot by id, from its tag when it has expired. SnapshotMissing when there is neither."""
     found = store.snapshots.find(snapshot_id)
     held = (one for one in tagged(store) if one.id == snapshot_id) if found is None else ()
     return found or next(iter(held), None) or store.snapshots.get(snapshot_id)
@@ -65,7 +65,7 @@ def _success_path(store: TableStore, name: str) -> str:
 
 
 def delete_tag(store: TableStore, name: str) -> Swept:
-    """Give the tag up, and the files that only it held. TagMissing when there is none."""
+    """Delete the tag, and the files that only it used. TagMissing when it does not exist."""
     files = tag_files(store)
     snapshot = files.get(name).snapshot
     alone = not store.snapshots.exists(snapshot.id) and not _other_tags(store, name, snapshot)
@@ -73,14 +73,14 @@ def delete_tag(store: TableStore, name: str) -> Swept:
     files.delete(name)
     if _tells_success(store):
         store.storage.delete(_success_path(store, name))
-    # One that was made of this tag meanwhile is seen now, and one that is made later does not find this tag any more.
+    # A tag created from this one in the meantime is seen now; one created later does not find this tag any more.
     if not alone or _other_tags(store, name, snapshot):
         return Swept()
     return sweep(store, garbage, snapshots=[], tags=_neighbours(store, snapshot, tagged(store)))
 
 
 def _held_alone(store: TableStore, snapshot: Snapshot) -> Garbage:
-    """What a snapshot holds that is there as a tag only; long-lived changelogs keep theirs."""
+    """Return the files of a snapshot that exists only as a tag, without those that long-lived changelogs need."""
     garbage, kept = Garbage(), held_by_changelogs(store)
     added = {entry.file.name for entry in kept.entries(store) if entry.kind is FileKind.ADD}
     garbage.held.add_state(store, snapshot)
@@ -94,7 +94,9 @@ def _other_tags(store: TableStore, name: str, snapshot: Snapshot) -> list[str]:
 
 
 def _neighbours(store: TableStore, snapshot: Snapshot, tags: list[Snapshot]) -> list[Snapshot]:
-    """The nearest states before and after. What neither of them holds no other does: a file gone does not come back."""
+    """Return the nearest states before and after. A file that neither uses is used by no other state, because a deleted
+    file never becomes live again.
+    """
     before = nearest_before(tags, snapshot.id)
     after = [tag for tag in tags if tag.id > snapshot.id][:1]
     earliest = store.snapshots.find(store.snapshots.earliest_id() or 0)
@@ -104,8 +106,8 @@ def _neighbours(store: TableStore, snapshot: Snapshot, tags: list[Snapshot]) -> 
 
 
 def expire_tags(store: TableStore, most: int | None = None, *, older_than: int | None = None) -> list[str]:
-    """Give up the tags whose time is over, and those made before `older_than` (epoch millis), of the oldest snapshots
-    first; gives their names. Of tags that never end the file tells when they were made.
+    """Delete the tags whose time is over, and those created before `older_than` (epoch millis), those of the oldest
+    snapshots first; return their names. For tags without retention the file's modification time counts as creation.
     """
     now = store.ambient.local_millis() * NANOS_PER_MILLI
     over = {tag.name for tag in tag_files(store).all() if _is_over(tag, now)}

@@ -1,4 +1,4 @@
-"""One round of a table's maintenance, for whoever has a clock: a pipeline, a writer after its commit, a script."""
+"""One round of a table's maintenance, to be called regularly: by a pipeline, a writer after its commit, or a script."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from penstock.table.meta.store import TableStore
 from penstock.table.schema.options import Options
 
 HOUR = 3_600_000
-MOST_TAGS = 50  # that end in one round
+MOST_TAGS = 50  # expired in one round
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """What a round did, and what it could not do. Give it to the next round: it knows when partitions are due."""
+    """The result of a maintenance round. Pass it to the next round, which reads from it when partitions are due."""
 
     consumers: tuple[str, ...] = ()
     expired: Expired = field(default_factory=Expired)
@@ -51,19 +51,19 @@ def keep_up(
     committed: Snapshot | None = None,
     write_only: bool | None = None,
 ) -> Upkeep:
-    """Let expire what its options let expire, and make the tags that are due: consumers, snapshots and long-lived
-    changelogs, partitions, marks of partitions that are done, automatic tags, tags whose time is over.
+    """Expire everything the table's options allow to expire, and create the tags that are due: consumers, snapshots and
+    long-lived changelogs, partitions, marks of done partitions, automatic tags, expired tags.
 
-    Never raises what a table or a store can raise: a step that fails is told in `failures` and in the log, and the
-    others are taken all the same. Bounded: every step does what its options allow at once (`snapshot.expire.limit`,
-    `partition.expiration-max-num`), and none begins when `seconds` are spent. The clock is the store's (`ambient`).
-    Called again: goes on where it ended. May run beside writers and beside other rounds.
+    Never raises errors of the table or the store: a step that fails is reported in `failures` and in the log, and the
+    other steps still run. Bounded: every step does what its options allow at once (`snapshot.expire.limit`,
+    `partition.expiration-max-num`), and no step starts after `seconds`. The clock is the store's (`ambient`). A further
+    call continues where this one ended. May run at the same time as writers and other rounds.
 
-    Call it on a clock, after commits or while a table rests: a resting table expires, drops partitions and gets its
-    tags by the clock too (an empty snapshot is made for such a tag, as Paimon makes one). `last` is what the round
-    before gave: with it partitions are looked at every `partition.expiration-check-interval`, without it at once.
-    `committed` tells of a batch commit that came just before: tags of mode `batch` are made for it.
-    A table of `write-only` is left alone, as Paimon leaves it, unless `write_only` is False (a compaction job).
+    Call it regularly, both after commits and while the table is idle: an idle table also expires, drops partitions and
+    gets its tags by the clock (an empty snapshot is committed for such a tag, as in Paimon). `last` is the result of
+    the previous round: with it partitions are checked every `partition.expiration-check-interval`, without it at once.
+    `committed` is the batch commit that was just made: tags of mode `batch` are created for it. A `write-only` table is
+    skipped, as in Paimon, unless `write_only` is False (a compaction job).
     """
     values, now = store.schema().options, store.ambient.now_millis()
     last = last or Upkeep()
@@ -86,8 +86,8 @@ def keep_up(
 
 
 def after_commit(store: TableStore) -> Callable[[Snapshot, bool], None]:
-    """What a writer does after each of its commits, as Paimon's does: a round, in which partitions are looked at every
-    `partition.expiration-check-interval` from now on.
+    """Return the function a writer calls after each of its commits, as Paimon's writer does: a maintenance round that
+    checks partitions every `partition.expiration-check-interval`, starting now.
     """
     last = Upkeep(partitions_checked=store.ambient.now_millis())
 

@@ -134,8 +134,8 @@ class Committer:
         return Committed(tuple(snapshots), retries=retries)
 
     def _keeps_empty(self, identifier: int) -> bool:
-        """Return whether a commit without rows makes a snapshot: any commit unless `snapshot.ignore-empty-commit`, and a
-        commit with an identifier if `commit.force-create-snapshot` is set.
+        """Return whether a commit without rows makes a snapshot: any commit unless `snapshot.ignore-empty-commit`, and
+        a commit with an identifier if `commit.force-create-snapshot` is set.
         """
         options = Options(self.store.schema().options)
         if identifier != BATCH_IDENTIFIER and options.boolean("commit.force-create-snapshot", default=False):

@@ -179,8 +179,8 @@ def _before_last_of_user(
 ) -> list[Snapshot]:
     """Return the candidates before the first that is the newest of its commit user and younger than `since`.
 
-    The newer snapshot of a user is searched in the next LOOK_AHEAD snapshots only, so that a round stays bounded; a user
-    without one there counts as having none.
+    The newer snapshot of a user is searched in the next LOOK_AHEAD snapshots only, so that a round stays bounded; a
+    user without one there counts as having none.
     """
     last = {snapshot.commit_user: snapshot for snapshot in candidates if snapshot.commit_identifier != BATCH_IDENTIFIER}
     open_users = {user for user, snapshot in last.items() if snapshot.time_millis >= since}

@@ -17,9 +17,10 @@ import obstore
 import pyarrow as pa
 from obstore import exceptions, store
 
-from penstock.errors import ConfigError, StoreError
+from penstock.errors import ConfigError
 from penstock.references import masked, resolve
 from penstock.storage.base import Entry
+from penstock.storage.object_store_errors import explained, is_bucket_missing
 from penstock.storage.output import Output
 
 FOLDER_MARK = ".penstock-folder"
@@ -49,17 +50,17 @@ class ObjectStorage:
         return f"ObjectStorage({self.kind}://{self.bucket}{settings})"
 
     def read(self, path: str) -> bytes:
-        with _told(path):
+        with self._asked("read", path):
             return bytes(obstore.get(_client(self), _key(path)).bytes())
 
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         if length == 0:
             return b""
-        with _told(path):
+        with self._asked("read", path):
             return bytes(obstore.get_range(_client(self), _key(path), start=offset, length=length))
 
     def size(self, path: str) -> int:
-        with _told(path):
+        with self._asked("look up", path):
             return int(obstore.head(_client(self), _key(path))["size"])
 
     def exists(self, path: str) -> bool:
@@ -67,12 +68,12 @@ class ObjectStorage:
         try:
             self.size(path)
         except FileNotFoundError:
-            with _told(path):
+            with self._asked("look up", path):
                 return any(obstore.list(_client(self), _key(path), chunk_size=1))
         return True
 
     def create(self, path: str, data: bytes) -> bool:
-        with _told(path):
+        with self._asked("create", path):
             try:
                 obstore.put(_client(self), _key(path), data, mode="create", use_multipart=False)
             except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
@@ -80,12 +81,12 @@ class ObjectStorage:
         return True
 
     def write(self, path: str, data: bytes) -> None:
-        with _told(path):
+        with self._asked("write", path):
             obstore.put(_client(self), _key(path), data, use_multipart=False)
 
     def list(self, path: str) -> list[Entry]:
         prefix = _key(path)
-        with _told(path):
+        with self._asked("list", path):
             found = obstore.list_with_delimiter(_client(self), prefix or None)
         start = len(prefix) + 1 if prefix else 0
         folders = [Entry(name[start:].rstrip("/"), 0, is_dir=True) for name in found["common_prefixes"]]
@@ -97,11 +98,11 @@ class ObjectStorage:
 
     def delete(self, path: str) -> None:
         key = _key(path)
-        with _told(path), contextlib.suppress(FileNotFoundError):
+        with self._asked("delete", path), contextlib.suppress(FileNotFoundError):
             obstore.delete(_client(self), [key, f"{key}/{FOLDER_MARK}"])
 
     def delete_tree(self, path: str) -> None:
-        with _told(path):
+        with self._asked("delete", path):
             for keys in self._keys(path):
                 obstore.delete(_client(self), keys)
 
@@ -109,11 +110,26 @@ class ObjectStorage:
         if self.exists(target):
             raise FileExistsError(f"{target} exists")
         old, new = _key(source), _key(target)
-        with _told(source):
+        with self._asked("rename", source):
             for keys in self._keys(source):
                 for key in keys:
                     obstore.copy(_client(self), key, new + key[len(old) :])
         self.delete_tree(source)
+
+    @contextlib.contextmanager
+    def _asked(self, operation: str, path: str) -> Iterator[None]:
+        """Raise the store's refusals as the OSErrors that every storage raises."""
+        try:
+            yield
+        except (exceptions.NotFoundError, FileNotFoundError) as error:
+            if is_bucket_missing(error):
+                raise explained(error, self.kind, operation, self._url(path)) from error
+            raise FileNotFoundError(f"no such object: {path}") from error
+        except exceptions.BaseError as error:
+            raise explained(error, self.kind, operation, self._url(path)) from error
+
+    def _url(self, path: str) -> str:
+        return f"{self.kind}://{self.bucket}/{_key(path)}"
 
     def _keys(self, path: str) -> Iterator[Sequence[str]]:
         for chunk in obstore.list(_client(self), _key(path), chunk_size=_DELETES):
@@ -127,9 +143,9 @@ class ObjectStorage:
 
     def open_output(self, path: str) -> Any:
         # The writer makes a multipart upload: the object appears only when it is closed, and complete.
-        with _told(path):
+        with self._asked("write", path):
             upload = obstore.open_writer(_client(self), _key(path))
-        return pa.PythonFile(Output(upload, lambda: _told(path)), "w")
+        return pa.PythonFile(Output(upload, lambda: self._asked("write", path)), "w")
 
 
 def _key(path: str) -> str:
@@ -138,19 +154,6 @@ def _key(path: str) -> str:
 
 def _millis(meta: Any) -> int:
     return int(meta["last_modified"].timestamp() * 1000)
-
-
-@contextlib.contextmanager
-def _told(path: str) -> Iterator[None]:
-    """Convert the store's errors to the OSErrors that every storage raises."""
-    try:
-        yield
-    except (exceptions.NotFoundError, FileNotFoundError) as error:
-        raise FileNotFoundError(f"no such object: {path}") from error
-    except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError) as error:
-        raise PermissionError(f"the store refuses {path}: {error}") from error
-    except exceptions.BaseError as error:
-        raise StoreError(f"the store failed at {path}: {error}") from error
 
 
 @functools.lru_cache(maxsize=64)

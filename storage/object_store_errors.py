@@ -1,0 +1,106 @@
+"""Errors of an object store's client as short sentences: what was tried, where, what the store answered, the cure.
+
+The client's own text ends in a dump of its internals, and says of missing credentials only that some address of a cloud
+machine did not answer. It stays the cause of the error, for tracebacks.
+"""
+
+from __future__ import annotations
+
+import re
+
+from obstore import exceptions
+
+from penstock.errors import PenstockError, StoreError
+
+# Where machines of a cloud ask for the credentials of their own role. The client does so where it is given none.
+_OWN_ROLE = re.compile(r"://(?:169\.254\.\d+\.\d+|metadata(?:\.google\.internal)?)[:/]")
+_STATUS = re.compile(r"status code: (?P<status>\d{3})(?: (?P<reason>[A-Z][A-Za-z -]*))?")
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_RETRIES = re.compile(r"after (\d+) retries")
+_ADDRESS = re.compile(r"(https?://[^/\s]+)")
+
+_CREDENTIALS = {
+    "s3": "set s3.access-key and s3.secret-key (--catalog-conf, or catalog: options:), or AWS_ACCESS_KEY_ID and"
+    " AWS_SECRET_ACCESS_KEY in the environment",
+    "gs": "set fs.gs.auth.service.account.json.keyfile to a key file, or"
+    " GOOGLE_APPLICATION_CREDENTIALS in the environment",
+    "abfs": "set fs.azure.account.key, or AZURE_STORAGE_ACCOUNT_KEY in the environment",
+}
+_RIGHTS = "allow these credentials to read, write, list and delete below that path"
+_REGION = "set s3.region to the region of the bucket"
+_CURES = {
+    "SignatureDoesNotMatch": "correct the secret key; check that s3.endpoint and s3.path.style.access fit the store",
+    "InvalidAccessKeyId": "correct the access key: the store does not know it",
+    "ExpiredToken": "get new credentials: the session token has expired",
+    "RequestTimeTooSkewed": "set the clock of this machine",
+    "NoSuchBucket": "create the bucket, or correct its name in the URL",
+    "ContainerNotFound": "create the container, or correct its name in the URL",
+    "AuthorizationHeaderMalformed": _REGION,
+    "PermanentRedirect": _REGION,
+}
+_LASTING = {"NoSuchBucket", "ContainerNotFound"}
+
+
+class StoreRefused(PenstockError, PermissionError):
+    """The object store refuses the request for good: credentials, rights, or a bucket that does not exist."""
+
+    exit_code = 12
+
+
+def explained(error: Exception, kind: str, operation: str, url: str) -> PenstockError:
+    """Return the error to raise instead of the client's: StoreRefused where trying again cannot help."""
+    text = str(error).partition("\n")[0]
+    whole = str(error)
+    if "Account must be specified" in text:
+        return StoreRefused(
+            f"cannot {operation} {url}: the URL names no storage account",
+            hint="write abfss://container@account.dfs.core.windows.net/path",
+        )
+    if _OWN_ROLE.search(text):
+        return _without_credentials(text, kind, operation, url)
+    if "BareRedirect" in whole or "redirect without LOCATION" in text:
+        return StoreRefused(f"cannot {operation} {url}: the bucket is in another region", hint=_REGION)
+    found, codes = _STATUS.search(text), _CODE.findall(whole)
+    if found is None:
+        return _without_answer(text, whole, operation, url)
+    status, code = int(found["status"]), codes[0] if codes else (found["reason"] or "").strip()
+    answer = f"the store answered {status} {code}".rstrip() + _tries(text)
+    refused = isinstance(error, exceptions.PermissionDeniedError | exceptions.UnauthenticatedError)
+    if refused or status in {401, 403} or code in _LASTING:
+        hint = _CURES.get(code, _CREDENTIALS[kind] if status == 401 else _RIGHTS)
+        return StoreRefused(f"cannot {operation} {url}: {answer}", hint=hint)
+    return StoreError(f"cannot {operation} {url}: {answer}", hint=_CURES.get(code))
+
+
+def is_bucket_missing(error: Exception) -> bool:
+    """Return whether a "not found" is about the bucket, not about one object in it."""
+    return any(code in _LASTING for code in _CODE.findall(str(error)))
+
+
+def _without_credentials(text: str, kind: str, operation: str, url: str) -> PenstockError:
+    """The role of a machine may only be late, so this may be tried again where the answer is not a refusal."""
+    found = _STATUS.search(text)
+    message = f"cannot {operation} {url}: there are no credentials for the store"
+    reason = "none are configured, and this machine has no role of its own that gives any"
+    if found and found["status"].startswith("4"):
+        return StoreRefused(message, reason=reason, hint=_CREDENTIALS[kind])
+    return StoreError(message, reason=reason, hint=_CREDENTIALS[kind])
+
+
+def _without_answer(text: str, whole: str, operation: str, url: str) -> PenstockError:
+    """The connection failed, or the client did not even try."""
+    address = _ADDRESS.search(text)
+    if "HTTP error" not in text or address is None:
+        return StoreError(f"cannot {operation} {url}: {text}")
+    why = "its name has no address" if "dns error" in whole else "it cannot be reached"
+    return StoreError(
+        f"cannot {operation} {url}: no answer from {address[1]}{_tries(text)}",
+        reason=why,
+        hint="check the endpoint (s3.endpoint), the network and the firewall",
+    )
+
+
+def _tries(text: str) -> str:
+    """How often the client tried; nothing where it did so once."""
+    found = _RETRIES.search(text)
+    return f" in {int(found[1]) + 1} tries" if found and int(found[1]) else ""

@@ -1,4 +1,4 @@
-"""The blocks of an Avro container, unpacked within bounds: a few kilobytes can claim to be a gigabyte."""
+"""Decompression of the blocks of an Avro container within limits: a few kilobytes can expand to a gigabyte."""
 
 from __future__ import annotations
 
@@ -16,17 +16,22 @@ else:
     from backports import zstd
 
 _SYNC = 16
-# Manifests pack to a fifth or a twentieth; what packs much better than that is no manifest.
+# Manifests compress to between a fifth and a twentieth. A file that compresses much better is not a manifest.
 _LEAST_ROOM, _MOST_RATIO = 64 << 20, 64
 
 
 class TooLarge(ValueError):
-    """The file unpacks to more than it may."""
+    """A file that decompresses to more bytes than the limit."""
 
 
 class AvroBlocks:
-    """`schema` is the text of the writer's. Iterated, it gives the number of records and the bytes of each block; the
-    whole file may have so many bytes as `room` says. ValueError and its like where the bytes are no container."""
+    """The blocks of an Avro container.
+
+    Iterating yields the number of records and the decompressed bytes of each block.
+
+    `schema` is the text of the writer's schema. `room` is how many more bytes the blocks may decompress to. Bytes that
+    are not an Avro container raise ValueError or a similar error.
+    """
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -55,7 +60,7 @@ class AvroBlocks:
         found: dict[str, bytes] = {}
         while count := self._number():
             if count < 0:
-                self._number()  # bytes of the entries, for those who skip them
+                self._number()  # the size of the entries in bytes, for readers that skip them
             for _ in range(abs(count)):
                 name = self._take(self._number()).decode()
                 found[name] = self._take(self._number())
@@ -106,7 +111,7 @@ def _of_zstd(data: bytes, room: int) -> bytes:
 
 
 def _of_snappy(data: bytes, room: int) -> bytes:
-    """With the checksum of what was packed behind it."""
+    """Decompress a snappy block, which ends with a checksum of the decompressed bytes."""
     size = shift = 0
     for byte in data[:5]:
         size |= (byte & 0x7F) << shift

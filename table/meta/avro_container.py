@@ -1,4 +1,4 @@
-"""The files of manifest/: Avro containers as Java writes them; ORC or Parquet where a table asked Java for it."""
+"""The files of manifest/: Avro containers as Java writes them, or ORC or Parquet if a table's options say so."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ else:
 
 
 class Required:
-    """Stands for the default of a field that has none."""
+    """The marker of a field that has no default."""
 
 
 REQUIRED = Required()
@@ -41,10 +41,11 @@ REQUIRED = Required()
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a record becomes: `make` called with the values of `fields`, in this order.
+    """The conversion of a record to an object: `make` is called with the values of `fields`, in this order.
 
-    A field that is null or that the writer did not know has the value given here. `members` shapes the records in
-    fields of that name. `decode` makes all records of a block at once when their layout is `layout`.
+    The values in `fields` are the defaults of fields that are null or that the writer did not know. `members` are the
+    shapes of nested records, by the name of their field. `decode` decodes all records of a block at once if their
+    layout equals `layout`.
     """
 
     make: Callable[..., object]
@@ -85,7 +86,7 @@ _UNREADABLE = (
 
 
 def manifest_codec(options: Mapping[str, str]) -> str:
-    """How to write manifests: a codec of Avro, with `orc:` or `parquet:` before it where they are to be in that."""
+    """Return the codec for manifests: an Avro codec, with the prefix `orc:` or `parquet:` for those formats."""
     format_ = options.get("manifest.format", "avro").strip().lower()
     if format_ not in FORMATS:
         raise ConfigError(f"{format_!r} is no format for manifests", option="manifest.format", known=", ".join(FORMATS))
@@ -96,7 +97,7 @@ def manifest_codec(options: Mapping[str, str]) -> str:
 
 
 def write_records(schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]], codec: str, seed: str) -> bytes:
-    """A container of the records. The same records, codec and seed give the same bytes."""
+    """Return a container of the records. The same records, codec and seed produce the same bytes."""
     format_, _, codec = codec.rpartition(":")
     if format_:
         return write_columns(schema, records, format_, codec)
@@ -107,7 +108,7 @@ def write_records(schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]
 
 
 def read_records(data: bytes, shape: Shape, where: str, facts: Mapping[str, object]) -> list[Any]:
-    """Every record of the file `where`, made by the shape. `facts` say in a TableCorrupt what led to the file."""
+    """Return every record of the file `where`, converted by the shape. `facts` are added to a TableCorrupt."""
     try:
         if data.startswith(b"Obj\x01"):
             return _avro_records(data, shape)
@@ -157,7 +158,10 @@ def _layout_of(schema: str) -> object:
 
 
 def layout(schema: Any) -> object:
-    """What decides how the bytes lie: names of fields and types, but for those of records, defaults and the like."""
+    """Return what determines the encoding of an Avro schema: names and types of fields.
+
+    Names of records, defaults and other attributes do not affect the encoding and are left out.
+    """
     match schema:
         case list():
             return [layout(branch) for branch in schema]

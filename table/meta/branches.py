@@ -1,4 +1,4 @@
-"""The branches of a table, by their folders."""
+"""The branches of a table, found by their folders."""
 
 from __future__ import annotations
 
@@ -8,5 +8,6 @@ _PREFIX = "branch-"
 
 
 def branch_names(store: TableStore) -> list[str]:
+    """Return the names of the table's branches, sorted."""
     names = (entry.name for entry in store.storage.list(store.paths.branches_folder) if entry.is_dir)
     return sorted(name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX))

@@ -1,4 +1,4 @@
-"""Manifests in ORC or Parquet, where a table asks for them by `manifest.format`: Java reads one format a table only."""
+"""Manifests in ORC or Parquet, for tables that set `manifest.format`: Java reads only a single format per table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CODECS = {
 
 
 def write_columns(schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]], format_: str, codec: str) -> bytes:
-    """The records of an Avro schema as one file of the other format; the same records give the same bytes."""
+    """Return the records of an Avro schema as an ORC or Parquet file. The same records produce the same bytes."""
     struct = _type(schema)
     rows = pa.Table.from_pylist(list(records), pa.schema(list(struct)))
     out = io.BytesIO()

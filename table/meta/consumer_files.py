@@ -1,4 +1,4 @@
-"""Consumers: how far each named reader has come, which keeps snapshots from expiring (table-format 13.7)."""
+"""Consumers: the read positions of named readers. Snapshots that a consumer has yet to read do not expire."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from penstock.table.values.names import LONGEST_NEW, path_step
 
 @dataclass(frozen=True, slots=True)
 class Consumer:
-    """`next_snapshot` is the first snapshot not read yet; `modified` is when it last moved, in epoch milliseconds."""
+    """A named reader's position.
+
+    `next_snapshot` is the first snapshot that it has not read; `modified` is when the position last changed, in epoch
+    milliseconds.
+    """
 
     id: str
     next_snapshot: int
@@ -20,6 +24,8 @@ class Consumer:
 
 
 class ConsumerFiles:
+    """The consumer files of a table or branch."""
+
     def __init__(self, storage: Storage, table_path: str, branch: str | None = None) -> None:
         self._storage = storage
         self._table = table_path
@@ -46,7 +52,7 @@ class ConsumerFiles:
             return None
 
     def least_next_snapshot(self) -> int | None:
-        """Snapshots from here on are still wanted by some reader."""
+        """Return the first snapshot that some consumer still has to read, or None if there are no consumers."""
         return min((consumer.next_snapshot for consumer in self.all()), default=None)
 
     def put(self, consumer_id: str, next_snapshot: int) -> None:

@@ -1,4 +1,4 @@
-"""What a manifest knows of a data file (table-format 4.4)."""
+"""The metadata of a data file in a manifest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class FileSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ColumnStats:
-    """Least and greatest values as BinaryRows with their arity prefix; null counts may be unknown one by one."""
+    """Minima and maxima as BinaryRows with arity prefix, and null counts, each of which may be unknown (None)."""
 
     min_values: bytes = EMPTY_ROW
     max_values: bytes = EMPTY_ROW
@@ -27,6 +27,8 @@ EMPTY_STATS = ColumnStats()
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
+    """The metadata of a data file, as a manifest entry contains it."""
+
     name: str
     size: int
     row_count: int
@@ -39,7 +41,7 @@ class DataFile:
     schema_id: int
     level: int
     extra_files: tuple[str, ...] = ()
-    creation_millis: int | None = None  # the writer's wall clock, as if it were UTC
+    creation_millis: int | None = None  # the writer's local wall clock, interpreted as UTC
     delete_row_count: int | None = None
     embedded_index: bytes | None = None
     source: int | None = None

@@ -1,4 +1,4 @@
-"""The lines of manifests, manifest lists and index manifests, and what a writer hands to a committer."""
+"""The entries of manifests, manifest lists and index manifests, and the commit messages of writers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ class FileKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ManifestEntry:
+    """An entry of a manifest: a data file that was added to or deleted from a bucket."""
+
     kind: FileKind
     partition: bytes
     bucket: int
@@ -26,7 +28,7 @@ class ManifestEntry:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What makes a file the same file: its level belongs to it, so that an upgrade is a delete and an add."""
+        """Return the key that identifies the file. It contains the level, so that an upgrade is a delete and an add."""
         file = self.file
         return (
             self.partition,
@@ -41,7 +43,7 @@ class ManifestEntry:
 
 @dataclass(frozen=True, slots=True)
 class ManifestFile:
-    """A line of a manifest list."""
+    """An entry of a manifest list."""
 
     name: str
     size: int
@@ -57,7 +59,7 @@ class ManifestFile:
 
 @dataclass(frozen=True, slots=True)
 class VectorRange:
-    """Where the deletion vector of one data file lies inside an index file."""
+    """The position of one data file's deletion vector within an index file."""
 
     data_file: str
     offset: int
@@ -71,7 +73,7 @@ DELETION_VECTORS = "DELETION_VECTORS"
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """A line of an index manifest. `kind` is ADD in files; DELETE only inside a commit message."""
+    """An entry of an index manifest. In files `kind` is always ADD; DELETE occurs only in commit messages."""
 
     kind: FileKind
     partition: bytes
@@ -82,17 +84,19 @@ class IndexEntry:
     row_count: int
     vector_ranges: tuple[VectorRange, ...] | None = None
     external_path: str | None = None
-    unknown: dict[str, object] = field(default_factory=dict, compare=False)  # fields of later versions, kept on rewrite
+    unknown: dict[str, object] = field(default_factory=dict, compare=False)  # fields of later releases, kept on rewrite
 
 
 @dataclass(frozen=True, slots=True)
 class CommitMessage:
-    """What one bucket's writer made in one batch: metadata only, small enough to travel to the driver.
+    """The changes of one bucket by one writer in one batch.
 
-    `base_snapshot` is the snapshot the writer read the bucket's state from (0: none). `first_sequence` is the number
-    that the writer gave to its first row, also when that row is in none of its files because a later one replaced it.
-    By both the committer finds rows of another job. `vectors_read` are the index files with the deletion vectors that
-    a compaction applied. The first three lists commit as APPEND, the rest as COMPACT.
+    It contains metadata only, small enough to be sent to the driver.
+
+    `base_snapshot` is the snapshot from which the writer read the bucket's state (0: none). `first_sequence` is the
+    sequence number of the writer's first row, even if that row is in no file because a later row replaced it. The
+    committer uses both to detect rows of a concurrent job. `vectors_read` are the index files with the deletion vectors
+    that a compaction applied. The first three lists are committed as APPEND, the others as COMPACT.
     """
 
     partition: bytes
@@ -104,8 +108,8 @@ class CommitMessage:
     compact_before: tuple[DataFile, ...] = ()
     compact_after: tuple[DataFile, ...] = ()
     compact_changelog: tuple[DataFile, ...] = ()
-    index_changes: tuple[IndexEntry, ...] = ()  # of the APPEND half: hash index
-    compact_index_changes: tuple[IndexEntry, ...] = ()  # of the COMPACT half: deletion vectors
+    index_changes: tuple[IndexEntry, ...] = ()  # of the APPEND commit: hash indexes
+    compact_index_changes: tuple[IndexEntry, ...] = ()  # of the COMPACT commit: deletion vectors
     base_snapshot: int = 0
     first_sequence: int | None = None
     vectors_read: tuple[str, ...] = ()

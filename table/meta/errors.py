@@ -1,12 +1,13 @@
-"""
+"""Errors about snapshots, tags, branches and manifests.
+
 ConfigError
-  SnapshotMissing   asked for a snapshot that expired or was never made
-  TagMissing        asked for a tag there is not
-  BranchMissing     asked for a branch there is not
+  SnapshotMissing   a requested snapshot has expired or never existed
+  TagMissing        a requested tag does not exist
+  BranchMissing     a requested branch does not exist
 CommitConflict
-  HistoryExpired    snapshots that were needed to look for conflicts have expired
+  HistoryExpired    snapshots that are needed to detect conflicts have expired
 TableCorrupt
-  ManifestMissing   a manifest, or a list of manifests, that the metadata names is not there
+  ManifestMissing   a manifest or manifest list that the metadata refers to does not exist
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A folder of numbered files with the hints LATEST and EARLIEST: snapshot/ and changelog/ (table-format 1)."""
+"""A folder of numbered files with the hint files LATEST and EARLIEST: snapshot/ and changelog/."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ HINT_TRIES = 3
 
 @dataclass(frozen=True, slots=True)
 class HintedFolder:
-    """Hints are advice: each is checked against the files, and a wrong, missing or torn one costs a listing."""
+    """The numbered files of a folder, found by hints.
+
+    Every hint is verified against the files. A wrong, missing or truncated hint only costs a listing.
+    """
 
     storage: Storage
     folder: str
@@ -29,23 +32,25 @@ class HintedFolder:
         return numbers_in(self.storage, self.folder, self.prefix)
 
     def latest(self) -> int | None:
+        """Return the highest number, or None if the folder is empty."""
         hint = self._hint("LATEST")
         if hint is not None and not self.exists(hint + 1) and self.exists(hint):
             return hint
         newest = self._listed(max)
-        # A listing may be behind what was written just now.
+        # A listing may lag behind the latest writes.
         while newest is not None and self.exists(newest + 1):
             newest += 1
         return newest
 
     def earliest(self) -> int | None:
+        """Return the lowest number, or None if the folder is empty."""
         hint = self._hint("EARLIEST")
         if hint is not None and self.exists(hint):
             return hint
         return self._listed(min)
 
     def begins_after(self, number: int) -> bool:
-        """Whether the file with this number would lie before the earliest one, among those that have expired."""
+        """Return whether a file with this number would precede the earliest file, in the range that has expired."""
         hint = self._hint("EARLIEST")
         return hint is not None and hint > number and self.exists(hint)
 
@@ -71,7 +76,7 @@ class HintedFolder:
         self.storage.delete(f"{self.folder}/EARLIEST")
 
     def _write_hint(self, name: str, number: int) -> None:
-        # A hint that cannot be written is no failure: readers find their way without it.
+        # Failing to write a hint is not an error, because readers do not depend on it.
         for _ in range(HINT_TRIES):
             try:
                 return self.storage.write(f"{self.folder}/{name}", str(number).encode())

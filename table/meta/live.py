@@ -1,4 +1,4 @@
-"""What is in the table at a snapshot: the entries of its manifests, merged, and only where asked."""
+"""The content of a table at a snapshot: the merged entries of its manifests, optionally limited to some of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ KeepManifest = Callable[[ManifestFile], bool]
 
 
 def _read(store: TableStore, name: str, snapshot: Snapshot, size: int | None = None) -> bytes:
-    """`size` is what the metadata says of it: a container cut between two blocks would pass for a shorter one."""
+    """Read a manifest file and compare its length to `size`, the size recorded in the metadata.
+
+    The check is needed because a container that was truncated between two blocks would be read as a shorter one.
+    """
     path = store.paths.manifest(name)
     try:
         data = store.storage.read(path)
@@ -60,6 +63,7 @@ def changelog_manifests(store: TableStore, snapshot: Snapshot) -> list[ManifestF
 
 
 def manifest_entries(store: TableStore, manifest: ManifestFile, snapshot: Snapshot) -> list[ManifestEntry]:
+    """Return the entries of a manifest, from the cache if possible."""
     entries = store.cache.get(manifest.name)
     if entries is None:
         data, path = _read(store, manifest.name, snapshot, manifest.size), store.paths.manifest(manifest.name)
@@ -76,7 +80,7 @@ def live_entries(
     buckets: Collection[Bucket] | None = None,
     keep_manifest: KeepManifest | None = None,
 ) -> list[ManifestEntry]:
-    """The files of the table at `snapshot`, of the named partitions or buckets only when given."""
+    """Return the data files of the table at `snapshot`, limited to `partitions` or `buckets` if they are given."""
     manifests = all_manifests(store, snapshot)
     if keep_manifest is not None:
         manifests = [manifest for manifest in manifests if keep_manifest(manifest)]
@@ -91,7 +95,7 @@ def live_entries(
 
 
 def merged(entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-    """Files added and not taken away again, in the order of their adding."""
+    """Return the files that were added and not deleted afterwards, in the order in which they were added."""
     live: dict[tuple[object, ...], ManifestEntry] = {}
     for entry in entries:
         if entry.kind is FileKind.ADD:
@@ -116,11 +120,12 @@ def changelog_entries(store: TableStore, snapshot: Snapshot) -> list[ManifestEnt
 
 
 def remaining_changelog(store: TableStore, snapshot: Snapshot) -> tuple[list[ManifestFile], list[ManifestEntry]]:
-    """Return the manifests and the entries of the snapshot's changelog, none where the changelog has expired.
+    """Return the manifests and the entries of the snapshot's changelog; both are empty if the changelog has expired.
 
-    Expiry deletes the changelog together with its snapshot; a tag keeps the rows alone. A snapshot that came back from
-    its tag (by a rollback, as the first of a branch, as a copy) therefore names a changelog that is gone. Such a
-    snapshot has no predecessor; ManifestMissing where there is one, as then the file is really lost.
+    Expiration deletes the changelog together with its snapshot, and a tag preserves the data files only. A snapshot
+    that was restored from its tag (by a rollback, as the first snapshot of a branch, as a copy) therefore refers to a
+    changelog that no longer exists. Such a snapshot has no predecessor. If there is a predecessor, the file is really
+    lost, and ManifestMissing is raised.
     """
     try:
         return changelog_manifests(store, snapshot), changelog_entries(store, snapshot)
@@ -131,6 +136,7 @@ def remaining_changelog(store: TableStore, snapshot: Snapshot) -> tuple[list[Man
 
 
 def index_entries(store: TableStore, snapshot: Snapshot) -> list[IndexEntry]:
+    """Return the entries of the snapshot's index manifest."""
     name = snapshot.index_manifest
     if not name:
         return []
@@ -141,7 +147,7 @@ def index_entries(store: TableStore, snapshot: Snapshot) -> list[IndexEntry]:
 def added_between(store: TableStore, base: int, latest: Snapshot) -> Iterator[tuple[str, int, ManifestEntry]]:
     """Yield (commit user, snapshot id, entry) for each entry committed after snapshot `base`, newest first.
 
-    Raise HistoryExpired when one of the snapshots after `base` is gone: what it changed cannot be known any more.
+    Raise HistoryExpired when a snapshot after `base` no longer exists, because its changes cannot be known.
     """
     snapshot = latest
     while snapshot.id > base:
@@ -156,6 +162,7 @@ def added_between(store: TableStore, base: int, latest: Snapshot) -> Iterator[tu
 
 
 def history_expired(store: TableStore, base: int, earliest: int) -> HistoryExpired:
+    """Return the error for a conflict check that needs expired snapshots."""
     return HistoryExpired(
         "snapshots have expired that tell whether another job changed the same rows",
         table=store.name,

@@ -1,4 +1,4 @@
-"""Manifests, manifest lists and index manifests as bytes: what is in them, and back (table-format 4)."""
+"""Encoding and decoding of manifests, manifest lists and index manifests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ ZSTANDARD = "zstandard"
 
 
 def read_manifest(data: bytes, where: str, **facts: object) -> list[ManifestEntry]:
-    """The entries in order. TableCorrupt names the file `where` and the facts, such as snapshot= and manifest_list=."""
+    """Return the entries of a manifest in order.
+
+    A TableCorrupt names the file `where` and the facts, such as snapshot= and manifest_list=.
+    """
     return read_records(data, ENTRY_SHAPE, where, facts)
 
 

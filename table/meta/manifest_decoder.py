@@ -1,7 +1,7 @@
-"""The entries of a manifest decoded straight into the objects that stand for them.
+"""Decoding of manifest entries directly into ManifestEntry objects.
 
-Planning a scan is little else than reading manifest entries, and through a dict a record each costs half as much again.
-These functions know one layout, that of manifest_format.ENTRY_SCHEMA; fastavro reads every other.
+Planning a scan consists mostly of reading manifest entries. Decoding each record into a dict first would take half as
+long again. These functions know a single layout, that of manifest_format.ENTRY_SCHEMA; fastavro reads all others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ _KINDS = tuple(FileKind)
 
 
 def decode_entries(block: bytes, count: int) -> list[ManifestEntry]:
-    """ValueError or IndexError when the block does not hold exactly `count` entries."""
+    """Return the entries of a block.
+
+    Raise ValueError or IndexError when it does not contain exactly `count` entries.
+    """
     at, entries = 0, []
     for _ in range(count):
         version, at = _long(block, at)
@@ -106,7 +109,7 @@ def _long(block: bytes, at: int) -> tuple[int, int]:
 
 def _bytes(block: bytes, at: int) -> tuple[bytes, int]:
     length = block[at]
-    if not length & 0x81:  # one byte, and not negative
+    if not length & 0x81:  # a length of a single byte that is not negative
         end = at + 1 + (length >> 1)
         return block[at + 1 : end], end
     length, at = _long(block, at)
@@ -130,7 +133,10 @@ def _nullable(block: bytes, at: int, value: Callable[[bytes, int], tuple[T, int]
 
 
 def _count(block: bytes, at: int) -> tuple[int, int]:
-    """How many items follow; 0 ends an array. A negative count comes with its size in bytes."""
+    """Return the number of items in the next block of an array; 0 ends the array.
+
+    A negative count is followed by the block's size in bytes.
+    """
     count, at = _long(block, at)
     if count < 0:
         count = -count
@@ -158,7 +164,8 @@ _NEGATIVE_OR_LONG = bytes(byte for byte in range(256) if byte & 0x81)
 
 
 def _null_counts(block: bytes, at: int) -> tuple[tuple[int | None, ...], int]:
-    # Nearly always fewer than 64 numbers, each under 64: the branch and one byte. These are taken at once.
+    # Nearly always there are fewer than 64 numbers, each below 64, so each takes two bytes: the union's branch and the
+    # number. This layout is decoded in one step.
     count = block[at] >> 1
     end = at + 1 + 2 * count
     numbers = block[at + 2 : end : 2].translate(_HALVED, _NEGATIVE_OR_LONG)

@@ -1,6 +1,6 @@
-"""The records of manifests, manifest lists and index manifests: their Avro schemas, and what is made of them.
+"""The Avro schemas of manifests, manifest lists and index manifests, and the conversion of their records to objects.
 
-Names, namespaces, order and defaults are those of Java Paimon 1.3.1 (table-format 4).
+Names, namespaces, order and defaults are those of Java Paimon 1.3.1.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ _INDEX = _record(
     _nullable("_DELETIONS_VECTORS_RANGES", {"type": "array", "items": ["null", _VECTOR_RANGE]}),
     _nullable("_EXTERNAL_PATH", "string"),
 )
-# Releases from 2.0 on know this one more; it is written only where it was read.
+# Releases from 2.0 on have this additional field. It is written only for entries that were read with it.
 _GLOBAL_INDEX = _record(
     "record__GLOBAL_INDEX",
     _field("_ROW_RANGE_START", "long"),

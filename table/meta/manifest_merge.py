@@ -1,4 +1,4 @@
-"""Keeping the manifests of a table few (table-format 12.4)."""
+"""Merging of manifests, which limits their number."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ def merge_manifests(
     options: Options,
     partition_types: Sequence[DataType] = (),
 ) -> list[ManifestFile]:
-    """The manifests of a snapshot, older first, some of them put together; the files they leave are the same.
+    """Return the manifests of a snapshot, oldest first, with some of them merged. They describe the same data files.
 
-    `write` cuts what it is given into manifests of the target size. Holds the entries of the merged manifests.
+    `write` splits the entries it gets into manifests of the target size. Needs memory for all entries of the merged
+    manifests.
     """
     target = options.size("manifest.target-file-size", 8 << 20)
     threshold = options.size("manifest.full-compaction-threshold-size", 16 << 20)
@@ -39,7 +40,7 @@ def merge_manifests(
 
 
 def _minor(manifests: Sequence[ManifestFile], read: Read, write: Write, target: int, count: int) -> list[ManifestFile]:
-    """Neighbours become one whenever they reach the target size together, the last ones when they are many."""
+    """Merge neighbouring manifests whenever they reach the target size together, and the last ones if they are many."""
     result: list[ManifestFile] = []
     waiting: list[ManifestFile] = []
     for manifest in manifests:
@@ -60,7 +61,10 @@ def _put_together(manifests: list[ManifestFile], read: Read, write: Write) -> li
 def _full(
     manifests: Sequence[ManifestFile], restless: set[str], read: Read, write: Write, types: Sequence[DataType]
 ) -> list[ManifestFile] | None:
-    """Every delete is carried out. Large manifests that none concerns stay; None when there is nothing to merge."""
+    """Merge manifests so that every DELETE entry is applied. Return None when there are fewer than two to merge.
+
+    Large manifests without affected entries are kept.
+    """
     deletes = _Deletes.of(manifests, read)
     concerned = {file.name for file in manifests if file.name in restless or deletes.may_concern(file, types)}
     if len(concerned) < 2:
@@ -82,7 +86,7 @@ def _full(
 
 @dataclass(frozen=True, slots=True)
 class _Deletes:
-    """Where each file is taken away for the last time: the place of the manifest, and of the entry in it."""
+    """The position of the last DELETE of each file: the index of the manifest, and of the entry in it."""
 
     last: dict[tuple[object, ...], tuple[int, int]]
     buckets: set[Bucket]
@@ -99,9 +103,11 @@ class _Deletes:
         return cls({entry.identity: at for at, entry in found}, {(entry.partition, entry.bucket) for _, entry in found})
 
     def leave(self, entry: ManifestEntry, at: tuple[int, int]) -> bool:
+        """Return whether the entry is an ADD that no later entry deletes."""
         return entry.kind is FileKind.ADD and self.last.get(entry.identity, (-1, -1)) < at
 
     def may_concern(self, manifest: ManifestFile, types: Sequence[DataType]) -> bool:
+        """Return whether the manifest may contain files of the buckets that have deletes."""
         low, high = manifest.min_bucket, manifest.max_bucket
         partitions = {
             partition for partition, bucket in self.buckets if low is None or high is None or low <= bucket <= high

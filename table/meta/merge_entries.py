@@ -1,4 +1,4 @@
-"""What is left of many entries, each of which adds a file or takes one away (table-format 4.5)."""
+"""Merging of manifest entries, each of which adds or deletes a file."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from penstock.table.meta.entries import FileKind, ManifestEntry
 
 
 def merge_entries(entries: Iterable[ManifestEntry], **facts: object) -> list[ManifestEntry]:
-    """The entries, older first, less each add that a later delete takes back.
+    """Return the entries, oldest first, without each ADD that a later DELETE cancels.
 
-    A delete whose add is not among them stays: it takes back an add of an older manifest. Adding a file that is there
-    is TableCorrupt, with `facts` to say where.
+    A DELETE whose ADD is not among the entries is kept, because it cancels an ADD of an older manifest. Adding a file
+    that already exists raises TableCorrupt with the `facts`.
     """
     left: dict[tuple[FileKind, tuple[object, ...]], ManifestEntry] = {}
     for entry in entries:
@@ -28,7 +28,10 @@ def merge_entries(entries: Iterable[ManifestEntry], **facts: object) -> list[Man
 
 
 def live_files(entries: Iterable[ManifestEntry], **facts: object) -> list[ManifestEntry]:
-    """What a table holds, given all entries of a snapshot. TableCorrupt when one takes away what is not there."""
+    """Return the files of a table, given all entries of a snapshot.
+
+    Raise TableCorrupt when an entry deletes a file that does not exist.
+    """
     left = merge_entries(entries, **facts)
     for entry in left:
         if entry.kind is FileKind.DELETE:

@@ -1,4 +1,4 @@
-"""Least and greatest partitions of a manifest's entries, to pass over whole manifests by (table-format 4.2)."""
+"""The minimum and maximum partition of a manifest's entries, which allow readers to skip whole manifests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from penstock.table.values.types import DataType
 
 
 def partition_stats(partitions: Iterable[bytes], types: Sequence[DataType]) -> ColumnStats:
-    """Of one partition an entry: repeated ones count in the null counts each time."""
+    """Return the statistics of the entries' partitions, one per entry.
+
+    The nulls of a partition are counted once per entry that has the partition.
+    """
     if not types:
         return EMPTY_STATS
     counted = Counter(partitions)
@@ -29,7 +32,7 @@ def partition_stats(partitions: Iterable[bytes], types: Sequence[DataType]) -> C
 
 
 def may_hold(stats: ColumnStats, partitions: Iterable[bytes], types: Sequence[DataType]) -> bool:
-    """Whether any of the partitions lies within the stats; True where the stats do not tell."""
+    """Return whether any of the partitions is within the statistics; True if the statistics are incomplete."""
     if not types or len(stats.null_counts) != len(types):
         return True
     least, greatest = decode_row(stats.min_values, types), decode_row(stats.max_values, types)

@@ -1,4 +1,4 @@
-"""Where everything of a table lies (table-format 1)."""
+"""The paths of a table's files and folders."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(//[^/]*)?(?P<path>/.*)"
 
 
 def external(url: str | None) -> str | None:
-    """The path of a file outside of the table's folder (`data-file.external-paths`), as its metadata names it.
+    """Return the path of a file outside the table's folder (`data-file.external-paths`) from the URL in its metadata.
 
-    ConfigError for a URL of a store other than the local disk: the table's own store is the only one that is open.
+    Raise ConfigError for a URL of a store other than the local disk, because only the table's own store is open.
     """
     match = None if url is None else _URL.fullmatch(url)
     if match is None:
@@ -38,8 +38,8 @@ _FOLDER = "data-file.path-directory"
 class TablePaths:
     """The paths of one table, or of one of its branches.
 
-    A branch keeps schemas, snapshots, tags, consumers and long-lived changelogs of its own; manifests, indexes,
-    statistics and data of all branches lie together in the table's folders.
+    Each branch has separate schemas, snapshots, tags, consumers and long-lived changelogs. Manifests, indexes,
+    statistics and data files of all branches share the table's folders.
     """
 
     root: str
@@ -113,14 +113,17 @@ class TablePaths:
         return f"{self.consumer_folder}/consumer-{path_step(consumer_id, 'consumer', table=self.root)}"
 
     def manifest(self, name: str) -> str:
-        """Of manifests, manifest lists and index manifests alike."""
+        """Return the path of a manifest, manifest list or index manifest."""
         return f"{self.manifest_folder}/{_file(name)}"
 
     def statistics(self, name: str) -> str:
         return f"{self.statistics_folder}/{_file(name)}"
 
     def bucket_dir(self, partition_path: str, bucket: int) -> str:
-        """`partition_path` as `a=1/b=2`, empty for a table without partitions."""
+        """Return the folder of a bucket.
+
+        `partition_path` has the form `a=1/b=2` and is empty for an unpartitioned table.
+        """
         folder = "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
         return "/".join(part for part in (self.data_root, partition_path, folder) if part)
 
@@ -130,7 +133,7 @@ class TablePaths:
 
 
 def _file(name: str) -> str:
-    """A file's name as other files of the table give it: it stays in its folder."""
+    """Return a file name found in the table's metadata. Raise TableCorrupt when it would lead outside its folder."""
     if "/" in name or "\0" in name or name in {"", ".", ".."}:
         raise TableCorrupt("a file of the table names another that lies outside of its folder", name=repr(name[:200]))
     return name

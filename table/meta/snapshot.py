@@ -1,4 +1,4 @@
-"""A snapshot: what the table was after one commit (table-format 3)."""
+"""A snapshot: the state of a table after a commit."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ class CommitKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Snapshot:
+    """The content of a snapshot file."""
+
     id: int
     schema_id: int
     base_manifest_list: str

@@ -1,4 +1,4 @@
-"""The folder of snapshots, and that of the changelogs that outlive theirs."""
+"""The folder of snapshots, and the folder of changelogs that outlive their snapshots."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from penstock.table.schema.numbered_files import branch_folder
 
 
 class SnapshotFiles:
-    """Snapshots of a table or branch. Nothing is remembered: an id may name another snapshot after a rollback."""
+    """The snapshots of a table or branch.
+
+    Nothing is cached, because after a rollback an id may refer to another snapshot.
+    """
 
     def __init__(self, storage: Storage, table_path: str, branch: str | None = None) -> None:
         root = branch_folder(table_path, branch)
@@ -31,8 +34,9 @@ class SnapshotFiles:
         return self.folder.earliest()
 
     def latest(self) -> Snapshot | None:
+        """Return the newest snapshot, or None if there are no snapshots."""
         latest_id = self.folder.latest()
-        # The id may be gone by now: a rollback runs beside us.
+        # A concurrent rollback may have deleted the snapshot since its id was read.
         return None if latest_id is None else self.find(latest_id) or self._latest_listed()
 
     def _latest_listed(self) -> Snapshot | None:
@@ -40,17 +44,21 @@ class SnapshotFiles:
         return self.get(ids[-1]) if ids else None
 
     def ids(self) -> list[int]:
-        """All ids in rising order, by listing."""
+        """Return all ids in ascending order, by listing."""
         return self.folder.numbers()
 
     def exists(self, snapshot_id: int) -> bool:
         return self.folder.exists(snapshot_id)
 
     def find(self, snapshot_id: int) -> Snapshot | None:
+        """Return the snapshot, or None if it does not exist."""
         return self._read(self.folder.path(snapshot_id))
 
     def get(self, snapshot_id: int) -> Snapshot:
-        """SnapshotMissing, with what there is, when it has expired or is yet to come."""
+        """Return the snapshot.
+
+        Raise SnapshotMissing, which names the existing snapshots, if it has expired or is not created yet.
+        """
         snapshot = self.find(snapshot_id)
         if snapshot is None:
             raise self._missing(snapshot_id)
@@ -71,16 +79,18 @@ class SnapshotFiles:
         )
 
     def create(self, snapshot: Snapshot) -> bool:
-        """Make the snapshot the table's newest; False, and nothing done, when another writer has taken its id.
+        """Make the snapshot the newest one.
 
-        After an OSError the snapshot may be there, or come later. A crash before the hint is written leaves a snapshot
-        that readers find without it.
+        Return False, with nothing changed, when another writer has created this id.
+
+        After an OSError the snapshot may exist, or appear later. A crash before the hint is written leaves a snapshot
+        that readers find without the hint.
         """
         path = self.folder.path(snapshot.id)
         if not put_if_absent(self._storage, path, snapshot_json(snapshot)):
             return False
-        # The id was also free if another writer's snapshot had it and has expired since this one was begun. Expiry
-        # moves the hint before it deletes.
+        # The id is also free if another writer's snapshot with this id has expired since this commit began. Expiration
+        # updates the hint before it deletes snapshots, so the hint reveals this case.
         if self.folder.begins_after(snapshot.id):
             self._storage.delete(path)
             raise StoreError(
@@ -93,14 +103,17 @@ class SnapshotFiles:
         return True
 
     def newest_first(self) -> Iterator[Snapshot]:
-        """From the newest back, as far as there are any: what expires meanwhile ends the walk."""
+        """Yield the snapshots from the newest to the oldest.
+
+        The iteration ends early at a snapshot that expires meanwhile.
+        """
         snapshot = self.latest()
         while snapshot is not None:
             yield snapshot
             snapshot = self.find(snapshot.id - 1)
 
     def by_time(self, time_millis: int) -> Snapshot | None:
-        """The newest snapshot made at or before that time, None when all are later."""
+        """Return the newest snapshot committed at or before this time, or None when all snapshots are later."""
         ids = self.ids()
         found: Snapshot | None = None
         low, high = 0, len(ids) - 1
@@ -109,17 +122,17 @@ class SnapshotFiles:
             snapshot = self.find(ids[middle])
             if snapshot is not None and snapshot.time_millis > time_millis:
                 high = middle - 1
-            else:  # one that is gone expired just now, so it is older than all that are left
+            else:  # a missing snapshot has just expired, so it is older than all others
                 found = snapshot or found
                 low = middle + 1
         return found
 
     def find_changelog(self, snapshot_id: int) -> Snapshot | None:
-        """The snapshot whose changelog outlived it."""
+        """Return the snapshot whose changelog has outlived it, or None."""
         return self._read(self.changelogs.path(snapshot_id))
 
     def create_changelog(self, snapshot: Snapshot) -> bool:
-        """Keep the snapshot's changelog beyond it; False when another snapshot's changelog has this id."""
+        """Preserve the snapshot's changelog. Return False when another snapshot's changelog has this id."""
         created = put_if_absent(self._storage, self.changelogs.path(snapshot.id), snapshot_json(snapshot))
         self.changelogs.write_latest(snapshot.id)
         return created

@@ -1,4 +1,4 @@
-"""The JSON of a snapshot file (table-format 3), in the order and form of Java Paimon 1.3.1."""
+"""The JSON of a snapshot file, with the key order and format of Java Paimon 1.3.1."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ def snapshot_json(snapshot: Snapshot) -> bytes:
 
 
 def snapshot_node(snapshot: Snapshot) -> dict[str, object]:
-    """Keys whose value is None are left out, as Java does, all but changelogManifestList."""
+    """Return the JSON object of a snapshot.
+
+    Keys whose value is None are left out, as Java does, except for changelogManifestList.
+    """
     node: dict[str, object] = {
         "version": VERSION,
         "id": snapshot.id,
@@ -43,7 +46,10 @@ def snapshot_node(snapshot: Snapshot) -> dict[str, object]:
 
 
 def parse_snapshot(data: bytes, where: str) -> Snapshot:
-    """The snapshot in `data`, which was read from the file `where`: TableCorrupt when it is none."""
+    """Return the snapshot in `data`, which was read from the file `where`.
+
+    Raise TableCorrupt when it is not a snapshot.
+    """
     return snapshot_of(JsonFile.parse(data, where))
 
 

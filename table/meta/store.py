@@ -1,4 +1,4 @@
-"""One table, or one branch of it, as a place: its storage, its paths, its schema and snapshot files."""
+"""The storage, paths, schema files and snapshot files of one table, or of one of its branches."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from penstock.table.schema.table_schema import TableSchema
 
 
 class TableMissing(ConfigError):
-    """No table, or no branch of that name, stands at this place."""
+    """A path at which there is no table, or no branch with the requested name."""
 
 
 class EntryCache:
-    """Manifests never change once written, so what was read of one stays true. Bounded by entries; the one that was
-    used longest ago goes first.
+    """A cache of the entries of manifests, which never change once they are written.
+
+    The number of entries is limited; the least recently used manifests are evicted first.
     """
 
     def __init__(self, most_entries: int = 200_000) -> None:
@@ -33,7 +34,7 @@ class EntryCache:
         self._lock = threading.Lock()  # a driver commits, reads and cleans up in several threads
 
     def __reduce__(self) -> tuple[object, ...]:
-        return EntryCache, (self._most,)  # what is cached is read again elsewhere
+        return EntryCache, (self._most,)  # the cached entries are not pickled; another process reads them again
 
     def get(self, name: str) -> list[ManifestEntry] | None:
         with self._lock:
@@ -56,6 +57,8 @@ class EntryCache:
 
 @dataclass(frozen=True, slots=True)
 class TableStore:
+    """The storage, paths, schema files and snapshot files of one table, or of one of its branches."""
+
     storage: Storage
     paths: TablePaths
     schemas: SchemaFiles
@@ -65,7 +68,7 @@ class TableStore:
 
     @classmethod
     def open(cls, storage: Storage, root: str, branch: str | None = None, ambient: Ambient | None = None) -> TableStore:
-        """The place of a table that exists; TableMissing when no schema is found."""
+        """Open an existing table or branch. Raise TableMissing when there is no schema."""
         schemas = SchemaFiles(storage, root, branch)
         schema = schemas.latest()
         if schema is None:
@@ -75,22 +78,23 @@ class TableStore:
         return cls(storage, paths, schemas, SnapshotFiles(storage, root, branch), ambient or Ambient())
 
     def new_commit_user(self) -> str:
-        """A commit user that nobody else has; `commit.user-prefix` begins its name."""
+        """Return a unique commit user. It starts with `commit.user-prefix` if that option is set."""
         prefix = Options(self.schema().options).text("commit.user-prefix", "")
         return f"{prefix}_{self.ambient.new_uuid()}" if prefix else self.ambient.new_uuid()
 
     def on_branch(self, branch: str | None) -> TableStore:
+        """Open another branch of the table."""
         return TableStore.open(self.storage, self.paths.root, branch, self.ambient)
 
     @property
     def name(self) -> str:
-        """For messages: the table as `database.table` where the path says so."""
+        """Return the table's name for messages: `database.table` if the path has that form, otherwise the path."""
         parts = self.paths.root.rstrip("/").split("/")
         table = f"{parts[-2][:-3]}.{parts[-1]}" if len(parts) > 1 and parts[-2].endswith(".db") else self.paths.root
         return f"{table}$branch_{self.paths.branch}" if self.paths.branch else table
 
     def schema(self) -> TableSchema:
-        """The newest version of the schema, as of now."""
+        """Return the newest schema version that exists now."""
         schema = self.schemas.latest()
         if schema is None:
             raise TableMissing("the table has been dropped", path=self.paths.root)

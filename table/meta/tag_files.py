@@ -1,4 +1,4 @@
-"""Tags: snapshots kept by name (table-format 13.4)."""
+"""Tags: named snapshots that do not expire with the others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """`created_nanos` is the wall clock of its maker; both times are known only of tags that end by themselves."""
+    """A tag. The times are None unless the tag expires by itself; `created_nanos` is its creator's local wall clock."""
 
     name: str
     snapshot: Snapshot
@@ -51,7 +51,7 @@ def parse_tag(data: bytes, name: str, where: str) -> Tag:
 
 
 def _time_parts(nanos: int) -> list[int]:
-    # [year, month, day, hour, minute, second, nanosecond], where zeros at the end are left out down to the minute
+    # [year, month, day, hour, minute, second, nanosecond]; zero seconds and nanoseconds at the end are left out
     seconds, fraction = divmod(nanos, NANOS)
     at = EPOCH + timedelta(seconds=seconds)
     parts = [at.year, at.month, at.day, at.hour, at.minute]
@@ -80,6 +80,8 @@ def _nanos_of_seconds(seconds: object) -> int | None:
 
 
 class TagFiles:
+    """The tag files of a table or branch."""
+
     def __init__(self, storage: Storage, table_path: str, branch: str | None = None) -> None:
         self._storage = storage
         self._table = table_path
@@ -93,16 +95,17 @@ class TagFiles:
         return sorted(name.removeprefix("tag-") for name in names if name.startswith("tag-"))
 
     def written(self) -> dict[str, int]:
-        """When each tag's file was written, in epoch milliseconds; 0 where the store does not know."""
+        """Return when each tag's file was written, in epoch milliseconds; 0 if the store does not know it."""
         found = self._storage.list(self._folder)
         return {one.name.removeprefix("tag-"): one.modified for one in found if one.name.startswith("tag-")}
 
     def all(self) -> list[Tag]:
-        """Every tag, by rising snapshot id, then by name."""
+        """Return every tag, sorted by snapshot id and then by name."""
         found = [tag for name in self.names() if (tag := self.find(name)) is not None]
         return sorted(found, key=lambda tag: (tag.snapshot.id, tag.name))
 
     def find(self, name: str) -> Tag | None:
+        """Return the tag, or None if it does not exist."""
         path = self.path(name)
         try:
             return parse_tag(self._storage.read(path), name, path)
@@ -110,6 +113,7 @@ class TagFiles:
             return None
 
     def get(self, name: str) -> Tag:
+        """Return the tag. Raise TagMissing if it does not exist."""
         tag = self.find(name)
         if tag is None:
             near = difflib.get_close_matches(name, self.names(), 1)
@@ -118,10 +122,10 @@ class TagFiles:
         return tag
 
     def create(self, tag: Tag) -> bool:
-        """Put the tag in place; False, and nothing done, when the name is taken."""
+        """Create the tag. Return False, with nothing changed, when a tag with this name exists."""
         path = self.path(path_step(tag.name, "tag", longest=LONGEST_NEW, table=self._table))
         return not self._storage.exists(path) and put_if_absent(self._storage, path, tag_json(tag))
 
     def delete(self, name: str) -> None:
-        """Only the tag's own file; nothing happens when it is not there."""
+        """Delete the tag's file only. Do nothing when it does not exist."""
         self._storage.delete(self.path(name))

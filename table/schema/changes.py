@@ -1,6 +1,6 @@
-"""Changes of a table's schema, and what Paimon refuses of them (table-format 2.3).
+"""Changes of a table's schema, and the changes that Paimon refuses.
 
-A column inside another is named by its path, `address.city` or ("address", "city"); `members.py` says how.
+A nested column is named by its path, `address.city` or ("address", "city"); `members.py` describes the paths.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Name: TypeAlias = str | Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """At the end, unless `first`, or `after` or `before` a neighbour. Rows written before have null in it."""
+    """A new column at the end, or `first`, or `after` or `before` another one. It is null in rows written earlier."""
 
     name: Name
     type: TypeLike
@@ -49,12 +49,14 @@ class AddColumn:
 
 @dataclass(frozen=True, slots=True)
 class DropColumn:
+    """The removal of a column."""
+
     name: Name
 
 
 @dataclass(frozen=True, slots=True)
 class RenameColumn:
-    """`to` is the new name alone, not a path."""
+    """A new name for a column. `to` is the new name alone, not a path."""
 
     name: Name
     to: str
@@ -62,7 +64,10 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True)
 class UpdateColumnType:
-    """Old files are read through a cast. `keep_nullability` leaves NOT NULL as it was, whatever the new type says."""
+    """A new type for a column. Files written earlier are read through a cast.
+
+    With `keep_nullability` the column stays NOT NULL or nullable as it was, whatever the new type says.
+    """
 
     name: Name
     type: TypeLike
@@ -71,19 +76,23 @@ class UpdateColumnType:
 
 @dataclass(frozen=True, slots=True)
 class UpdateColumnNullability:
+    """The change of a column to nullable or NOT NULL."""
+
     name: Name
     nullable: bool
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateColumnComment:
+    """A new comment for a column, or None to remove the comment."""
+
     name: Name
     comment: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateColumnDefault:
-    """The text that stands for null when a row is written; None takes it away."""
+    """A new default for a column: the text of the value that replaces null on write. None removes the default."""
 
     name: Name
     default: str | None
@@ -91,6 +100,8 @@ class UpdateColumnDefault:
 
 @dataclass(frozen=True, slots=True)
 class UpdateColumnPosition:
+    """A new position for a column of the table."""
+
     name: str
     first: bool = False
     last: bool = False
@@ -100,6 +111,8 @@ class UpdateColumnPosition:
 
 @dataclass(frozen=True, slots=True)
 class SetOption:
+    """A new value for an option of the table."""
+
     key: str
     value: str
 
@@ -110,11 +123,15 @@ class SetOption:
 
 @dataclass(frozen=True, slots=True)
 class ResetOption:
+    """The removal of an option of the table."""
+
     key: str
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateComment:
+    """A new comment for the table, or None to remove the comment."""
+
     comment: str | None
 
 
@@ -133,7 +150,7 @@ SchemaChange: TypeAlias = (
 )
 Check: TypeAlias = Callable[[TableSchema], object]
 
-# Options that say how rows already written are to be understood.
+# These options determine how existing rows are interpreted, so they cannot change once a table has snapshots.
 _IMMUTABLE = (
     "aggregation.remove-record-on-delete",
     "bucket-function.type",
@@ -156,10 +173,11 @@ _IMMUTABLE = (
 def evolve(
     files: SchemaFiles, changes: Sequence[SchemaChange], has_snapshots: bool, now: int, check: Check | None = None
 ) -> TableSchema:
-    """Put the next version in place, made from the newest by the changes; the newest itself when they change nothing.
+    """Create the next schema version by applying the changes to the newest one, and return it.
 
-    Another writer's version met on the way is taken as the newest and the changes are made to that. Dies before the
-    file exists: nothing has changed. `check` may refuse the new version for reasons of higher floors.
+    If the changes change nothing, the newest version is returned. If another writer creates a version concurrently, the
+    changes are applied to that version instead. If the process dies before the file exists, nothing has changed.
+    `check` may refuse the new version for reasons that this package does not know.
     """
     while True:
         newest = files.latest()
@@ -175,7 +193,10 @@ def evolve(
 
 
 def apply_changes(schema: TableSchema, changes: Sequence[SchemaChange], has_snapshots: bool, now: int) -> TableSchema:
-    """The next version. `schema` itself when nothing changes; ConfigError when Paimon refuses a change."""
+    """Return the next schema version, or `schema` itself when nothing changes.
+
+    Raise ConfigError if Paimon refuses a change.
+    """
     changed = schema
     for change in changes:
         changed = _apply(changed, change, has_snapshots)
@@ -252,7 +273,7 @@ def _reset_option(schema: TableSchema, key: str, has_snapshots: bool) -> TableSc
 
 
 def is_immutable(key: str) -> bool:
-    """Whether a table with snapshots keeps this option as it is."""
+    """Return whether this option cannot change once the table has snapshots."""
     return key in _IMMUTABLE
 
 

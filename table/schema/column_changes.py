@@ -1,4 +1,7 @@
-"""One change of one column: the schema after it, or why Paimon refuses it (table-format 2.3)."""
+"""Changes of single columns.
+
+Each function returns the changed schema, or raises ConfigError if Paimon refuses the change.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from penstock.table.values.types import DataType, Field, type_json, with_nullabi
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a column goes; the end when nothing is said."""
+    """The position of a column: `first`, `last`, or next to another column. The default is the end."""
 
     first: bool = False
     last: bool = False
@@ -38,6 +41,7 @@ class Place:
         return self._given > 0
 
     def among(self, fields: Sequence[Field]) -> int:
+        """Return the index of this position in a list of columns."""
         if self.first:
             return 0
         if self.after is not None:
@@ -46,6 +50,7 @@ class Place:
 
 
 def add_column(schema: TableSchema, path: Path, type_: DataType, comment: str | None, place: Place) -> TableSchema:
+    """Return the schema with a new column. It must be nullable, because existing rows have no value for it."""
     if not type_.nullable:
         raise ConfigError(
             f"the new column {'.'.join(path)!r} cannot be NOT NULL: rows already written have none",
@@ -64,6 +69,7 @@ def add_column(schema: TableSchema, path: Path, type_: DataType, comment: str | 
 
 
 def drop_column(schema: TableSchema, path: Path) -> TableSchema:
+    """Return the schema without the column. Keys and the last column of a ROW or table cannot be dropped."""
     if len(path) == 1:
         _refuse_keys(schema, path[0], (*schema.partition_keys, *schema.primary_keys), "dropped")
 
@@ -77,6 +83,8 @@ def drop_column(schema: TableSchema, path: Path) -> TableSchema:
 
 
 def rename_column(schema: TableSchema, path: Path, to: str) -> TableSchema:
+    """Return the schema with the column renamed, also in the primary key and in the options that name columns."""
+
     def rename(fields: tuple[Field, ...]) -> tuple[Field, ...]:
         at = place_of(fields, path)
         _check_free(fields, (*path[:-1], to))
@@ -95,6 +103,7 @@ def rename_column(schema: TableSchema, path: Path, to: str) -> TableSchema:
 
 
 def move_column(schema: TableSchema, name: str, place: Place) -> TableSchema:
+    """Return the schema with the column at another position."""
     if not place.is_given:
         raise ConfigError("where is the column to move? give one of first, last, after and before", column=name)
     if name in {place.after, place.before}:
@@ -106,6 +115,7 @@ def move_column(schema: TableSchema, name: str, place: Place) -> TableSchema:
 
 
 def retype_column(schema: TableSchema, path: Path, wanted: DataType, keep_nullability: bool) -> TableSchema:
+    """Return the schema with another type for the column, if `can_cast` allows the change."""
     if len(path) == 1:
         _refuse_keys(schema, path[0], (*schema.partition_keys, *schema.primary_keys), "given another type")
     explicit = not Options(schema.options).boolean("disable-explicit-type-casting", default=False)
@@ -133,6 +143,7 @@ def _without_ids(type_: DataType) -> DataType:
 
 
 def set_nullability(schema: TableSchema, path: Path, nullable: bool) -> TableSchema:
+    """Return the schema with the column nullable or NOT NULL. A primary key column cannot become nullable."""
     if nullable and len(path) == 1:
         _refuse_keys(schema, path[0], schema.primary_keys, "made nullable")
 
@@ -144,10 +155,13 @@ def set_nullability(schema: TableSchema, path: Path, nullable: bool) -> TableSch
 
 
 def describe_column(schema: TableSchema, path: Path, comment: str | None) -> TableSchema:
+    """Return the schema with another comment for the column."""
     return replace(schema, fields=edit_field(schema.fields, path, lambda field: replace(field, description=comment)))
 
 
 def set_default(schema: TableSchema, path: Path, default: str | None) -> TableSchema:
+    """Return the schema with another default for the column. The default must be castable to the column's type."""
+
     def change(field: Field) -> Field:
         changed = replace(field, default=default)
         check_default(changed)

@@ -1,4 +1,4 @@
-"""The ids of columns and of the members inside them (table-format 2.2)."""
+"""Assignment of ids to columns and to their nested members."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, 
 
 
 def number_columns(columns: tuple[Field, ...], highest: int) -> tuple[tuple[Field, ...], int]:
-    """The columns with fresh ids above `highest`, and the highest now. A column comes before what is inside it."""
+    """Return the columns with new ids above `highest`, and the new highest id.
+
+    A column's id is lower than its members' ids.
+    """
     numbered = []
     for column in columns:
         own = highest + 1
@@ -18,7 +21,10 @@ def number_columns(columns: tuple[Field, ...], highest: int) -> tuple[tuple[Fiel
 
 
 def number_members(type_: DataType, highest: int) -> tuple[DataType, int]:
-    """The same inside a type, where a member comes after what is inside it."""
+    """Return the type with new ids for its nested members, and the new highest id.
+
+    Unlike a column, a member of a ROW gets its id after the members inside it.
+    """
     match type_:
         case AtomicType():
             return type_, highest

@@ -1,4 +1,7 @@
-"""JSON of metadata files: laid out as Java's printer lays it out, read with the file's name in every complaint."""
+"""Reading and writing of the JSON in metadata files.
+
+Files are formatted as Java's printer formats them, and errors of the reader name the file.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,11 @@ from penstock.errors import TableCorrupt
 
 
 def pretty_json(value: object) -> bytes:
-    """Objects over several lines, arrays in one, a blank on each side of the colon; text outside ASCII as it is."""
+    """Return the value as JSON in Java's layout.
+
+    Objects span several lines, arrays a single line, and colons have a blank on each side. Characters outside ASCII are
+    not escaped.
+    """
     return _printed(value, "").encode()
 
 
@@ -35,13 +42,13 @@ _LOWER_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\u00([01][a-f])")
 
 
 def _quoted(text: str) -> str:
-    # Java writes the digits of a control character in upper case.
+    # Java writes the hexadecimal digits of a control character in upper case.
     return _LOWER_ESCAPE.sub(lambda m: f"{m[1]}\\u00{m[2].upper()}", json.dumps(text, ensure_ascii=False))
 
 
 @dataclass(frozen=True, slots=True)
 class JsonFile:
-    """An object read from the file `where`. A key that is missing, null or of another type is TableCorrupt."""
+    """An object read from the file `where`. A key that is missing, null or of the wrong type raises TableCorrupt."""
 
     where: str
     values: Mapping[str, object]
@@ -98,7 +105,7 @@ class JsonFile:
         return tuple(item if isinstance(item, str) else self._refuse(key, item) for item in self.array(key))
 
     def text_map(self, key: str) -> dict[str, str]:
-        """A map of text to text, empty when the key is missing."""
+        """Return a map of text to text; an empty map when the key is missing."""
         value = self.values.get(key)
         if value is None:
             return {}

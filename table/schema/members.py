@@ -1,6 +1,6 @@
-"""Columns found by their path, and changed where they stand: `a.b` is member b of the ROW a.
+"""Access to nested columns by their path: `a.b` is member b of the ROW a.
 
-Inside an ARRAY the path goes on with `element`, inside a MAP with `value`, as in `orders.element.price`.
+The component `element` enters an ARRAY and `value` enters a MAP, as in `orders.element.price`.
 """
 
 from __future__ import annotations
@@ -16,21 +16,27 @@ Path: TypeAlias = tuple[str, ...]
 
 
 def path_of(name: str | Sequence[str], columns: tuple[Field, ...]) -> Path:
-    """A name as given: parted at its dots, unless a column is called just so. A sequence is taken as it is."""
+    """Return the path of a name. A text is split at its dots unless a column has exactly that name.
+
+    A sequence is used unchanged.
+    """
     if not isinstance(name, str):
         return tuple(name)
     return (name,) if any(column.name == name for column in columns) else tuple(name.split("."))
 
 
 def edit_type(columns: tuple[Field, ...], path: Path, edit: Callable[[DataType], DataType]) -> tuple[Field, ...]:
-    """The columns with the type at the path changed."""
+    """Return the columns with the type at the path changed by `edit`."""
     return _members(_edited(RowType(columns), path, edit, path))
 
 
 def edit_members(
     columns: tuple[Field, ...], path: Path, edit: Callable[[tuple[Field, ...]], tuple[Field, ...]]
 ) -> tuple[Field, ...]:
-    """The columns with the list changed in which the last part of the path stands, or is to stand."""
+    """Return the columns with the list of members changed by `edit` that the last component of the path belongs to.
+
+    The member itself need not exist yet.
+    """
 
     def inside(type_: DataType) -> DataType:
         if not isinstance(type_, RowType):
@@ -41,7 +47,7 @@ def edit_members(
 
 
 def edit_field(columns: tuple[Field, ...], path: Path, edit: Callable[[Field], Field]) -> tuple[Field, ...]:
-    """The columns with the one at the path changed."""
+    """Return the columns with the column at the path changed by `edit`."""
 
     def one(fields: tuple[Field, ...]) -> tuple[Field, ...]:
         place = place_of(fields, path)
@@ -51,7 +57,7 @@ def edit_field(columns: tuple[Field, ...], path: Path, edit: Callable[[Field], F
 
 
 def place_of(fields: Sequence[Field], path: Path) -> int:
-    """Where the last part of the path stands in its list."""
+    """Return the index of the path's last component in a list of columns. Raise ConfigError if it is missing."""
     for place, field in enumerate(fields):
         if field.name == path[-1]:
             return place

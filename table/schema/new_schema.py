@@ -1,4 +1,4 @@
-"""The first version of a table's schema, from what a user says of the table."""
+"""Creation of the first version of a table's schema from the user's columns, keys and options."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.table.values.arrow_types import NO_ID, fields_from_arrow
 from penstock.table.values.types import DataType, Field, with_nullability
 
 TypeLike: TypeAlias = str | Mapping[str, object] | DataType | pa.DataType
-# A column as (name, type) or (name, type, comment), or whole.
+# A column is given as (name, type), as (name, type, comment), or as a Field.
 ColumnLike: TypeAlias = Field | tuple[str, TypeLike] | tuple[str, TypeLike, str | None]
 
 
@@ -33,7 +33,10 @@ def create_schema(
     *,
     now: int,
 ) -> TableSchema:
-    """Version 0, made at `now` (epoch milliseconds). ConfigError with the first rule of Paimon's that it breaks."""
+    """Return version 0, created at `now` (epoch milliseconds).
+
+    Raise ConfigError for the first of Paimon's rules it breaks.
+    """
     texts = option_texts(options)
     check_given(texts)
     primary = _keys_of(primary_keys, texts, "primary-key")
@@ -56,6 +59,7 @@ def create_schema(
 
 
 def with_keys_not_null(columns: tuple[Field, ...], primary_keys: Sequence[str]) -> tuple[Field, ...]:
+    """Return the columns with all primary key columns NOT NULL."""
     return tuple(
         replace(column, type=with_nullability(column.type, nullable=False)) if column.name in primary_keys else column
         for column in columns
@@ -85,7 +89,7 @@ def _column(given: ColumnLike) -> Field:
 
 
 def _keys_of(given: Sequence[str], options: dict[str, str], option: str) -> tuple[str, ...]:
-    """Keys may come as an option, as some engines hand them over; they are kept as keys."""
+    """Return the keys and remove their option. Some engines pass keys as an option; the schema stores them as keys."""
     named = Options(options).names(option)
     options.pop(option, None)
     if named and given:

@@ -1,4 +1,4 @@
-"""Files that carry a number after their prefix: schema-0, snapshot-7, changelog-3."""
+"""Files with a number after a prefix: schema-0, snapshot-7, changelog-3."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ MAIN_BRANCH = "main"
 
 
 def branch_folder(table_path: str, branch: str | None) -> str:
-    """The folder that holds a branch's schema/, snapshot/ and tag/; the table itself for the main branch."""
+    """Return the folder that contains a branch's schema/, snapshot/ and tag/.
+
+    For the main branch it is the table's folder.
+    """
     if branch is None or branch == MAIN_BRANCH:
         return table_path
     return f"{table_path}/branch/branch-{path_step(branch, 'branch', table=table_path)}"
 
 
 def numbers_in(storage: Storage, folder: str, prefix: str) -> list[int]:
-    """The numbers in rising order. Temporary files, checksums and whatever else lies there are passed over."""
+    """Return the numbers in ascending order. Temporary files, checksums and other files are ignored."""
     return sorted(numbered(storage, folder, prefix))
 
 
 def numbered(storage: Storage, folder: str, prefix: str) -> dict[int, Entry]:
-    """The files by their numbers, as the folder lists them."""
+    """Return the files by number, as the folder lists them."""
     found = (entry for entry in storage.list(folder) if not entry.is_dir)
     return {int(entry.name[len(prefix) :]): entry for entry in found if _is_numbered(entry.name, prefix)}
 

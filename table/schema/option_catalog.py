@@ -1,4 +1,4 @@
-"""Every table option of Paimon 1.3 and later, each declared once; what this product does about it stands with it."""
+"""Every table option of Paimon 1.3 and later, declared once, together with what Penstock does about it."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ OPTIONS: tuple[TableOption, ...] = tuple(option for family in FAMILIES.values() 
 _EXACT: Mapping[str, TableOption] = {
     key: option for option in OPTIONS if option.pattern is None for key in (option.key, *option.old_keys)
 }
-_LOWER: Mapping[str, TableOption] = {key.lower(): option for key, option in _EXACT.items()}  # as Spark gives them
+_LOWER: Mapping[str, TableOption] = {key.lower(): option for key, option in _EXACT.items()}  # for Spark's lower case
 _PATTERNS: tuple[tuple[re.Pattern[str], TableOption], ...] = tuple(
     (option.pattern, option) for option in OPTIONS if option.pattern is not None
 )
 KEYS: tuple[str, ...] = tuple(sorted(_EXACT))
-# Options of releases before 1.3, which guides still name.
+# Options of releases before 1.3 that guides still mention.
 _GONE = {
     "connector": "it tells Flink whose table this is; here every table is Paimon's",
     "metadata.iceberg-compatible": "no Iceberg metadata is written",
@@ -60,12 +60,13 @@ _GONE = {
     "write-manifest-cache": "Paimon has no such cache any more",
     "write-mode": "a table without a primary key is an append table",
 }
-# The oldest names first: where a table has none under the newer ones, they count.
+# Keys that older releases used for an option, the oldest first. They are read in this order if the current key is not
+# set.
 OLD_KEYS: Mapping[str, tuple[str, ...]] = {option.key: option.old_keys for option in OPTIONS if option.old_keys}
 
 
 def find(key: str) -> TableOption | None:
-    """The option of that name, None where Paimon has none."""
+    """Return the option with this key, or None if Paimon has no such option."""
     exact = _EXACT.get(key) or _LOWER.get(key)
     if exact is not None:
         return exact
@@ -73,7 +74,10 @@ def find(key: str) -> TableOption | None:
 
 
 def option_named(key: str) -> TableOption:
-    """ConfigError for a name that is no option, with what stands for it now or the nearest that is one."""
+    """Return the option with this key.
+
+    Raise ConfigError for an unknown key, with its replacement or the most similar key as the hint.
+    """
     found = find(key)
     if found is None:
         raise ConfigError(f"{key!r} is no table option", hint=_hint(key))

@@ -1,7 +1,8 @@
-"""Checks of table options: known names, readable values, and nothing asked for that is not done.
+"""Checks of table options: keys must be known, values must be valid, and unsupported options are refused.
 
-Options that are given (CREATE, ALTER, a read, a write) must be known, have values of their type, and not be refused.
-A table that another engine made may have refused options: it can be read and written where its rows come out right.
+Options that a user passes (CREATE, ALTER, a read, a write) must be known, have values of their type, and be supported.
+A table that another engine created may have options that Penstock refuses. It can be read and written where the
+resulting rows are correct.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ log = logging.getLogger(__name__)
 
 
 def check_known(names: Iterable[str]) -> None:
-    """ConfigError for the first name that is no option, with the nearest that is one."""
+    """Raise ConfigError for the first key that is not an option, with the most similar key as the hint."""
     for name in names:
         option_named(name)
 
 
 def check_given(options: Mapping[str, str]) -> None:
-    """ConfigError for the first option that is unknown, has a value of the wrong type, or is refused."""
+    """Raise ConfigError for the first option that is unknown, has a value of the wrong type, or is refused."""
     for key, text in options.items():
         option = option_named(key)
         if _asks(option, key, text) and option.effect is Effect.REFUSED:
@@ -32,17 +33,17 @@ def check_given(options: Mapping[str, str]) -> None:
 
 
 def check_readable(options: Mapping[str, str]) -> None:
-    """ConfigError when rows of a table with these options would be read wrong."""
+    """Raise ConfigError when rows of a table with these options would be read incorrectly."""
     _check(options, Stops.READING, "be read")
 
 
 def check_writable(options: Mapping[str, str]) -> None:
-    """ConfigError when rows of a table with these options would be written wrong."""
+    """Raise ConfigError when rows of a table with these options would be written incorrectly."""
     _check(options, Stops.WRITING, "be written")
 
 
 def without_effect(options: Mapping[str, str]) -> dict[str, str]:
-    """The options that ask for something and change nothing here, each with what happens instead."""
+    """Return the options that are set but have no effect in Penstock, each with a note on what happens instead."""
     found = {}
     for key in sorted(options):
         option = find(key)
@@ -52,7 +53,7 @@ def without_effect(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def report(what: str, options: Mapping[str, str]) -> None:
-    """Log the options that have no effect, once a process for the same options of the same table, read or job."""
+    """Log the options that have no effect, once per process for the same options of the same table, read or job."""
     notes = without_effect(options)
     if not notes:
         return
@@ -94,7 +95,7 @@ def _seems_to_ask(option: TableOption, key: str, text: str) -> bool:
     try:
         return _asks(option, key, text)
     except ConfigError:
-        return True  # another engine set a value that means nothing: it is reported as it stands
+        return True  # another engine set an invalid value: report it as it is
 
 
 def _refusal(option: TableOption, key: str, text: str) -> ConfigError:

@@ -1,4 +1,7 @@
-"""Which options go together, as Paimon refuses them when a table is made; merging's own rules stand with the merge."""
+"""Checks of combinations of options, which Paimon makes when a table is created.
+
+The rules of merge engines are checked with the merge.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ _TIME_ROOTS = ("INT", "BIGINT", "TIMESTAMP", "TIMESTAMP_LTZ")
 
 
 def check_options(schema: TableSchema) -> None:
+    """Raise ConfigError for the first combination of options that Paimon refuses."""
     options = Options(schema.options)
     if options.integer("dynamic-bucket.max-buckets", -1) == 0:
         raise ConfigError(
@@ -69,7 +73,7 @@ def _check_sequence_field(schema: TableSchema, options: Options) -> None:
 
 
 def _check_fields(schema: TableSchema, options: Options) -> None:
-    """Options that name columns, in their value or in their own name, name columns there are."""
+    """Raise ConfigError when an option names a missing column, in its value or in its key."""
     for key in ("rowkind.field", "changelog-producer.row-deduplicate-ignore-fields"):
         _check_named(schema, options.names(key), key)
     for key in schema.options:

@@ -1,4 +1,4 @@
-"""What a declared table option is: its value type, its meaning, and what this product does about it."""
+"""The declaration of a table option: its value type, its meaning, and what Penstock does about it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Value: TypeAlias = bool | int | float | str
 
 
 class Effect(Enum):
-    """What this product does about an option."""
+    """What Penstock does about an option: act on it, report that it has no effect, or refuse it."""
 
     ACTS = "acts"
     REPORTED = "reported"
@@ -23,7 +23,7 @@ class Effect(Enum):
 
 
 class Scope(Enum):
-    """Who reads an option in Paimon."""
+    """The engine or operation that reads an option in Paimon."""
 
     TABLE = "table"
     READ = "read"
@@ -33,16 +33,16 @@ class Scope(Enum):
 
 
 class Stops(IntEnum):
-    """What a refused option stops on a table that another engine made with it; setting it is stopped always."""
+    """What a refused option prevents on a table that another engine created with it. Setting it is always refused."""
 
     SETTING = 0
-    WRITING = 1  # rows would be written otherwise than the option asks
-    READING = 2  # rows would be read otherwise, and written too
+    WRITING = 1  # rows would be written differently from what the option requires
+    READING = 2  # rows would be read differently, and also written
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A value type: how its text is read, and in which range the value is."""
+    """A value type: how its text is parsed, and the valid range of the value."""
 
     name: str
     least: float | None = None
@@ -53,14 +53,14 @@ class Kind:
         return replace(self, least=least, most=most)
 
     def parse(self, text: str) -> Value:
-        """The value that `text` means; ConfigError for text that means none, or one out of range."""
+        """Return the value of the text. Raise ConfigError for an invalid text or a number out of range."""
         value = self._read(text)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             self.check(value)
         return value
 
     def check(self, number: float) -> None:
-        """ConfigError for a number out of range."""
+        """Raise ConfigError for a number out of range."""
         if self.least is not None and number < self.least:
             raise ConfigError(f"{number} is too small", hint=f"set it to {self.least:g} or more")
         if self.most is not None and number > self.most:
@@ -68,6 +68,7 @@ class Kind:
 
     @property
     def range(self) -> str:
+        """Return the range as a text such as "at least 1"; an empty text if there is no limit."""
         ends = [f"at least {self.least:g}" if self.least is not None else ""]
         ends.append(f"at most {self.most:g}" if self.most is not None else "")
         return " and ".join(filter(None, ends))
@@ -143,23 +144,23 @@ LEVELS = Kind("per level")
 
 
 def one_of(*choices: str) -> Kind:
+    """Return the value type of a single choice."""
     return Kind("choice", choices=choices)
 
 
 def some_of(*choices: str) -> Kind:
-    """A list of choices, separated by commas."""
+    """Return the value type of a comma-separated list of choices."""
     return Kind("choices", choices=choices)
 
 
 @dataclass(frozen=True, slots=True)
 class TableOption:
-    """One option of Paimon. A part of the key in angle brackets stands for any text: `fields.<column>.distinct`.
+    """One option of Paimon. A part of the key in angle brackets matches any text: `fields.<column>.distinct`.
 
-    `note` says what happens instead of a reported option, and the way out of a refused one. Values in `harmless` ask
-    for nothing special, as the default does; only other values are reported or refused. A table that another engine
-    made with a refused value can be read and written as far as `stops` allows, and with one that is `tolerated` in
-    any case. `later` marks what Paimon 1.3 does
-    not have.
+    `note` says what happens instead of a reported option, or how to do without a refused one. Values in `harmless` have
+    the same effect as the default; only other values are reported or refused. A table that another engine created with
+    a refused value can be read and written as far as `stops` allows, and always if the value is in `tolerated`. `later`
+    marks options that Paimon 1.3 does not have.
     """
 
     key: str
@@ -177,14 +178,14 @@ class TableOption:
 
     @property
     def pattern(self) -> re.Pattern[str] | None:
-        """What keys look like where the key has a variable part."""
+        """Return a pattern for the keys of an option whose key has a variable part; None for other options."""
         if "<" not in self.key:
             return None
         parts = re.split(r"<[^>]*>", self.key)
         return re.compile(".+".join(map(re.escape, parts)))
 
     def asks(self, text: str) -> bool:
-        """Whether the value asks for anything else than leaving the option out does."""
+        """Return whether the value has another effect than not setting the option."""
         value = self.kind.parse(text)
         usual = [] if self.default is None else [self.default]
         if self.default is None and value == "":
@@ -202,16 +203,19 @@ class Details(TypedDict, total=False):
 
 
 def acts(key: str, kind: Kind, default: str | None, meaning: str, **details: Unpack[Details]) -> TableOption:
+    """Return an option that Penstock acts on."""
     return TableOption(key, kind, default, meaning, Effect.ACTS, **details)
 
 
 def reported(
     key: str, kind: Kind, default: str | None, meaning: str, note: str, **details: Unpack[Details]
 ) -> TableOption:
+    """Return an option that has no effect in Penstock and is reported."""
     return TableOption(key, kind, default, meaning, Effect.REPORTED, note, **details)
 
 
 def refused(
     key: str, kind: Kind, default: str | None, meaning: str, note: str, **details: Unpack[Details]
 ) -> TableOption:
+    """Return an option that Penstock refuses."""
     return TableOption(key, kind, default, meaning, Effect.REFUSED, note, **details)

@@ -1,4 +1,4 @@
-"""How the texts of option values are read: sizes, durations, numbers, choices."""
+"""Parsing of option values: sizes, durations, numbers, booleans and choices."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DURATION_UNITS = {
 
 
 def parse_size(text: str) -> int:
-    """Bytes: `128 mb`, `2g`, `500`."""
+    """Return a size in bytes from a text such as `128 mb`, `2g` or `500`."""
     match = _SIZE.fullmatch(text.strip().lower())
     for factor, names in _SIZE_UNITS.items():
         if match and match[2] in names:
@@ -36,7 +36,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_duration(text: str) -> int:
-    """Milliseconds: `1 h`, `60min`, `10 s`, `500 ms`, `7d`."""
+    """Return a duration in milliseconds from a text such as `1 h`, `60min`, `10 s`, `500 ms` or `7d`."""
     match = _DURATION.fullmatch(text.strip().lower())
     for factor, names in _DURATION_UNITS.items():
         if match and match[2] in names:
@@ -61,7 +61,7 @@ def parse_boolean(text: str) -> bool:
 
 
 def choose(text: str, choices: Sequence[str]) -> str:
-    """The choice that `text` names, case and hyphens aside."""
+    """Return the choice that `text` names, ignoring case and treating underscores as hyphens."""
     wanted = text.strip().lower().replace("_", "-")
     if wanted in choices:
         return wanted

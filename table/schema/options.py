@@ -1,4 +1,4 @@
-"""A table's options, read by the type of their value. Each reader names the keys that it acts on."""
+"""Typed access to a table's options. Each caller names the options that it acts on."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ D = TypeVar("D")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """A view of a table's options; a value that cannot be read raises ConfigError naming the option.
+    """A typed view of a table's options. An invalid value raises ConfigError with the key of the option.
 
-    An option that is not set is read under the names that older releases gave it.
+    An option that is not set under its current key is read under the keys of older releases.
     """
 
     values: Mapping[str, str]
@@ -35,7 +35,7 @@ class Options:
     @overload
     def integer(self, key: str, default: None) -> int | None: ...
     def integer(self, key: str, default: int | None) -> int | None:
-        """ConfigError also when the number is out of the option's range."""
+        """Return the value as an integer. Raise ConfigError also when it is out of the option's range."""
         return self._parsed(key, lambda text: _in_range(key, parse_integer(text)), default)
 
     @overload
@@ -43,7 +43,7 @@ class Options:
     @overload
     def size(self, key: str, default: None) -> int | None: ...
     def size(self, key: str, default: int | None) -> int | None:
-        """In bytes."""
+        """Return the value in bytes."""
         return self._parsed(key, parse_size, default)
 
     @overload
@@ -51,7 +51,7 @@ class Options:
     @overload
     def duration(self, key: str, default: None) -> int | None: ...
     def duration(self, key: str, default: int | None) -> int | None:
-        """In milliseconds."""
+        """Return the value in milliseconds."""
         return self._parsed(key, parse_duration, default)
 
     def boolean(self, key: str, default: bool) -> bool:
@@ -61,11 +61,11 @@ class Options:
         return self._parsed(key, lambda text: choose(text, choices), default)
 
     def names(self, key: str) -> tuple[str, ...]:
-        """A list of names parted by commas; empty when the option is not set."""
+        """Return a comma-separated list of names; an empty tuple when the option is not set."""
         return tuple(name.strip() for name in self.values.get(self._name(key), "").split(",") if name.strip())
 
     def _name(self, key: str) -> str:
-        """The name under which the option is set."""
+        """Return the key under which the option is set."""
         if key in self.values:
             return key
         return next((old for old in OLD_KEYS.get(key, ()) if old in self.values), key)

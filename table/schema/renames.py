@@ -1,4 +1,4 @@
-"""Options that name columns follow when a column is renamed."""
+"""Renaming of columns in the options that name them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ _LISTS = (
 
 
 def rename_in_options(options: Mapping[str, str], old: str, new: str) -> dict[str, str]:
+    """Return the options with the column renamed in keys and values."""
+
     def renamed(names: str) -> str:
         return ",".join(new if name.strip() == old else name for name in names.split(","))
 

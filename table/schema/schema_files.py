@@ -1,4 +1,4 @@
-"""The files schema/schema-N: their JSON, and the folder of them (table-format 2)."""
+"""The files schema/schema-N of a table or branch, and their JSON."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from penstock.table.values.types import Field, field_json, parse_field
 
 
 def schema_json(schema: TableSchema) -> bytes:
+    """Return the content of a schema file."""
     node: dict[str, object] = {
         "version": schema.version,
         "id": schema.id,
@@ -28,7 +29,7 @@ def schema_json(schema: TableSchema) -> bytes:
 
 
 def parse_schema(data: bytes, where: str) -> TableSchema:
-    """The schema in `data`, which was read from the file `where`: TableCorrupt when it is none."""
+    """Return the schema in `data`, which was read from the file `where`. Raise TableCorrupt when it is not a schema."""
     node = JsonFile.parse(data, where)
     version = node.number("version", 1)
     schema = TableSchema(
@@ -46,7 +47,7 @@ def parse_schema(data: bytes, where: str) -> TableSchema:
 
 
 def _check_whole(schema: TableSchema, where: str) -> TableSchema:
-    """TableCorrupt for keys that are no columns, and columns that stand twice: readers would stumble over them."""
+    """Raise TableCorrupt for duplicate columns and for keys that are not columns: readers would fail on them later."""
     names = [column.name for column in schema.fields]
     twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     missing = sorted({*schema.partition_keys, *schema.primary_keys}.difference(names))
@@ -57,7 +58,7 @@ def _check_whole(schema: TableSchema, where: str) -> TableSchema:
 
 
 def _with_old_defaults(options: dict[str, str], version: int) -> dict[str, str]:
-    # What a missing option meant to the release that wrote the file; its default has changed since.
+    # The defaults of these options have changed. A missing option means the default of the release that wrote the file.
     meant = {"bucket": "1"} if version <= 1 else {}
     if version <= 2:
         meant["file.format"] = "orc"
@@ -76,10 +77,11 @@ def _field(node: object, where: str) -> Field:
 
 
 class SchemaFiles:
-    """The versions of one table's schema, or of one branch's.
+    """The schema versions of a table, or of one of its branches.
 
-    Each is read once, and again when another file has taken its place: a fast-forward puts a branch's versions in
-    place of main's, and a table that is dropped and made again begins at 0. Listings tell by the file's time and size.
+    Each version is read once, and again when its file has been replaced: a fast-forward replaces the versions of the
+    main branch by those of another branch, and a table that is dropped and created again starts at version 0. A
+    replaced file is detected by its time and size in the listing.
     """
 
     def __init__(self, storage: Storage, table_path: str, branch: str | None = None) -> None:
@@ -90,12 +92,17 @@ class SchemaFiles:
         self._listed: dict[int, Entry] = {}
 
     def on_branch(self, branch: str | None) -> SchemaFiles:
+        """Return the schema versions of another branch of the table."""
         return SchemaFiles(self._storage, self._table, branch)
 
     def path(self, schema_id: int) -> str:
         return f"{self._folder}/schema-{schema_id}"
 
     def ids(self) -> list[int]:
+        """Return the ids of all versions in ascending order, by listing.
+
+        Forget the cached versions whose file has changed.
+        """
         self._listed = entries = numbered(self._storage, self._folder, "schema-")
         for schema_id, (seen, _) in list(self._known.items()):
             if seen is None or entries.get(schema_id) != seen:
@@ -103,18 +110,18 @@ class SchemaFiles:
         return sorted(entries)
 
     def latest(self) -> TableSchema | None:
-        """The newest version as of now, None when there is no table."""
+        """Return the newest version that exists now, or None when the table does not exist."""
         ids = self.ids()
         if not ids:
             return None
         newest = ids[-1]
-        # A listing may be behind what was written just now.
+        # A listing may lag behind the latest writes.
         while self._storage.exists(self.path(newest + 1)):
             newest += 1
         return self.get(newest)
 
     def get(self, schema_id: int) -> TableSchema:
-        """TableCorrupt when the version is not there: a file or a snapshot named it."""
+        """Return a version that a file or a snapshot refers to. Raise TableCorrupt when it does not exist."""
         known = self._known.get(schema_id)
         if known is not None:
             return known[1]
@@ -124,15 +131,19 @@ class SchemaFiles:
         except FileNotFoundError as reason:
             raise TableCorrupt(f"schema {schema_id} is missing", file=path) from reason
         schema = parse_schema(data, path)
-        # By the listing before: had the file changed since, the next listing would tell.
+        # Cached under the entry of the listing before this read: if the file has changed since then, the next listing
+        # differs.
         self._known[schema_id] = self._listed.get(schema_id), schema
         return schema
 
     def is_current(self, schema: TableSchema) -> bool:
-        """Whether the version of that id is still this one."""
+        """Return whether the version with this id still has the same content."""
         ids = self.ids()
         return (schema.id in ids or self._storage.exists(self.path(schema.id))) and self.get(schema.id) == schema
 
     def create(self, schema: TableSchema) -> bool:
-        """Put the version in place; False, and nothing done, when another writer has taken its id."""
+        """Create the version.
+
+        Return False, with nothing changed, when another writer has created a version with this id.
+        """
         return put_if_absent(self._storage, self.path(schema.id), schema_json(schema))

@@ -1,4 +1,4 @@
-"""A version of a table's schema (table-format 2)."""
+"""One version of a table's schema."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from penstock.table.values.types import Field
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
+    """One version of a table's schema, with the fields of a schema file."""
+
     id: int
     fields: tuple[Field, ...]
     highest_field_id: int
@@ -20,8 +22,8 @@ class TableSchema:
     version: int = 3
 
     def __hash__(self) -> int:
-        # Caches are keyed by schemas, and a version of a table never changes: hashes of all its columns would tell no
-        # more.
+        # Caches are keyed by schemas. A version of a table never changes, so hashing all its columns would not
+        # distinguish more schemas.
         return hash((self.id, self.time_millis, self.highest_field_id, self.primary_keys))
 
     @property
@@ -30,7 +32,7 @@ class TableSchema:
 
     @property
     def trimmed_primary_keys(self) -> tuple[str, ...]:
-        """The primary key without the partition columns; all of it when nothing else would be left."""
+        """Return the primary key without the partition columns, or all of it if no other column would remain."""
         trimmed = tuple(key for key in self.primary_keys if key not in self.partition_keys)
         return trimmed or self.primary_keys
 

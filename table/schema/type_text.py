@@ -1,4 +1,4 @@
-"""Types as a user writes them: `DECIMAL(10, 2) NOT NULL`, `ARRAY<INT>`, `ROW<a INT, b MAP<STRING, BIGINT>>`."""
+"""Types as users write them: `DECIMAL(10, 2) NOT NULL`, `ARRAY<INT>`, `ROW<a INT, b MAP<STRING, BIGINT>>`."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _MEMBER = re.compile(r"(?:`([^`]+)`|([^\s:`]+))[\s:]+(.*)", re.DOTALL)
 
 
 def read_type(given: str | Mapping[str, object] | DataType | pa.DataType) -> DataType:
-    """A type given as text, as it stands in a schema file, as Arrow's (then nullable), or as itself.
+    """Return a type given as text, as a node of a schema file, as an Arrow type (then nullable), or as a DataType.
 
-    Members of a ROW have no ids yet.
+    The members of a ROW have no ids yet.
     """
     if isinstance(given, str):
         return parse_type_text(given)
@@ -42,6 +42,7 @@ def read_type(given: str | Mapping[str, object] | DataType | pa.DataType) -> Dat
 
 
 def parse_type_text(text: str) -> DataType:
+    """Return the type that a text describes."""
     match = _CONSTRUCTED.fullmatch(text.strip())
     if match is None:
         return parse_atomic(text)
@@ -61,7 +62,7 @@ def parse_type_text(text: str) -> DataType:
 
 
 def written(type_: DataType) -> str:
-    """The text a user would write for the type; `parse_type_text` reads it back."""
+    """Return the text of a type as a user would write it; `parse_type_text` is the inverse."""
     suffix = "" if type_.nullable else " NOT NULL"
     match type_:
         case ArrayType(element):
@@ -84,7 +85,7 @@ def _member(text: str) -> Field:
 
 
 def _split(text: str, whole: str) -> list[str]:
-    """At the commas that stand in no brackets."""
+    """Split the text at the commas outside brackets."""
     parts, depth, start = [], 0, 0
     for place, character in enumerate(text):
         depth += (character in "<(") - (character in ">)")

@@ -1,4 +1,4 @@
-"""What a schema must be, before any room of the table works with it: columns, keys, buckets (Paimon's own rules)."""
+"""Validation of schemas by Paimon's own rules for columns, keys and buckets, before any other code uses them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from penstock.table.values.types import (
 
 
 class UnusableName(ConfigError):
-    """A table or a column has a name that no table of Paimon's can have."""
+    """A name that Paimon does not allow for a table or column."""
 
 
 RESERVED = ("_SEQUENCE_NUMBER", "_VALUE_KIND", "_LEVEL", "rowkind", "_ROW_ID")
@@ -35,7 +35,7 @@ KEY_PREFIX = "_KEY_"
 
 
 def check_schema(schema: TableSchema) -> None:
-    """ConfigError with the first rule that the schema breaks."""
+    """Raise ConfigError for the first rule that the schema breaks."""
     if not schema.fields:
         raise ConfigError("a table needs at least one column")
     check_members(schema.fields)
@@ -58,7 +58,7 @@ def check_schema(schema: TableSchema) -> None:
 
 
 def check_members(fields: Iterable[Field]) -> None:
-    """Names of columns, and of members inside them, are there and are given once."""
+    """Raise ConfigError when a column or nested member has an empty name or the name of one of its siblings."""
     seen: set[str] = set()
     for field in fields:
         if not field.name.strip():
@@ -81,6 +81,7 @@ def _check_inside(type_: DataType) -> None:
 
 
 def check_columns(schema: TableSchema, names: Iterable[str], what: str) -> None:
+    """Raise ConfigError when one of the names is not a column."""
     for name in names:
         if name not in schema.names:
             near = difflib.get_close_matches(name, schema.names, 1)
@@ -89,7 +90,7 @@ def check_columns(schema: TableSchema, names: Iterable[str], what: str) -> None:
 
 
 def check_default(field: Field) -> None:
-    """A default is text that can be read as the column's type."""
+    """Raise ConfigError when the column's default cannot be cast to its type."""
     if field.default is None:
         return
     try:

@@ -1,4 +1,4 @@
-"""What can go wrong between a checkpoint and the tables it belongs to."""
+"""Errors about a checkpoint and the tables it belongs to, and about the Spark process that runs a pipeline."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from penstock.errors import ConfigError, PenstockError
 
 
 class CheckpointMismatch(PenstockError):
-    """The checkpoint and a table tell different stories; going on would lose or double rows."""
+    """The checkpoint and a table contradict each other; continuing would lose or duplicate rows."""
 
     exit_code = 9
 
@@ -16,29 +16,29 @@ class KeylessTable(ConfigError):
 
 
 class CheckpointInUse(CheckpointMismatch):
-    """Another process works on the same checkpoint: one of the two has to end."""
+    """Another process uses the same checkpoint; one of the two has to end."""
 
 
 class TablesParked(PenstockError):
-    """Tables that failed were set aside, and the run has ended without them."""
+    """Tables that failed were parked, and the run has ended without them."""
 
     exit_code = 10
 
 
 class ReplayUndecidable(PenstockError):
-    """Nothing tells any more whether the last batch reached a table, and writing it twice would show."""
+    """It can no longer be determined whether a table has the last batch, and writing it twice would be visible."""
 
     exit_code = 9
 
 
 class SparkEnded(PenstockError):
-    """The JVM that this process had started is not there any more: killed, by a machine short of memory as a rule."""
+    """The JVM that this process started has ended: usually killed on a machine short of memory."""
 
     exit_code = 11
 
 
 class WorkerLate(PenstockError):
-    """Spark waits ten seconds for a Python worker it starts for a query, then gives the query up; nothing sets that."""
+    """A Python worker did not start in time: Spark gives up a query after ten seconds, which cannot be configured."""
 
     exit_code = 11
     retryable = True

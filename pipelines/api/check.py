@@ -1,4 +1,6 @@
-"""Check all that stands in the way of a pipeline: file, options, source, warehouse, tables, checkpoint, Java."""
+"""Checks everything that could prevent a pipeline from running: file, options, source, warehouse, tables, checkpoint,
+Java.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def checked(path: Path, jars: str = "") -> Iterator[Finding]:
-    """What is wrong with the file is told at once and ends the check: nothing else can be asked then."""
+    """Yield the findings of all checks. If the file itself is wrong, that ends the check, since nothing else can be
+    checked.
+    """
     from penstock.pipelines.config.yaml_file import examine
 
     try:
@@ -35,7 +39,7 @@ def checked(path: Path, jars: str = "") -> Iterator[Finding]:
 
 
 def checked_spec(spec: PipelineSpec, jars: str = "") -> Iterator[Finding]:
-    """All but the file itself. `jars` are those that the run is given by settings of Spark."""
+    """Yield the findings of all checks but that of the file. `jars` are those that Spark's settings add to the run."""
     for about, check in _checks(jars):
         try:
             yield from check(spec)
@@ -60,7 +64,7 @@ def _checks(jars: str) -> list[tuple[str, Callable[[PipelineSpec], Iterator[Find
 
 
 def _options(spec: PipelineSpec) -> Iterator[Finding]:
-    """Everything a job is made of, made: expressions, patterns, names of metadata columns."""
+    """Build everything that a job consists of: expressions, patterns, names of metadata columns."""
     from penstock.pipelines.job.build import job
     from penstock.table.schema.option_checks import check_given, without_effect
 

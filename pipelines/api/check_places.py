@@ -1,4 +1,4 @@
-"""Checks of where a pipeline writes: warehouse, the tables in it, the checkpoint; and of what it runs on."""
+"""Checks of where a pipeline writes (warehouse, tables, checkpoint) and of what it runs on (Java)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _MANY_FILES, _SMALL_FILE = 500, 8 << 20
 
 
 def check_warehouse(spec: PipelineSpec) -> Iterator[Finding]:
-    """A file is made, made again (which must fail) and deleted: the one promise that commits rest on."""
+    """Check that the warehouse creates a file, refuses to create it again, and deletes it. Commits rely on the
+    refusal.
+    """
     catalog = spec.sink.catalog
     opened = Catalog(catalog.warehouse, catalog.options)
     folder = catalog.warehouse.removeprefix("file://")
@@ -47,7 +49,7 @@ def _tables(catalog: Catalog) -> str:
 
 
 def check_tables(spec: PipelineSpec) -> Iterator[Finding]:
-    """Tables that are there already: made by this pipeline, or by somebody else."""
+    """Check tables that already exist, created by this pipeline or by another writer."""
     catalog = spec.sink.catalog
     warehouse = Warehouse.of(catalog.warehouse, catalog.options)
     databases = Catalog(catalog.warehouse, catalog.options).databases()
@@ -73,7 +75,7 @@ def check_tables(spec: PipelineSpec) -> Iterator[Finding]:
 
 
 def table_options(spec: PipelineSpec, warehouse: Warehouse, tables: list[str]) -> Iterator[Finding]:
-    """Options of the tables themselves: those that forbid to write, and those without effect."""
+    """Check the options of the tables themselves: options that forbid writing, and options without effect."""
     for table in tables:
         options = warehouse.store(table).schema().options
         try:
@@ -86,7 +88,7 @@ def table_options(spec: PipelineSpec, warehouse: Warehouse, tables: list[str]) -
 
 
 def small_files(warehouse: Warehouse, tables: list[str]) -> Iterator[Finding]:
-    """Tables in many small files: each costs a reader and a commit more than its rows do."""
+    """Warn about tables with many small files: reading and committing them costs more than their rows do."""
     sizes = Sizes(warehouse).of(tables)
     small = {
         name: one for name, one in sizes.items() if one.files >= _MANY_FILES and one.bytes < one.files * _SMALL_FILE
@@ -104,7 +106,7 @@ def check_checkpoint(spec: PipelineSpec, jars: str = "") -> Iterator[Finding]:
     location = spec.checkpoint
     needed = checkpoint_needs(checkpoint_url(location), jars)
     if needed is not None:
-        submitted = SUBMITTED in os.environ  # its jars are not seen from here
+        submitted = SUBMITTED in os.environ  # jars of spark-submit are not visible here
         yield Finding(
             "checkpoint",
             "warning" if submitted else "error",
@@ -130,7 +132,7 @@ def check_checkpoint(spec: PipelineSpec, jars: str = "") -> Iterator[Finding]:
 
 
 def _closed_above(location: str) -> Path | None:
-    """The folder in which a local path would be made, where this user may make nothing."""
+    """Return the existing folder above a local path that does not exist, if this user may not create anything in it."""
     if "://" in location.removeprefix("file://"):
         return None
     above = Path(location.removeprefix("file://")).absolute().parents

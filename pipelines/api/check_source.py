@@ -1,4 +1,4 @@
-"""Checks of where changes come from: it answers, it has what is wanted, what it has can be read."""
+"""Checks of the source: it answers, it has the required tables or topics, and its content can be read."""
 
 from __future__ import annotations
 
@@ -101,8 +101,9 @@ def _server(spec: PipelineSpec, server: MySqlSource) -> Iterator[Finding]:
 def _tables_planned(
     spec: PipelineSpec, schemas: Sequence[SourceSchema], before: Collection[SourceName] = (), *, sampled: bool = False
 ) -> Iterator[Finding]:
-    """All that `run` would refuse of rules, names, keys and options. Of messages only some are seen: a rule for a table
-    that is not among them is no error."""
+    """Yield all problems with rules, names, keys and options that `run` would refuse. Of a message source only a sample
+    is known: a rule for a table that is not in it is not an error.
+    """
     warehouse = build.job_warehouse(spec)
     shape = build.shape(spec, warehouse)
     for error in unmet_rules(spec, shape, schemas, before):
@@ -117,7 +118,7 @@ def _tables_planned(
 
 
 def _plans(spec: PipelineSpec, schemas: Sequence[SourceSchema]) -> list[PlannedTable]:
-    """None where a rule cannot be applied, of which it was told."""
+    """Return the planned tables, or an empty list if a rule cannot be applied, which was already reported."""
     warehouse = build.job_warehouse(spec)
     shape = build.shape(spec, warehouse)
     try:
@@ -138,7 +139,9 @@ def _goes_on(spec: PipelineSpec, server: MySqlSource, reached: Offsets) -> Itera
 
 
 def lacking_tables(lacking: Lacking, hint: str, left_out: Collection[str] = ()) -> Iterator[Finding]:
-    """Tables that lack rows which the checkpoint counts as read; of those that cannot be made it was told."""
+    """Yield findings for tables that lack rows which the checkpoint counts as read, except tables that cannot be
+    created, which were already reported.
+    """
     for one in (one for one in lacking.again if one.table not in left_out):
         fix = "the next run empties the table and copies its source tables again"
         yield Finding("tables", "warning", f"{one.table}: {one.reason}", fix)
@@ -151,7 +154,7 @@ def lacking_tables(lacking: Lacking, hint: str, left_out: Collection[str] = ()) 
 
 
 def _readable(spec: PipelineSpec) -> Iterator[Finding]:
-    """The first messages, decoded: a wrong format is told now, not by the first batch."""
+    """Decode the first messages: a wrong format is reported now, not by the first batch."""
     seen = sample(spec, _LOOK)
     if not seen.messages:
         yield Finding(

@@ -1,4 +1,4 @@
-"""What a check found: one line for each thing looked at, the fix below what is wrong."""
+"""The results of checks: one line per checked item, with the fix below each problem."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ _MARKS = {"ok": "ok     ", "warning": "warning", "error": "error  "}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`about` is file, source, warehouse, tables, checkpoint or java; `code` the exit code an error asks for."""
+    """One result. `about` is file, source, warehouse, tables, checkpoint or java; `code` is the exit code of an
+    error.
+    """
 
     about: str
     level: Level
@@ -36,5 +38,7 @@ def of_error(about: str, error: PenstockError) -> Finding:
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
-    """The least of the errors' codes: a wrong file is told before a source that cannot be reached; 0 without errors."""
+    """Return the smallest exit code of the errors, or 0 without errors: a wrong file has priority over an unreachable
+    source.
+    """
     return min((finding.code for finding in findings if finding.level == "error"), default=0)

@@ -1,7 +1,7 @@
-"""Values that a table's types cannot hold as the source has them.
+"""Values that a table's types cannot represent exactly as in the source.
 
-They come into the table by rules, and `verify` reads the source by the same rules: both sides are equal after them. How
-many there are is counted, so that "equal" says what it leaves open.
+They are converted by rules, and `verify` applies the same rules to the source, so both sides are compared afterwards.
+The number of such values is counted, so that a result "equal" states what it does not cover.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TIMES, BOOLEANS, NULLS = (
 
 
 def lossy_values(change: ChangeBatch, table: TableSchema, shape: TableShape) -> Counter[str]:
-    """How many values of the batch its table holds otherwise, by what becomes of them."""
+    """Return how many values of the batch the table represents differently, by kind of conversion."""
     found: Counter[str] = Counter()
     types = {one.name: one.type for one in table.fields}
     for declared, column in zip(change.schema.fields, change.columns.columns, strict=True):

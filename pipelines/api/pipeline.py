@@ -1,4 +1,4 @@
-"""A pipeline in Python: the object that a file and the sync actions become, with the verbs as its methods."""
+"""A pipeline in Python: the same object that a file or a sync action becomes, with check, plan and run as methods."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class Pipeline:
-    """`described` is a file, or the keys of one as a mapping: `{"source": {...}, "sink": {...}}`.
+    """A pipeline. `described` is a file, or its keys as a mapping: `{"source": {...}, "sink": {...}}`.
 
-    Nothing is connected to before a method asks for it. What is wrong with the description is a ConfigError here.
+    Nothing is connected to until a method needs it. Errors in the description raise ConfigError here.
     """
 
     def __init__(self, described: str | Path | Mapping[str, Any]) -> None:
@@ -45,12 +45,15 @@ class Pipeline:
         return f"Pipeline({self.name}: {self.spec.source.type} into {self.spec.sink.catalog.warehouse})"
 
     def check(self) -> Findings:
-        """All that stands in the way of a run. Changes nothing."""
+        """Return the findings about everything that could prevent a run. Changes nothing."""
         return Findings(tuple(checked_spec(self.spec)))
 
     def plan(self, sample: int = 1000) -> PipelinePlan:
-        """The tables a run would make or change, of messages by the first `sample` of them. Changes nothing."""
-        from penstock.pipelines.api.planned_source import tables_planned  # it needs Spark's classes; the name does not
+        """Return the tables that a run would create or alter; for message sources based on the first `sample` messages.
+        Changes nothing.
+        """
+        # it imports PySpark, which the pipeline's name does not need
+        from penstock.pipelines.api.planned_source import tables_planned
 
         looked, tables = tables_planned(self.spec, sample)
         return PipelinePlan(looked, tuple(tables))
@@ -63,10 +66,10 @@ class Pipeline:
         master: str | None = None,
         settings: Mapping[str, str] | None = None,
     ) -> dict[str, object]:
-        """Carry changes until the source is caught up with, or an interrupt; what was done, as `run --json` tells it.
+        """Run until caught up with the source, or interrupted. Return the same summary that `run --json` prints.
 
-        Runs in `session`, in the active one, or in one of its own, which it ends. Called again, it goes on where the
-        checkpoint is; dies half way: the same. Raises what the command line would print.
+        Runs in `session`, in the active session, or in a new one, which it ends. Called again, it resumes from the
+        checkpoint; dies half way: the same. Raises the errors that the command line would print.
         """
         spec = self.spec
         if until_caught_up is not None:
@@ -77,7 +80,7 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True)
 class Findings(Sequence[Finding]):
-    """What `check` found; true where nothing is an error."""
+    """The findings of `check`; true if none of them is an error."""
 
     all: tuple[Finding, ...]
 
@@ -99,7 +102,7 @@ class Findings(Sequence[Finding]):
 
 @dataclass(frozen=True, slots=True)
 class PipelinePlan:
-    """`looked` says what the plan was made of."""
+    """A plan. `looked` describes what it is based on."""
 
     looked: str
     tables: tuple[PlannedTable, ...]

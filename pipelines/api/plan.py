@@ -1,4 +1,4 @@
-"""What a pipeline would make of a source: tables and columns before anything runs."""
+"""Predicts what a pipeline would make of a source: tables and columns, before anything runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from penstock.table.values.types import Field
 
 @dataclass(frozen=True, slots=True)
 class PlannedColumn:
-    """`source` is the type as declared where the column comes from; `change` is empty where nothing is to be done."""
+    """A column of a planned table. `source` is the type declared at its origin; `change` is empty if nothing has to
+    change.
+    """
 
     name: str
     type: str
@@ -33,7 +35,9 @@ class PlannedColumn:
 
 @dataclass(frozen=True, slots=True)
 class PlannedTable:
-    """`action` is create, alter, keep, leave out or refuse; with the last two, `problem` says why."""
+    """A planned table. `action` is create, alter, keep, leave out or refuse; for the last two, `problem` gives the
+    reason.
+    """
 
     table: str
     action: str
@@ -46,7 +50,7 @@ class PlannedTable:
 
 
 def planned(shape: TableShape, schemas: Sequence[SourceSchema], *, now: int) -> list[PlannedTable]:
-    """Each table that the source schemas lead to; source tables that are left out have none."""
+    """Return a planned table for each target of the source schemas. Source tables that are left out have no target."""
     by_target: dict[str, list[SourceSchema]] = {}
     for schema in schemas:
         target = shape.target(schema.database, schema.table)
@@ -71,7 +75,7 @@ def _table(shape: TableShape, target: str, sources: list[SourceSchema], now: int
         changes = _changes(drifts)
         return _described(shape, target, "alter" if changes else "keep", names, current, sources, changes)
     except (UnusableName, KeylessTable) as error:
-        leaves_out = shape.table is None  # with one table nothing would be left
+        leaves_out = shape.table is None  # with a single table there would be nothing left
         hint = LEFT_OUT_HINT if leaves_out and isinstance(error, UnusableName) else error.hint
         problem = f"{error.message}; {hint}"
         return PlannedTable(target, "leave out" if leaves_out else "refuse", names, problem=problem)

@@ -1,4 +1,4 @@
-"""The source schemas a plan is made of: of messages a sample, of a server its catalog."""
+"""The source schemas on which a plan is based: a sample of a message source, or the catalog of a server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.pipelines.mapping.target_tables import Warehouse
 
 
 def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedTable]]:
-    """What was looked at in words, and the tables that follow from it."""
+    """Return a description of what was examined, and the planned tables that follow from it."""
     catalog = spec.sink.catalog
     warehouse = Warehouse.of(catalog.warehouse, catalog.options)
     shape = build.shape(spec, warehouse)
@@ -29,7 +29,7 @@ def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedT
     with patience(0.0):
         seen = sample(spec, Limit(rows=records))
     for error in unmet_rules(spec, shape, seen.given) if seen.given else ():
-        if not isinstance(error, NoSuchTable):  # of other tables the first messages may tell nothing
+        if not isinstance(error, NoSuchTable):  # the first messages may not contain other tables
             raise error
     bad = f", {len(seen.bad)} of them cannot be read" if seen.bad else ""
     looked = f"{spec.source.type}: looked at the first {seen.messages:,} messages{bad}"

@@ -1,4 +1,4 @@
-"""Dead letters read again: the messages they keep go the same way as the first time, into the same tables."""
+"""Replays dead letters: their messages pass through the same steps as the first time, into the same tables."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from penstock.pipelines.tasks.reports import MOST_BAD_SHOWN, BatchReport
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import Snapshot
 
-SUFFIX = ".dlq"  # of the name under which replays commit: theirs is a count of their own
+SUFFIX = ".dlq"  # of the commit user's name: replays have their own numbering
 
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A row of the dead-letter table. (place, offset) is where its message stood."""
+    """A row of the dead-letter table. (place, offset) is the source position of its message."""
 
     place: str
     offset: int
@@ -52,7 +52,7 @@ class Letter:
 
 @dataclass(slots=True)
 class Replayed:
-    """`bad` is by position in the source: what is wrong with the letters that are bad still."""
+    """The result of a replay. `bad` maps source positions to the error of letters that are still bad."""
 
     rows: dict[str, int] = field(default_factory=dict)
     bad: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -64,7 +64,7 @@ def table_of_letters(spec: PipelineSpec) -> str:
 
 
 def letters_of(rows: pa.Table) -> list[Letter]:
-    """In the order of the source; of letters of one position the newest."""
+    """Return the letters in source order; of several letters with the same position only the newest."""
     found: dict[str, Letter] = {}
     millis = rows.column("record_time").cast(pa.int64()).to_pylist()
     for row, time in zip(rows.drop_columns(["record_time"]).to_pylist(), millis, strict=True):
@@ -92,7 +92,7 @@ def _letter(row: dict[str, Any], millis: int | None) -> Letter:
 
 
 class LetterSource:
-    """A `MessageSource` of dead letters; each range holds so few that a report names all bad ones of it."""
+    """A `MessageSource` of dead letters. Its ranges are so small that a report lists all bad records of a range."""
 
     def __init__(self, letters: Sequence[Letter], number: int) -> None:
         self._letters = letters
@@ -137,14 +137,15 @@ class LetterSource:
         return {}
 
     def mirror(self, offsets: Offsets) -> None:
-        """There is nobody to show it to."""
+        """Do nothing: no other system displays these offsets."""
 
     def close(self) -> None: ...
 
 
 def replay(spec: PipelineSpec, letters: Sequence[Letter], snapshot: Snapshot) -> Replayed:
-    """Write what the letters hold into the pipeline's tables, once: done again at the same snapshot of the dead-letter
-    table it changes nothing. Letters that are bad still are told, not written."""
+    """Write the content of the letters into the pipeline's tables, exactly once: repeated for the same snapshot of the
+    dead-letter table, it changes nothing. Letters that are still bad are reported, not written.
+    """
     empty = next((one for one in letters if one.value is None), None)
     if empty is not None:
         raise ConfigError(
@@ -153,7 +154,7 @@ def replay(spec: PipelineSpec, letters: Sequence[Letter], snapshot: Snapshot) ->
     done = Replayed()
     job = build.job(spec)
     source = build.source(spec)
-    # Rows of a server's log are kept as canal would have told them.
+    # Rows from a binlog were stored in canal's format.
     value_format = source.format if isinstance(source, DecodedSource) else "canal-json"
 
     def note(identity: BatchIdentity, report: BatchReport) -> None:
@@ -180,10 +181,10 @@ def replay(spec: PipelineSpec, letters: Sequence[Letter], snapshot: Snapshot) ->
 
 
 def settle(table: Table, letters: Sequence[Letter], bad: dict[str, tuple[str, str]], pipeline: str) -> None:
-    """Take the good letters out of the table, and give those that are bad still one attempt more.
+    """Delete the replayed letters from the table, and increase the attempt of those that are still bad.
 
-    Dies between its commits: the good ones, which the tables have, are gone; the bad ones are there once, or twice with
-    another attempt, and are read as one.
+    Dies between its commits: the replayed letters, whose rows the tables have, are gone; the bad ones are there once,
+    or twice with different attempts, and are read as one.
     """
     ours = pc.field("pipeline") == pipeline
     good = [one.position for one in letters if one.position not in bad]
@@ -204,7 +205,7 @@ def settle(table: Table, letters: Sequence[Letter], bad: dict[str, tuple[str, st
 
 
 def _newest(rows: pa.Table, attempts: Mapping[str, int]) -> pa.Table:
-    """One row of each position: a settling that died may have left two."""
+    """Return one row per position: a previous call that died may have left two."""
     positions, tried = rows["source_position"].to_pylist(), rows["attempt"].to_pylist()
     found: dict[str, int] = {}
     for place, (position, attempt) in enumerate(zip(positions, tried, strict=True)):

@@ -1,4 +1,4 @@
-"""Run a pipeline in this process: a session, the job, signals."""
+"""Runs a pipeline in this process: session, job, signals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run_command(
     settings: Mapping[str, str] | None = None,
     as_json: bool = False,
 ) -> int:
-    """The process that runs a pipeline and nothing else: its log goes to stderr, what was done to stdout."""
+    """Run a pipeline in a process that does nothing else: the log goes to stderr, the summary to stdout."""
     from penstock.pipelines.monitor.logs import log_to_stderr
     from penstock.pipelines.monitor.stray_output import stray_output_logged
 
@@ -52,9 +52,11 @@ def run_here(
     tell: Callable[[dict[str, object]], None] = lambda done: None,
     output: Callable[[], AbstractContextManager[int | None]] = nullcontext,
 ) -> dict[str, object]:
-    """Runs until it has caught up, is asked to stop (SIGTERM, SIGINT, a signal: returns after the batch) or fails
-    (raises). `tell` hears what was done also where tables are parked, which raises. Ends the session it made, whose
-    stderr is the file that `output` gives."""
+    """Run until caught up, asked to stop (SIGTERM, SIGINT or a signal: returns after the batch), or failed (raises).
+
+    `tell` receives the summary, also if tables are parked, which raises. Ends the session it created, whose stderr is
+    the file that `output` returns.
+    """
     from py4j.protocol import Py4JError
 
     from penstock.pipelines.job.build import ready
@@ -63,7 +65,7 @@ def run_here(
     from penstock.pipelines.monitor.driver_lock import refuse_second_driver
     from penstock.pipelines.spark.session import active_session, open_session
 
-    job = ready(spec)  # what is wrong with it is told before a JVM is started
+    job = ready(spec)  # reports errors in the description before a JVM is started
     check_checkpoint_store(spec, settings or {})
     folder = CheckpointFolder(spec.checkpoint, spec.sink.catalog.options)
     check_writable(folder)
@@ -78,7 +80,7 @@ def run_here(
     def stop(number: int, frame: FrameType | None) -> None:
         running.stop()
 
-    # Only the main thread may be told by signals.
+    # Only the main thread may set signal handlers.
     asked = (signal.SIGTERM, signal.SIGINT) if current_thread() is main_thread() else ()
     before = [(number, signal.signal(number, stop)) for number in asked]
     try:
@@ -94,13 +96,13 @@ def run_here(
         for number, handler in before:
             signal.signal(number, handler)
         if found is None:
-            with suppress(Py4JError, OSError):  # of a JVM that has ended already
+            with suppress(Py4JError, OSError):  # the JVM may have ended already
                 opened.stop()
     return done
 
 
 def check_writable(folder: CheckpointFolder) -> None:
-    """ConfigError where nothing can be written to it: Spark would say so in a word of Java's."""
+    """Raise ConfigError when the checkpoint cannot be written to; Spark would report it as a Java exception."""
     try:
         folder.probe()
     except OSError as error:
@@ -122,7 +124,9 @@ def summary(watch: Watch) -> dict[str, object]:
 
 @contextmanager
 def watched(spec: PipelineSpec, running: Running) -> Iterator[Watch]:
-    """Status, signals and observers of a run. What they need is taken before the first batch: packages, the port."""
+    """Publish status and metrics of a run and obey its signals. Required packages and the port are claimed before the
+    first batch.
+    """
     from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
     from penstock.pipelines.monitor.observers import observed
     from penstock.pipelines.monitor.run_monitor import LOOK_SECONDS, Watch
@@ -144,11 +148,11 @@ def watched(spec: PipelineSpec, running: Running) -> Iterator[Watch]:
 
 
 def check_checkpoint_store(spec: PipelineSpec, settings: Mapping[str, str]) -> None:
-    """ConfigError that names the jar where Spark lacks the client for the checkpoint's store."""
+    """Raise ConfigError that names the missing jar when Spark lacks the client for the checkpoint's store."""
     from penstock.pipelines.spark.hadoop import checkpoint_needs, checkpoint_url
     from penstock.pipelines.spark.session import SUBMITTED
 
-    if SUBMITTED in os.environ:  # its jars are not seen from here
+    if SUBMITTED in os.environ:  # jars of spark-submit are not visible here
         return
     packages = settings.get("spark.jars.packages", "") + settings.get("spark.jars", "")
     needed = checkpoint_needs(checkpoint_url(spec.checkpoint), packages)

@@ -1,4 +1,4 @@
-"""A first look at a source's messages: what tables are in them, whether they can be read. Leaves no trace."""
+"""Samples a source's messages: which tables they contain, and whether they can be read. Leaves no trace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.pipelines.mapping.target_tables import Warehouse
 
 @dataclass(slots=True)
 class Sample:
-    """Schemas in the order in which they were met, each once."""
+    """The schemas in order of appearance, without duplicates, with counts and bad records."""
 
     messages: int = 0
     schemas: list[SourceSchema] = field(default_factory=list)
@@ -25,7 +25,7 @@ class Sample:
 
 
 def sample(spec: PipelineSpec, limit: Limit) -> Sample:
-    """The first messages a new pipeline would read, decoded: about `limit.rows` of them."""
+    """Return the first messages that a new pipeline would read, decoded: about `limit.rows` of them."""
     found = Sample()
     catalog = spec.sink.catalog
     shape = build.shape(spec, Warehouse.of(catalog.warehouse, catalog.options))
@@ -57,7 +57,7 @@ def sample(spec: PipelineSpec, limit: Limit) -> Sample:
 
 
 def _without_trace(source: DecodedSource, folder: str) -> DecodedSource:
-    """Files that are looked at are not taken: the list of them is kept elsewhere."""
+    """Return the source with a temporary ledger, so that sampled files are not recorded as read."""
     inner = source.source
     if isinstance(inner, FilesSource):
         return replace(source, source=FilesSource(replace(inner.settings, ledger=folder)))

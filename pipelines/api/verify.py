@@ -1,8 +1,9 @@
-"""Is a table what its source was? Compared at the place of the log that the table stands for, while both go on.
+"""Verifies that a table equals its source, compared at the binlog position that the table has reached, while both
+continue to change.
 
-Every chunk of the source is read as of that place, every row of both sides is hashed, and the hashes are added up by
-ranges of keys. Ranges whose sums differ are gone through again, key by key. Holds one chunk, one batch, the sums, and
-the keys of the ranges that differ.
+Every chunk of the source is read as of that position, every row of both sides is hashed, and the hashes are summed by
+key range. Ranges whose sums differ are read again and compared key by key. In memory: one chunk, one batch, the sums,
+and the keys of the ranges that differ.
 """
 
 from __future__ import annotations
@@ -38,26 +39,28 @@ from penstock.table.meta.store import TableMissing
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.types import AtomicType
 
-RANGES = 1024  # sums a table, where keys are no numbers
+RANGES = 1024  # sums per table, if keys are not numbers
 _CHUNKS_AT_ONCE = 20
 _WHOLE = {"TINYINT", "SMALLINT", "INT", "BIGINT"}
 
 Int64s = npt.NDArray[np.int64]
 Key = tuple[object, ...]
-Rows = tuple[pa.RecordBatch, Int64s, Int64s]  # keys, hashes of rows, numbers of ranges
+Rows = tuple[pa.RecordBatch, Int64s, Int64s]  # keys, hashes of rows, numbers of their ranges
 
 
 class NotComparable(ConfigError):
-    """Of a table whose rows, as it was set up, are not those of its source."""
+    """The table's rows, by its configuration, are not those of its source."""
 
 
 class SourceAltered(SourceError):
-    """The source was altered, and its rows do not fit the table before its next batch."""
+    """The source was altered, and its rows do not fit the table before the table's next batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyDiffers:
-    """`how`: missing in the table, extra in it, changed, or doubled: of several rows of the source."""
+    """A key with a difference. `how`: missing in the table, extra in it, changed, or doubled (several source rows have
+    the key).
+    """
 
     how: str
     key: Mapping[str, object]
@@ -65,10 +68,11 @@ class KeyDiffers:
 
 @dataclass(frozen=True, slots=True)
 class TableVerdict:
-    """`ranges` are those that differ, as people read them; of the keys the first are listed, all are counted.
+    """The result for one table. `ranges` are the differing key ranges as readable text; `keys` lists the first
+    differing keys, `counts` counts all.
 
-    `not_compared` says why there is nothing to be said of a table, `unfit` how many rows of the source are bad records,
-    which no table takes and which are not compared.
+    `not_compared` gives the reason why a table was not compared. `unfit` counts the source's bad records, which no
+    table accepts and which are not compared.
     """
 
     table: str
@@ -81,7 +85,8 @@ class TableVerdict:
     counts: Mapping[str, int] = field(default_factory=dict)
     not_compared: str | None = None
     unfit: int = 0
-    lossy: Mapping[str, int] = field(default_factory=dict)  # values that both sides have otherwise than the source
+    # values that both sides represent differently from the source
+    lossy: Mapping[str, int] = field(default_factory=dict)
     is_early: bool = False  # it can be compared after the next batches
 
     @property
@@ -95,7 +100,9 @@ class TableVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """`reached` is where the checkpoint says that the pipeline is, None where nobody can tell: the tables do then."""
+    """A verification of a pipeline's tables. `reached` is the pipeline's position according to the checkpoint, or None
+    if it is unknown: the tables' snapshots then provide it.
+    """
 
     pipeline: str
     source: MySqlSource
@@ -106,7 +113,9 @@ class Verification:
     parked: Mapping[str, str] = field(default_factory=dict)  # tables that lack batches, and why
 
     def verdicts(self, wanted: Collection[str] = ()) -> Iterator[TableVerdict]:
-        """For each table that has sources, or for those wanted, by their names as `database.table` or `table`."""
+        """Yield a verdict for each table that has sources, or for the wanted ones, named `database.table` or
+        `table`.
+        """
         settings = self.source.settings
         planner = Planner(settings)
         with connected(settings.server) as connection:
@@ -119,7 +128,9 @@ class Verification:
             yield self._verdict_or_why_not(target, targets[target], must=bool(wanted) or len(known) == 1)
 
     def _verdict_or_why_not(self, target: str, sources: Sequence[TableDefinition], must: bool) -> TableVerdict:
-        """A table that cannot be compared does not keep the others from it, unless it was asked for."""
+        """Return a verdict also for tables that cannot be compared, so that the others are compared; raise if asked for
+        this table.
+        """
         if target in self.parked:
             return TableVerdict(target, "", None, 0, 0, not_compared=f"it is parked: {self.parked[target]}")
         try:
@@ -153,8 +164,9 @@ class Verification:
         return TableVerdict(target, at, number, before.rows, after.rows, ranges, keys, counts, unfit=unfit, lossy=lossy)
 
     def _common(self, table: Table) -> tuple[Snapshot | None, Progress]:
-        """The table's newest snapshot and the place of the log it stands for: the end of its own batch, or of a later
-        one that had nothing for this table."""
+        """Return the table's newest snapshot and the binlog position it represents: the end of its own last batch, or
+        of a later batch that had no changes for this table.
+        """
         latest = table.store.snapshots.latest()
         newest_first = table.store.snapshots.newest_first()
         made = (one for one in newest_first if latest is not None and one.id <= latest.id)
@@ -179,7 +191,9 @@ class Verification:
     def _source_rows(
         self, compared: Compared, sources: Sequence[TableDefinition], progress: Progress
     ) -> Iterator[tuple[Rows, int, Counter[str]]]:
-        """Rows, how many beside them are bad records, and the values that no type of the table holds."""
+        """Yield rows, how many further ones are bad records, and counts of values that no type of the table can
+        represent.
+        """
         for definition in sources:
             for change, oddities in self._changes(definition, progress):
                 rows, bad, lost = compared.rows_of(change, self.shape)
@@ -189,7 +203,7 @@ class Verification:
     def _changes(
         self, definition: TableDefinition, progress: Progress
     ) -> Iterator[tuple[ChangeBatch, Mapping[str, int]]]:
-        """Batches of the source, and the values that were made null as they were read."""
+        """Yield batches of the source, and the counts of values that were set to null while reading them."""
         settings = self.source.settings
         known = self.source.definitions_for(progress)
         planner = Planner(settings)
@@ -208,7 +222,7 @@ class Verification:
                             if last is not None:
                                 yield last, {}
                             last = batch
-                    if last is not None:  # what was made null is told behind the rows
+                    if last is not None:  # counts of nulled values come with the last rows
                         yield last, oddities
 
 
@@ -223,12 +237,12 @@ def _targets(shape: TableShape, definitions: Sequence[TableDefinition]) -> dict[
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What of a table is compared: the columns that its sources have, but for those that are computed or ignored."""
+    """The compared part of a table: the columns that its sources have, except computed and ignored ones."""
 
     layout: Layout
     columns: tuple[str, ...]
     keys: tuple[str, ...]
-    step: int | None  # of the ranges, where one whole number is the key
+    step: int | None  # width of the ranges, if the key is a single whole number
 
     @classmethod
     def of(
@@ -288,7 +302,7 @@ def _is_whole(layout: Layout, name: str) -> bool:
 
 
 def _known_part(change: ChangeBatch, layout: Layout, shape: TableShape) -> ChangeBatch:
-    """Without columns that the table does not have (yet)."""
+    """Return the change without columns that the table does not have (yet)."""
     there = set(layout.schema.names)
     kept = [place for place, one in enumerate(change.schema.fields) if shape.rules.name(one.name) in there]
     if len(kept) == len(change.schema.fields):
@@ -298,7 +312,7 @@ def _known_part(change: ChangeBatch, layout: Layout, shape: TableShape) -> Chang
 
 
 def _table_rows(compared: Compared, table: Table, snapshot: Snapshot | None) -> Iterator[Rows]:
-    """In the columns that the table has now: those that were renamed since the snapshot have other names in it."""
+    """Yield rows with the table's current column names: columns renamed since the snapshot have other names in it."""
     if snapshot is None:
         return
     now, then = compared.layout.schema, table.store.schemas.get(snapshot.schema_id)
@@ -316,7 +330,7 @@ def _table_rows(compared: Compared, table: Table, snapshot: Snapshot | None) -> 
 
 
 class _Side:
-    """Sums of one side by range, and the keys of some ranges."""
+    """The sums of one side by key range, and the keys of some ranges."""
 
     def __init__(self, compared: Compared) -> None:
         self._compared = compared
@@ -358,7 +372,7 @@ class _Side:
 def _differing_keys(
     names: Sequence[str], source: _Side, table: _Side, most: int
 ) -> tuple[tuple[KeyDiffers, ...], dict[str, int]]:
-    """The first keys of each kind of difference, and how many there are of each."""
+    """Return the first keys of each kind of difference, and the number of keys per kind."""
     ours, theirs = table.found, source.found
     ways: dict[str, list[Key]] = {
         "missing": [key for key in theirs if key not in ours],

@@ -1,11 +1,14 @@
-"""The flags of the sync actions: one table that the parser, the help and the docs read. Imports nothing heavy."""
+"""The flags of the sync actions: one table that the parser, the help texts and the docs all read.
+
+Imports nothing heavy, because the command line loads it at every start.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["text", "list", "bool", "pairs"]  # pairs: repeated k=v; list: repeated, commas too
+Kind = Literal["text", "list", "bool", "pairs"]  # pairs: a repeated k=v; list: repeated, or separated by commas
 
 
 @dataclass(frozen=True, slots=True)

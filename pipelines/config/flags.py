@@ -1,4 +1,4 @@
-"""Sync actions' flags as a pipeline: the same object that a YAML file gives."""
+"""Translates the flags of a sync action into a pipeline: the same object that a YAML file describes."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from penstock.pipelines.config.mysql_conf import ends_by_itself, mysql_source
 from penstock.pipelines.config.pairs import pairs, words
 
 MODES = ("divided", "combined")
-Given = Mapping[str, Sequence[str]]  # flag name with hyphens -> what was written, in order
+Given = Mapping[str, Sequence[str]]  # flag name with hyphens -> the values on the command line, in order
 
 
 def kafka_pipeline(given: Given) -> PipelineSpec:
-    """kafka-sync-table where a table is named, else kafka-sync-database."""
+    """Return the pipeline of kafka-sync-table (if `--table` is given) or of kafka-sync-database."""
     return parsed(kafka_values(given))
 
 
 def _keyless(given: Given) -> dict[str, Any]:
     said = _last(given, "include-keyless")
-    # As the sink of a file says it.
+    # `--include-keyless` says "leave-out" where the key `sink.no-primary-key` of a file says "skip".
     return {"no-primary-key": "skip" if said == "leave-out" else said} if said else {}
 
 
 def mysql_pipeline(given: Given) -> PipelineSpec:
-    """mysql-sync-table where a table is named, else mysql-sync-database."""
+    """Return the pipeline of mysql-sync-table (if `--table` is given) or of mysql-sync-database."""
     return parsed(mysql_values(given))
 
 
 def kafka_values(given: Given) -> dict[str, Any]:
-    """The same by the keys of a file."""
+    """Return the same pipeline as plain values, under the keys of a pipeline file."""
     conf = pairs(given.get("kafka-conf", ()))
     pipeline = _pipeline(given)
     if bounded(conf):
@@ -48,7 +48,7 @@ def kafka_values(given: Given) -> dict[str, Any]:
 
 
 def mysql_values(given: Given) -> dict[str, Any]:
-    """The same by the keys of a file."""
+    """Return the same pipeline as plain values, under the keys of a pipeline file."""
     conf = pairs(given.get("mysql-conf", ()))
     pipeline = _pipeline(given)
     if ends_by_itself(conf):
@@ -79,7 +79,7 @@ def _pipeline(given: Given) -> dict[str, Any]:
 
 
 def _in(table: str, database: str | None) -> str:
-    """`orders` of the one database that a sync action writes to, as `ods.orders`."""
+    """Return `orders` as `ods.orders`, qualified with the single database that a sync action writes to."""
     return table if "." in table or not database else f"{database}.{table}"
 
 

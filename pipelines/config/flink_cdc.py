@@ -1,4 +1,7 @@
-"""A Flink CDC `mysql -> paimon` file as one of ours: it runs as it is; keys that only concern Flink are named once."""
+"""Translates a Flink CDC `mysql -> paimon` file into a pipeline, so that the file runs unchanged.
+
+Keys that concern only Flink are logged once and otherwise ignored.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ log = logging.getLogger(__name__)
 
 _CATALOG, _TABLE = "catalog.properties.", "table.properties."
 _SOURCE_APART = {"type", "name", "tables", "tables.exclude"}
-# What its connector reads and Paimon's action does not: done here by other keys.
+# Keys that the Flink CDC connector reads and Paimon's sync action does not; other keys express them here.
 _COMMENTS, _TINYINT, _CHANGES = "include-comments.enabled", "treat-tinyint1-as-boolean.enabled", "schema-change.enabled"
 _APPEND, _LISTED = "scan.read-changelog-as-append-only.enabled", "metadata.list"
 _ITS_OWN = {_COMMENTS, _TINYINT, _CHANGES, _APPEND, _LISTED}
@@ -37,13 +40,15 @@ _LIST = ("include.schema.changes", "exclude.schema.changes")
 
 
 def is_flink_cdc(values: Mapping[str, Any]) -> bool:
-    """Told by its flat catalog keys, which no file of ours has."""
+    """Return whether the values are a Flink CDC file. Its flat catalog keys occur in no Penstock file."""
     sink = values.get("sink")
     return isinstance(sink, dict) and any(str(key).startswith(_CATALOG) for key in sink)
 
 
 def translated(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same pipeline in our keys. ConfigError for what would change rows and has no counterpart here."""
+    """Return the same pipeline under Penstock's keys. Raise ConfigError for settings that would change rows and have no
+    counterpart here.
+    """
     passed: list[str] = []
     pipeline, source, sink = (_section(values, name) for name in ("pipeline", "source", "sink"))
     routes, transforms = (_rules(values, name) for name in ("route", "transform"))
@@ -83,8 +88,11 @@ def _is(given: Mapping[str, Any], key: str, value: str) -> bool:
 
 
 def _refuse_second_rules(routes: list[Mapping[str, Any]], transforms: list[Mapping[str, Any]]) -> None:
-    """Flink CDC gives a row to each route that matches, and one that a filter leaves out to the next transform: here
-    the first rule of a table counts, so a second one would be passed over in silence."""
+    """Raise ConfigError when a second rule matches tables of an earlier one.
+
+    Flink CDC applies every route that matches, and passes rows that a transform filters out to the next transform. Here
+    only the first matching rule of a table applies, so a second one would be ignored silently.
+    """
     for name, rules in (("route", routes), ("transform", [rule for rule in transforms if rule.get("source-table")])):
         for number, rule in enumerate(rules):
             earlier = (one for one in rules[:number] if name == "route" or one.get("filter"))
@@ -99,7 +107,9 @@ def _refuse_second_rules(routes: list[Mapping[str, Any]], transforms: list[Mappi
 
 
 def _shares(earlier: str, later: str) -> bool:
-    """Whether the later pattern is the earlier one again, or takes the one table that the earlier names."""
+    """Return whether the later pattern repeats the earlier one, or matches the single table that the earlier one
+    names.
+    """
     database, _, table = earlier.partition(".")
     named = re.fullmatch(r"[\w-]+", database) and re.fullmatch(r"[\w-]+", table)
     return earlier == later or (named is not None and TablePattern.of(later).match(database, table) is not None)
@@ -138,7 +148,7 @@ def _source(given: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
             passed.append(f"source.{key}")
     known = {key: value for key, value in conf.items() if has_effect(key)}
     made = mysql_source(_NEEDED | known, names_table=True)
-    # What the file does not say is told as missing by the model, in our words.
+    # Placeholders are removed again, so that the model reports the missing key under its name in a pipeline file.
     for key in _NEEDED.keys() - known.keys():
         made.pop(key)
     return {**made, "tables": _listed(given.get("tables")), "tables.exclude": _listed(given.get("tables.exclude"))}
@@ -148,7 +158,7 @@ _NEEDED = dict.fromkeys(("hostname", "username", "password", "database-name", "t
 
 
 def _listed(given: object) -> list[str]:
-    """Names parted by commas that stand in no bracket."""
+    """Split names at commas, except at commas inside brackets."""
     return [part.strip() for part in re.split(r",(?![^(\[{]*[)\]}])", str(given or "")) if part.strip()]
 
 
@@ -176,7 +186,9 @@ def _sink(given: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
 
 
 def _events(given: Any) -> list[str]:
-    """`add`, `column` and `table` stand for all events whose name has that part, `all` for each."""
+    """Expand shorthand event names: `add`, `column` and `table` mean all events with that word in their name, `all`
+    means every event.
+    """
     texts = given if isinstance(given, list) else str(given or "").strip("[]").split(",")
     written = [str(one).strip().lower().removesuffix(".event") for one in texts]
     events = get_args(EventType)
@@ -194,7 +206,8 @@ def _transform(rule: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
         )
     made = _kept(rule, _TRANSFORM, "transform", passed)
     if "projection" in made:
-        made["projection"] = made["projection"].replace("\\*", "*")  # escaped, for the sake of YAML
+        # in a Flink CDC file the asterisk is escaped because of YAML
+        made["projection"] = made["projection"].replace("\\*", "*")
     return made
 
 

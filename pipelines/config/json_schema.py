@@ -1,4 +1,4 @@
-"""The JSON Schema of pipeline files: editors complete keys and tell mistakes as they are typed."""
+"""The JSON Schema of pipeline files, with which editors complete keys and mark mistakes while typing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SCALARS = ("integer", "number", "boolean")
 
 
 def json_schema() -> dict[str, Any]:
-    """Scalars may be written as texts everywhere, since `${NAME}` may stand for any of them."""
+    """Return the schema. Every scalar may also be a string, since `${NAME}` may replace any scalar."""
     schema = PipelineSpec.model_json_schema(by_alias=True)
     _loosen(schema)
     return {

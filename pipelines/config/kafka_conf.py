@@ -1,4 +1,4 @@
-"""`--kafka-conf` as the source section of a pipeline (cdc.md 5.4)."""
+"""Translates `--kafka-conf` into the source section of a pipeline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _REGISTRY = "schema.registry."
 _PROPERTIES = "properties."
 _BOUNDED, _UNBOUNDED, _LATEST = "scan.bounded.mode", "unbounded", "latest-offset"
 _READ = {"topic", "topic-pattern", "value.format", _BOUNDED}
-_DONE_OTHERWISE = {  # honoured by what we do anyway
+_DONE_OTHERWISE = {  # the pipeline behaves this way anyway
     "scan.topic-partition-discovery.interval",
     "key.format",
     "connector",
@@ -26,7 +26,9 @@ SPECIFIC = "partition:0,offset:42;partition:1,offset:300"
 
 
 def kafka_source(conf: Mapping[str, str]) -> dict[str, Any]:
-    """The keys of the `source` section; what Paimon's connector knows and has no meaning here is named once."""
+    """Return the keys of the `source` section. Options that Paimon's connector knows but that have no effect here are
+    logged.
+    """
     if "value.format" not in conf:
         raise ConfigError("kafka_conf [value.format] must be specified.")
     named = (topic.strip() for topic in re.split("[;,]", conf.get("topic", "")))
@@ -60,7 +62,7 @@ def _startup(found: Mapping[str, str]) -> dict[str, str]:
 
 
 def bounded(conf: Mapping[str, str]) -> bool:
-    """scan.bounded.mode=latest-offset is what --until-caught-up says."""
+    """Return whether the source is bounded: scan.bounded.mode=latest-offset means the same as --until-caught-up."""
     mode = conf.get(_BOUNDED, _UNBOUNDED).lower()
     if mode not in {_UNBOUNDED, _LATEST}:
         raise ConfigError(f"kafka_conf [{_BOUNDED}] cannot be {mode!r}", hint=f"{_UNBOUNDED} or {_LATEST}")
@@ -68,7 +70,7 @@ def bounded(conf: Mapping[str, str]) -> bool:
 
 
 def specific_offsets(text: str, first_topic: str) -> dict[tuple[str, int], int]:
-    """`[topic:t,]partition:0,offset:42;...`; without a topic the first one is meant."""
+    """Parse `[topic:t,]partition:0,offset:42;...`; entries without a topic belong to the first topic."""
     found: dict[tuple[str, int], int] = {}
     for part in filter(None, (part.strip() for part in text.split(";"))):
         fields = dict(item.split(":", 1) for item in part.split(",") if ":" in item)

@@ -1,4 +1,4 @@
-"""From plain values to a PipelineSpec, with errors that a person can act on."""
+"""Validates plain values into a PipelineSpec, with errors that a user can act on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _KINDS = {"kafka", "files", "mysql"}
 
 
 def parsed(values: Mapping[str, Any], line_of: Callable[[Place], int | None] = lambda _: None) -> PipelineSpec:
-    """The pipeline these values describe; ConfigError tells the first thing that is wrong, and where."""
+    """Return the pipeline that the values describe. Raise ConfigError for the first problem, with its place in the
+    file.
+    """
     found = examined(values, line_of)
     if isinstance(found, PipelineSpec):
         return found
@@ -31,12 +33,13 @@ def parsed(values: Mapping[str, Any], line_of: Callable[[Place], int | None] = l
 def examined(
     values: Mapping[str, Any], line_of: Callable[[Place], int | None] = lambda _: None
 ) -> PipelineSpec | list[ConfigError]:
-    """The pipeline, or all that is wrong with its description."""
+    """Return the pipeline, or a list of everything that is wrong with its description."""
     try:
         return PipelineSpec.model_validate(values)
     except ValidationError as error:
         found = error.errors()
-        # A key that is misspelt is not missing too, and is what the eye has to find: it is told first.
+        # A misspelt key causes two errors, unknown key and missing key. Only the unknown key is in the file, so it is
+        # reported first and the missing one is dropped.
         unknown = [one for one in found if one["type"] == "extra_forbidden"]
         meant = {(*_in_file(one["loc"])[:-1], _beside(_in_file(one["loc"]))) for one in unknown}
         rest = [one for one in found if one not in unknown]
@@ -45,12 +48,12 @@ def examined(
 
 
 def _in_file(loc: Place) -> Place:
-    """The name of the chosen kind of source stands in pydantic's path, but in no file."""
+    """Return the path as it appears in the file. Pydantic adds the name of the chosen source kind to its paths."""
     return tuple(part for part in loc if part not in _KINDS or len(loc) == 1)
 
 
 def _beside(place: Place) -> str | None:
-    """The key of the same section that was meant."""
+    """Return the key of the same section that was probably meant."""
     return next(iter(difflib.get_close_matches(str(place[-1]), _keys_below(place[:-1]), 1)), None)
 
 
@@ -97,7 +100,7 @@ _NAMED = {
 
 
 def _of_another_kind(one: Any, place: Place, line: int | None) -> ConfigError:
-    """A value that cannot stand there: what it is, what is wanted, and how that is written."""
+    """Return the error for a value of the wrong type: the value, the expected type, and how to write it."""
     where, given, hint = ".".join(map(str, place)), one["input"], None
     match given:
         case str():
@@ -127,7 +130,7 @@ def _of_another_kind(one: Any, place: Place, line: int | None) -> ConfigError:
 
 
 def _nearest(place: Place) -> str | None:
-    """The key of the same section that was meant, else the section that has such a key."""
+    """Return a hint: the key of the same section that was probably meant, or else the section that has such a key."""
     name = str(place[-1])
     if (beside := _beside(place)) is not None:
         return f"did you mean {beside}?"
@@ -143,13 +146,13 @@ def _keys_below(place: Place) -> frozenset[str]:
 
 
 def _shown(place: Place) -> str:
-    """`transform.filter` for each of the transforms."""
+    """Return the path without list indexes: `transform.filter` for any of the transforms."""
     return ".".join(part for part in place if isinstance(part, str)) or TOP
 
 
 @cache
 def _sections() -> dict[str, frozenset[str]]:
-    """The keys of each section, by where it stands."""
+    """Return the keys of each section, by the section's path."""
     schema = PipelineSpec.model_json_schema()
     found: dict[str, frozenset[str]] = {}
 

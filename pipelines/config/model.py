@@ -1,6 +1,8 @@
-"""A pipeline as its user describes it: the one object that flags and YAML files become. No Spark, no Arrow.
+"""A pipeline as its user describes it: the one object that both flags and YAML files become. Imports neither Spark nor
+Arrow.
 
-Keys have the names that Flink CDC and Paimon gave them, with dots and hyphens; here they are snake case.
+In files, keys have the names that Flink CDC and Paimon gave them, with dots and hyphens; the attributes here are snake
+case.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ class OnError(Strict):
     @model_validator(mode="before")
     @classmethod
     def _from_to(cls, given: Any) -> Any:
-        """`backoff: 1s..5m` says both."""
+        """Accept `backoff: 1s..5m` for `backoff` and `longest-backoff` together."""
         backoff = given.get("backoff") if isinstance(given, Mapping) else None
         if not isinstance(backoff, str) or ".." not in backoff:
             return given
@@ -45,11 +47,12 @@ def _unless_auto(given: object) -> object:
 
 
 class Pipeline(Strict):
-    name: str = Field(default="penstock", pattern=r"^[^./\\\x00-\x1f][^/\\\x00-\x1f]*$")  # it is a folder's name too
+    # it is also the name of a folder
+    name: str = Field(default="penstock", pattern=r"^[^./\\\x00-\x1f][^/\\\x00-\x1f]*$")
     checkpoint: str | None = None  # default: <warehouse>/_penstock/<name>
     trigger: Seconds = 30.0
     until: Literal["forever", "caught-up"] = "forever"
-    parallelism: Annotated[int | None, BeforeValidator(_unless_auto)] = Field(default=None, gt=0)  # tasks of a batch
+    parallelism: Annotated[int | None, BeforeValidator(_unless_auto)] = Field(default=None, gt=0)  # tasks per batch
     max_batch: MaxBatch = MaxBatch()
     local_time_zone: str = "UTC"
     on_error: OnError = OnError()
@@ -58,13 +61,15 @@ class Pipeline(Strict):
     accept_gap: bool = False
     retry_parked: bool = False
     resnapshot: bool = False  # MySQL: empty the tables and read them again
-    reset: Names = ()  # MySQL: the same for these tables of the warehouse
+    reset: Names = ()  # MySQL: the same for single tables of the warehouse
     schema_change_behavior: Behavior = Field(default="evolve", alias="schema.change.behavior")
 
     @model_validator(mode="before")
     @classmethod
     def _by_sparks_triggers(cls, given: Any) -> Any:
-        """`once` and `available-now` end by themselves; `continuous` begins a batch as soon as one has ended."""
+        """Translate Spark's trigger names. `once` and `available-now` end when caught up; `continuous` starts a batch
+        as soon as the last one ended.
+        """
         trigger = given.get("trigger") if isinstance(given, Mapping) else None
         if trigger == "continuous":
             return {**given, "trigger": "0s"}
@@ -85,7 +90,7 @@ class Startup(Strict):
     @field_validator("mode", mode="before")
     @classmethod
     def _by_its_short_name(cls, given: object) -> object:
-        """In any case, as Flink has it."""
+        """Accept the short names, in upper or lower case as Flink does."""
         short = {"earliest": "earliest-offset", "latest": "latest-offset"}
         return short.get(given.lower(), given.lower()) if isinstance(given, str) else given
 
@@ -99,12 +104,14 @@ class Startup(Strict):
 
 
 def _parts(given: object) -> object:
-    """One text may hold several names, parted by commas or semicolons."""
+    """Split one string into several names, separated by commas or semicolons."""
     return tuple(part.strip() for part in re.split("[;,]", given) if part.strip()) if isinstance(given, str) else given
 
 
 class Debezium(Strict):
-    """What is read from each message, whatever the connector was set to: said for the reader of a file."""
+    """How Debezium messages are read. The values are fixed, whatever the connector's settings; the keys exist to
+    document this in a pipeline file.
+    """
 
     decimal: Literal["auto"] = Field(default="auto", description="as bytes, text or double, as the message declares it")
     time: Literal["auto"] = Field(default="auto", description="in the unit that the message declares")
@@ -149,7 +156,7 @@ Source = Annotated[KafkaSource | FilesSource | MySqlSource, Field(discriminator=
 
 
 class Selection(Strict):
-    """Which source tables are taken; full matches of regular expressions, excluding wins."""
+    """Selects the source tables to capture by regular expressions that must match the full name; exclusion wins."""
 
     including_tables: str = ".*"
     excluding_tables: str | None = None
@@ -158,7 +165,9 @@ class Selection(Strict):
 
 
 class BadRecordLimits(Strict):
-    """More than these in one batch stop the job; a share counts once more than ten records are bad."""
+    """If one batch has more bad records than these limits, the job stops. The share applies only above ten bad
+    records.
+    """
 
     max_per_batch: int = Field(default=1000, ge=0)
     max_share: Share = 0.1
@@ -180,7 +189,7 @@ class Errors(Strict):
 
 
 class PipelineSpec(Strict):
-    # Files hold texts.
+    # Scalars of files arrive as strings.
     version: Annotated[Literal[1], BeforeValidator(lambda given: 1 if given == "1" else given)] = 1
     pipeline: Pipeline = Pipeline()
     source: Source
@@ -204,7 +213,7 @@ class PipelineSpec(Strict):
 
     @property
     def keyless(self) -> Literal["leave-out", "append", "fail"]:
-        """What becomes of source tables without a key; said at the source (MySQL) or at the sink."""
+        """How source tables without a key are treated. Set at the source (MySQL) or at the sink."""
         said: dict[str | None, Literal["leave-out", "append", "fail"]] = {
             "append": "append",
             "skip": "leave-out",

@@ -1,4 +1,4 @@
-"""The section observe: what a run shows of itself, and to whom."""
+"""The section `observe`: what a run reports about itself, and to whom."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EVENTS = ("stopped", "failed", "table-parked", "schema-changed", "dead-letter", 
 
 
 def _nothing(given: object) -> object:
-    """`"${HOOK:-}"` with nothing set is no setting."""
+    """Treat an empty string as not set: `"${HOOK:-}"` is empty when the variable is not set."""
     return None if given == "" else given
 
 
@@ -43,7 +43,7 @@ class Notify(Strict):
 
 
 class Observe(Strict):
-    """Prometheus metrics and the status page share an address; both are off unless one is given."""
+    """Prometheus metrics and the status page share one address; both are off unless it is set."""
 
     metrics: Optional = Field(default=None, description="host:port of Prometheus metrics and the status page")
     page: bool = Field(default=True, description="serve the status page beside the metrics")

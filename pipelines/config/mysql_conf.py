@@ -1,4 +1,4 @@
-"""`--mysql-conf` as the source section of a pipeline (cdc.md 5.3)."""
+"""Translates `--mysql-conf` into the source section of a pipeline."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ _SSL_MODES = {
     "VERIFY_CA": "verify-ca",
     "VERIFY_IDENTITY": "verify-identity",
 }
-# Known to the connectors of others, and without meaning here: our readers do what these ask for, or need no such thing.
+# Options that other connectors know and that have no effect here: this reader always behaves as they ask, or does not
+# need them.
 _WITHOUT_EFFECT = {
     "connector",
     "scan.incremental.snapshot.enabled",
@@ -64,7 +65,9 @@ _REQUIRED = ("hostname", "username", "password", "database-name")
 
 
 def mysql_source(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any]:
-    """The keys of the `source` section. `names_table` where one target table is named, whose sources conf names too."""
+    """Return the keys of the `source` section. With `names_table`, the action writes one target table, and the options
+    must name its source tables too.
+    """
     required = (*_REQUIRED, "table-name") if names_table else _REQUIRED
     for key in required:
         if not conf.get(key):
@@ -88,7 +91,9 @@ def mysql_source(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any
 
 
 def has_effect(key: str) -> bool | None:
-    """False for a key that others know and that has no meaning here, None for one that nobody knows."""
+    """Return True if the key has an effect, False if other connectors know it but it has none here, None if it is
+    unknown.
+    """
     if key in _KNOWN or key.startswith("jdbc.properties.ssl") or key.lower() in _JDBC:
         return True
     return False if key in _WITHOUT_EFFECT or key.startswith(("jdbc.properties.", "debezium.")) else None
@@ -106,7 +111,7 @@ def _check_known(key: str) -> None:
 
 
 def _ssl(conf: Mapping[str, str]) -> dict[str, Any]:
-    """What the JDBC properties say of TLS and of the password."""
+    """Return the TLS and password settings from the JDBC properties."""
     given = {key.removeprefix("jdbc.properties.").lower(): value for key, value in conf.items() if "jdbc." in key}
     found: dict[str, Any] = {}
     if "sslmode" in given:
@@ -124,5 +129,5 @@ def _ssl(conf: Mapping[str, str]) -> dict[str, Any]:
 
 
 def ends_by_itself(conf: Mapping[str, str]) -> bool:
-    """Startup mode snapshot reads the tables and ends."""
+    """Return whether the run is bounded: with startup mode `snapshot` it reads the tables and ends."""
     return conf.get("scan.startup.mode", "").strip().lower() == "snapshot"

@@ -1,4 +1,4 @@
-"""The `source` section of a pipeline that follows a MySQL or MariaDB server."""
+"""The `source` section of a pipeline that captures a MySQL or MariaDB server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ MODES = ("initial", "earliest-offset", "latest-offset", "specific-offset", "time
 
 
 class MySqlStartup(Strict):
-    """The names of Flink CDC; `offset` and `gtid` are other words for specific-offset, and -offset may be left out."""
+    """Startup modes, named as in Flink CDC. `offset` and `gtid` mean specific-offset, and the ending `-offset` is
+    optional.
+    """
 
     mode: Literal["initial", "earliest-offset", "latest-offset", "specific-offset", "timestamp", "snapshot"] = "initial"
     file: str | None = None
@@ -46,7 +48,9 @@ class MySqlStartup(Strict):
 
 
 class MySqlSnapshot(Strict):
-    """`mode` auto takes exact where a change that comes twice would show in a table."""
+    """With `mode: auto`, the snapshot is `exact` if a change that is applied twice would be visible in a target
+    table.
+    """
 
     mode: Literal["auto", "watermark", "exact"] = "auto"
     chunk_rows: int = Field(default=50_000, gt=0)
@@ -61,7 +65,7 @@ class MySqlSnapshot(Strict):
 
 
 class MySqlDdl(Strict):
-    """What becomes of changes that Paimon's own jobs pass over."""
+    """How DDL is handled that Paimon's own sync jobs ignore."""
 
     truncate: Literal["ignore", "delete-all"] = "ignore"
     drop: Literal["ignore", "delete-all"] = "ignore"
@@ -146,7 +150,7 @@ class MySqlSource(Strict):
 
     @property
     def server_ids(self) -> tuple[int, int] | None:
-        """First and last of the identities that readers may take."""
+        """The first and last server id that readers may use."""
         if self.server_id is None:
             return None
         first, _, last = self.server_id.partition("-")

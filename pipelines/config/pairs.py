@@ -1,4 +1,4 @@
-"""`key=value` arguments, as Paimon's actions read them."""
+"""Parses `key=value` arguments the way Paimon's actions do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.errors import ConfigError
 
 
 def pairs(texts: Iterable[str]) -> dict[str, str]:
-    """Split on the first `=`, both sides trimmed; the last of a key wins."""
+    """Split each text at its first `=` and trim both sides; the last value of a repeated key wins."""
     found: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -19,5 +19,5 @@ def pairs(texts: Iterable[str]) -> dict[str, str]:
 
 
 def words(texts: Iterable[str]) -> tuple[str, ...]:
-    """All parts between commas, in order."""
+    """Return all comma-separated parts, in order."""
     return tuple(word.strip() for text in texts for word in text.split(",") if word.strip())

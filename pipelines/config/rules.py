@@ -1,4 +1,6 @@
-"""The sections that say what becomes of source tables on their way: transform, route, and followed changes."""
+"""The sections that decide how source tables are changed and written: transform, route, and the schema changes to
+follow.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,12 @@ Behavior = Literal["exception", "evolve", "try_evolve", "lenient", "ignore"]
 
 
 def _names(given: object) -> object:
-    """`a, b` is a list too."""
+    """Accept `a, b` for a list."""
     return tuple(part.strip() for part in given.split(",") if part.strip()) if isinstance(given, str) else given
 
 
 def _options(given: object) -> object:
-    """`k=v, k2=v2` is a mapping too."""
+    """Accept `k=v, k2=v2` for a mapping."""
     if not isinstance(given, str):
         return given
     pairs = [part.partition("=") for part in re.split(r",(?=\s*[\w.-]+\s*=)", given) if part.strip()]
@@ -36,7 +38,7 @@ Options = Annotated[Text, BeforeValidator(_options)]
 
 
 class Transform(Strict):
-    """What is done to the rows of the source tables that match; of several rules the first that matches counts."""
+    """Changes rows of the source tables that match. If several rules match a table, only the first one applies."""
 
     source_table: str = Field(description="database.table, both may be regular expressions")
     projection: str | None = Field(default=None, description="columns and expressions, as after SELECT")
@@ -65,7 +67,9 @@ class Transform(Strict):
 
 
 class Route(Strict):
-    """Where the rows of the source tables that match go; of several rules the first that matches counts."""
+    """Names the target table for rows of the source tables that match. If several rules match, only the first one
+    applies.
+    """
 
     source_table: str = Field(description="database.table, both may be regular expressions")
     sink_table: str = Field(

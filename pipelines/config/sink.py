@@ -1,4 +1,4 @@
-"""The sections of a pipeline file that say where rows go, and what the tables made of them are like."""
+"""The sections of a pipeline file that define the target tables: their place, names, keys and options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.pipelines.config.units import Seconds
 
 
 class Naming(Strict):
-    """What the tables of a database sync are called."""
+    """How a database sync names its tables."""
 
     table_prefix: str = ""
     table_suffix: str = ""
@@ -44,9 +44,11 @@ class Catalog(Strict):
 
 
 class Compaction(Strict):
-    """inline: by the tasks that write. background: by a Spark job beside them; buckets that pile up are compacted by
-    the next batch all the same, and tables whose changelog or rows hang on compaction are compacted inline. none: new
-    tables get `write-only`, and `penstock compact` is to be run. Tables with `write-only` are left to others always."""
+    """`inline`: the write tasks compact. `background`: a Spark job beside the batches compacts; buckets with too many
+    sorted runs are still compacted by the next batch, and tables whose changelog or visible rows depend on compaction
+    are compacted inline. `none`: new tables get `write-only`, and `penstock compact` must be run. Tables with
+    `write-only` are never compacted by the pipeline.
+    """
 
     mode: Literal["inline", "background", "none"] = "inline"
     max_parallel: int | None = Field(
@@ -56,7 +58,7 @@ class Compaction(Strict):
 
 
 class Expire(Strict):
-    """When old snapshots go, in words of its own for options of the tables; those win where both are given."""
+    """When old snapshots expire: an alternative spelling of table options. If both are set, the table options win."""
 
     snapshots_retained: str | None = Field(
         default=None,
@@ -85,19 +87,19 @@ def _millis(seconds: float | None) -> str:
 
 
 class SchemaSample(Strict):
-    """The look at the first records, where a table is not there yet."""
+    """The sample of first records from which target tables are created if they do not exist yet."""
 
     records: int | None = Field(default=None, gt=0, description="how many; another word for `schema-init-max-read`")
     wait: Seconds | None = Field(default=None, description="how long a first record is waited for (31s)")
 
 
 def _each_by_itself(given: object) -> object:
-    """A list keeps the names; a mapping gives them others."""
+    """Accept a list of names, which keep their names, or a mapping that renames them."""
     return {name: name for name in given} if isinstance(given, (list, tuple)) else given
 
 
 class Sink(Strict):
-    """With `table` everything goes to that one table, without it each source table has its own."""
+    """With `table`, all rows go to that one table. Without it, each source table has its own target table."""
 
     type: Literal["paimon"] = "paimon"
     catalog: Catalog
@@ -129,14 +131,14 @@ class Sink(Strict):
 
     @property
     def options(self) -> Text:
-        """Options of all tables that the pipeline makes, whichever way they were said."""
+        """Options of all tables that the pipeline creates, whichever key of the file set them."""
         write_only = {"write-only": "true"} if self.compaction.mode == "none" else {}
         return write_only | self.expire.options | self.table_options
 
     @model_validator(mode="before")
     @classmethod
     def _with_its_database(cls, given: Any) -> Any:
-        """`table: ods.orders` says both."""
+        """Accept `table: ods.orders` for database and table together."""
         table = given.get("table") if isinstance(given, Mapping) else None
         if not isinstance(table, str) or given.get("database") is not None or "." not in table:
             return given

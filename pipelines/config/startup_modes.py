@@ -1,4 +1,4 @@
-"""`--from PLACE`: where a new checkpoint begins, in the words that all sources share."""
+"""`--from PLACE`: where a new checkpoint begins, with the same spelling for all sources."""
 
 from __future__ import annotations
 

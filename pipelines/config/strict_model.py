@@ -1,4 +1,4 @@
-"""What every section of a pipeline file shares."""
+"""The base class of all sections of a pipeline file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def _shown(name: str, value: Any) -> Any:
 
 
 class Wrong(ValueError):
-    """What a reader further down says of a value, for the error that names its place in the file."""
+    """A ConfigError of another parser, as the ValueError that pydantic needs to report it with its place in the
+    file.
+    """
 
     def __init__(self, error: ConfigError) -> None:
         super().__init__(error.message)
@@ -43,11 +45,11 @@ def told_in_place() -> Iterator[None]:
 
 
 class Strict(BaseModel):
-    """Unknown keys are errors; hyphens and underscores are the same."""
+    """Base model: unknown keys are errors; hyphens and underscores are equivalent."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=_key, populate_by_name=True)
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """What a log may show: secrets are masked, and so are those within URLs."""
+        """Yield what logs may show: secrets are masked, also secrets within URLs."""
         for name, value in super().__repr_args__():
             yield name, _shown(name or "", value)

@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them."""
+"""Parsers for durations, sizes and shares as people write them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BYTES = {"": 1, "b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 <<
 
 
 def seconds(text: object) -> float:
-    """`30s`, `5 min`, `250ms`; a bare number is seconds."""
+    """Return the seconds of `30s`, `5 min` or `250ms`; a bare number is seconds."""
     number, unit = _split(text, "30s, 5min, 250ms")
     if unit and unit not in _SECONDS:
         raise ValueError(f"{text!r} is no duration; write for instance 30s, 5min, 250ms")
@@ -20,7 +20,7 @@ def seconds(text: object) -> float:
 
 
 def size(text: object) -> int:
-    """`64mb`, `1gb`; a bare number is bytes."""
+    """Return the bytes of `64mb` or `1gb`; a bare number is bytes."""
     number, unit = _split(text, "64mb, 1gb")
     if unit not in _BYTES:
         raise ValueError(f"{text!r} is no size; write for instance 64mb, 1gb")
@@ -28,7 +28,7 @@ def size(text: object) -> int:
 
 
 def share(text: object) -> float:
-    """`0.1%` or `0.001`: a part of all, from 0 to 1."""
+    """Return the fraction, from 0 to 1, of `0.1%` or `0.001`."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", str(text))
     part = float(found[1]) / (100 if found[2] else 1) if found else -1.0
     if not 0 <= part <= 1:

@@ -1,5 +1,5 @@
-"""Pipelines as YAML files: every scalar stays the text that was written, so that no `no`, `1:30` or `017` is turned
-into something else; keys given twice are errors; errors name the line.
+"""Reads pipelines from YAML files. Every scalar keeps its text, so YAML does not turn `no`, `1:30` or `017` into other
+values. Duplicate keys are errors, and errors name the line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from penstock.pipelines.config.load import Place, examined
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.references import resolve
 
-# References to secrets below these keys are looked up where they are used, not here: specs are shown and sent around.
+# References to secrets below these keys are resolved only where they are used, because specs are printed and sent
+# around.
 _KEPT = {("source", "properties"), ("source", "schema-registry"), ("sink", "catalog", "options")}
 _DEEPEST = 20
 _MOST_VALUES = 100_000
@@ -58,7 +59,9 @@ def read(text: str, name: str = "pipeline") -> PipelineSpec:
 
 
 def of_mapping(values: Mapping[str, Any]) -> PipelineSpec:
-    """A pipeline that Python describes, by the keys of a file; references in it are what they are there."""
+    """Return the pipeline that a Python mapping describes, under the keys of a file. References to secrets work as in a
+    file.
+    """
     found = examine(yaml.safe_dump(_dumpable(values), sort_keys=False, allow_unicode=True))
     if isinstance(found, PipelineSpec):
         return found
@@ -68,7 +71,7 @@ def of_mapping(values: Mapping[str, Any]) -> PipelineSpec:
 
 
 def _dumpable(value: Any) -> Any:
-    """Paths, enums and the like as their texts."""
+    """Convert paths, enums and similar objects to strings."""
     match value:
         case Mapping():
             return {str(key): _dumpable(one) for key, one in value.items()}
@@ -80,7 +83,7 @@ def _dumpable(value: Any) -> Any:
 
 
 def examine(text: str, name: str = "pipeline") -> PipelineSpec | list[ConfigError]:
-    """The pipeline of a file, or all that is wrong with it."""
+    """Return the pipeline of a file, or a list of everything that is wrong with it."""
     lines: dict[Place, int] = {}
     try:
         values = _plain(_composed(text), (), lines)
@@ -115,7 +118,7 @@ def _composed(text: str) -> yaml.MappingNode:
 
 
 def _line(lines: dict[Place, int], place: Place) -> int | None:
-    """The line of the place, or of what it would stand in."""
+    """Return the line of the place or, if it is not in the file, of the nearest section that would contain it."""
     while place and place not in lines:
         place = place[:-1]
     return lines.get(place)
@@ -123,13 +126,13 @@ def _line(lines: dict[Place, int], place: Place) -> int | None:
 
 def _plain(node: yaml.Node, place: Place, lines: dict[Place, int]) -> Any:
     lines.setdefault(place, node.start_mark.line + 1)
-    if len(lines) > _MOST_VALUES:  # aliases of aliases: a few lines that mean millions of values
+    if len(lines) > _MOST_VALUES:  # nested aliases: a few lines can expand to millions of values
         raise ConfigError(
             f"the file holds more than {_MOST_VALUES:,} values",
             line=node.start_mark.line + 1,
             hint="do its anchors hold one another? Otherwise describe the tables by patterns, or in several pipelines",
         )
-    if len(place) > _DEEPEST:  # an anchor that holds itself
+    if len(place) > _DEEPEST:  # an anchor that contains itself
         raise ConfigError("the file is nested too deeply", line=node.start_mark.line + 1)
     if isinstance(node, yaml.MappingNode):
         return _mapping(node, place, lines)
@@ -160,14 +163,14 @@ def _mapping(node: yaml.MappingNode, place: Place, lines: dict[Place, int]) -> A
         if key.tag == _MERGE:
             merged.extend(_merged(value, place, lines))
             continue
-        if not place and name.startswith("x-"):  # for what anchors stand on
+        if not place and name.startswith("x-"):  # the top-level place to define anchors
             continue
         if name in found:
             raise ConfigError(f"`{name}` is given twice", line=line)
         lines[(*place, name)] = line
         found[name] = _plain(value, (*place, name), lines)
     for one in merged:
-        found = one | found  # what the mapping says itself counts
+        found = one | found  # the mapping's own keys win over merged ones
     if list(found) == ["secret"]:  # {secret: path}
         reference = f"${{file:{found['secret']}}}"
         return reference if _is_kept(place) else _resolved(reference, node)
@@ -175,7 +178,7 @@ def _mapping(node: yaml.MappingNode, place: Place, lines: dict[Place, int]) -> A
 
 
 def _merged(node: yaml.Node, place: Place, lines: dict[Place, int]) -> list[Any]:
-    """What `<<: *anchor` or `<<: [*one, *two]` brings."""
+    """Return the mappings that `<<: *anchor` or `<<: [*one, *two]` merges."""
     parts = [_plain(one, place, lines) for one in (node.value if isinstance(node, yaml.SequenceNode) else [node])]
     if not all(isinstance(part, dict) for part in parts):
         raise ConfigError("`<<` takes a mapping", line=node.start_mark.line + 1, hint="<<: *anchor")

@@ -1,4 +1,4 @@
-"""Changes of whole tables at the source, applied between batches."""
+"""Changes of whole tables at the source (truncate, drop, rename), applied between batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.table.usable import check_usable
 
 log = logging.getLogger(__name__)
 
-TRADED = "penstock.columns-traded-by"  # the batch whose barrier let columns of the table trade their names
+TRADED = "penstock.columns-traded-by"  # the batch whose barrier let columns of the table swap their names
 
 
 def cross(
@@ -28,9 +28,12 @@ def cross(
     targets: Targets,
     parks: Callable[[str, PenstockError], bool],
 ) -> None:
-    """Apply these in their order. Called again for the same batch, whole or after half of it, it changes nothing more:
-    a table that was emptied carries the batch's identity, a column that has its new name is left, and a schema in which
-    columns traded their names says by which batch."""
+    """Apply barriers in order.
+
+    Called again for the same batch, after all of it or part of it, it changes nothing more: an emptied table carries
+    the batch's identity, a renamed column is found under its new name, and a schema in which columns swapped names
+    records the batch that did it.
+    """
     for barrier in barriers:
         table = reading.shaping.target(barrier.database, barrier.table)
         if table is None or table not in targets.schemas or table in targets.left_out:
@@ -60,7 +63,7 @@ def _empty(store: TableStore, identity: BatchIdentity) -> None:
 
 
 def _rename(store: TableStore, pairs: Sequence[tuple[str, str]], identity: BatchIdentity) -> int:
-    """The schema's id afterwards."""
+    """Rename columns and return the schema's id afterwards."""
     schema = store.schema()
     trade = bool({old for old, _ in pairs} & {new for _, new in pairs})
     if trade and schema.options.get(TRADED) == _mark(identity):
@@ -82,7 +85,7 @@ def _mark(identity: BatchIdentity) -> str:
 
 
 def _renamed(schema: TableSchema, pairs: Sequence[tuple[str, str]]) -> list[SchemaChange] | None:
-    """None where a name is taken already."""
+    """Return the renames still to do, or None if a new name is already in use."""
     there = [(old, new) for old, new in pairs if old in schema.names]
     return None if any(new in schema.names for _, new in there) else [RenameColumn(old, new) for old, new in there]
 
@@ -90,7 +93,11 @@ def _renamed(schema: TableSchema, pairs: Sequence[tuple[str, str]]) -> list[Sche
 def _traded(
     schema: TableSchema, pairs: Sequence[tuple[str, str]], identity: BatchIdentity
 ) -> list[SchemaChange] | None:
-    """By names that nobody has, all in one change, which is marked: the names alone do not tell before from after."""
+    """Return the changes that let columns swap names, or None if they cannot.
+
+    They go through temporary names in a single schema change. The change records its batch, because the names alone do
+    not show whether the swap was done.
+    """
     olds, news = [old for old, _ in pairs], [new for _, new in pairs]
     names = set(schema.names)
     if not names.issuperset(olds) or (names - set(olds)).intersection(news):

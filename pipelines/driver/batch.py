@@ -1,4 +1,4 @@
-"""What the driver does with what a batch's tasks made: settle drift, commit, tell. Knows nothing of Spark."""
+"""The driver's part of a batch, after its tasks: settle drift, commit, compact, report. Independent of Spark."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from penstock.table.schema.options import Options
 log = logging.getLogger(__name__)
 
 OnBatch = Callable[[BatchIdentity, BatchReport], None]
-Again = Callable[[Sequence[Share]], Written]  # reads and writes shares once more, as a job of their own
+Again = Callable[[Sequence[Share]], Written]  # reads and writes shares again, as a separate job
 
-MOST_FOREIGN = 3  # times that another job may get in between
+MOST_FOREIGN = 3  # how often another job's commits may get in between
 
 
 @dataclass(slots=True)
@@ -51,12 +51,12 @@ class Batches:
     checkpoint: str = ""  # the uuid of the checkpoint
     started_millis: int = 0  # when the batch's tasks were started
     compact: Compact = field(init=False)
-    eager: set[str] | None = None  # tables that get a snapshot with every batch; None: only those with rows
+    eager: set[str] | None = None  # tables that get a snapshot with every batch; None: only tables with rows
     limit: BadRecordLimit = field(init=False)
     watermarks: Watermarks = field(default_factory=Watermarks)
-    filled: FilledTables | None = None  # what is kept of the tables beside the checkpoint
-    _told: set[str] = field(default_factory=set)  # append tables of which it was said that they take no deletes
-    _told_of_images: set[str] = field(default_factory=set)  # tables whose updates lack columns
+    filled: FilledTables | None = None  # the record of filled tables beside the checkpoint
+    _told: set[str] = field(default_factory=set)  # append tables for which ignored deletes were logged
+    _told_of_images: set[str] = field(default_factory=set)  # tables for which incomplete row images were logged
 
     def __post_init__(self) -> None:
         self.limit = BadRecordLimit(self.reading.on_bad)
@@ -74,15 +74,16 @@ class Batches:
             self.on_batch(identity, report)
 
     def take_late(self, missed: MissedBatch, table: str, again: Again) -> bool:
-        """Commit a batch to a table that was parked when it came, and only to it; False where that fails again. Called
-        again with a batch that the table has, it changes nothing."""
+        """Commit a batch to a table that was parked when the batch was read, and only to it. Return False if that fails
+        again. Called again with a batch that the table has, it changes nothing.
+        """
         taking = Isolating(replace(self.parking, isolates=True), self.reading, self.targets, missed.number, late=table)
         only = self.reading.on_bad.letters | {table}
         with self.targets.only(only):
             schemas, left_out = self.targets.schemas, frozenset(self.targets.left_out)
             written = again(self.reading.late_shares(missed.start, missed.end, schemas, only, left_out))
             for report in written.reports:
-                report.bad = BadRecords()  # they were told with the batch
+                report.bad = BadRecords()  # they were reported with the batch
             self._take(taking, missed.checkpoint, written, again)
         return not taking.parked
 
@@ -130,7 +131,7 @@ class Batches:
         return identity, report
 
     def _follow_comments(self, report: BatchReport, taking: Isolating) -> None:
-        if taking.late is not None:  # later batches have told newer ones
+        if taking.late is not None:  # later batches have reported newer comments
             return
         for table, seen in report.commented.items():
             if table in taking.parked or table in self.targets.left_out:
@@ -141,9 +142,12 @@ class Batches:
                 self.targets.put({table: schema.id})
 
     def _keep_late_letters(self, identity: BatchIdentity, written: Written, table: str) -> None:
-        """Their table has the batch by its own name already, with the letters of the others. Committed by a name that
-        the table may never have seen, however old the batch is: that its snapshots have expired proves nothing, and a
-        letter that is there twice is read as one."""
+        """Commit a late batch's dead letters under a separate name.
+
+        Under the batch's own identity the dead-letter table has this batch already, with the letters of the other
+        tables. It may never have seen the new name, however old the batch is, so expired snapshots prove nothing;
+        replays are accepted because a letter that exists twice is read as one.
+        """
         commits = replace(self.commits, accept_replay=True)
         letters = {one: written.messages.pop(one) for one in self.reading.on_bad.letters & written.messages.keys()}
         commits.commit(replace(identity, pipeline=f"{self.pipeline}.late.{table}"), letters, {})
@@ -170,7 +174,7 @@ class Batches:
                 )
 
     def _watermarks(self, identity: BatchIdentity, report: BatchReport) -> dict[str, int]:
-        """Of the tables whose options ask for one."""
+        """Return the watermarks of the tables whose options ask for one."""
         self.watermarks.see(report, identity.planned_at)
         found: dict[str, int] = {}
         for table, schema in self.targets.schemas.items():
@@ -183,7 +187,7 @@ class Batches:
         return found
 
     def _always_committed(self) -> Iterator[str]:
-        """The tables that get a snapshot of each batch, with or without rows."""
+        """Yield the tables that get a snapshot of each batch, with or without rows."""
         for table, schema in self.targets.schemas.items():
             options = Options(self.reading.warehouse.layout(table, schema).schema.options)
             if table not in self.targets.left_out and options.boolean("commit.force-create-snapshot", default=False):
@@ -197,11 +201,12 @@ class Batches:
         taking: Isolating,
         watermarks: Mapping[str, int],
     ) -> set[str]:
-        """Tables that another job wrote to in the meantime are written again on what stands there now. Gives those that
-        may lack the compaction of the batch."""
+        """Commit the batch and return the tables that may lack its compaction. Tables that another job wrote to in the
+        meantime are read and written again on top of that job's commits.
+        """
         messages = dict(written.messages)
         self.targets.report_options(messages)
-        if self.eager is not None and taking.late is None:  # a late batch is of its one table
+        if self.eager is not None and taking.late is None:  # a late batch concerns only its one table
             self.eager.update(messages)
             messages = {table: messages.get(table, []) for table in self.eager - self.targets.left_out}
         if taking.late is None:
@@ -232,8 +237,10 @@ class Batches:
     def _compact_what_is_owed(
         self, identity: BatchIdentity, written: Written, uncompacted: Collection[str], taking: Isolating
     ) -> None:
-        """Full compactions reach buckets that this batch did not. And where rows show only once they are compacted,
-        none stays undone, though a compaction was lost, a driver died before it, or the commit did not wait for it."""
+        """Compact buckets outside of this batch. Full compactions include buckets that this batch did not write. Where
+        rows become visible only by compaction, none may stay undone because a compaction lost a commit conflict, a
+        driver crashed before it, or the commit did not wait for it.
+        """
         for table, messages in written.messages.items():
             if table in taking.parked:
                 continue

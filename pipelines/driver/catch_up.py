@@ -1,4 +1,4 @@
-"""Parked tables take, batch by batch and as the very batches they were, what went by without them."""
+"""Applies the batches that parked tables missed, one by one and with their original identity."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ Again = Callable[[int, Sequence[Share]], Written]
 
 
 def catch_up(batches: Batches, again: Again, stopped: Callable[[], bool] = lambda: False) -> None:
-    """Release the parked tables that can take what they missed. Dies half way, or is stopped: the next one goes on
-    there. A table that fails again stays parked, and holds no other up."""
+    """Release the parked tables that can apply the batches they missed. Dies half way, or is stopped: the next call
+    continues there. A table that fails again stays parked and does not delay the others.
+    """
     for table in sorted(batches.parking.tables):
         if _took_all(batches, table, again, stopped):
             batches.parking.release(table)
@@ -30,6 +31,6 @@ def _took_all(batches: Batches, table: str, again: Again, stopped: Callable[[], 
         if stopped() or not batches.take_late(missed, table, partial(again, missed.number)):
             return False
         batches.parking.took(table, missed.number)
-        batches.reading.source.close()  # what it learnt planning one batch says nothing of the next
+        batches.reading.source.close()  # what the source cached while planning one batch is not valid for the next
         log.info("event=batch_caught_up table=%s batch=%d", table, missed.number)
     return True

@@ -1,4 +1,4 @@
-"""The commits of a batch, one per touched table, side by side."""
+"""Commits a batch to its tables, in parallel."""
 
 from __future__ import annotations
 
@@ -29,22 +29,25 @@ THREADS = 8
 
 @dataclass(slots=True)
 class Done:
-    """The schema ids of the tables that have the batch, those among them that may lack its compaction, the tables
-    that another job got in the way of, and those that failed, which may have the batch all the same."""
+    """The result of a batch's commits: the schema ids of the tables that have the batch, those that may lack its
+    compaction, those with commits of another job in between, and those that failed, which may have the batch
+    nevertheless.
+    """
 
     schemas: dict[str, int] = field(default_factory=dict)
-    snapshots: dict[str, Snapshot] = field(default_factory=dict)  # the last of the batch, by table
+    snapshots: dict[str, Snapshot] = field(default_factory=dict)  # the last snapshot of the batch, by table
     uncompacted: set[str] = field(default_factory=set)
     foreign: dict[str, ForeignWriter | HistoryExpired] = field(default_factory=dict)
     failed: dict[str, PenstockError] = field(default_factory=dict)
     retries: Counter[str] = field(default_factory=Counter)
-    lost: list[str] = field(default_factory=list)  # whose compaction lost against another's
+    lost: list[str] = field(default_factory=list)  # tables whose compaction lost a conflict against another writer's
 
 
 @dataclass(slots=True)
 class Commits:
-    """Commits batches of one run. Which tables were checked against older checkpoints is remembered; `follows` are the
-    users of those that this one may go on from."""
+    """Commits the batches of one run. Remembers which tables were checked against older checkpoints; `follows` are the
+    commit users of older checkpoints that this one may continue.
+    """
 
     warehouse: Warehouse
     accept_replay: bool = False
@@ -60,8 +63,8 @@ class Commits:
     ) -> Done:
         """Make the batch visible, table by table.
 
-        Called again for the same batch it commits only to the tables that lack it. Dies between two tables: the
-        batch is replayed, and those that have it skip it. The first error is raised after all tables were tried.
+        Called again for the same batch, it commits only to the tables that lack it. Dies between two tables: the batch
+        is replayed, and those that have it skip it. The first error is raised after all tables were tried.
         """
         done = Done()
         with ThreadPoolExecutor(THREADS) as pool:
@@ -93,7 +96,7 @@ class Commits:
     def _commit(
         self, store: TableStore, identity: BatchIdentity, messages: Sequence[CommitMessage], watermark: int | None
     ) -> Committed | None:
-        """None where the table has the batch already."""
+        """Commit to one table. Return None if the table has the batch already."""
         committer = Committer(store, identity.user)
         if self._has(store, committer, identity):
             log.info("event=batch_already_committed table=%s batch=%d", store.name, identity.number)
@@ -118,7 +121,7 @@ class Commits:
         return done
 
     def _snapshot(self, table: str, identity: BatchIdentity) -> Snapshot | None:
-        """The one by which the table had the batch before; None where another checkpoint's commit was it."""
+        """Return the snapshot by which the table already had the batch, or None if another checkpoint committed it."""
         return Committer(self.warehouse.store(table), identity.user).committed(identity.number)
 
     def _has(self, store: TableStore, committer: Committer, identity: BatchIdentity) -> bool:
@@ -133,7 +136,7 @@ class Commits:
 
 
 def discard(store: TableStore, messages: Sequence[CommitMessage]) -> None:
-    """Remove files that no commit will name."""
+    """Delete files that no commit will reference."""
     layout = Layout.of(store.schema())
     for message in messages:
         BucketFiles(store, layout, message.partition, message.bucket).delete(message)

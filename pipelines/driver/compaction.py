@@ -1,6 +1,6 @@
-"""Compaction beside the batches: which buckets are due, what a task makes of one, how it becomes visible.
+"""Compaction beside the batches: which buckets are due, how a task compacts one, how the result is committed.
 
-It commits as a user of its own, after the fact: what it made is dropped when somebody else was faster.
+It commits as a separate user, after the batches. Its result is dropped if another writer was faster.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from penstock.table.schema.options import Options
 
 log = logging.getLogger(__name__)
 
-TASK_SECONDS = 10.0  # Spark does not preempt: what is not begun by then is left for the next round
-SUFFIX = "-compact"  # of the commit user
+TASK_SECONDS = 10.0  # Spark does not preempt tasks: compactions not started by then are left for the next round
+SUFFIX = "-compact"  # of the commit user's name
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A bucket to compact as it was at one snapshot; `full`: all of it into one run."""
+    """A bucket to compact, as it was at one snapshot. `full`: compact all of it into one sorted run."""
 
     table: str
     version: Version
@@ -52,7 +52,7 @@ Compact = Callable[[Sequence[Due]], Mapping[str, list[CommitMessage]]]
 
 
 def due_buckets(warehouse: Warehouse, table: str) -> list[Due]:
-    """What picking asks for in the table as it is now. Reads its manifests, no data."""
+    """Return the buckets of the table whose compaction is due now. Reads manifests, no data."""
     store = warehouse.store(table)
     schema, snapshot = store.schema(), store.snapshots.latest()
     if snapshot is None or Options(schema.options).boolean("write-only", default=False):
@@ -64,8 +64,9 @@ def due_buckets(warehouse: Warehouse, table: str) -> list[Due]:
 def due_in_full(
     warehouse: Warehouse, table: str, schema: int, number: int, done: Sequence[CommitMessage], *, whole: bool
 ) -> list[Due]:
-    """The buckets that a full compaction after so many commits still owes: written before, but not by this batch,
-    whose own tasks have compacted theirs when it is `whole`."""
+    """Return the buckets that still need the full compaction due at this number of commits: those written before but
+    not by this batch. With `whole`, the batch's own tasks have compacted its buckets.
+    """
     store = warehouse.store(table)
     rule = FullCompaction.of(store, warehouse.layout(table, schema))
     snapshot = store.snapshots.latest() if rule.is_due(number) else None
@@ -97,7 +98,7 @@ def _compactor(warehouse: Warehouse, due: Due) -> BucketCompactor:
 
 
 def compacted(warehouse: Warehouse, due: Due) -> CommitMessage | None:
-    """The bucket compacted, to be committed. Dies half way: its files are orphans."""
+    """Return the commit message of the compacted bucket. Dies half way: its files are orphans."""
     compactor = _compactor(warehouse, due)
     whole = due.full or compactor.files.layout.mode is BucketMode.UNAWARE
     done = compactor.due((), full=whole)
@@ -117,7 +118,7 @@ def compacted(warehouse: Warehouse, due: Due) -> CommitMessage | None:
 
 
 def shared_out(dues: Sequence[Due], slots: int, most: int | None = None) -> list[Sequence[Due]]:
-    """Among `most` tasks, else as many as leave the batches three quarters of the slots, where there are four."""
+    """Distribute buckets over `most` tasks. By default as many tasks as leave three of four slots to the batches."""
     tasks = most or max(1, slots // 4)
     return [dues[number::tasks] for number in range(min(tasks, len(dues)))]
 
@@ -125,7 +126,7 @@ def shared_out(dues: Sequence[Due], slots: int, most: int | None = None) -> list
 def compact_task(
     warehouse: Warehouse, groups: Sequence[Sequence[Due]], mark: ErrorMark
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function of `mapInArrow` over the numbers of groups."""
+    """Return the function for `mapInArrow` over group numbers."""
 
     def compact(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)
@@ -142,7 +143,7 @@ def compact_task(
 
 
 def compacted_here(warehouse: Warehouse) -> Compact:
-    """In this process."""
+    """Return a function that compacts in this process."""
 
     def compact(dues: Sequence[Due]) -> Mapping[str, list[CommitMessage]]:
         found: dict[str, list[CommitMessage]] = {}
@@ -156,7 +157,7 @@ def compacted_here(warehouse: Warehouse) -> Compact:
 
 
 def land(warehouse: Warehouse, user: str, made: Mapping[str, Sequence[CommitMessage]]) -> set[str]:
-    """Commit what was compacted; gives the tables where it lost against somebody else, and was dropped."""
+    """Commit compactions. Return the tables where a compaction lost a commit conflict and was dropped."""
     lost = set()
     for table, messages in made.items():
         store = warehouse.store(table)
@@ -172,7 +173,9 @@ def land(warehouse: Warehouse, user: str, made: Mapping[str, Sequence[CommitMess
 
 
 def _next(store: TableStore, user: str) -> int:
-    """Compactions are counted by themselves, from the table's own snapshots."""
+    """Return the next number for a compaction. Compactions have their own numbering, continued from the table's
+    snapshots.
+    """
     last = next(
         (
             one.commit_identifier
@@ -185,9 +188,11 @@ def _next(store: TableStore, user: str) -> int:
 
 
 def owes_compaction(warehouse: Warehouse, table: str, schema: int, *, whole: bool, in_background: bool) -> bool:
-    """Whether a batch that is committed leaves compaction to be done right away: where rows, or their changes, show
-    only once they are compacted, none may stay undone. A table that may lag (lookup-wait) has it all done after the
-    commit, the others only what was lost of it (not `whole`)."""
+    """Return whether a committed batch leaves compaction to be done right away.
+
+    Where rows or changelogs become visible only by compaction, none may stay undone. A table that may lag (lookup-wait)
+    does all its compaction after the commit; others only what the commit lost (not `whole`).
+    """
     layout = warehouse.layout(table, schema)
     if not layout.has_keys or Options(layout.schema.options).boolean("write-only", default=False):
         return False

@@ -1,4 +1,4 @@
-"""Tables that fail within a batch: what they sent is taken out of it, so that the others can go on."""
+"""Isolates tables that fail within a batch: their part is removed, so that the other tables can continue."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Isolating:
-    """Of one batch. Where tables are not isolated the first failure ends the batch, and its files are removed. `late`:
-    the one table that takes the batch now, when all others have it."""
+    """The failure isolation of one batch. If tables are not isolated, the first failure ends the batch and its files
+    are removed. `late`: the single table for which a past batch is applied now, when all others have it.
+    """
 
     parking: Parking
     reading: Reading
@@ -28,12 +29,15 @@ class Isolating:
     number: int
     late: str | None = None
     parked: set[str] = field(default_factory=set)
-    _letters_stale: bool = False  # dead letters of tables that are parked stand among those of the batch
+    _letters_stale: bool = False  # the batch's dead letters include those of tables parked meanwhile
 
     def parks(self, table: str, error: PenstockError, batch: int | None = None) -> bool:
-        """Whether the batch may go on without the table. It is parked then, from this batch on unless another is
-        named. Anybody at the source can give a column a name that no table can have: that stops no other table."""
-        kept = table not in self.reading.on_bad.letters  # bad records of all tables need theirs
+        """Park the table and return True if the batch may continue without it. The table is parked from this batch on,
+        unless another number is given. Names that no table can have never stop other tables, since anybody at the
+        source can choose a column name.
+        """
+        # the dead-letter table is needed for the bad records of all tables
+        kept = table not in self.reading.on_bad.letters
         odd = isinstance(error, UnusableName) and self.reading.leaves_out and table in self.targets.schemas
         isolates = self.parking.isolates or odd
         if not (isolates and kept and is_of_its_table(error)):
@@ -45,7 +49,9 @@ class Isolating:
         return True
 
     def sound(self, written: Written) -> Written:
-        """What was written, without the tables that failed in it."""
+        """Return what was written, without the tables that failed in it. Raise the first error that cannot be
+        isolated.
+        """
         for error in written.failures:
             self.drop(written)
             raise error
@@ -64,7 +70,9 @@ class Isolating:
                 self._letters_stale |= report.forget(table) > 0
 
     def with_letters_of_others(self, written: Written, replay: Replay) -> Written:
-        """A parked table's dead letters are kept when its rows are."""
+        """Write the dead letters again without those of parked tables, whose letters are written when their rows
+        are.
+        """
         letters = self.reading.on_bad.letters
         if not (self.parked and self._letters_stale and letters):
             return written

@@ -1,4 +1,4 @@
-"""A look at the first records of a source: tables stand before the first batch, which then is read once."""
+"""Samples the first records of a source to create tables before the first batch, which then need not be read twice."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from penstock.pipelines.tasks.reports import BatchReport, RangeReport
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE
 from penstock.pipelines.tasks.write import Written
 
-PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)  # before further looks, where a table must come of it (Paimon's)
+PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)  # before further attempts if a target table is required (the same as Paimon's)
 WAIT_SECONDS = 1.0
 FURTHER = 10
 
 
 def pauses_of(seconds: float) -> tuple[float, ...]:
-    """Pauses that double and come to so many seconds together."""
+    """Return pauses that double each time and add up to this many seconds."""
     made: list[float] = []
     while (left := seconds - sum(made)) > 0:
         made.append(min(left, 2.0 ** len(made)))
@@ -35,8 +35,9 @@ def pauses_of(seconds: float) -> tuple[float, ...]:
 
 @dataclass(frozen=True, slots=True)
 class FirstLook:
-    """`ranges` gives the first so many records of the source. `table` is the one table that must come of them; `waits`
-    for them for ever."""
+    """The sampling of first records. `ranges` returns ranges with that many first records of the source. `table` is the
+    one target table that must be found; with `waits` it is waited for without limit.
+    """
 
     ranges: Callable[[int], list[Range]]
     records: int
@@ -47,8 +48,9 @@ class FirstLook:
     sleep: Callable[[float], None] = time.sleep
 
     def make_tables(self, reading: Reading, targets: Targets, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Make the tables that are not there. Called again, it changes nothing. SourceError where the one table that
-        is wanted cannot be told from any record."""
+        """Create the tables that do not exist. Called again, it changes nothing. Raise SourceError when the schema of
+        the one required table is found in no record.
+        """
         if self.table in targets.schemas:
             return
         looks = itertools.repeat(WAIT_SECONDS) if self.waits else self.pauses
@@ -57,7 +59,7 @@ class FirstLook:
             if self.table is None or self.table in targets.schemas or stopped():
                 return
             if seen.bad_count and reading.on_bad.action == "fail":
-                # What is there cannot be read, and no wait mends that.
+                # The available records cannot be read, and waiting does not change that.
                 raise reading.on_bad.error(*seen.first_bad)
             if pause is not None:
                 self.sleep(pause)
@@ -71,7 +73,9 @@ class FirstLook:
         )
 
     def _look_on(self, reading: Reading, targets: Targets) -> BatchReport:
-        """Where one table must come of it, beyond records that tell of none, as tombstones and DDL, to the last."""
+        """Sample the source. If a single target table is required, keep sampling (ten times more records each round)
+        until its schema is found or the source is exhausted: tombstones and DDL carry no schema.
+        """
         records = self.records
         while True:
             ranges = self.ranges(records)
@@ -83,12 +87,12 @@ class FirstLook:
             records *= FURTHER
 
     def _look(self, reading: Reading, targets: Targets, ranges: Sequence[Range]) -> BatchReport:
-        # Whether records that cannot be read stop the job is for the batches to say.
+        # Unreadable records are skipped here; the batches decide whether they stop the job.
         looking = replace(reading, on_bad=OnBad("skip"))
         share = Share(tuple(ranges), {}, reading.warehouse.now_millis())
         report = BatchReport(list(_reports(looking, share)))
         new = {table: seen for table, seen in report.drifts.items() if table not in targets.schemas}
-        # A table that cannot be made fails again in its first batch, and is parked there.
+        # A table that cannot be created fails again in its first batch, and is parked there.
         Replay(reading, targets, _nothing, lambda table, conflict: reading.isolates).evolve(new)
         return report
 

@@ -1,4 +1,6 @@
-"""One batch in this process, without Spark: for what is small. The same reading, writing and committing as a job's."""
+"""Runs one batch in this process without Spark, for small inputs. Reading, writing and committing are the same as in a
+job.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ def written(reading: Reading, shares: Sequence[Share], compacting: Compacting) -
 
 
 def _results(reading: Reading, rows: pa.Table, compacting: Compacting) -> Iterator[pa.RecordBatch]:
-    # A step that only tables with moving keys need; it lets all others pass.
+    # Only tables with moving keys need this step; rows of others pass unchanged.
     parts = [Placing(reading.warehouse, reading.writers).placed(mine) for mine in _shuffled(reading, rows)]
     placed = pa.Table.from_batches([batch for part in parts for batch in part], SCHEMA)
     for mine in _shuffled(reading, placed):
@@ -45,7 +47,9 @@ def _results(reading: Reading, rows: pa.Table, compacting: Compacting) -> Iterat
 
 
 def _shuffled(reading: Reading, rows: pa.Table) -> Iterator[Iterator[pa.RecordBatch]]:
-    """As Spark brings rows to writers: a number beyond theirs begins again at the first. Blobs are not copied."""
+    """Yield each writer's rows in order, as Spark's shuffle distributes them: writer numbers wrap around. Blobs are not
+    copied.
+    """
     order = pc.sort_indices(rows.drop_columns(["blob"]), ORDER).to_numpy()
     writer = rows.column("writer").to_numpy()[order] % reading.writers
     for number in range(reading.writers):

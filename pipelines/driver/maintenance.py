@@ -1,4 +1,4 @@
-"""What a pipeline does for its tables beside the batches, on a clock of its own: compaction and maintenance."""
+"""Compaction and maintenance of a pipeline's tables beside the batches, in a background thread."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ JOIN_SECONDS = 30.0
 
 @dataclass(slots=True)
 class Care:
-    """`tables` names those to look after; `compact` makes compactions, None where the batches do them all.
+    """The maintenance thread. `tables` returns the tables to maintain; `compact` runs compactions, or is None if the
+    batches do all of them.
 
-    A round never fails the pipeline: what goes wrong is in the log, and is tried again in the next round.
+    A round never fails the pipeline: errors are logged, and the next round tries again.
     """
 
     warehouse: Warehouse
@@ -35,7 +36,7 @@ class Care:
     compact: Compact | None = None
     maintenance_seconds: float = 60.0
     clock: Callable[[], float] = time.monotonic
-    _seen: dict[str, int] = field(default_factory=dict)  # the snapshot at which nothing was due
+    _seen: dict[str, int] = field(default_factory=dict)  # the snapshot at which no compaction was due
     _kept: dict[str, tuple[float, Upkeep]] = field(default_factory=dict)
     _over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -59,11 +60,11 @@ class Care:
             self._compact()
             self.maintain()
         except (PenstockError, OSError, PySparkException, Py4JError) as error:
-            if not self._over.is_set():  # else the session goes away under us
+            if not self._over.is_set():  # otherwise the session is being shut down
                 log.warning("event=care_failed reason=%s", str(error).partition("\n")[0])
 
     def maintain(self, *, now: bool = False) -> None:
-        """Expire what is due in tables whose last round is a while ago, or `now` in all."""
+        """Expire snapshots of tables whose last maintenance is long enough ago, or with `now` of all tables."""
         for table in list(self.tables()):
             at, last = self._kept.get(table, (None, None))
             if now or at is None or self.clock() - at >= self.maintenance_seconds:

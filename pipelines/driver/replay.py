@@ -1,6 +1,8 @@
-"""Drift: evolve the tables that a batch did not fit, read the same ranges again for them alone, commit all together.
+"""Handles drift: alters the tables that did not fit a batch, reads the same ranges again for these tables only, and
+commits everything together.
 
-Not by a second action on the batch: Spark keeps its input partitions, with the old layouts, and its shuffle files.
+This is not a second action on the batch's DataFrame, because Spark keeps its input partitions, with the old schemas,
+and its shuffle files.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ LEFT_OUT_HINT = (
     " columns by a projection: MySQL's rows are then copied at the next start"
 )
 
-# One is the rule. A second comes when a foreign job alters the table in between.
+# One replay is normal. A second is needed if another job alters the table in between.
 MOST_REPLAYS = 5
 
 
@@ -37,11 +39,14 @@ class Replay:
     reading: Reading
     targets: Targets
     again: Callable[[Sequence[Share]], Written]
-    parks: Callable[[str, PenstockError], bool] = lambda table, error: False  # whether it may go on without the table
+    # whether the batch may continue without the table
+    parks: Callable[[str, PenstockError], bool] = lambda table, error: False
     late: bool = False
 
     def settled(self, written: Written) -> Written:
-        """The batch without drift. Files of drifted tables are removed; the others' are kept as they are."""
+        """Return the batch without drift. Files of drifted tables are removed; files of other tables are kept as they
+        are.
+        """
         for _ in range(MOST_REPLAYS):
             drifts = BatchReport(written.reports).drifts
             if not drifts:
@@ -50,7 +55,8 @@ class Replay:
             drifts = self._without_left_out(written, drifts)
             if not drifts:
                 continue
-            # What does not fit a drifted table is known only now: all dead letters are written again with it.
+            # Values that do not fit a drifted table are known only after its replay, so all dead letters are written
+            # again with it.
             replayed = frozenset(drifts) | self.reading.on_bad.letters
             for table in replayed:
                 discard(self.reading.warehouse.store(table), written.messages.pop(table, []))
@@ -61,7 +67,7 @@ class Replay:
         )
 
     def shares(self, reports: Sequence[RangeReport], only: frozenset[str]) -> list[Share]:
-        """The ranges of a batch for some of its tables, at the versions these have now."""
+        """Return the ranges of a batch for some of its tables, at their current versions."""
         groups = grouped([report.range for report in reports], self.reading.tasks)
         everything = bool(only & self.reading.on_bad.letters)
         schemas = {table: schema for table, schema in self.targets.schemas.items() if everything or table in only}
@@ -72,8 +78,9 @@ class Replay:
         return [Share(tuple(group), versions, now, None, only, left_out, self.late) for group in groups]
 
     def evolve(self, drifts: Mapping[str, list[Seen]]) -> None:
-        """Make each table hold what was seen of it. New ones that cannot be made are left out once others are there;
-        with `ignore_incompatible` so are those that cannot hold it."""
+        """Alter each table so that it can store the schemas seen. New tables that cannot be created are left out if
+        other tables exist; with `ignore_incompatible`, so are tables that cannot store a schema.
+        """
         schemas, unmade = {}, dict[str, PenstockError]()
         for table, found in drifts.items():
             current = self.reading.warehouse.store(table).schema() if table in self.targets.schemas else None
@@ -88,7 +95,8 @@ class Replay:
             log.info("event=schema_evolved table=%s from=%s to=%d", table, current and current.id, schema.id)
             schemas[table] = schema.id
         self.targets.put(schemas)
-        # Alone it may be what the settings ask for that no table can be.
+        # The only table is not left out: the settings may ask for something that no table can have, which the user must
+        # see.
         leaves_out = self.reading.leaves_out and bool(self.targets.schemas.keys() - self.reading.on_bad.letters)
         for table, why in unmade.items():
             odd = isinstance(why, UnusableName) or (isinstance(why, ConfigError) and not self.reading.isolates)
@@ -98,7 +106,7 @@ class Replay:
                 self._give_up(table, drifts[table], why)
 
     def _give_up(self, table: str, found: Sequence[Seen], error: PenstockError) -> None:
-        """Go on without the table, or raise. What was taken in this run is not left in the middle."""
+        """Continue without the table, or raise. A table that received rows in this run is never left out midway."""
         if self.parks(table, error):
             return
         ignored = self.reading.ignore_incompatible and isinstance(error, SchemaConflict)
@@ -113,9 +121,9 @@ class Replay:
         self.targets.leave_out([table], f"{error.message} (source {sources})")
 
     def _without_left_out(self, written: Written, drifts: Mapping[str, list[Seen]]) -> dict[str, list[Seen]]:
-        """The drifts of the other tables; nothing of these is kept."""
+        """Return the drift of the other tables, and discard what was written for the left-out ones."""
         left_out = self.targets.left_out
-        for table in left_out & written.messages.keys():  # one that cannot be made has none
+        for table in left_out & written.messages.keys():  # a table that cannot be created has no files
             discard(self.reading.warehouse.store(table), written.messages.pop(table))
         for report in written.reports:
             report.drifts = [drift for drift in report.drifts if drift.table not in left_out]
@@ -124,7 +132,7 @@ class Replay:
 
 
 def merged(first: Written, again: Written, replayed: frozenset[str]) -> Written:
-    """The reports of the first reading with what the replay found of the tables it was for."""
+    """Return the first reading's reports, with the replay's results for the tables that were replayed."""
     found = {report.range.number: report for report in again.reports}
     for report in first.reports:
         other = found[report.range.number]

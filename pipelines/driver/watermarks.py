@@ -1,4 +1,4 @@
-"""Event times as watermarks of snapshots: how far all of the source has come, as Flink tells it to Paimon."""
+"""Event times as watermarks of snapshots: how far the whole source has progressed, as Flink reports it to Paimon."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ def wants_watermark(options: Mapping[str, str]) -> bool:
 
 
 def idle_millis(options: Mapping[str, str]) -> int | None:
-    """After so long a silence a place of the source holds the others back no more."""
+    """Return the idle timeout: a place of the source that was silent for this long no longer holds back the
+    watermark.
+    """
     return Options(options).duration("scan.watermark.idle-timeout", None)
 
 
 @dataclass(slots=True)
 class Watermarks:
-    """Remembers each place of the source with its newest event time, and when it last had records."""
+    """The newest event time of each place of the source, and when the place last had records."""
 
     _places: dict[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -32,6 +34,8 @@ class Watermarks:
                 self._places[one.range.place] = (max(before, newest), now)
 
     def at(self, now: int, idle: int | None = None) -> int | None:
-        """Rows of this time may still come, earlier ones are not expected. None before any row had a time."""
+        """Return the watermark, or None if no row had an event time yet. Rows with this time may still arrive; earlier
+        rows are not expected.
+        """
         times = [newest for newest, seen in self._places.values() if idle is None or now - seen <= idle]
         return min(times) - 1 if times else None

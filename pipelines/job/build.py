@@ -1,4 +1,4 @@
-"""From the description of a pipeline to a job that can run."""
+"""Builds a runnable job from the description of a pipeline."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from penstock.table.schema.options import Options
 
 log = logging.getLogger(__name__)
 
-LEDGER = "files"  # below the checkpoint: which files were taken in which batch
+LEDGER = "files"  # below the checkpoint: which files each batch read
 
 
 def job(spec: PipelineSpec) -> Job:
@@ -75,7 +75,8 @@ def job(spec: PipelineSpec) -> Job:
         first_look=_first_look(spec),
         retries=pipeline.on_error.retries,
         backoff_seconds=(pipeline.on_error.backoff, pipeline.on_error.longest_backoff),
-        isolate=spec.errors.isolate and spec.sink.table is None,  # with one table nothing would go on
+        # with a single table there would be nothing to continue with
+        isolate=spec.errors.isolate and spec.sink.table is None,
         leaves_out=spec.sink.table is None,
         retry_parked=pipeline.retry_parked,
         forget_parked=pipeline.resnapshot,
@@ -92,7 +93,7 @@ def known_tables(spec: PipelineSpec, warehouse: Warehouse) -> tuple[str, ...]:
 
 
 def databases(spec: PipelineSpec, warehouse: Warehouse) -> list[str]:
-    """Those of the warehouse that the pipeline may write to; they need not exist yet."""
+    """Return the databases of the warehouse that the pipeline may write to; they need not exist yet."""
     routed = {one.sink_table.partition(".")[0] for one in spec.route}
     if spec.sink.database is not None and not any("{" in name or "$" in name for name in routed):
         return sorted({spec.sink.database, *routed})
@@ -100,7 +101,7 @@ def databases(spec: PipelineSpec, warehouse: Warehouse) -> list[str]:
 
 
 def _refuse_what_is_missing(spec: PipelineSpec) -> None:
-    """What a description may say and a job cannot do: said, not passed over."""
+    """Raise ConfigError for settings that a description may contain but a job with this source cannot apply."""
     if (spec.pipeline.resnapshot or spec.pipeline.reset) and not isinstance(spec.source, MySqlSource):
         raise ConfigError(f"a source of type {spec.source.type} has no tables to read again", hint="only MySQL has")
     if spec.pipeline.resume_from_tables and spec.source.type == "files":
@@ -146,7 +147,9 @@ def _pauses(spec: PipelineSpec) -> tuple[float, ...]:
 
 
 def ready(spec: PipelineSpec) -> Job:
-    """The job with what it needs before its first batch: a server that was found fit, and tables of its tables."""
+    """Return the job, prepared for its first batch: a server was checked, and target tables of known source tables
+    exist.
+    """
     forget_tables()
     made = job(spec)
     shaping, filled = shape(spec, made.warehouse), filled_tables(spec, made.warehouse)
@@ -174,7 +177,7 @@ def _reach_brokers(source: model.KafkaSource, *, is_new: bool) -> None:
 
 
 def filled_tables(spec: PipelineSpec, warehouse: Warehouse) -> FilledTables:
-    """What the checkpoint keeps of the tables that it filled."""
+    """Return the checkpoint's record of the tables that the pipeline filled."""
     return FilledTables.of(Warehouse(spec.checkpoint, warehouse.options), warehouse)
 
 
@@ -216,7 +219,7 @@ def _reset(text: str) -> Literal["earliest", "latest", "none"]:
 
 
 def _extras(kafka: model.KafkaSource, spec: PipelineSpec) -> frozenset[Extra]:
-    """Parts of a record that the format or a metadata column needs."""
+    """Return the parts of a record that the format, dead letters or metadata columns need."""
     wanted: set[Extra] = set()
     if spec.errors.bad_record == "dead-letter":
         wanted |= {"key", "timestamp", "headers"}
@@ -280,14 +283,14 @@ def _new_tables(spec: PipelineSpec) -> NewTables:
         computed=computed,
         metadata=metadata,
         options=tuple(_with_delta_commits(sink.options, spec.pipeline.trigger).items()),
-        # A MySQL source leaves such tables out before a row of them is read.
+        # A MySQL source leaves out such tables itself, before reading a row.
         keyless="append" if isinstance(spec.source, MySqlSource) else spec.keyless,
         names_rows=isinstance(spec.source, MySqlSource),
     )
 
 
 def _with_delta_commits(options: Mapping[str, str], trigger_seconds: float) -> Mapping[str, str]:
-    """A time between full compactions as a number of batches, as Flink counts it in checkpoints."""
+    """Convert a time between full compactions into a number of batches, as Flink counts it in checkpoints."""
     interval = Options(options).duration("changelog-producer.compaction-interval", None)
     if interval is None or not trigger_seconds or "full-compaction.delta-commits" in options:
         return options

@@ -1,4 +1,4 @@
-"""The function of foreachBatch: one action on the batch, then the driver's part."""
+"""The foreachBatch function: a single action on the batch's DataFrame, then the driver's part."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ POOL = "compaction"
 
 @dataclass(slots=True)
 class Sink:
-    """Spark's commit log is written after a call returns, so a batch is in the tables before it counts as done."""
+    """The callable for foreachBatch. Spark writes its commit log after a call returns, so a batch is in the tables
+    before Spark counts it as done.
+    """
 
     batches: Batches
     failure: PenstockError | OSError | None = None
@@ -38,7 +40,7 @@ class Sink:
     _named: threading.Event = field(default_factory=threading.Event)
 
     def name(self, checkpoint: str) -> None:
-        """Tell the uuid of the checkpoint, which only the started query knows."""
+        """Set the checkpoint's UUID, which is known only once the query has started."""
         self.batches.checkpoint = checkpoint
         self._named.set()
 
@@ -55,13 +57,13 @@ class Sink:
 
             self.batches.take(number, self._written(batch, compacting), again)
         except (PenstockError, OSError) as error:
-            self.failure = error  # Spark keeps only its text
+            self.failure = error  # Spark passes on only its text
             raise
         finally:
             self.busy = False
 
     def catch_up(self, session: SparkSession, stopped: Callable[[], bool]) -> None:
-        """What parked tables missed, before the query begins."""
+        """Apply the batches that parked tables missed, before the query begins."""
         in_background = self.batches.reading.compacts_in_background
 
         def again(number: int, shares: Sequence[Share]) -> Written:
@@ -70,7 +72,7 @@ class Sink:
         catch_up(self.batches, again, stopped)
 
     def _written(self, batch: DataFrame, compacting: Compacting) -> Written:
-        """The one action: a second one would read and decode everything again."""
+        """Run the only action on the batch: a second one would read and decode everything again."""
         reading = self.batches.reading
         if moves_keys(reading.warehouse, self.batches.targets.schemas):
             batch = self._shuffled(batch).mapInArrow(
@@ -82,13 +84,15 @@ class Sink:
         return Written.of(rows.toArrow())
 
     def _shuffled(self, batch: DataFrame) -> DataFrame:
-        """Every row to its writer, a bucket's rows side by side in the order of the source."""
+        """Distribute rows to their writers, with the rows of a bucket together and in source order."""
         return batch.repartitionById(self.batches.reading.writers, "writer").sortWithinPartitions(
             "table", "partition", "bucket", "range", "position"
         )
 
     def _rows(self, session: SparkSession, shares: Sequence[Share]) -> DataFrame:
-        """A batch read of shares: works inside foreachBatch, and takes what it reads from its own closure."""
+        """Return the DataFrame of a batch read of shares. It works inside foreachBatch, since its input comes from its
+        closure.
+        """
         reading = self.batches.reading
 
         def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -103,7 +107,9 @@ class Sink:
 def compacted_by_spark(
     session: SparkSession, warehouse: Warehouse, mark: ErrorMark, most: int | None = None
 ) -> Compact:
-    """As a job beside the batches, in a pool of its own, on at most a quarter of the slots, or `most` tasks."""
+    """Return a function that compacts in a Spark job beside the batches, in a separate pool, on `most` tasks or at most
+    a quarter of the slots.
+    """
     slots = session.sparkContext.defaultParallelism
 
     def compact(dues: Sequence[Due]) -> Mapping[str, list[CommitMessage]]:

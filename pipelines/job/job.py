@@ -1,4 +1,4 @@
-"""A pipeline as one Spark Structured Streaming query."""
+"""Runs a pipeline as one Spark Structured Streaming query."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ log = logging.getLogger(__name__)
 
 
 POLL_SECONDS = 0.5
-LOOKED_AT = 50  # snapshots of a table, for one of ours: the tables of others may have thousands
-LATE_STARTS = 3  # times that a busy machine may be too slow for Spark, whatever `on-error` says
-GRACE_SECONDS = 60.0  # a batch that takes longer is left; it is done again at the next start
+LOOKED_AT = 50  # snapshots per table searched for the pipeline's own: with other writers a table may have thousands
+LATE_STARTS = 3  # how often Spark may be too slow to start on a busy machine, whatever `on-error` says
+GRACE_SECONDS = 60.0  # a batch that takes longer is abandoned; the next start repeats it
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A pipeline ready to run. `tables` are those it may meet that exist already; others are made when first seen."""
+    """A pipeline ready to run. `tables` are existing tables that it may write; others are created when first needed."""
 
     name: str
     source: ChangeSource
@@ -70,21 +70,22 @@ class Job:
     ignore_incompatible: bool = False
     eager_init: bool = False
     compaction: Literal["inline", "background"] = "inline"
-    readers: int | None = None  # at once, where the source is to be spared
-    compaction_tasks: int | None = None  # of one in the background; None: a quarter of the slots
+    readers: int | None = None  # tasks reading at once, to limit the load on the source
+    compaction_tasks: int | None = None  # of a compaction in the background; None: a quarter of the slots
     maintenance_seconds: float = 60.0
     first_look: FirstLook | None = None
     retries: int = 0
     backoff_seconds: tuple[float, float] = (1.0, 300.0)
     isolate: bool = False
     retry_parked: bool = False
-    forget_parked: bool = False  # all tables are read anew
-    reset: tuple[str, ...] = ()  # these are
+    forget_parked: bool = False  # all tables are read again
+    reset: tuple[str, ...] = ()  # these tables are read again
     table_options: Mapping[str, str] = field(default_factory=dict)  # of new tables
-    leaves_out: bool = False  # new tables that cannot be made
-    left_out: Mapping[str, str] = field(default_factory=dict)  # those known at the start, and why
-    filled: FilledTables | None = None  # what is kept beside the checkpoint of the tables it filled
-    goes_to: Mapping[SourceName, str | None] = field(default_factory=dict)  # the source tables known at the start
+    leaves_out: bool = False  # new tables that cannot be created are left out
+    left_out: Mapping[str, str] = field(default_factory=dict)  # tables known at the start to be left out, and why
+    filled: FilledTables | None = None  # the checkpoint's record of the tables that were filled
+    # target tables of the source tables known at the start
+    goes_to: Mapping[SourceName, str | None] = field(default_factory=dict)
 
     def batches(
         self,
@@ -94,7 +95,9 @@ class Job:
         on_batch: OnBatch | None = None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> Batches:
-        """The driver's part of a run, with its list of tables in `folder`. Makes what must stand before a batch."""
+        """Return the driver's part of a run, with its list of tables in `folder`. Creates what must exist before the
+        first batch.
+        """
         targets = Targets(self.warehouse, folder, options=self.table_options)
         self.shaping.adopt(self.tables)
         if self.on_bad.table is not None:
@@ -132,12 +135,12 @@ class Job:
         return Batches(self.name, reading, targets, commits, parking, on_batch, eager=eager, filled=self.filled)
 
     def parking(self) -> Parking:
-        """The tables that are parked now."""
+        """Return the tables that are parked now."""
         return Parking.of(self._own_checkpoint.place, isolates=self.isolate)
 
     @property
     def is_new(self) -> bool:
-        """Whether it has never planned a batch."""
+        """True if no batch was ever planned with the checkpoint."""
         return self._own_checkpoint.is_new
 
     @property
@@ -145,7 +148,7 @@ class Job:
         return Checkpoint(Warehouse(self.checkpoint, self.warehouse.options))
 
     def _lineage(self, targets: Targets) -> tuple[frozenset[str], Reached | None]:
-        """The users of older checkpoints that this one may follow, and the batch that it begins with."""
+        """Return the commit users of older checkpoints that this one may continue, and the batch at which it begins."""
         checkpoint = self._own_checkpoint
         new = checkpoint.is_new
         if not (new or self.accept_replay):
@@ -159,7 +162,9 @@ class Job:
 
 @dataclass(slots=True)
 class Running:
-    """A job on a session; `run` returns when it has caught up or was stopped, and raises what stopped it."""
+    """A job running in a session. `run` returns when the job has caught up or was stopped, and raises the error that
+    ended it.
+    """
 
     job: Job
     session: SparkSession
@@ -208,17 +213,19 @@ class Running:
         self.sleep(pause)
 
     def _over(self, ended: SparkEnded, error: BaseException) -> None:
-        """Who stops all processes of a group stops Spark's with this one, in the middle of a batch."""
+        """Handle the end of Spark's JVM. Stopping a whole process group also stops Spark, in the middle of a batch,
+        which is not an error.
+        """
         if not self._stopped:
             raise ended from error
         log.warning("event=stopped_with_spark reason=%s", "the next run takes the batch that was under way")
 
     def stop(self) -> None:
-        """Stop after the batch that runs now. Only leaves a word, so a signal handler may call it."""
+        """Stop after the current batch. Only sets a flag, so a signal handler may call it."""
         self._stopped = True
 
     def pause(self) -> None:
-        """Stop after the batch that runs now and wait. Called while it pauses, it changes nothing."""
+        """Stop after the current batch and wait. Called during a pause, it changes nothing."""
         self._paused = True
 
     def resume(self) -> None:
@@ -226,11 +233,11 @@ class Running:
 
     @property
     def is_resting(self) -> bool:
-        """Whether it pauses, with no batch under way."""
+        """True if the job is paused and no batch is running."""
         return self._resting
 
     def _run_once(self) -> bool:
-        """Whether the query came to its own end: it had caught up."""
+        """Run the query once. Return whether it ended by itself, because it had caught up."""
         with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
             sink = self._sink(Path(folder))
             self._parked(sink)
@@ -239,7 +246,7 @@ class Running:
                 sink.name(str(query.id))
                 with self._care(sink.batches) as care:
                     ended = self._wait(query, sink)
-                if ended:  # a bounded run has no clock to look after its tables by
+                if ended:  # a bounded run is too short for the maintenance thread's timer
                     care.maintain(now=True)
                 return ended
             except PySparkException as error:

@@ -1,4 +1,6 @@
-"""From the description of a MySQL pipeline to its source: checks, and the tables made before the first batch."""
+"""Prepares the source of a MySQL pipeline from its description: server checks, and target tables created before the
+first batch.
+"""
 
 from __future__ import annotations
 
@@ -55,22 +57,24 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PATIENCE_SECONDS = 60.0  # that a running pipeline waits for a server that is away
-_READERS = 256  # identities, where none are named
+PATIENCE_SECONDS = 60.0  # how long a running pipeline waits for an unreachable server
+_READERS = 256  # server ids, if none are configured
 _LEFT_OUT = "event=table_left_out table=%s source=%s reason=%s hint=%s"
 _NEVER_SET = {"bucket", "bucket-key", "merge-engine", "primary-key", "partition", "rowkind.field", "sequence.field"}
 
 
 def source(spec: PipelineSpec, mysql: model.MySqlSource) -> MySqlSource:
-    """The source as described, its server not yet asked anything."""
+    """Return the source as described, without connecting to its server."""
     return MySqlSource(settings_of(spec, mysql))
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A source that can be followed. `reset` are the tables of the warehouse that are emptied and copied again,
-    `goes_to` the table of each source table that is taken, None for those that are no longer, `left_out` the tables
-    that cannot be made, and why."""
+    """A source that is ready to be captured.
+
+    `reset` are the target tables that are emptied and copied again; `goes_to` maps each captured source table to its
+    target table, or to None if it is no longer captured; `left_out` maps tables that cannot be created to the reason.
+    """
 
     source: MySqlSource
     reset: tuple[str, ...]
@@ -81,7 +85,7 @@ class Prepared:
 def prepared(
     spec: PipelineSpec, mysql: model.MySqlSource, shape: TableShape, warehouse: Warehouse, filled: FilledTables
 ) -> Prepared:
-    """The source, its server found fit to be followed, and tables made for its tables."""
+    """Return the source, after checking its server and creating target tables for its tables."""
     settings = settings_of(spec, mysql)
     with connected(replace(settings.server, patience=0.0)) as connection:
         require_ready(_told(findings(connection, settings)))
@@ -108,7 +112,9 @@ def prepared(
 
 
 def _sources_of(wanted: Sequence[str], found: Sequence[TableDefinition], shape: TableShape) -> tuple[TableName, ...]:
-    """All source tables that go to these tables: one that several go to is emptied and read again as a whole."""
+    """Return all source tables of these target tables: a target table with several sources is emptied and read again as
+    a whole.
+    """
     targets = {one.name: shape.target(one.database, one.table) for one in found}
     for table in wanted:
         if table not in targets.values():
@@ -121,8 +127,9 @@ def _sources_of(wanted: Sequence[str], found: Sequence[TableDefinition], shape: 
 
 
 def _has_renames_ahead(spec: PipelineSpec, mysql: model.MySqlSource, warehouse: Warehouse) -> bool:
-    """Whether tables may rightly differ from their sources as these are now: renames still in the log come at their
-    place, and what fits nowhere then stops the job there."""
+    """Return whether target tables may legitimately differ from their sources' current columns: renames still ahead in
+    the binlog are applied at their position, and a change that fits nowhere stops the job there.
+    """
     follows = mysql.ddl.rename_column == "rename"
     return follows and not Checkpoint(Warehouse(spec.checkpoint, warehouse.options)).is_new
 
@@ -130,23 +137,24 @@ def _has_renames_ahead(spec: PipelineSpec, mysql: model.MySqlSource, warehouse: 
 def check(
     spec: PipelineSpec, mysql: model.MySqlSource, *, must: bool = True
 ) -> tuple[list[TableDefinition], list[Finding]]:
-    """The tables that would be taken; all that keeps the server from being followed, and what had better be otherwise.
-    Changes nothing."""
+    """Return the tables to capture; errors that prevent capturing this server, plus warnings. Read-only."""
     settings = settings_of(spec, mysql)
     with connected(replace(settings.server, patience=0.0)) as connection:
         found = findings(connection, settings)
         try:
             return captured(connection, settings, must=must), found
         except ConfigError as error:
-            # Tables that the user may not read are not seen: with the rights that are missing, it says why.
+            # Tables that the user may not read are invisible, so together with missing grants this error explains
+            # itself.
             if not any(one.error is MissingGrant for one in found):
                 raise
             return [], [*found, Finding(SourceError, "error", error.message, "none", "one at least", error.hint or "")]
 
 
 def check_reached(spec: PipelineSpec, mysql: model.MySqlSource, reached: Offsets) -> LogPosition | None:
-    """The place of the log from which a pipeline goes on, None where it reads its tables anew. PositionLost where the
-    server no longer has what comes next."""
+    """Return the binlog position from which the pipeline resumes, or None if it reads its tables again. Raise
+    PositionLost when the server has purged what comes next.
+    """
     pipeline = spec.pipeline
     accepted = pipeline.accept_gap or pipeline.resnapshot or spec.errors.position_lost == "resnapshot"
     if "server" not in reached or accepted:
@@ -163,19 +171,19 @@ def check_lacking(
     shape: TableShape,
     filled: FilledTables,
 ) -> Lacking:
-    """The tables that lack rows which the checkpoint counts as read. Changes nothing."""
+    """Return the tables that lack rows which the checkpoint counts as read. Read-only."""
     return lacking_rows(spec, settings_of(spec, mysql), found, shape, filled)
 
 
 def warnings(mysql: model.MySqlSource) -> list[str]:
-    """What may yet stop a pipeline that runs well."""
+    """Return conditions that may later stop a pipeline that runs well."""
     with connected(replace(address(mysql), patience=0.0)) as connection:
         found = check_retention(connection)
     return [f"{one.message}: {one.seen}, wanted {one.wanted}" for one in found]
 
 
 def estimates(spec: PipelineSpec, mysql: model.MySqlSource) -> dict[TableName, int]:
-    """How many rows the server believes the tables to have; easily a tenth off."""
+    """Return the server's estimate of each table's row count, which is easily off by a tenth."""
     settings = settings_of(spec, mysql)
     with connected(replace(settings.server, patience=0.0)) as connection:
         return {table.name: table.rows for table in Planner(settings).captured(connection)}
@@ -190,7 +198,9 @@ def findings(connection: Connection, settings: FollowSettings) -> list[Finding]:
 
 
 def _versioned(connection: Connection, settings: FollowSettings) -> Iterator[Finding]:
-    """MariaDB's tables that keep their past: their log shows rows of the past as if of now."""
+    """Yield findings for MariaDB's system-versioned tables: their binlog shows rows of the past as if they were
+    current.
+    """
     for table in list_tables(connection, [SYSTEM_VERSIONED]):
         if settings.tables.takes(*table.name):
             fix = f"ALTER TABLE {qualified(table.name)} DROP SYSTEM VERSIONING;  -- or leave it out by name"
@@ -243,7 +253,7 @@ def settings_of(spec: PipelineSpec, mysql: model.MySqlSource) -> FollowSettings:
 
 
 def _zone(spec: PipelineSpec, mysql: model.MySqlSource) -> str:
-    """In which TIMESTAMP is shown: as said, or by `auto` the server's own."""
+    """Return the zone in which TIMESTAMP values are shown: the configured one, or with `auto` the server's."""
     said = mysql.server_time_zone or spec.pipeline.local_time_zone
     zone = said if said != "auto" else _zone_of_server(mysql)
     try:
@@ -264,7 +274,7 @@ def _zone_of_server(mysql: model.MySqlSource) -> str:
 
 
 def _pattern(tables: Sequence[str]) -> str | None:
-    """One regular expression of `database.table` for all of them."""
+    """Return one regular expression that matches `database.table` for all of the tables."""
     return "|".join(f"(?:{TablePattern.of(one).regex.pattern})" for one in tables) or None
 
 
@@ -291,7 +301,9 @@ def address(mysql: model.MySqlSource) -> ServerAddress:
 
 
 def _is_keyed_by_flags(sink: Sink) -> bool:
-    """Table sync takes tables without a key where a key is given, or none is wanted."""
+    """Return whether flags decide the key. A table sync captures tables without a key if flags define one, or want
+    none.
+    """
     return sink.table is not None and (bool(sink.primary_keys) or not sink.sync_primary_keys_from_source_schema)
 
 
@@ -300,7 +312,9 @@ def _is_one_name(patterns: set[str]) -> bool:
 
 
 def _check_shared(mysql: model.MySqlSource, sink: Sink) -> None:
-    """A table that several source tables go to does not follow one of them where the others did not go."""
+    """Raise ConfigError when a table with several sources should follow a truncate, drop or rename of only one of
+    them.
+    """
     parts = [one.partition(".") for one in mysql.tables] or [(mysql.database_name, ".", mysql.table_name)]
     literal = _is_one_name({database for database, _, _ in parts})
     if sink.table is not None:
@@ -328,8 +342,11 @@ def _value_rules(mapping: TypeMapping) -> ValueRules:
 
 
 def captured(connection: Connection, settings: FollowSettings, *, must: bool = True) -> list[TableDefinition]:
-    """The definitions of the tables to be taken, in the catalog's order; ConfigError where there are none and `must`:
-    of a pipeline that goes on, the log has still to tell what became of them."""
+    """Return the definitions of the tables to capture, in catalog order.
+
+    With `must`, no captured table is a ConfigError. A resumed pipeline passes must=False: the binlog may still explain
+    why its tables are gone.
+    """
     _check_letters(connection, settings.tables)
     names = [table.name for table in Planner(settings).captured(connection)]
     keyless = [table.name for table in Planner(replace(settings, keyless=True)).captured(connection)]
@@ -359,14 +376,15 @@ def captured(connection: Connection, settings: FollowSettings, *, must: bool = T
 
 
 def _seen(connection: Connection) -> str:
-    """What the server shows to this user."""
+    """Return the tables that the server shows to this user, as text for an error."""
     names = [".".join(table.name) for table in list_tables(connection)]
     return f"{', '.join(names[:8])}{f' and {len(names) - 8} more' if len(names) > 8 else ''}" or "no table at all"
 
 
 def _check_letters(connection: Connection, tables: CapturedTables) -> None:
-    """An expression with capitals fits no name of a server that keeps them in lower case: what it was to exclude would
-    be taken."""
+    """Raise ConfigError when an expression has capital letters but the server keeps names in lower case: it would match
+    nothing, and tables that it should exclude would be captured.
+    """
     if str(ask(connection, "SELECT @@GLOBAL.lower_case_table_names")[0][0]) != "1":
         return
     for part in fields(tables):
@@ -382,7 +400,7 @@ def _check_letters(connection: Connection, tables: CapturedTables) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The tables that are there now, the sources to leave out, and why a table cannot be made."""
+    """The target tables that exist now, the sources to leave out, and why tables cannot be created."""
 
     tables: list[TableSchema]
     left_out: frozenset[TableName]
@@ -398,7 +416,7 @@ def _make_tables(
     checks: bool,
     isolate: bool,
 ) -> Made:
-    """Make the tables that are missing, hold those that exist against their sources (`checks`)."""
+    """Create missing target tables; with `checks`, compare existing ones with their sources."""
     sources: dict[str, list[TableDefinition]] = {}
     for definition in found:
         target = shape.target(definition.database, definition.table)
@@ -419,7 +437,7 @@ def _make_tables(
             reasons[target] = f"{error.message} (source {told})"
             left_out.update(names)
         except SchemaConflict as error:
-            if isolate:  # its first batch fails as this does, and parks it
+            if isolate:  # its first batch fails with the same error and parks it
                 continue
             if not sink.ignore_incompatible:
                 raise
@@ -458,7 +476,9 @@ def _made_table(
 
 
 def _cure(target: str, schemas: Sequence[SourceSchema], shape: TableShape, warehouse: Warehouse) -> str:
-    """Whether the options are at fault or the table itself shows by making it without them."""
+    """Return the hint for a table that cannot be created. Creating it without options shows whether they or the table
+    itself are the cause.
+    """
     bare = replace(shape, new_tables=replace(shape.new_tables, options=()), table_rules=NO_RULES)
     try:
         check_usable(bare.planned(target, _with_common_key(schemas), warehouse.now_millis()))
@@ -468,7 +488,7 @@ def _cure(target: str, schemas: Sequence[SourceSchema], shape: TableShape, wareh
 
 
 def _check_shared_key(target: str, sink: Sink, merged: Sequence[TableDefinition]) -> None:
-    """ConfigError where the key is to come from source tables that do not agree on one."""
+    """Raise ConfigError when the key should come from source tables that have different keys."""
     differ = len({one.primary_key for one in merged}) > 1
     if differ and not sink.primary_keys and sink.sync_primary_keys_from_source_schema:
         raise _no_key(target, merged)
@@ -485,7 +505,7 @@ def _no_key(target: str, merged: Sequence[TableDefinition]) -> ConfigError:
 
 
 def _with_common_key(schemas: Sequence[SourceSchema]) -> list[SourceSchema]:
-    """Shards with different keys have none in common."""
+    """Return the schemas with their common key; shards with different keys have none."""
     keys = {schema.primary_keys for schema in schemas}
     return list(schemas) if len(keys) == 1 else [replace(schema, primary_keys=()) for schema in schemas]
 
@@ -511,7 +531,7 @@ def _check_compatible(target: str, source: SourceSchema, current: TableSchema, s
 
 
 def _with_options(target: str, current: TableSchema, wanted: Mapping[str, str], warehouse: Warehouse) -> TableSchema:
-    """Options given now that differ from the table's are set, but for those that say how its rows are laid."""
+    """Set configured options that differ from the table's, except options that determine the layout of its rows."""
     changes = []
     for key, value in wanted.items():
         has = current.options.get(key)
@@ -527,7 +547,9 @@ def _with_options(target: str, current: TableSchema, wanted: Mapping[str, str], 
 
 
 def _snapshot_mode(mysql: model.MySqlSource, targets: Sequence[TableSchema]) -> SnapshotMode:
-    """A change that comes twice shows where rows are added up, kept apart, or handed on as they come."""
+    """Return the snapshot mode. A change applied twice is visible in tables that aggregate rows, keep them separately,
+    or emit them in a changelog as they arrive.
+    """
     if mysql.snapshot.mode != "auto":
         return mysql.snapshot.mode
     exact = any(not _forgives(table) for table in targets)

@@ -1,6 +1,6 @@
-"""Rules that name a table or a column which the source does not have: a rule that does nothing is refused.
+"""Rules that name a table or a column that the source does not have. Such a rule would do nothing, so it is refused.
 
-A mask with a misspelt column would leave private data in clear, and nothing would show it.
+A mask with a misspelt column would leave private data in clear text without any sign of it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from penstock.table.schema.validation import UnusableName
 
 
 class NoSuchTable(ConfigError):
-    """A rule is for tables that are not there."""
+    """A rule names tables that do not exist."""
 
 
 def unmet_rules(
     spec: PipelineSpec, shape: TableShape, schemas: Sequence[SourceSchema], before: Collection[SourceName] = ()
 ) -> list[ConfigError]:
-    """An error for each rule that meets none of the source tables, or none of their columns. `before` are tables that
-    were read in the past: rules for those may stay."""
+    """Return an error for each rule that matches none of the source tables, or none of their columns. `before` are
+    tables read in the past: rules for those may stay.
+    """
     taken = [one for one in schemas if shape.target(one.database, one.table) is not None]
     return [
         *_transforms(shape, taken, before),
@@ -40,7 +41,7 @@ def unmet_rules(
 def check_rules(
     spec: PipelineSpec, shape: TableShape, schemas: Sequence[SourceSchema], before: Collection[SourceName] = ()
 ) -> None:
-    """ConfigError with all that is wrong."""
+    """Raise ConfigError with all unmet rules."""
     found = unmet_rules(spec, shape, schemas, before)
     if len(found) == 1:
         raise found[0]
@@ -66,10 +67,10 @@ def _transforms(
 
 
 def _columns_of_rule(shape: TableShape, rule: Transform, matched: Sequence[SourceSchema]) -> Iterator[ConfigError]:
-    """Masks, keys and partitions count where any of the tables has the column after the projection."""
+    """Yield errors for masks, keys and partitions whose column no matched table has after the projection."""
     try:
         after = {field.name for one in matched for field in shape.shaped(one).fields}
-    except ConfigError as error:  # of an expression
+    except ConfigError as error:  # the error of an expression
         yield error
         return
     there = _columns_there(shape, matched)
@@ -84,7 +85,7 @@ def _columns_of_rule(shape: TableShape, rule: Transform, matched: Sequence[Sourc
 
 
 def _columns_there(shape: TableShape, matched: Sequence[SourceSchema]) -> set[str]:
-    """The columns that the tables have already: a source may have dropped one that a rule is for."""
+    """Return the columns that the target tables already have: a source may have dropped a column that a rule names."""
     found: set[str] = set()
     for target in {shape.target(one.database, one.table) for one in matched} - {None}:
         try:
@@ -118,11 +119,11 @@ def _table_options(
 
 
 def _columns_made(spec: PipelineSpec, shape: TableShape, schemas: Sequence[SourceSchema]) -> Iterator[ConfigError]:
-    """Keys and computed columns of all tables: each has to be of use for one of them."""
+    """Yield errors for keys and computed columns of the whole pipeline that apply to no table."""
     sink = spec.sink
     try:
         shaped = [shape.shaped(one) for one in schemas]
-    except ConfigError:  # told of its rule
+    except ConfigError:  # already reported with its rule
         return
     names = {shape.rules.name(field.name) for one in shaped for field in one.fields} | _columns_there(shape, schemas)
     if not shaped:

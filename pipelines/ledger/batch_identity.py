@@ -1,4 +1,6 @@
-"""Who commits a batch, and whether it has been committed before (exactly once by the table's own snapshots)."""
+"""The identity of a batch: who commits it, and whether it was committed before. The tables' own snapshots answer this,
+which makes batches exactly-once.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,14 @@ from penstock.table.meta.store import TableStore
 
 PIPELINE = "penstock.pipeline"
 START = "penstock.start"
-NOW = "now"  # beside the source's own offsets: when the batch was planned, in epoch milliseconds
+NOW = "now"  # among the source's offsets: when the batch was planned, in epoch milliseconds
 END = "penstock.end"
 NEWEST = "penstock.newest"  # the newest event time of the table's rows so far, in milliseconds
 
 
 @dataclass(frozen=True, slots=True)
 class BatchIdentity:
-    """`checkpoint` is the uuid that Spark gave the checkpoint; a copied checkpoint has the same one."""
+    """`checkpoint` is the UUID that Spark gave the checkpoint. A copied checkpoint has the same UUID."""
 
     pipeline: str
     checkpoint: str
@@ -40,7 +42,7 @@ class BatchIdentity:
         return {PIPELINE: self.pipeline, START: canonical(self.start), END: canonical(self.end)}
 
     def properties_of(self, table: str) -> dict[str, str]:
-        """The same with what only this table's snapshot tells."""
+        """Return the snapshot properties for this table: the common ones plus its newest event time."""
         newest = self.newest.get(table, -1)
         return self.properties | ({NEWEST: str(newest)} if newest >= 0 else {})
 
@@ -49,7 +51,9 @@ class BatchIdentity:
         return int(self.end.get(NOW, 0))
 
     def is_in(self, snapshot: Snapshot | None, table: str) -> bool:
-        """Whether the snapshot, the newest this user made for this batch or a later one, is this very batch."""
+        """Return whether the snapshot is this very batch. It must be the newest that this user made for this batch or a
+        later one. Raise CheckpointMismatch if it has the number of the batch but another range of the source.
+        """
         if snapshot is None:
             return False
         if snapshot.commit_identifier != self.number or _range(snapshot.properties) != _range(self.properties):
@@ -72,13 +76,15 @@ def _range(properties: Mapping[str, str]) -> tuple[str, str]:
 
 
 def range_of(snapshot: Snapshot) -> tuple[Offsets, Offsets]:
-    """Where the batch of a pipeline's snapshot begins and ends."""
+    """Return the offsets at which the batch of a pipeline's snapshot begins and ends."""
     start, end = _range(snapshot.properties)
     return json.loads(start), json.loads(end)
 
 
 def last_of_pipeline(store: TableStore, pipeline: str, most: int | None = None) -> Snapshot | None:
-    """The newest snapshot any run of the pipeline made, whatever its checkpoint; looked for among the `most` newest."""
+    """Return the newest snapshot of any run of the pipeline, whatever its checkpoint; only the `most` newest are
+    searched.
+    """
     newest = islice(store.snapshots.newest_first(), most)
     return next((one for one in newest if one.properties.get(PIPELINE) == pipeline), None)
 
@@ -86,10 +92,11 @@ def last_of_pipeline(store: TableStore, pipeline: str, most: int | None = None) 
 def came_before(
     store: TableStore, identity: BatchIdentity, *, follows: Collection[str] = (), accept_replay: bool = False
 ) -> bool:
-    """Whether the table has this very batch by another checkpoint of the pipeline.
+    """Return whether another checkpoint of the pipeline already committed this very batch to the table.
 
-    A table that another checkpoint wrote is not written to unasked, since rows may come twice: CheckpointMismatch,
-    unless that one is among those this one `follows`. ReplayUndecidable where no snapshot is left that would tell.
+    A table that another checkpoint wrote is not written to silently, since rows could be applied twice: raise
+    CheckpointMismatch unless that checkpoint is among those this one `follows`. Raise ReplayUndecidable if the
+    snapshots that could prove it have expired.
     """
     last = last_of_pipeline(store, identity.pipeline)
     if last is None:
@@ -117,8 +124,10 @@ def another_checkpoint(table: str, last: Snapshot) -> CheckpointMismatch:
 
 
 def _check_proof(store: TableStore, identity: BatchIdentity) -> None:
-    """No snapshot of ours is there. Had the batch been committed, its snapshot would be younger than its plan: when all
-    snapshots since then are there, it was not."""
+    """Raise ReplayUndecidable when expired snapshots leave it open whether the batch was committed. The table has no
+    snapshot of the pipeline. A commit of this batch would be younger than its plan, so if all snapshots since then
+    exist, there was no commit.
+    """
     first = store.snapshots.earliest_id()
     earliest = None if first is None else store.snapshots.find(first)
     if earliest is None or earliest.id == 1 or earliest.time_millis <= identity.planned_at or not identity.planned_at:
@@ -135,7 +144,9 @@ def _check_proof(store: TableStore, identity: BatchIdentity) -> None:
 
 
 def _shows_replay(options: Mapping[str, str], *, keyed: bool) -> bool:
-    """Whether rows that are written twice show. The last of a key wins, so twice the same ones do not."""
+    """Return whether applying rows twice is visible. With deduplicate the last row per key wins, so a repetition is
+    not.
+    """
     engine = options.get("merge-engine", Engine.DEDUPLICATE).strip().lower()
     producer = options.get("changelog-producer", "none").strip().lower()
     return not keyed or engine != Engine.DEDUPLICATE or producer != "none"

@@ -1,4 +1,6 @@
-"""What a pipeline keeps of its own beside Spark's offsets: which older checkpoints this one may follow."""
+"""The pipeline's own state beside Spark's offsets in the checkpoint: the older checkpoints that this one may
+continue.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +15,23 @@ FOLLOWS = "penstock-follows.json"
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A folder in the sense of the warehouse's stores; Spark reaches the same place through Hadoop's."""
+    """A checkpoint folder, accessed through the warehouse's stores; Spark accesses the same folder through Hadoop's."""
 
     place: Warehouse
 
     @property
     def is_new(self) -> bool:
-        """Whether no batch was ever planned with it."""
+        """True if no batch was ever planned with this checkpoint."""
         storage, root = self.place.storage()
         return not any(entry.name.isdigit() for entry in storage.list(f"{root.rstrip('/')}/offsets"))
 
     def follows(self) -> frozenset[str]:
-        """The commit users of older checkpoints whose tables this one was allowed to go on with."""
+        """Return the commit users of older checkpoints whose tables this one may continue to write."""
         storage, _ = self.place.storage()
         return frozenset(json.loads(storage.read(self._file))) if storage.exists(self._file) else frozenset()
 
     def follow(self, users: Iterable[str]) -> frozenset[str]:
-        """Allow more of them; known after a restart too."""
+        """Add commit users to continue. Written to the checkpoint, so a restart knows them too."""
         known = self.follows()
         wanted = known | frozenset(users)
         if wanted != known:

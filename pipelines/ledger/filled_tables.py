@@ -1,7 +1,7 @@
-"""The tables that a pipeline has filled, by their source tables. Kept beside the checkpoint, compared at every start.
+"""The tables that a pipeline has filled, by source table. Stored beside the checkpoint and compared at every start.
 
-Spark's offsets say how far the source was read. They say nothing of the tables: one that was dropped, made anew, rolled
-back, or that has another name now lacks rows which the offsets count as read.
+Spark's offsets record how far the source was read, but nothing about the tables. A table that was dropped, created
+again, rolled back or renamed lacks rows that the offsets count as read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ Condition: TypeAlias = Literal["same", "missing", "empty", "another", "behind"]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """By what a table is known again: the time of its first schema, and the last snapshot that the pipeline made."""
+    """The identity of a table, to recognize it at the next start: the time of its first schema, and the pipeline's last
+    snapshot in it.
+    """
 
     created: int
     snapshot: int | None = None
@@ -39,7 +41,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A table that lacks rows of its sources. `may_be_emptied`: a new copy takes away nothing that is of others."""
+    """A table that lacks rows of its sources. `may_be_emptied`: copying it again destroys no data of other writers."""
 
     table: str
     sources: tuple[SourceName, ...]
@@ -50,14 +52,16 @@ class Difference:
 
 @dataclass(slots=True)
 class FilledTables:
-    """`sources` are those that were read, with their tables; `left` those that went by since, because they were
-    excluded. `is_adopted`: the checkpoint kept no tables until now.
+    """The record of filled tables.
 
-    A source counts as read once a batch is committed that was planned with it, so `expected` ones are added with the
-    first batch behind `planned`, the newest when the run began.
+    `sources` maps the source tables that were read to their target tables; `left` those whose rows were skipped since,
+    because they were excluded. `is_adopted`: the checkpoint had no such record until now.
+
+    A source counts as read once a batch is committed that was planned with it. Therefore `expected` sources are added
+    with the first batch after `planned`, which is the newest batch planned when the run began.
     """
 
-    place: Warehouse  # the checkpoint, as a place in the sense of the warehouse's stores
+    place: Warehouse  # the checkpoint folder, accessed like a warehouse
     warehouse: Warehouse
     planned: int = -1
     sources: dict[SourceName, str] = field(default_factory=dict)
@@ -81,14 +85,15 @@ class FilledTables:
 
     @property
     def is_new(self) -> bool:
-        """Whether no batch was ever planned with the checkpoint."""
+        """True if no batch was ever planned with the checkpoint."""
         return self.planned < 0
 
     def differences(
         self, now: Mapping[SourceName, str | None], seen_before: Collection[SourceName] = ()
     ) -> list[Difference]:
-        """The tables that lack rows, given where each source goes now. `seen_before`: sources that were read in the
-        past though nothing is kept of it here."""
+        """Return the tables that lack rows, given the current target of each source. `seen_before`: sources that were
+        read in the past although this record does not list them.
+        """
         if self.is_new:
             return []
         wanted: dict[str, list[SourceName]] = {}
@@ -116,14 +121,14 @@ class FilledTables:
         if moved:
             before = self.sources[moved[0]]
             if table not in self.marks and self.condition(table, self.marks.get(before)) == "same":
-                return None  # the same table by another name
+                return None  # the same table under another name
             there = condition if table in self.marks else "same" if self._is_empty(table) else "another"
             return differs(f"the rows of its source went to {before} so far", moved, there, left=False)
         known = [one for one in sources if one in self.sources]
         return None if condition == "same" or not known else differs(REASONS[condition], known, condition, left=False)
 
     def condition(self, table: str, mark: Mark | None) -> Condition:
-        """How a table of the warehouse stands to what is kept of it."""
+        """Return how a table of the warehouse compares to its mark."""
         store = _store(self.warehouse, table)
         if store is None:
             return "missing"
@@ -136,15 +141,17 @@ class FilledTables:
         there, earliest = store.snapshots.find(mark.snapshot), store.snapshots.earliest_id()
         if there is not None:
             return "same" if mark.is_of(there) else "behind"
-        return "same" if earliest is not None and earliest > mark.snapshot else "behind"  # "same": it has expired
+        # "same": the snapshot has expired
+        return "same" if earliest is not None and earliest > mark.snapshot else "behind"
 
     def _is_empty(self, table: str) -> bool:
         store = _store(self.warehouse, table)
         return store is None or store.snapshots.latest_id() is None
 
     def begin(self, now: Mapping[SourceName, str | None]) -> None:
-        """A run begins that reads these sources. Those that are not among them go by from now on: that is kept before
-        the first batch."""
+        """Begin a run that reads these sources. Rows of known sources not among them are skipped from now on, which is
+        recorded before the first batch.
+        """
         gone = {source: target for source, target in self.sources.items() if now.get(source, target) is None}
         self.expected = {source: target for source, target in now.items() if target is not None}
         if gone:
@@ -153,7 +160,7 @@ class FilledTables:
             self._save()
 
     def accept(self, found: Iterable[Difference]) -> None:
-        """These tables are taken as they are, and the rows they lack are not asked for again."""
+        """Accept these tables as they are. The rows they lack are not reported again."""
         here = {source: one.table for one in found for source in one.sources}
         if here:
             self.sources |= here
@@ -162,7 +169,9 @@ class FilledTables:
             self._save()
 
     def took(self, number: int, sources: Mapping[str, Collection[SourceName]], made: Mapping[str, Snapshot]) -> None:
-        """A batch is committed: the snapshots it made, and whose rows it had. Called again, it changes nothing."""
+        """Record a committed batch: the snapshots it made, and the sources of its rows. Called again, it changes
+        nothing.
+        """
         before = (dict(self.sources), dict(self.left), dict(self.marks))
         if number > self.planned:
             seen = {source: table for table, found in sources.items() for source in found}
@@ -178,7 +187,7 @@ class FilledTables:
             self._save()
 
     def _mark_anew(self, tables: Collection[str]) -> None:
-        """Tables of which nothing is kept, or no longer what is kept, are taken as they are."""
+        """Accept tables without a mark, or with an outdated mark, as they are now, and give them new marks."""
 
         def mark(table: str) -> tuple[str, Mark] | None:
             known = self.marks.get(table)
@@ -223,7 +232,7 @@ def written(source: SourceName) -> str:
 
 
 def _store(warehouse: Warehouse, table: str) -> TableStore | None:
-    """Opened anew: what a process keeps of a table may be of one that was dropped since."""
+    """Open the table without caches, since a cached store may belong to a table that was dropped since."""
     try:
         return warehouse.opened(table)
     except (TableMissing, UnusableName):

@@ -1,4 +1,6 @@
-"""Tables that lack rows which the checkpoint counts as read: copied again where possible, else the run is refused."""
+"""Tables that lack rows which the checkpoint counts as read: they are copied again if possible, otherwise the run is
+refused.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,16 @@ READS_ON = (
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """`again` are emptied and copied again, `refused` stop the run, `passed` go by as newly added tables are to."""
+    """Tables that lack rows. Those in `again` are emptied and copied again, those in `refused` stop the run, and those
+    in `passed` are not copied because newly added tables are not to be.
+    """
 
     again: tuple[Difference, ...] = ()
     refused: tuple[Difference, ...] = ()
     passed: tuple[Difference, ...] = ()
 
     def check(self, filled: FilledTables, hint: str, *, accept: bool) -> None:
-        """CheckpointMismatch for the refused tables, unless holes are accepted, which is kept."""
+        """Raise CheckpointMismatch for the refused tables unless gaps are accepted; accepted gaps are recorded."""
         if self.refused and not accept:
             raise refusal(self.refused, hint)
         filled.accept(self.refused)
@@ -50,7 +54,7 @@ class Lacking:
             log.warning("event=table_not_copied table=%s reason=%s", one.table, one.reason)
 
     def tables_to_copy(self, left_out: Collection[SourceName] = ()) -> tuple[str, ...]:
-        """The tables to empty and to copy again. `left_out` are sources that no table can hold in this run."""
+        """Return the tables to empty and copy again. `left_out` are sources that no table can store in this run."""
         found = [one for one in self.again if not set(one.sources) <= set(left_out)]
         for one in found:
             sources = ",".join(map(written, one.sources))
@@ -72,7 +76,7 @@ def refusal(found: Sequence[Difference], hint: str) -> CheckpointMismatch:
 
 
 def lacking_messages(shaping: Shaping, filled: FilledTables) -> Lacking:
-    """Of a source of messages, which nothing copies again."""
+    """Return the tables that lack rows of a message source, which cannot be copied again."""
     parked = Parking.of(filled.place).tables
     goes_to = where_sources_go(filled, shaping)
     found = filled.differences({source: table for source, table in goes_to.items() if table not in parked})
@@ -80,14 +84,14 @@ def lacking_messages(shaping: Shaping, filled: FilledTables) -> Lacking:
 
 
 def where_sources_go(filled: FilledTables, shaping: Shaping) -> dict[SourceName, str | None]:
-    """The tables to which the sources go by today's settings that the checkpoint knows of."""
+    """Return the target table, by current settings, of each source that the checkpoint knows."""
     return {source: _target(shaping, source) for source in (*filled.sources, *filled.left)}
 
 
 def _target(shaping: Shaping, source: SourceName) -> str | None:
     try:
         return shaping.target(source[0] or None, source[1] or None)
-    except DecodeError:  # a name is asked for that the messages did not have
+    except DecodeError:  # the target needs a name that the messages did not have
         return None
 
 
@@ -98,8 +102,10 @@ def lacking_rows(
     shape: TableShape,
     filled: FilledTables,
 ) -> Lacking:
-    """Of a server's tables, which can be copied again where the pipeline copies tables at all."""
-    if spec.pipeline.resnapshot:  # all are
+    """Return the tables that lack rows of a database server, which can be copied again if the pipeline takes snapshots
+    at all.
+    """
+    if spec.pipeline.resnapshot:  # all tables are copied again
         return Lacking()
     parked = Parking.of(filled.place).tables
     goes_to = {one.name: shape.target(*one.name) for one in found}
@@ -115,14 +121,15 @@ def lacking_rows(
             passed.append(one)
         elif copies and one.may_be_emptied:
             again.append(one)
-        elif not (spec.sink.ignore_incompatible and one.was_left_out):  # it may be incompatible still
+        elif not (spec.sink.ignore_incompatible and one.was_left_out):  # it may still be incompatible
             refused.append(one)
     return Lacking(tuple(again), tuple(refused), tuple(passed))
 
 
 def _ever_taken(settings: FollowSettings) -> set[SourceName]:
-    """The tables whose definitions were noted as those of tables that are read: a driver that dies right after that has
-    read none of them."""
+    """Return the tables whose definitions were recorded as captured. A driver that crashes right after that has read
+    none of their rows.
+    """
     versions = (record.version for record in State(settings.state).records())
     return {one.name for one in versions if one.definition is not None and not one.left_out}
 

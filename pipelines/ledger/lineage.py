@@ -1,4 +1,4 @@
-"""Where the tables of a pipeline are, by their own snapshots: what a new checkpoint can begin with."""
+"""How far the tables of a pipeline are, according to their own snapshots: where a new checkpoint can begin."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from penstock.table.meta.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """The last batch that came to any table. It may have missed others when the driver died between two commits, so it
-    is read again, and the tables that have it pass it over."""
+    """The last batch that any table has. Other tables may lack it if the driver crashed between two commits, so it is
+    read again, and the tables that have it skip it.
+    """
 
     start: Offsets
     end: Offsets
@@ -24,7 +25,7 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """`newest`: the last snapshot that runs of a pipeline, whatever their checkpoints, made in each of its tables."""
+    """`newest`: per table, the last snapshot that any run of the pipeline made, whatever its checkpoint."""
 
     pipeline: str
     newest: Mapping[str, Snapshot]
@@ -42,12 +43,14 @@ class Lineage:
         return frozenset(snapshot.commit_user for snapshot in self.newest.values())
 
     def refuse(self) -> None:
-        """CheckpointMismatch where there is any: at the start, before a table is touched."""
+        """Raise CheckpointMismatch if there is any such snapshot. Called at the start, before a table is changed."""
         for table, snapshot in self.newest.items():
             raise another_checkpoint(table, snapshot)
 
     def last(self) -> Reached:
-        """By the numbers of batches, which only rise within a checkpoint: clocks may go back."""
+        """Return the last batch. Compares batch numbers, which only rise within a checkpoint, because clocks may go
+        backwards.
+        """
         if not self.newest:
             raise ConfigError(
                 "there is nothing to resume from: no table has a batch of this pipeline",
@@ -59,7 +62,7 @@ class Lineage:
         return Reached(*range_of(max(of_user, key=lambda snapshot: snapshot.commit_identifier)))
 
     def _last_user(self) -> str:
-        """Of the checkpoints that wrote these tables the one that no other came after in any of them."""
+        """Return the commit user of the newest checkpoint: the one that no other checkpoint followed in any table."""
         users = self.users
         if len(users) > 1 and self.warehouse is not None:
             for table, newest in self.newest.items():
@@ -68,7 +71,9 @@ class Lineage:
         return max(last, key=lambda snapshot: snapshot.time_millis).commit_user
 
     def _before(self, table: str, newest: Snapshot) -> set[str]:
-        """The other checkpoints of the pipeline whose snapshots lie before the newest of a table."""
+        """Return the commit users of the pipeline's other checkpoints with snapshots before the newest one of a
+        table.
+        """
         assert self.warehouse is not None
         older = (one for one in self.warehouse.store(table).snapshots.newest_first() if one.id < newest.id)
         ours = {one.commit_user for one in older if one.properties.get(PIPELINE) == self.pipeline}

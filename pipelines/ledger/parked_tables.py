@@ -1,7 +1,7 @@
-"""Tables that were set aside because they failed, and the batches that went by since.
+"""Tables that were set aside because they failed, and the batches that they missed since.
 
-Below the checkpoint: `parked/tables.json`, and `parked/N.json` for each batch that a parked table lacks. Both are on
-file before the batch is committed to other tables, so a crash forgets neither.
+Stored below the checkpoint: `parked/tables.json`, and `parked/N.json` for each batch that a parked table lacks. Both
+are written before the batch is committed to other tables, so a crash loses neither.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TABLES = "tables.json"
 
 @dataclass(frozen=True, slots=True)
 class Parked:
-    """`batch` is the first that the table lacks."""
+    """A parked table. `batch` is the first batch that it lacks."""
 
     table: str
     batch: int
@@ -41,8 +41,9 @@ class MissedBatch:
 
 
 def is_of_its_table(error: PenstockError) -> bool:
-    """Whether only the table it was met in suffers. What may pass is tried again first; a source or a checkpoint that
-    is wrong is so for all tables."""
+    """Return whether the error concerns only the table in which it occurred. Transient errors are retried first; a
+    wrong source or checkpoint concerns all tables.
+    """
     if isinstance(error, ForeignWriter):
         return True
     return not error.retryable and not isinstance(error, SourceError | CheckpointMismatch | ReplayUndecidable)
@@ -50,9 +51,11 @@ def is_of_its_table(error: PenstockError) -> bool:
 
 @dataclass(slots=True)
 class Parking:
-    """`isolates`: further tables may be parked. Those that are stay so without it: they lack batches."""
+    """The parked tables. `isolates`: further tables may be parked. Tables already parked stay parked without it,
+    because they lack batches.
+    """
 
-    place: Warehouse  # the checkpoint, as a place in the sense of the warehouse's stores
+    place: Warehouse  # the checkpoint folder, accessed like a warehouse
     isolates: bool = False
     tables: dict[str, Parked] = field(default_factory=dict)
 
@@ -64,19 +67,19 @@ class Parking:
         return parking
 
     def park(self, table: str, batch: int, error: PenstockError) -> None:
-        """Called again for a table that is parked already, it keeps the batch since which it is."""
+        """Park a table. Called again for a parked table, it keeps the batch since which the table is parked."""
         before = self.tables.get(table)
         first, since = (before.batch, before.since_millis) if before else (batch, self.place.now_millis())
         self.tables[table] = Parked(table, first, since, type(error).__name__, error.message)
         self._save()
 
     def took(self, table: str, number: int) -> None:
-        """It has the batch now."""
+        """Record that the parked table has this batch now."""
         self.tables[table] = replace(self.tables[table], batch=number + 1)
         self._save()
 
     def release(self, *tables: str) -> None:
-        """These go on with the others. Batches that no table lacks any more are forgotten."""
+        """Let these tables continue with the others. Forget batches that no parked table lacks any more."""
         for table in tables:
             self.tables.pop(table, None)
         self._save()
@@ -87,18 +90,18 @@ class Parking:
                 storage.delete(f"{root.rstrip('/')}/{FOLDER}/{number}.json")
 
     def note(self, identity: BatchIdentity) -> None:
-        """A batch that goes by. Called again, it changes nothing."""
+        """Record a batch that parked tables miss. Called again, it changes nothing."""
         facts = MissedBatch(identity.number, identity.checkpoint, identity.start, identity.end)
         self._put(f"{identity.number}.json", asdict(facts))
 
     def missed(self, table: str) -> list[MissedBatch]:
-        """The batches that a parked table lacks, in their order."""
+        """Return the batches that a parked table lacks, in order."""
         first = self.tables[table].batch
         found = (self._content(f"{number}.json") for number in self._numbers() if number >= first)
         return [MissedBatch(**one) for one in found if one is not None]
 
     def error(self) -> TablesParked:
-        """What a run with parked tables ends with."""
+        """Return the error with which a run with parked tables ends."""
         reasons = {one.table: f"since batch {one.batch}, {one.error}: {one.reason}" for one in self.tables.values()}
         some = dict(sorted(reasons.items())[:10])
         count = len(self.tables)

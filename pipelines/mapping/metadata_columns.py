@@ -1,4 +1,4 @@
-"""Metadata columns: where a row came from, as columns of its table (cdc 4.1)."""
+"""Metadata columns: where a row comes from, as columns of its target table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _same(text: str | None, change: ChangeBatch) -> pa.Array:
 
 
 def _places(change: ChangeBatch, fetched: Fetched) -> npt.NDArray[np.int64]:
-    """Where among the fetched messages each row's message is."""
+    """Return, for each row, the index of its message among the fetched messages."""
     return np.searchsorted(fetched.messages.offsets, change.pos)
 
 
@@ -83,7 +83,7 @@ def _headers(change: ChangeBatch, fetched: Fetched | None) -> pa.Array:
 
 
 def _op_ts(change: ChangeBatch, fetched: Fetched | None) -> pa.Array:
-    times = np.maximum(change.event_time, 0)  # 1970 where the message has no time
+    times = np.maximum(change.event_time, 0)  # the epoch if the message has no time
     return pa.array(times, pa.int64()).cast(pa.timestamp("ms", "UTC"))
 
 
@@ -113,6 +113,8 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def type_of(name: str, *, named: bool = False) -> DataType:
-    """Its type; NOT NULL where it is `named`, which is that the source tells it of every row."""
+    """Return the type of a metadata column. With `named`, the source reports this value for every row, so it is NOT
+    NULL.
+    """
     type_ = read_type(COLUMNS[name].type)
     return with_nullability(type_, nullable=False) if named and name in _OF_DATABASES else type_

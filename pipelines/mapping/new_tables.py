@@ -1,4 +1,4 @@
-"""The first version of a table, from the source schemas that were seen of it (cdc 3.4)."""
+"""Creates the first schema of a target table from the source schemas seen so far."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ NO_ID = -1
 
 @dataclass(frozen=True, slots=True)
 class KeyRules:
-    """Keys and partitions of new tables; `partitions_of` names them for single source tables."""
+    """Primary and partition keys of new tables; `partitions_of` overrides the partition keys of single source
+    tables.
+    """
 
     primary: tuple[str, ...] = ()
     partition: tuple[str, ...] = ()
@@ -32,7 +34,11 @@ class KeyRules:
 
 @dataclass(frozen=True, slots=True)
 class NewTables:
-    """`computed` stands in the order in which it can be computed; `metadata` is (column, kind of metadata)."""
+    """The rules by which new tables are created.
+
+    `computed` is in dependency order: each column only uses earlier ones. `metadata` has pairs of (column, kind of
+    metadata).
+    """
 
     rules: ColumnRules = field(default_factory=ColumnRules)
     keys: KeyRules = field(default_factory=KeyRules)
@@ -40,11 +46,12 @@ class NewTables:
     metadata: tuple[tuple[str, str], ...] = ()
     options: tuple[tuple[str, str], ...] = ()
     keyless: Literal["leave-out", "append", "fail"] = "append"  # source tables without a key
-    names_rows: bool = False  # whether the source tells database, table and time of every row
+    names_rows: bool = False  # whether the source reports database, table and time of every row
 
     def schema(self, table: str, sources: Sequence[SourceSchema], *, insists: bool, now: int) -> TableSchema:
-        """Version 0, holding all the sources. With `insists` keys that were given must exist; without, a table that
-        lacks them goes without."""
+        """Return version 0 of the schema, wide enough for all source schemas. With `insists`, configured keys must
+        exist in the source; without it, a table that lacks them gets no such keys.
+        """
         first = sources[0]
         columns = [Field(NO_ID, one.name, one.type, one.comment or None) for one in self.rules.wanted(first)]
         types: dict[str, DataType] = {column.name: column.type for column in columns}
@@ -75,7 +82,7 @@ class NewTables:
         )
 
     def sources_of(self, names: Iterable[str]) -> set[str]:
-        """The columns themselves and those that computed ones among them are made from."""
+        """Return these columns and the columns that computed columns among them are computed from."""
         found = set(names)
         for one in reversed(self.computed):
             if one.name in found:

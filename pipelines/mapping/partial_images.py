@@ -1,8 +1,8 @@
-"""Updates that come without all columns of their row: of a server whose binlog_row_image is not FULL.
+"""Detects updates with incomplete row images, from a server whose binlog_row_image is not FULL.
 
-Canal then leaves the unchanged columns out of `mysqlType` and `data`, or of `data` alone. What is left out is null in a
-table, which nobody can tell from a value that became null: it is counted and said. With merge-engine=partial-update
-nulls mean unchanged, and nothing is lost.
+Canal then omits the unchanged columns from `mysqlType` and `data`, or from `data` only. In a table an omitted column is
+null, indistinguishable from a column that was set to null, so such updates are counted and logged. With
+merge-engine=partial-update a null means unchanged, and nothing is lost.
 """
 
 from __future__ import annotations
@@ -29,9 +29,12 @@ _ROWS = msgspec.json.Decoder(_Rows)
 def left_out(
     change: ChangeBatch, fetched: Fetched | None, table: TableSchema, rules: ColumnRules, made: frozenset[str]
 ) -> tuple[str, ...]:
-    """The columns that updates lack and that become null by it, of one update of the batch; none where inserts of the
-    same schema lack them too, for then they were dropped at the source. `made` are the columns that no source has."""
-    if fetched is None:  # a database's own log: rows without all their columns stop its reader
+    """Return the columns that one update of the batch lacks and that therefore become null.
+
+    Returns nothing if inserts of the same schema lack them too, because then they were dropped at the source. `made`
+    are the columns that no source has: computed and metadata columns.
+    """
+    if fetched is None:  # binlog sources never reach this: an incomplete row image is an error in their reader
         return ()
     if not (change.kinds == UPDATE_AFTER).any() or not _can_tell(change.schema, table):
         return ()
@@ -54,12 +57,12 @@ def _undeclared(source: SourceSchema, table: TableSchema, rules: ColumnRules, ma
 
 
 def _unsent(change: ChangeBatch, fetched: Fetched) -> tuple[str, ...]:
-    """The columns that the first update declares and its row lacks."""
+    """Return the columns that the first update declares but whose values its row lacks."""
     first = int(change.pos[int(np.argmax(change.kinds == UPDATE_AFTER))])
     place = int(np.searchsorted(fetched.messages.offsets, first))
     try:
         rows = _ROWS.decode(fetched.messages.values[place] or b"").data
-    except msgspec.DecodeError:  # of a format whose rows stand elsewhere
+    except msgspec.DecodeError:  # a format that has its rows elsewhere in the message
         return ()
     return _absent(change.schema, rows[0]) if rows else ()
 

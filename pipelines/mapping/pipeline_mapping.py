@@ -1,4 +1,6 @@
-"""Shaping by the rules of a pipeline: names, keys, types and options of the tables it makes and changes."""
+"""The table mapping that follows a pipeline's rules: names, keys, types and options of the tables it creates and
+alters.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ _KEYS_PER_SCHEMA = 4096
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """A `Shaping`. With `table` everything goes to that one table; else each source table has its own."""
+    """An implementation of `Shaping`. With `table`, all rows go to that one table; otherwise each source table has its
+    own.
+    """
 
     warehouse: Warehouse
     database: str | None
@@ -140,8 +144,9 @@ class TableShape:
         return evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis(), check_usable)
 
     def _believed(self, table: str, current: TableSchema | None, seen: Sequence[Seen]) -> Sequence[Seen]:
-        """Without the messages that declare an unknown type for a column of which others know the type: read again,
-        they are bad records."""
+        """Return the schemas without those of messages that declare an unknown type for a column whose type other
+        messages know. Read again, those messages become bad records.
+        """
         known = [one for one in seen if all(is_known(one.schema.dialect, column) for column in one.schema.fields)]
         if not known or len(known) == len(seen) or not all(one.by_message for one in seen):
             return seen
@@ -155,7 +160,7 @@ class TableShape:
         return [one for one in seen if one in known or self.nonsense(one.schema, schema) is None]
 
     def shaped(self, source: SourceSchema) -> SourceSchema:
-        """What rows of this schema have become when they are routed."""
+        """Return the schema of such rows after transforms and routes."""
         nothing = pa.RecordBatch.from_arrays(
             [pa.nulls(0, pa.string()) for _ in source.fields], names=[one.name for one in source.fields]
         )
@@ -177,7 +182,7 @@ class TableShape:
                 log.warning("event=type_unknown table=%s column=%s type=%s taken_as=BYTES", table, column, declared)
 
     def adopt(self, known: Collection[str]) -> None:
-        """Where everything goes to one table and that is there: check its keys, give it the options it lacks."""
+        """If all rows go to one table and it exists, check its keys and set the options it lacks."""
         name = f"{self.database}.{self.table}"
         if self.table is None or name not in known:
             return
@@ -204,20 +209,22 @@ class TableShape:
         evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis(), check_usable)
 
     def _lacking_keys(self, table: TableSchema, source: SourceSchema) -> bool:
-        """Whether the source declares its columns, and has none for a key of the table."""
+        """Return whether the source declares its columns, and a key column of the table is not among them."""
         if source.dialect == "text" or not table.primary_keys:
             return False
         given = {self.rules.name(one.name) for one in source.fields}
         return not set(table.primary_keys) <= given | self.made
 
     def _namesakes(self, source: SourceSchema) -> set[str]:
-        """Columns of the source that would be lost behind columns that are made here."""
+        """Return columns of the source that have the same name as a computed or metadata column, and would be lost
+        behind it.
+        """
         made = self.made
         return made & {self.rules.name(one.name) for one in source.fields} if made else made
 
     @property
     def made(self) -> set[str]:
-        """The columns that no source has."""
+        """The columns that no source has: computed and metadata columns."""
         return {one.name for one in self.new_tables.computed} | {name for name, _ in self.new_tables.metadata}
 
     def nonsense(self, source: SourceSchema, table: TableSchema | None) -> str | None:
@@ -233,14 +240,16 @@ class TableShape:
             return None
 
     def planned(self, table: str, sources: Sequence[SourceSchema], now: int) -> TableSchema:
-        """The first version of a table that is not there yet."""
+        """Return the first schema of a table that does not exist yet."""
         self.rules.policy.check_create(table)
         self._check_masks(table, sources)
         rules = self.table_rules.new_tables(self.new_tables, table, sources)
         return rules.schema(table, sources, insists=bool(self.table), now=now)
 
     def _check_masks(self, table: str, sources: Sequence[SourceSchema]) -> None:
-        """A mask that is for this table alone has to find its column, or what it is to hide would be there in clear."""
+        """Raise ConfigError when a mask for exactly this table names a column it does not have: a misspelt mask would
+        leave the column it should hide in clear text.
+        """
         rule = self.table_rules.transform(sources[0].database, sources[0].table)
         if rule is None or not rule.tables.is_one_table:
             return
@@ -267,7 +276,7 @@ class TableShape:
 
 @contextmanager
 def _naming(table: str, seen: Seen | None) -> Iterator[None]:
-    """What is refused, of columns and options, is refused of this table, and for what was read at this place."""
+    """Add the table, and the place of the record that was read, to errors about columns and options."""
     try:
         yield
     except (ConfigError, SchemaConflict) as error:
@@ -302,7 +311,7 @@ def _incompatible(table: str, schema: TableSchema, source: SourceSchema) -> Sche
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapedOptions(DecodeOptions):
-    """Which images of an update are needed follows from the table the row goes to."""
+    """Decode options that derive the row images needed for an update from the target table of its row."""
 
     shape: TableShape
     known: Mapping[str, TableSchema]
@@ -311,13 +320,14 @@ class ShapedOptions(DecodeOptions):
         transform = self.shape.table_rules.transform(database, table)
         if transform is not None and transform.needs_before:
             return ImageRule("all", frozenset(primary_keys))
-        nameless = self.shape.table is None and (database is None or table is None)  # no row of it is taken
+        # rows without a name are not written to any table
+        nameless = self.shape.table is None and (database is None or table is None)
         name = None if nameless else self.shape.target(database, table)
         schema = self.known.get(name) if name else None
         if schema is None:
             return ImageRule("key-changes", frozenset(primary_keys))
         keys = self.shape.new_tables.sources_of({*schema.primary_keys, *schema.partition_keys})
-        # Sources may spell their columns otherwise than a catalog that folds case.
+        # A source may spell column names with other case than a catalog that folds case.
         watch = frozenset({*keys, *map(str.upper, keys), *primary_keys})
         return ImageRule("all" if _needs_before(schema) else "key-changes", watch)
 
@@ -333,7 +343,9 @@ def _metadata_values(metadata: Metadata, fetched: Fetched | None, change: Change
 
 
 def _as_append(rows: FittedRows) -> Fitted:
-    """A table without keys takes what is new: deletes and the old images of updates are counted and left out."""
+    """Return the rows for a table without keys: only new rows. Deletes and the old images of updates are dropped and
+    counted.
+    """
     taken = (rows.kinds & 1) == 0
     if taken.all():
         return Fitted(rows.rows, np.zeros_like(rows.kinds), rows.pos, rows.sub)
@@ -355,7 +367,9 @@ def _as_upsert(rows: FittedRows, table: TableSchema) -> Fitted:
 
 
 def _bad_record(pos: int, reason: str, message: str, change: ChangeBatch, fetched: Fetched | None) -> BadRecord:
-    """With what was fetched; of a source without messages the row, the last of this place."""
+    """Return the bad record with its fetched message. A source without messages has rows only: use the last row at this
+    position.
+    """
     if fetched is not None:
         place = int(np.searchsorted(fetched.messages.offsets, pos))
         return BadRecord(pos, reason, message, fetched.messages.values[place] or b"")
@@ -365,10 +379,10 @@ def _bad_record(pos: int, reason: str, message: str, change: ChangeBatch, fetche
 
 @lru_cache(maxsize=_KEYS_PER_SCHEMA)
 def _holds(source: SourceSchema, table: TableSchema, rules: ColumnRules) -> bool:
-    """Whether the table has a place for all that the source declares; asked once per pair of schemas."""
+    """Return whether the table can store all that the source declares. Cached per pair of schemas."""
     try:
         return drift_of(source, "", table, rules).is_none
-    except SchemaConflict:  # the driver tells it, or leaves the table out
+    except SchemaConflict:  # the driver reports the conflict, or leaves the table out
         return False
 
 

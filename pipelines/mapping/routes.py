@@ -1,4 +1,4 @@
-"""Transforms, routes and options by table, as a pipeline's shaping asks for them."""
+"""Transforms, routes and options per table, in the form that a pipeline's table mapping uses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """`sink` may hold {database}, {table}, groups of the pattern as $1, and a symbol that stands for the table."""
+    """A route. `sink` may contain {database}, {table}, groups of the pattern as $1, and a symbol that is replaced by
+    the source table's name.
+    """
 
     tables: TablePattern
     sink: str
@@ -72,11 +74,11 @@ def _filled(text: str, database: str | None, table: str, groups: Sequence[str | 
 
 @dataclass(frozen=True, slots=True)
 class TableRules:
-    """All of a pipeline; the first transform and the first route that match count."""
+    """All transforms and routes of a pipeline; the first transform and the first route that match a table apply."""
 
     transforms: tuple[Transform, ...] = ()
     routes: tuple[Route, ...] = ()
-    options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by table of the warehouse
+    options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by target table
 
     @classmethod
     def of(
@@ -113,7 +115,9 @@ class TableRules:
         return next((name for name in found if name is not None), None)
 
     def applied(self, change: ChangeBatch, mapping: TypeMapping, now_millis: int) -> tuple[ChangeBatch, list[BadRow]]:
-        """The batch as it is routed; the messages that an expression could not read."""
+        """Return the transformed batch, with the constant columns of its route, and the rows whose expressions
+        failed.
+        """
         schema, bad = change.schema, list[BadRow]()
         transform = self.transform(schema.database, schema.table)
         if transform is not None:
@@ -125,7 +129,9 @@ class TableRules:
         return change, bad
 
     def new_tables(self, given: NewTables, target: str, sources: Sequence[SourceSchema]) -> NewTables:
-        """What a table is made by: the general rules, those of its transform, then its own options."""
+        """Return the rules for creating one table: the general rules, overridden by its transform, then by its own
+        options.
+        """
         first = sources[0]
         transform = self.transform(first.database, first.table)
         keys, options = given.keys, dict(given.options)

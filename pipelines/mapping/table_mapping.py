@@ -1,4 +1,6 @@
-"""What the job asks of schema evolution: which table a change goes to, how it fits, what the table must become."""
+"""The interface between the job and schema evolution: the target table of a change, the fit of its rows, the drift of
+its schema.
+"""
 
 from __future__ import annotations
 
@@ -17,75 +19,86 @@ from penstock.table.schema.table_schema import TableSchema
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Rows in the table's columns and types. Messages with a value that does not fit are in `bad`, not in the rows."""
+    """Rows with the table's columns and types. Messages with a value that does not fit are in `bad`, not in the
+    rows.
+    """
 
     batch: pa.RecordBatch
     kinds: npt.NDArray[np.uint8]
     pos: npt.NDArray[np.int64]
     sub: npt.NDArray[np.int32]
     bad: tuple[BadRecord, ...] = ()
-    dropped: int = 0  # -U and -D rows that an append table does not take
-    nulled: int = 0  # values that are null by a rule: zero dates, times outside of a day
+    dropped: int = 0  # -U and -D rows, which an append table does not accept
+    nulled: int = 0  # values set to null by a rule: zero dates, times outside of a day
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A source schema that the table, as the task knew it, does not hold: drift. Small: it travels to the driver."""
+    """Drift: a source schema that the table, as the task knew it, cannot store. Small, because it is sent to the
+    driver.
+    """
 
     table: str
     schema: SourceSchema
-    first: tuple[int, int]  # range number and position: the order in which schemas are folded
-    place: str | None = None  # of the range, for errors
-    by_message: bool = False  # a message declares what it likes; a database's own log declares what is
+    first: tuple[int, int]  # range number and position: schemas are folded in this order
+    place: str | None = None  # the place of the range, for errors
+    by_message: bool = False  # a message may declare anything, a binlog only declares what exists
 
 
 class Shaping(Protocol):
-    """Holds settings only, so it pickles. Called in tasks; `evolved` on the driver."""
+    """Maps source changes to target tables. Contains settings only, so it pickles. Tasks call it; only the driver calls
+    `evolved`.
+    """
 
     def decode_options(self, known: Mapping[str, TableSchema]) -> DecodeOptions: ...
 
     def target(self, database: str | None, table: str | None) -> str | None:
-        """`database.table` of the warehouse, None when the source table is left out."""
+        """Return `database.table` in the warehouse, or None if the source table is left out."""
         ...
 
     def column(self, source: str) -> str:
-        """The name that a source column has in its table."""
+        """Return the name that a source column has in its target table."""
         ...
 
     def transformed(
         self, change: ChangeBatch, fetched: Fetched | None, now_millis: int
     ) -> tuple[ChangeBatch, tuple[BadRecord, ...]]:
-        """The change as it is routed: filtered, projected, masked; and the messages that could not be."""
+        """Return the change after filters, projections and masks, and the messages for which these failed."""
         ...
 
     def fit(self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None, now_millis: int) -> Fitted | None:
-        """None when the table lacks a column or a type that the change needs: drift.
+        """Return the fitted rows, or None if the table lacks a column or a type that the change needs (drift).
 
-        `now_millis` is the batch's one instant, the same when the batch is read again.
+        `now_millis` is the batch's fixed instant, the same when the batch is read again.
         """
         ...
 
     def left_out(self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None) -> tuple[str, ...]:
-        """The columns that the source leaves out of updates, and that become null by it."""
+        """Return the columns that the source omits from updates and that therefore become null."""
         ...
 
     def adopt(self, known: Collection[str]) -> None:
-        """At the start: bring tables that are there already to what the settings say; ConfigError where they contradict
-        them. Called again, it changes nothing."""
+        """At the start of a run, alter existing tables to match the settings. Raise ConfigError where they contradict
+        each other. Called again, it changes nothing.
+        """
         ...
 
     def commented(self, table: str, seen: Sequence[Seen]) -> TableSchema | None:
-        """The table with the comments of these schemas, the newest of each source table; None where it has them."""
+        """Return the table with the column comments of these schemas, the newest per source table, or None if nothing
+        changes.
+        """
         ...
 
     def nonsense(self, source: SourceSchema, table: TableSchema | None) -> str | None:
-        """Why messages that declare this schema are bad records and no drift; None where they are not."""
+        """Return why messages that declare this schema are bad records instead of drift, or None if they are drift."""
         ...
 
     def foreseen(self, table: str, current: TableSchema, source: SourceSchema) -> TableSchema | None:
-        """What `evolved` would make of a table for one more schema, without making it; None where it would refuse."""
+        """Return the schema that `evolved` would create for one more source schema, without creating it, or None if it
+        would refuse.
+        """
         ...
 
     def evolved(self, table: str, current: TableSchema | None, seen: Sequence[Seen]) -> TableSchema:
-        """Make the table hold all these schemas, create it if need be, and give its newest version."""
+        """Create or alter the table so that it can store all these schemas, and return its newest version."""
         ...

@@ -1,7 +1,7 @@
-"""The tables a pipeline writes, as the driver, the planner beside it and the tasks see them.
+"""The tables that a pipeline writes, as the driver, the planner and the tasks see them.
 
-The driver keeps, in a file of its own machine, which version of its schema each table had after the last batch; the
-planner packs that into the input partitions; a task reads the schema file of that version once and keeps it.
+After each batch the driver writes the schema id of each table to a file on its own machine. The planner adds the ids to
+the input partitions. A task reads the schema file of that version once and caches it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ NEWEST = -1
 
 
 class Version(NamedTuple):
-    """What a batch takes a table for: the id of its schema, and of the snapshot where every task must see the same one
-    (0: there is none yet; NEWEST: each bucket's writer looks for itself)."""
+    """The version of a table that a batch works on: a schema id, and a snapshot id if all tasks must share one snapshot
+    (0: no snapshot yet; NEWEST: each bucket's writer uses the latest).
+    """
 
     schema: int
     snapshot: int = NEWEST
@@ -48,7 +49,9 @@ Schemas: TypeAlias = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Warehouse:
-    """Where the tables are. `options` may hold references to secrets; they are looked up where the store is opened."""
+    """The location of the tables. `options` may contain references to secrets; they are resolved when the store is
+    opened.
+    """
 
     location: str
     options: tuple[tuple[str, str], ...] = ()
@@ -61,12 +64,14 @@ class Warehouse:
         return _store(self, table)
 
     def opened(self, table: str) -> TableStore:
-        """The table as it is now; `store` may know it from before it was dropped and made again."""
+        """Open the table as it is now. `store` may return a cached one from before the table was dropped and created
+        again.
+        """
         storage, root = _storage(self)
         return TableStore.open(storage, _path(root, table))
 
     def storage(self) -> tuple[Storage, str]:
-        """The store, and the path in it."""
+        """Return the store and the path within it."""
         return _storage(self)
 
     def databases(self) -> list[str]:
@@ -75,13 +80,13 @@ class Warehouse:
         return sorted(name.removesuffix(".db") for name in names)
 
     def tables(self, database: str) -> list[str]:
-        """The tables of a database that are there now, as `database.table`."""
+        """Return the tables that the database has now, as `database.table`."""
         storage, root = _storage(self)
         folder = f"{root.rstrip('/')}/{database}.db"
         return sorted(f"{database}.{entry.name}" for entry in storage.list(folder) if entry.is_dir)
 
     def created(self, table: str, schema: TableSchema) -> TableSchema:
-        """Put the first version of a table in place; where somebody was faster, the newest that is there."""
+        """Create the first version of a table. If another process was faster, return the newest schema that exists."""
         check_usable(schema)
         storage, root = _storage(self)
         files = SchemaFiles(storage, _path(root, table))
@@ -94,7 +99,7 @@ class Warehouse:
         return _layout(self, table, schema_id)
 
 
-# A worker lives through many batches, and nothing that is kept here ever changes.
+# A worker process serves many batches, and the cached objects never change.
 @lru_cache(maxsize=8)
 def _storage(warehouse: Warehouse) -> tuple[Storage, str]:
     return open_storage(warehouse.location, {name: resolve(value) for name, value in warehouse.options})
@@ -119,28 +124,30 @@ def _layout(warehouse: Warehouse, table: str, schema_id: int) -> Layout:
 
 
 def forget_tables() -> None:
-    """Look all tables up again: one may have been dropped and made anew between two runs of a process."""
+    """Clear the caches: between two runs of one process a table may have been dropped and created again."""
     _store.cache_clear()
     _layout.cache_clear()
 
 
 @dataclass(slots=True)
 class Targets:
-    """The driver's list of tables with their schema ids; every change of it is on file before the next batch is
-    planned."""
+    """The driver's list of tables with their schema ids. Every change to it is written to a file before the next batch
+    is planned.
+    """
 
     warehouse: Warehouse
     folder: Path
     schemas: Schemas = field(default_factory=dict)
-    left_out: set[str] = field(default_factory=set)  # in this run, because they cannot hold what comes
-    taken: set[str] = field(default_factory=set)  # that got rows in this run
-    reasons: dict[str, str] = field(default_factory=dict)  # of those that cannot be made
-    options: Mapping[str, str] = field(default_factory=dict)  # that the pipeline gives to tables it makes
-    reported: set[str] = field(default_factory=set)  # whose options without effect were logged
+    left_out: set[str] = field(default_factory=set)  # in this run, because they cannot store incoming changes
+    taken: set[str] = field(default_factory=set)  # tables that received rows in this run
+    reasons: dict[str, str] = field(default_factory=dict)  # why tables cannot be created
+    options: Mapping[str, str] = field(default_factory=dict)  # options that the pipeline sets on tables it creates
+    reported: set[str] = field(default_factory=set)  # tables whose options without effect were logged
 
     def report_options(self, tables: Iterable[str]) -> None:
-        """Log the options without effect of tables that get rows for the first time in this run, but for those that the
-        pipeline gives to all its tables."""
+        """Log the options without effect of tables that receive rows for the first time in this run, except options
+        that the pipeline sets on all its tables.
+        """
         for table in set(tables) - self.reported:
             self.reported.add(table)
             if table in self.schemas:
@@ -148,7 +155,7 @@ class Targets:
                 report(table, {key: value for key, value in options.items() if self.options.get(key) != value})
 
     def load(self, names: Iterable[str]) -> None:
-        """Look up those of the tables that exist."""
+        """Load the schema ids of those tables that exist."""
 
         def found(name: str) -> tuple[str, int] | None:
             try:
@@ -174,7 +181,7 @@ class Targets:
 
     @contextmanager
     def only(self, tables: Collection[str]) -> Iterator[None]:
-        """All others are left out meanwhile."""
+        """Leave out all other tables while the context is active."""
         before, self.left_out = self.left_out, set(self.schemas) - set(tables)
         try:
             yield
@@ -193,14 +200,17 @@ class Targets:
 
 
 def known_tables(folder: str) -> tuple[Schemas, frozenset[str]]:
-    """What the driver wrote last, schemas and tables that are left out; the planner's side."""
+    """Return the schemas and the left-out tables that the driver wrote last. Called by the planner."""
     schemas, left_out = json.loads((Path(folder) / FILE).read_text())
     return schemas, frozenset(left_out)
 
 
 def versions_now(warehouse: Warehouse, schemas: Schemas) -> Versions:
-    """The versions a batch or a replay stands on. Only where keys are looked up all tasks need one snapshot: a key that
-    two tasks looked up in two snapshots could get two homes."""
+    """Return the versions that a batch or a replay works on.
+
+    Only tables whose keys are looked up need one snapshot for all tasks: if two tasks looked up a key in two snapshots,
+    they could assign it to two buckets.
+    """
 
     def version(table: str, schema: int) -> Version:
         if warehouse.layout(table, schema).mode not in {BucketMode.DYNAMIC, BucketMode.CROSS_PARTITION}:

@@ -1,7 +1,7 @@
-"""An archive of the JVM's loaded classes: a start of Spark costs half the CPU with it (measured: 14 s to 6 s).
+"""An archive of the JVM's loaded classes, which halves the CPU time of a Spark start (measured: 14 s to 6 s).
 
-It is made once per Java and Spark, by `penstock warm` or when an image is built, and used whenever it is there. A JVM
-that finds it does not fit goes on without.
+It is created once per Java and Spark version, by `penstock warm` or when an image is built, and used whenever it
+exists. A JVM that finds an archive incompatible starts without it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SILENT = "-Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
 
 
 def archive_path() -> Path:
-    """Where the archive for this Java and this Spark is, or would be."""
+    """Return the path of the archive for this Java and this Spark, whether or not it exists."""
     java = Path(os.environ["JAVA_HOME"]).resolve()
     release = java / "release"
     spark = os.environ.get("SPARK_HOME", pyspark.__file__)
@@ -27,7 +27,7 @@ def archive_path() -> Path:
 
 
 def use_flags() -> str:
-    """The JVM's flags to use the archive; none while there is none."""
+    """Return the JVM flags that use the archive, or an empty string if it does not exist."""
     if "JAVA_HOME" not in os.environ or not (path := archive_path()).exists():
         return ""
     return f"-XX:SharedArchiveFile={path} {_SILENT}"

@@ -1,4 +1,4 @@
-"""What Spark says of a query that ended, in our words."""
+"""Translates the errors with which Spark queries end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.pipelines.errors import CheckpointInUse, SparkEnded, WorkerLate
 
 ENDING_SECONDS = 10
 _ENDING = re.compile(r"SparkContext\b.*\b(?:shut ?down|stopped)|[Ss]hutdown in progress")
-# At the very beginning: further on stands what others wrote.
+# Matches only at the beginning of the text: later parts contain text of other origin.
 _ENDED = r"(?:\[STREAM_FAILED\] Query \[[^\]\n]*\] terminated with exception: )?"
 _CONCURRENT = re.compile(rf"{_ENDED}\[CONCURRENT_STREAM_LOG_UPDATE\]")
 _PLANNER_LATE = re.compile(rf"{_ENDED}Python worker failed to connect back")
@@ -24,20 +24,23 @@ _WORKER_LATE = "org.apache.spark.SparkException: Python worker failed to connect
 def told_by_spark(
     error: PySparkException, failure: BaseException | None, checkpoint: str, mark: ErrorMark
 ) -> BaseException:
-    """What really happened: the sink's own error, one that a task or the planner sent, one of those below, or Spark's.
+    """Return the actual cause: the sink's own error, an error that a task or the planner sent, one of those below, or
+    Spark's.
 
-    Spark's text shows what records and names of the source say, so nothing but a marked line of it is believed to be
-    an error of ours.
+    Spark's text includes values of records and names of the source, so only a marked line in it is accepted as an error
+    of this package.
     """
     return failure or mark.recovered(error) or _late(error) or _in_use(error, checkpoint) or error
 
 
 def jvm_ended(error: BaseException) -> SparkEnded | None:
-    """Where `error` follows from it: that the JVM which this process started has ended. None while it lives."""
+    """Return a SparkEnded error if `error` is caused by the end of the JVM that this process started, or None if it is
+    alive.
+    """
     process = getattr(SparkContext._gateway, "proc", None)
-    if process is None:  # another's: spark-submit's, or a test's
+    if process is None:  # the JVM belongs to another process: spark-submit or a test
         return None
-    # Connections break a little before the process is gone.
+    # Connections break shortly before the process has ended.
     breaks = isinstance(error, Py4JError | ConnectionError | EOFError) or _ENDING.search(str(error)) is not None
     try:
         code = process.wait(ENDING_SECONDS if breaks else 0)
@@ -54,7 +57,7 @@ def jvm_ended(error: BaseException) -> SparkEnded | None:
 
 def _late(error: PySparkException) -> WorkerLate | None:
     text = str(error)
-    # What a worker that did start says of its data may read like anything.
+    # The text of a worker that did start may contain anything from its data.
     of_task = _WORKER_LATE in text and "org.apache.spark.api.python.PythonException" not in text
     if not of_task and _PLANNER_LATE.match(text) is None:
         return None

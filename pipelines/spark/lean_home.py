@@ -1,7 +1,7 @@
-"""A home for Spark without its own copy of PySpark.
+"""A SPARK_HOME without its own copy of PySpark.
 
-Spark puts `python/lib/pyspark.zip` of its home before everything else on the path of each Python process it starts.
-Nothing in a zip is kept compiled: ten processes a start compile the same modules, each for half a second to a second.
+Spark puts `python/lib/pyspark.zip` of its home first on the path of each Python process it starts. Python caches no
+bytecode for a zip, so about ten processes per start compile the same modules, each for half a second to a second.
 Without the zip they import the installed package, which is the same code.
 """
 
@@ -19,11 +19,13 @@ import pyspark
 
 from penstock.pipelines.spark.java import cache_folder
 
-_NEEDED = ("bin", "sbin", "jars", "conf")  # the last is there where somebody made it, perhaps later
+_NEEDED = ("bin", "sbin", "jars", "conf")  # "conf" exists only if the user created it, perhaps later
 
 
 def use_lean_home() -> None:
-    """Set SPARK_HOME for the JVM that is started next, unless somebody has, or workers would not find the package."""
+    """Set SPARK_HOME for the JVM that is started next, unless it is set already or workers would not find the
+    package.
+    """
     if "SPARK_HOME" in os.environ:
         return
     package = Path(pyspark.__file__).parent
@@ -32,7 +34,7 @@ def use_lean_home() -> None:
 
 
 def _is_found_by_workers(folder: Path) -> bool:
-    """Whether another process of the workers' Python has the folder on its path."""
+    """Return whether another process of the workers' Python has the folder on its path."""
     if os.environ.get("PYSPARK_PYTHON", sys.executable) != sys.executable:
         return False
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -41,7 +43,7 @@ def _is_found_by_workers(folder: Path) -> bool:
 
 
 def _home_of(package: Path) -> Path:
-    """A folder of links to the parts of the package that a JVM needs."""
+    """Return a folder of links to the parts of the package that a JVM needs."""
     home = cache_folder() / "spark" / hashlib.sha256(str(package).encode()).hexdigest()[:12]
     if not home.exists():
         home.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +52,7 @@ def _home_of(package: Path) -> Path:
             (half / name).symlink_to(package / name)
         try:
             half.replace(home)
-        except OSError:  # two first starts may meet here: the other's is as good
+        except OSError:  # another process may create it at the same time; its folder is equivalent
             shutil.rmtree(half)
             if not home.exists():
                 raise

@@ -1,4 +1,6 @@
-"""The Spark session a pipeline runs in, set as measured: Spark here only plans, shuffles blobs and keeps offsets."""
+"""The Spark session of a pipeline. Its settings are chosen by measurement for what Spark does here: planning, shuffling
+blobs and storing offsets.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,10 @@ LOG_FLAG = f"-Dlog4j2.configurationFile=file:{LOG_SETTINGS}"
 TASK_ATTEMPTS = 4
 SUBMITTED = "PYSPARK_GATEWAY_PORT"  # set by spark-submit, which has started the JVM
 
-# A JVM that moves blobs has no hot code of its own: the second compiler and code generation cost more than they give.
+# A JVM that only moves blobs has no hot code: the second compiler and code generation cost more than they save.
 JVM_FLAGS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-# On one machine what is shuffled is read again within seconds, mostly from memory, and no executor is lost on the way.
+# On a single machine, shuffled data is read again within seconds, mostly from memory, and no executor is lost
+# meanwhile.
 SHUFFLE_GUARDS = (
     "spark.shuffle.compress",
     "spark.shuffle.checksum.enabled",
@@ -49,13 +52,13 @@ _SETTINGS = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "10",
     "spark.python.worker.reuse": "true",
-    "spark.scheduler.mode": "FAIR",  # compaction runs beside batches, in a pool of its own
+    "spark.scheduler.mode": "FAIR",  # compaction runs beside the batches, in a separate pool
     "spark.driver.memory": "1g",
 }
 
 
 def active_session() -> SparkSession | None:
-    """The session of this process, where there is one. ConfigError for one of Spark Connect."""
+    """Return the session of this process, or None. Raise ConfigError for a Spark Connect session."""
     from pyspark.sql import SparkSession
     from pyspark.sql.utils import is_remote
 
@@ -75,11 +78,11 @@ def open_session(
     settings: Mapping[str, str] | None = None,
     stderr: int | None = None,
 ) -> SparkSession:
-    """The running session when there is one (spark-submit, a notebook), else a new one.
+    """Return the running session if there is one (spark-submit, a notebook), or else a new one.
 
-    `master` defaults to this machine with `cores` tasks at a time (all cores), each tried four times. `settings` win
-    over ours. A master that is no local one gets the code as a zip; what the code imports must be installed there.
-    `stderr` is the file that Spark's processes write theirs to, where they are started here.
+    `master` defaults to this machine with `cores` tasks at a time (all cores), each tried four times. `settings`
+    override the defaults. For a master on other machines the package is sent as a zip; its dependencies must be
+    installed there. `stderr` is the file descriptor for the stderr of Spark's processes if they are started here.
     """
     from pyspark.sql import SparkSession
 
@@ -106,7 +109,7 @@ def open_session(
 
 
 def _launch(settings: Mapping[str, str], stderr: int) -> None:
-    """Start the JVM as Spark would, with a stderr of its own. Does nothing where this process has one."""
+    """Start the JVM as Spark would, with another stderr. Does nothing if this process already has a JVM."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 
@@ -116,14 +119,16 @@ def _launch(settings: Mapping[str, str], stderr: int) -> None:
 
 
 def _quiet(session: SparkSession) -> None:
-    """The server for accumulators prints a traceback when a JVM ends without a word to it. Nobody here has any."""
+    """Silence the accumulator server: it prints a traceback when a JVM ends without notice. Accumulators are not used
+    here.
+    """
     server = getattr(session.sparkContext, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = lambda request, address: None
 
 
 def _submitted_session(name: str, settings: Mapping[str, str]) -> SparkSession:
-    """In an application of spark-submit: its master and its settings stand, ours fill the gaps."""
+    """Return the session of a spark-submit application: its master and settings win, the defaults only fill gaps."""
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
@@ -140,7 +145,7 @@ def session_settings(master: str, settings: Mapping[str, str]) -> dict[str, str]
     ours = dict(_SETTINGS)
     ours["spark.driver.extraJavaOptions"] = " ".join(filter(None, [JVM_FLAGS, use_flags(), LOG_FLAG]))
     if is_local(master):
-        # Nobody else has to reach this driver; a host name that does not resolve must not stop it.
+        # No other machine has to reach this driver, and a host name that does not resolve must not stop it.
         ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         ours["spark.python.daemon.module"] = DAEMON
         ours |= dict.fromkeys(SHUFFLE_GUARDS, "false")
@@ -149,14 +154,16 @@ def session_settings(master: str, settings: Mapping[str, str]) -> dict[str, str]
 
 
 def prepare_environment() -> None:
-    """What the JVM and the Python processes it starts inherit. Changes os.environ; called twice it changes nothing."""
+    """Set the environment that the JVM and its Python processes inherit. Changes os.environ; called twice it changes
+    nothing.
+    """
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Arenas for eight times the cores keep what threads have given back: a tenth of the memory of a run.
+    # By default glibc creates up to eight malloc arenas per core, which retain freed memory: a tenth of a run's memory.
     os.environ.setdefault("MALLOC_ARENA_MAX", "2")
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if not has_address():
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # Spark asks for the name before it reads any setting
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # Spark resolves the host name before it reads any setting
     home = package_home()
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if home not in paths:
@@ -164,7 +171,7 @@ def prepare_environment() -> None:
 
 
 def has_address() -> bool:
-    """Whether this machine's own name stands for an address: in some containers and networks it does not."""
+    """Return whether this machine's host name resolves to an address; in some containers and networks it does not."""
     try:
         socket.getaddrinfo(socket.gethostname(), None)
     except OSError:
@@ -173,7 +180,7 @@ def has_address() -> bool:
 
 
 def package_home() -> str:
-    """The folder to put on a path so that `import penstock` works: site-packages, or the source tree itself."""
+    """Return the folder to put on a path so that `import penstock` works: site-packages, or the source tree itself."""
     module = Path(penstock.__file__).resolve()
     return str(module.parent.parent if module.name == "__init__.py" else module.parent)
 
@@ -192,8 +199,9 @@ def local_cores(master: str) -> int:
 
 
 def zip_code(folder: Path) -> Path:
-    """The package as one zip, laid out as it is installed, compiled too: Python keeps nothing of what it compiles out
-    of a zip. A worker of another version of Python passes that over."""
+    """Write the package as one zip with the layout of an installation, including bytecode, because Python does not
+    cache bytecode for a zip. Workers with another Python version ignore the bytecode.
+    """
     target = folder / "penstock.zip"
     root = Path(penstock.__path__[0])
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -1,7 +1,7 @@
-"""The process Spark forks Python workers from, with all imports made once and shared by all of them.
+"""The process from which Spark forks Python workers, with all imports done once and shared by all workers.
 
-Without it every worker pays a second of CPU for pandas alone (`pa.array` of a list asks for it), and as much for our
-own code. It has to be importable where the executors run, so it is the default only for local masters.
+Without it every worker spends a second of CPU on pandas alone (`pa.array` of a list imports it), and as much on this
+package. It must be importable where the executors run, so it is the default only for local masters.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ SHARED = (confluent_kafka, msgspec, np, pd, pc, pyarrow.json, pq, pyspark.worker
 OURS = (files, kafka, reading, table_shape, writing)
 
 if __name__ == "__main__":
-    # One task is one core: Spark already runs as many of them as there are cores. A thread pool would not survive
+    # One task uses one core, since Spark already runs as many tasks as there are cores. A thread pool would not survive
     # the fork anyway, so none is started here.
     pa.set_cpu_count(1)
-    # A task makes some hundred thousand objects and no cycle: looks for one among them, and among all that was
-    # imported, took a twentieth of a worker's time. What is frozen also stays shared between the workers.
+    # A task creates hundreds of thousands of objects and no cycles; searching them and all imported modules for garbage
+    # took a twentieth of a worker's time. Frozen objects also stay shared between the workers.
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)

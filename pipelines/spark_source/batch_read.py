@@ -1,4 +1,4 @@
-"""Batch reads under Spark: a split is a task, filters go down to files."""
+"""Batch reads under Spark: one task per split, with filters pushed down to files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from penstock.pipelines.spark_source.table_read import Piece, TableRead, Way
 
 
 class TableReader(DataSourceReader):
-    """Planned once for a query: every task reads the snapshot that was the newest then."""
+    """A batch reader. It is planned once per query, so every task reads the snapshot that was the newest at that
+    time.
+    """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         with plain_errors():
@@ -33,18 +35,18 @@ class TableReader(DataSourceReader):
             return [InputPartition(piece) for piece in self.table.pieces()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Spark makes a partition of its own, without a value, where a plan has none.
+        # Spark adds a partition without a value if a plan has no partitions.
         if isinstance(partition.value, Piece):
             with plain_errors():
                 for batch in self.table.batches(partition.value):
-                    # A system table's column of kinds is data like its others.
+                    # In a system table, a column of row kinds is ordinary data.
                     rows = batch if partition.value.way is Way.SYSTEM else told_rows(batch, self.target)
                     yield shaped(rows, self.target)
 
 
 class FilteringReader(TableReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Rows are filtered exactly by what is taken; the rest is left to Spark."""
+        """Accept the filters that are applied exactly; return the others to Spark."""
         with plain_errors():
             columns = self.table.filtered
             taken = {place: expression(given, columns) for place, given in enumerate(filters)}

@@ -1,4 +1,4 @@
-"""Columns as Spark has them: microseconds, and names of its own for the members of lists and maps."""
+"""Columns with Spark's types: times in microseconds, and Spark's names for the members of lists and maps."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ def _known(field: pa.Field) -> pa.Field:
 
 
 def arrow_target(schema: StructType) -> pa.Schema:
-    """What Spark wants batches of `schema` to be, to the last detail."""
+    """Return the exact Arrow schema that Spark expects for batches of `schema`."""
     return to_arrow_schema(schema, timezone="UTC")
 
 
 def shaped(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    """The columns of `target`. Only times change their values: Spark knows no nanoseconds."""
+    """Return the batch with the columns of `target`. Only times change their values: Spark has no nanoseconds."""
     return batch.select(target.names).cast(target, safe=False)
 
 
 def told_rows(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    """Where `target` leaves out the kinds of rows, only the rows that came: nothing would tell the others from them."""
+    """If `target` has no row kinds, return only the new rows: without a kind, the others could not be distinguished
+    from them.
+    """
     if ROWKIND not in batch.schema.names or ROWKIND in target.names:
         return batch
     return batch.filter(pc.is_in(batch.column(ROWKIND), pa.array(["+I", "+U"])))

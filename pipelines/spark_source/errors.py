@@ -1,4 +1,4 @@
-"""Our errors as a user of Spark sees them."""
+"""Penstock's errors as shown to a user of Spark."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from penstock.errors import PenstockError
 
 
 class plain_errors:  # noqa: N801  used as a function; contextlib's decorator would put the traceback back
-    """Around what Spark calls. Spark shows an exception by its whole traceback; without causes and inner frames, the
-    message and its hint are most of the text and its end."""
+    """Context manager around code that Spark calls. Spark shows an exception with its whole traceback; without causes
+    and inner frames, the message and its hint are most of the text and its end.
+    """
 
     def __enter__(self) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Spark's filters as Arrow's, where both mean exactly the same."""
+"""Translates Spark's filters into Arrow expressions if both mean exactly the same."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pyspark.sql.datasource import (
 Compared = Callable[[pc.Expression, pa.Scalar], pc.Expression]
 _COMPARED: Mapping[type[Filter], Compared] = {
     EqualTo: lambda column, value: column == value,
-    # Never null, so that its negation is not either.
+    # Never null, so that its negation is not null either.
     EqualNullSafe: lambda column, value: (column == value) & column.is_valid(),
     GreaterThan: lambda column, value: column > value,
     GreaterThanOrEqual: lambda column, value: column >= value,
@@ -41,12 +41,14 @@ _TEXTS: Mapping[type[Filter], Callable[[pc.Expression, str], pc.Expression]] = {
 
 
 def expression(given: Filter, schema: pa.Schema) -> pc.Expression | None:
-    """None where Arrow would judge otherwise, or the value does not fit the column: Spark then filters itself."""
+    """Return the Arrow expression, or None if Arrow would decide differently or the value does not fit the column;
+    Spark then filters itself.
+    """
     if isinstance(given, Not):
         inner = expression(given.child, schema)
         if inner is None:
             return None
-        # Arrow's `isin` is false for null, where SQL's IN is null: NOT IN must not let nulls in.
+        # Arrow's `isin` is false for null, where SQL's IN is null: NOT IN must not return nulls.
         valid = pc.field(given.child.attribute[0]).is_valid() if isinstance(given.child, In) else None
         return ~inner if valid is None else ~inner & valid
     if len(given.attribute) != 1 or given.attribute[0] not in schema.names:
@@ -72,7 +74,9 @@ def _with_value(given: Filter, column: pc.Expression, type_: pa.DataType) -> pc.
 
 
 def _same_order(type_: pa.DataType) -> bool:
-    """To Spark a NaN is the greatest and equals itself; and of nanoseconds it sees only the microseconds."""
+    """Return whether Spark and Arrow order values of this type alike. In Spark a NaN is the greatest value and equals
+    itself, and nanoseconds are cut to microseconds.
+    """
     if pa.types.is_timestamp(type_):
         return bool(type_.unit != "ns")
     kinds = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_decimal, pa.types.is_string, pa.types.is_binary)

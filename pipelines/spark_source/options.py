@@ -1,4 +1,4 @@
-"""Which options a read or a write takes: each is acted on, refused by its name with the way out, or told once."""
+"""The options of reads and writes: each one is applied, refused by name with an alternative, or logged once."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from penstock.errors import ConfigError
 from penstock.table.schema.option_catalog import KEYS, find
 from penstock.table.schema.option_checks import check_given, report
 
-# What speaks to this format; all other options are the table's, for this one read or write.
+# Options of this format itself; all others override table options for this one read or write.
 OWN = ("path", "rowkind", "read.changelog", "branch", "commit-user", "commit-identifier", "overwrite-partition")
 MAX_ROWS = "read.stream.maxrowspertrigger"
 _NAMES = sorted({*OWN, *KEYS})
 _OURS = ("scan.", "incremental-", "consumer.", "read.")
-# How other table formats call it.
+# Names that other table formats use.
 _MEANT = {"snapshot": "scan.snapshot-id", "snapshot-id": "scan.snapshot-id", "tag": "scan.tag-name"}
 _MEANT |= {"versionasof": "scan.version", "timestampasof": "scan.timestamp", "as-of-timestamp": "scan.timestamp-millis"}
 _ENDS = "trigger(availableNow=True)  ends a stream where the table is"
 _WAITS = ".trigger(processingTime='10 seconds') on the query says how often the table is looked at"
 _BOUNDED = "read.stream.maxRowsPerTrigger bounds a batch"
 _ALTER = "alter the table first: Catalog.alter_table, or a pipeline's schema evolution"
-# Of a table these may be passed over; somebody who sets them for one query expects something of it.
+# As table options these may be ignored; a user who sets them for a single query expects an effect.
 _INSTEAD = {
     "incremental-to-auto-tag": "incremental-between=EARLIER,TAG  names both tags",
     "scan.creation-time-millis": "scan.timestamp-millis, or scan.file-creation-time-millis",
@@ -47,9 +47,10 @@ _TRAVELS = ("scan.", "incremental-", "consumer")
 
 
 def check_options(given: Mapping[str, str]) -> None:
-    """ConfigError for what is not known, with the nearest that is, and for what would be passed over in silence.
+    """Raise ConfigError for unknown options, with the nearest known name, and for options that would be silently
+    ignored.
 
-    Options of stores (keys, endpoints) stand among them, so only what looks like one of a table's is judged.
+    Options of stores (keys, endpoints) are in the same mapping, so only names that resemble table options are checked.
     """
     for name, text in given.items():
         if name in _INSTEAD:
@@ -68,7 +69,7 @@ def check_options(given: Mapping[str, str]) -> None:
 
 
 def check_system_options(system: str, given: Mapping[str, str], table: str) -> None:
-    """ConfigError for options that choose rows: a system table shows all of its own."""
+    """Raise ConfigError for options that select rows: a system table shows all of its rows."""
     for name in given:
         if name.startswith(_TRAVELS) or name in {"rowkind", "read.changelog"}:
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""Making the format known to a session. Spark is imported only where a session is at hand."""
+"""Registers the format with a session. Spark is imported only when a session is passed in."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def register(session: SparkSession) -> None:
-    """Let `session` read and write tables by `format("penstock")`, and hand filters down to them.
+    """Let `session` read and write tables with `format("penstock")`, with filter pushdown.
 
-    Where the package is installed Spark finds the format by itself; what this adds then are the filters. Called twice
-    it changes nothing.
+    If the package is installed, Spark finds the format by itself, and this only adds filter pushdown. Called twice it
+    changes nothing.
     """
     from penstock.pipelines.spark_source.source import PenstockDataSource
 

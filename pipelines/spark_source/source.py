@@ -1,7 +1,7 @@
-"""`format("penstock")`: Spark's door to tables.
+"""`format("penstock")`: the Spark data source for Paimon tables.
 
-Spark loads this module in every session that uses any data source written in Python, so what reads and writes is
-imported only when it is asked for.
+Spark loads this module in every session that uses any Python data source, so readers and writers are imported only when
+requested.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ _PUSH_DOWN_PLANNER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 class PenstockDataSource(DataSource):
-    """Options: `path`, which may end in `$branch_b` or a system table such as `$snapshots`, and Paimon's own.
+    """The data source. Options: `path`, which may end in `$branch_b` or a system table such as `$snapshots`, and
+    Paimon's own.
 
     Reading: time travel (`scan.snapshot-id`, `scan.tag-name`, `scan.timestamp-millis`, `scan.version`, `scan.mode`),
-    `incremental-between`, `branch`, `consumer-id`; `rowkind` = true (Paimon: `read.changelog`) puts the kind of each
-    row into a leading column. A stream without that column gives the new rows only, neither -U nor -D. A schema given
-    by `.schema(...)` reads just its columns.
+    `incremental-between`, `branch`, `consumer-id`; `rowkind` = true (Paimon: `read.changelog`) adds a leading column
+    with the kind of each row. A stream without that column returns only new rows, neither -U nor -D. A schema set by
+    `.schema(...)` selects its columns.
 
-    Writing: the columns by name; `rowkind` = true takes the kinds from that column; `commit-user` with
-    `commit-identifier` makes a write count once, however often it is done. `mode("overwrite")` replaces all rows, those
-    of `overwrite-partition` (`dt=2026-01-31`), or with `partitionOverwriteMode` = dynamic those of the partitions that
-    are written to.
+    Writing: columns are matched by name; `rowkind` = true reads the row kinds from that column; `commit-user` with
+    `commit-identifier` makes a repeated write count once. `mode("overwrite")` replaces all rows, those of
+    `overwrite-partition` (`dt=2026-01-31`), or with `partitionOverwriteMode` = dynamic those of the partitions that are
+    written to.
     """
 
     @classmethod
@@ -69,7 +70,7 @@ class PenstockDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         from penstock.pipelines.spark_source.batch_read import FilteringReader, TableReader
 
-        # Spark refuses a reader that takes filters where handing them down is switched off, which is its default.
+        # If filter pushdown is disabled, which is the default, Spark refuses readers with pushFilters.
         return (FilteringReader if _takes_filters() else TableReader)(self._read_options(schema), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
@@ -89,6 +90,8 @@ class PenstockDataSource(DataSource):
 
 
 def _takes_filters() -> bool:
-    """Whether this process plans a read with filters: nothing but the planner that runs in it tells."""
+    """Return whether this process plans a read with filter pushdown. Spark does not say so; only its loaded planner
+    module shows it.
+    """
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     return _PUSH_DOWN_PLANNER in sys.modules or getattr(main, "name", None) == _PUSH_DOWN_PLANNER

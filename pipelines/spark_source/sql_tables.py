@@ -1,12 +1,12 @@
-"""Tables that SQL knows by a name: `CREATE TABLE orders USING penstock LOCATION '/warehouse/shop.db/orders'`.
+"""Tables that have a name in SQL: `CREATE TABLE orders USING penstock LOCATION '/warehouse/shop.db/orders'`.
 
-Spark asks for the columns once, when the name is made, and keeps them. To the readers and writers of later statements
-it hands columns and no options, so what names the table travels in the metadata of a column.
+Spark asks for the columns once, when the name is created, and stores them. Readers and writers of later statements
+receive these columns but no options, so the options that identify the table are stored in the metadata of a column.
 
-A writer gets the columns of the query, whose metadata may be those of a table that was read, or of a file that was
-once written from it: taken as they are, `INSERT INTO a SELECT * FROM b` would write into b. So the column also carries
-Spark's own mark for a declared type. Spark takes this mark off where it fits the columns of a query to the table that
-it writes to, and leaves it on wherever a column only passes through.
+A writer receives the columns of the query, whose metadata may come from another table that was read, or from a file
+once written from one: used without a check, `INSERT INTO a SELECT * FROM b` would write into b. Therefore the column
+also carries Spark's own marker for a declared type. Spark removes this marker where it casts the columns of a query to
+those of the table it writes to, and keeps it on columns that are passed through.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from penstock.pipelines.spark_source.options import OWN
 from penstock.table.schema.option_catalog import find
 
 KEY = "penstock.name"
-_READ_ONLY = "penstock.table"  # of names that older versions made: they may stand in a metastore
+_READ_ONLY = "penstock.table"  # in names created by older versions, which may still be in a metastore
 _DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
-# Types that Spark reads back from their own text.
+# Types that Spark can read back from their text.
 _PLAIN: tuple[type[DataType], ...] = (
     StringType,
     IntegerType,
@@ -56,7 +56,7 @@ _BY_PATH = "CREATE TEMPORARY VIEW v USING penstock OPTIONS (path '/warehouse/db.
 
 @dataclass(frozen=True, slots=True)
 class NamedTable:
-    """What a column's metadata tell: the options that name the table, and the columns it had."""
+    """The content of a column's metadata: the options that identify the table, and the columns it had."""
 
     options: Mapping[str, str]
     columns: tuple[str, ...]
@@ -79,7 +79,9 @@ class NamedTable:
 
 
 def remembered(schema: StructType, options: Mapping[str, str]) -> StructType:
-    """The columns for Spark's catalog, with what names their table; as they are where no name is being made."""
+    """Return the columns for Spark's catalog, with the options that identify their table. Unchanged if no name is being
+    created.
+    """
     if not {"provider", "location"} <= options.keys() or not schema.fields:
         return schema
     kept = {name: value for name, value in options.items() if _is_of_reads(name) or "${" in value}
@@ -101,12 +103,14 @@ def _columns(schema: StructType) -> tuple[str, ...]:
 
 
 def _is_of_reads(name: str) -> bool:
-    """Keys of stores are not: they would stand in the catalog for all to read, so only references to them are kept."""
+    """Return whether the option concerns reads. Credentials of stores do not: in the catalog everyone could read them,
+    so only references to them are kept.
+    """
     return name in OWN or find(name) is not None
 
 
 def read_options(options: Mapping[str, str], schema: StructType) -> dict[str, str]:
-    """Those of the read; where it goes by a name, those of the name below them."""
+    """Return the options of a read. If it uses a table name, they override the options stored with the name."""
     given = dict(options)
     if given.get("path"):
         return given
@@ -123,7 +127,9 @@ def read_options(options: Mapping[str, str], schema: StructType) -> dict[str, st
 
 
 def write_options(options: Mapping[str, str], schema: StructType) -> dict[str, str]:
-    """Those of the write; where it goes by a name, those of the name below them, if it is sure to be the target's."""
+    """Return the options of a write. If it uses a table name, they override the options stored with the name, provided
+    that the name certainly belongs to the target.
+    """
     given = dict(options)
     if given.get("path"):
         return given

@@ -1,4 +1,4 @@
-"""Rows on their way from tasks to the one process that writes them, as Arrow files in the table's own folder."""
+"""Rows passed from tasks to the single process that writes them, as Arrow files in the table's folder."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import pyarrow as pa
 
 from penstock.table.meta.store import TableStore
 
-# No partition and no bucket is named like this, so neither we nor Java take it for a part of the table.
+# No partition or bucket has such a name, so neither Penstock nor Java Paimon reads it as part of the table.
 FOLDER = "_penstock_writes"
 
 
 def stage(store: TableStore, job: str, batches: Iterable[pa.RecordBatch]) -> str | None:
-    """The path of the file that holds the batches; None when there are none. Memory holds one of them."""
+    """Write the batches to a file and return its path, or None if there are no batches. One batch is in memory at a
+    time.
+    """
     path = f"{_folder(store, job)}/{store.ambient.new_uuid()}.arrow"
     turn = iter(batches)
     first = next(turn, None)
@@ -33,7 +35,7 @@ def staged(store: TableStore, path: str) -> Iterator[pa.RecordBatch]:
 
 
 def clear(store: TableStore, job: str) -> None:
-    """All that tasks of the job have staged, attempts that were given up among it."""
+    """Delete everything that tasks of the job have staged, including files of failed attempts."""
     store.storage.delete_tree(_folder(store, job))
     store.storage.delete(f"{store.paths.root}/{FOLDER}")
 

@@ -1,4 +1,4 @@
-"""Where a streaming read of a table begins (table-format 14.2)."""
+"""Determines where a streaming read of a table begins."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from penstock.table.schema.options import Options
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The rows of snapshot `state` (none when 0), then the changes of `first` and all after it."""
+    """The start of a stream: the rows of snapshot `state` (0: no rows), then the changes of snapshot `first` and all
+    later ones.
+    """
 
     state: int
     first: int
@@ -25,7 +27,9 @@ def consumer_files(store: TableStore) -> ConsumerFiles:
 
 
 def starting(store: TableStore, options: Mapping[str, str]) -> Start:
-    """A consumer goes on where it was; else scan.mode, or what the other scan options imply."""
+    """Return the start. A consumer resumes at its position; otherwise scan.mode decides, or what the other scan options
+    imply.
+    """
     consumer = options.get("consumer-id")
     ignores = Options(options).boolean("consumer.ignore-progress", default=False)
     known = consumer_files(store).next_snapshot(consumer) if consumer and not ignores else None

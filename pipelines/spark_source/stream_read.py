@@ -1,7 +1,7 @@
-"""Streaming reads under Spark: offsets are snapshot ids, so a checkpoint says all there is to say.
+"""Streaming reads under Spark: offsets are snapshot ids, so a checkpoint contains the complete position.
 
-An offset: `next` is the first snapshot not read yet. What the query began with travels in every offset, because after
-a crash in the very first batch Spark asks for the beginning anew, and by then the table has moved on.
+In an offset, `next` is the first snapshot not read yet. Every offset also contains the query's start, because after a
+crash in the very first batch Spark asks for the initial offset again, and by then the table has newer snapshots.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ Offset = dict[str, int]
 
 
 class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Snapshots are never divided. A consumer-id moves on when Spark asks for more, which it does once a batch is done
-    and noted in its checkpoint: a query without that checkpoint goes on behind it.
+    """The stream reader. Snapshots are never divided.
+
+    A consumer-id advances when Spark asks for more, which is once a batch is done and recorded in the checkpoint. A
+    query without that checkpoint resumes after it.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
@@ -58,7 +60,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def store(self) -> TableStore:
         return self.place.store()
 
-    # planning
+    # called by the planner
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         with plain_errors():
@@ -83,7 +85,9 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"state": start["state"], "first": start["first"], "next": end}
 
     def _end(self, first: int, most_rows: int | None) -> int:
-        """The snapshot after the last one to read; one is read even where it alone has more than the allowed rows."""
+        """Return the id after the last snapshot to read. At least one snapshot is read, even if it exceeds the row
+        limit alone.
+        """
         if next_snapshot(self.store, first) is None:
             return first
         latest = self.store.snapshots.latest_id() or 0
@@ -105,7 +109,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _state(self, snapshot_id: int) -> list[Piece]:
         plan = Scan.of(self.store, snapshot=snapshot_id, falls_back=False).plan()
-        # By the columns of the query, which are the table's now, whatever the snapshot's were.
+        # Read with the table's current schema, which is the query's, whatever the snapshot's schema was.
         schema = self.store.schema()
         return [Piece(Way.STATE, schema.id, split) for split in plan.splits]
 
@@ -129,7 +133,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             consumer_files(self.store).put(consumer, next_id)
             self._kept = next_id
 
-    # in tasks
+    # called in tasks
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition.value, Piece):

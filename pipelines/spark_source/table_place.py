@@ -1,4 +1,4 @@
-"""Which table the options of a read or a write name."""
+"""Resolves the table that the options of a read or a write name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ BETWEEN = frozenset({"incremental-between", "incremental-between-timestamp"})
 
 @dataclass(frozen=True, slots=True)
 class TablePlace:
-    """Small and free of open things: it travels to tasks, which open the table for themselves."""
+    """The location of a table. Small and without open resources: it is sent to tasks, which open the table
+    themselves.
+    """
 
     path: str
     branch: str | None
@@ -38,17 +40,17 @@ class TablePlace:
         place = cls(f"{folder}{slash}{base}", given.get("branch", branch), system, given)
         if system == AUDIT_LOG and given.keys() & BETWEEN:
             return place.as_changes()
-        if system not in {None, AUDIT_LOG}:  # which may be read as a stream, and whether it is shows later
+        if system not in {None, AUDIT_LOG}:  # an audit log may be read as a stream; whether it is becomes known later
             place.check_shows_now()
         return place
 
     def check_shows_now(self) -> None:
-        """ConfigError where options would have a system table show anything but the table as it is now."""
+        """Raise ConfigError when options would make a system table show anything but the current state of the table."""
         if self.system is not None:
             check_system_options(self.system, self.options, self.path)
 
     def as_changes(self) -> TablePlace:
-        """The table whose audit log this is, read with the kinds of its rows: the same columns."""
+        """Return the table whose audit log this is, read with row kinds, which produces the same columns."""
         return replace(self, system=None, options={**self.options, "rowkind": "true"})
 
     @property

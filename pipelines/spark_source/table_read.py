@@ -1,4 +1,4 @@
-"""A read of a table, planned in one process and carried out in others."""
+"""A read of a table: planned in one process, executed in others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One task's part. The schema is named by its id, so that a task does not meet a newer one."""
+    """One task's part of a read. Contains the schema's id, so that a task never uses a newer schema."""
 
     way: Way
     schema_id: int = 0
@@ -48,7 +48,9 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class TableRead:
-    """`columns` None for all. `kinds`: None to have them where the options ask for them, or changes are read."""
+    """A read of a table. `columns` is None for all columns. Row kinds are read if the options ask for them or changes
+    are read.
+    """
 
     place: TablePlace
     columns: tuple[str, ...] | None = None
@@ -61,7 +63,7 @@ class TableRead:
 
     @property
     def schema(self) -> pa.Schema:
-        """As the table has it now, with the column of the kinds where it is shown."""
+        """The table's current schema, with the column of row kinds if it is shown."""
         store = self.place.store()
         if self.place.system is not None:
             return SystemTable(store, self.place.system).schema
@@ -70,7 +72,7 @@ class TableRead:
 
     @property
     def filtered(self) -> pa.Schema:
-        """The columns that filters may speak of."""
+        """The columns that filters may refer to."""
         store = self.place.store()
         if self.place.system is not None:
             return SystemTable(store, self.place.system).schema
@@ -90,7 +92,7 @@ class TableRead:
         return [Piece(Way.STATE, schema.id, split) for split in scan.plan().splits]
 
     def batches(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        """The rows of a piece. Memory holds a batch of each sorted run."""
+        """Yield the rows of a piece. In memory: one batch per sorted run."""
         store = self.place.store()
         if piece.way is Way.SYSTEM:
             yield from SystemTable(store, self.place.system or "").scan(where=self.where).to_batches()
@@ -120,8 +122,9 @@ class TableRead:
 
 
 def _schema_of(store: TableStore, scan: Scan) -> TableSchema:
-    """A stream may begin at a time before the first snapshot: it gives all of them, by the table's present columns. A
-    batch read says when it is planned that nothing is that old."""
+    """Return the schema of the read. A stream may begin at a time before the first snapshot: it reads all snapshots
+    with the table's current columns. A batch read reports during planning that no snapshot is that old.
+    """
     try:
         return scan.table_schema()
     except SnapshotMissing:

@@ -1,9 +1,9 @@
-"""A write to a table, in two steps: tasks take rows, one process commits.
+"""A write to a table in two steps: tasks receive rows, one process commits.
 
-Files of an append table stand for themselves, so tasks write them and the commit only names them. Everywhere else a
-bucket must have one writer, which numbers its rows, and Spark lets a data source not choose which task gets which row:
-tasks check and stage rows, and the committing process writes them in the order of the tasks. It holds no more than
-`write-buffer-size`, but is one core: bulk loads of keyed tables go faster through a pipeline.
+Files of an append table without buckets are independent, so tasks write them and the commit only lists them. Otherwise
+a bucket must have a single writer, which assigns sequence numbers, and Spark does not let a data source choose which
+task receives which row: tasks check and stage rows, and the committing process writes them in task order. Its memory is
+limited to `write-buffer-size`, but it uses one core: bulk loads of keyed tables are faster through a pipeline.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from penstock.table.values.row_kinds import ROWKIND
 
 @dataclass(frozen=True, slots=True)
 class TaskRows:
-    """What a task leaves to be committed: files of the table, or rows that are staged at a path."""
+    """The result of a task, for the commit: messages for files of the table, or the path of staged rows."""
 
     messages: tuple[CommitMessage, ...] = ()
     path: str | None = None
@@ -51,8 +51,9 @@ class TableWrite:
         return cls(place, overwrite)
 
     def take(self, batches: Iterable[pa.RecordBatch], job: str) -> TaskRows:
-        """In a task, which only prepares: the driver commits. A task that dies half way leaves files that nobody sees,
-        which `give_up` or `remove_orphan_files` deletes."""
+        """Prepare a task's rows; the driver commits them. A task that dies half way leaves invisible files, which
+        `give_up` or `remove_orphan_files` deletes.
+        """
         store = self.place.store()
         rows = self._rows(store, batches)
         if not _stands_alone(store):
@@ -65,7 +66,7 @@ class TableWrite:
             return TaskRows(tuple(messages))
 
     def commit(self, parts: Sequence[TaskRows], job: str, user: str | None, identifier: int | None) -> None:
-        """All or nothing. An identifier that the user has committed before changes nothing."""
+        """Commit all parts or none. An identifier that the user has committed before changes nothing."""
         store = self.place.store()
         with self._writer(store, user) as writer:
             if _stands_alone(store):
@@ -78,7 +79,9 @@ class TableWrite:
         clear(store, job)
 
     def give_up(self, parts: Sequence[TaskRows | None], job: str) -> None:
-        """After a task failed. When none did, the commit itself failed, and it alone knows whether files are in use."""
+        """Clean up after a task failed. If none did, the commit itself failed, and only the commit knows which files
+        are in use.
+        """
         store = self.place.store()
         clear(store, job)
         if all(part is not None for part in parts):
@@ -124,7 +127,7 @@ def _stands_alone(store: TableStore) -> bool:
 
 
 def _partition(text: str | None) -> dict[str, object]:
-    """`dt=2026-01-31,hour=7`; every partition when nothing is said."""
+    """Parse `dt=2026-01-31,hour=7`; nothing means every partition."""
     pairs = [pair.partition("=") for pair in text.split(",")] if text else []
     if not all(sign for _, sign, _ in pairs):
         raise ConfigError(f"{text!r} names no partition", option="overwrite-partition", hint="write dt=2026-01-31")
@@ -132,7 +135,9 @@ def _partition(text: str | None) -> dict[str, object]:
 
 
 def _as_the_table_spells(given: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Spark does not tell ID from id: a name that the table has in other letters only, and once, is meant."""
+    """Return the names as the table spells them. Spark does not distinguish ID from id, so a name that differs from
+    exactly one table column in case only means that column.
+    """
     by_letters: dict[str, list[str]] = {}
     for name in known:
         by_letters.setdefault(name.lower(), []).append(name)
@@ -142,7 +147,9 @@ def _as_the_table_spells(given: Sequence[str], known: Sequence[str]) -> list[str
 
 
 def _refuse_other_times(batch: pa.RecordBatch, schema: pa.Schema) -> None:
-    """An instant is no wall clock time: which zone turns the one into the other only the user knows."""
+    """Raise RowRefused when an instant is written to a local time column or the reverse: only the user knows the
+    zone.
+    """
     for field in batch.schema:
         if not pa.types.is_timestamp(field.type) or field.name not in schema.names:
             continue

@@ -1,4 +1,4 @@
-"""Writes under Spark, of one query or of a stream's batches."""
+"""Writes under Spark, of a single query or of a stream's batches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Written(WriterCommitMessage):
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """One commit a query. With `commit-user` and `commit-identifier` it may be repeated, as in foreachBatch."""
+    """One commit per query. With `commit-user` and `commit-identifier` it may be repeated, as in foreachBatch."""
 
     def __init__(self, options: Mapping[str, str], overwrite: bool) -> None:
         with plain_errors():
@@ -51,7 +51,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """One commit a batch, by the batch's number: a batch that Spark repeats counts once."""
+    """One commit per batch, identified by the batch's number: a batch that Spark repeats counts once."""
 
     def __init__(self, options: Mapping[str, str], overwrite: bool) -> None:
         with plain_errors():
@@ -73,8 +73,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def user_of(options: Mapping[str, str]) -> str:
-    """Who commits for a stream that names no user: its checkpoint, by the identity that Spark gave it. One that was
-    deleted and begins again counts its batches from 0 anew, under another."""
+    """Return the commit user of a stream that names none: the id that Spark gave its checkpoint. A checkpoint that was
+    deleted and recreated counts its batches from 0 again, under another id.
+    """
     location = options.get("checkpointlocation")
     if not location:
         raise ConfigError(

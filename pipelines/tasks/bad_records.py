@@ -1,4 +1,4 @@
-"""Records that cannot be taken: what is done with them, and how many of them are too many."""
+"""The policy for bad records: what is done with them, and how many of them stop the job."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ from penstock.pipelines.tasks.reports import BatchReport
 
 Action = Literal["fail", "skip", "dead-letter"]
 
-FEW = 10  # so many are never too many by their share: a batch may hold a handful of records in all
+FEW = 10  # up to this number the share never applies: a batch may contain only a handful of records
 MOST = 1000
 SHARE = 0.1
-BATCHES = 100  # a topic that trickles is judged by what came lately, not by its last two records
+BATCHES = 100  # a topic with little traffic is judged by many recent batches, not by its last two records
 
 
 @dataclass(frozen=True, slots=True)
 class OnBad:
-    """`table` keeps dead letters. A batch with more than `most` bad records, or with a larger share of them than
-    `share`, stops the job: that is a wrong setting rather than bad records. `tells`: errors show the record."""
+    """The policy for bad records.
+
+    `table` is the dead-letter table. A batch with more than `most` bad records, or with a larger share of them than
+    `share`, stops the job, because that indicates a wrong setting rather than bad records. `tells`: errors show the
+    record.
+    """
 
     action: Action = "fail"
     pipeline: str = ""
@@ -32,7 +36,7 @@ class OnBad:
 
     @property
     def letters(self) -> frozenset[str]:
-        """The dead-letter table as a set of tables: empty where none is kept."""
+        """The dead-letter table as a set of tables: empty if dead letters are not written."""
         return frozenset() if self.table is None else frozenset({self.table})
 
     def error(self, record: BadRecord, place: str, table: str | None = None) -> DecodeError:
@@ -51,13 +55,13 @@ FAIL = OnBad()
 
 @dataclass(slots=True)
 class BadRecordLimit:
-    """Judges batch after batch, before they are committed."""
+    """Checks each batch before it is committed."""
 
     on_bad: OnBad
     _lately: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=BATCHES))
 
     def check(self, report: BatchReport) -> None:
-        """DecodeError where too many records are bad."""
+        """Raise DecodeError when too many records are bad."""
         bad, all_ = report.bad_count, report.messages
         self._lately.append((bad, all_))
         if bad == 0:

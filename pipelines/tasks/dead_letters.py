@@ -1,4 +1,4 @@
-"""The dead-letter table: bad records as rows that are committed with the batch they stood in, and replayed from it."""
+"""The dead-letter table: bad records as rows, committed together with their batch, from which they can be replayed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
 
 DEFAULT_NAME = "__penstock_dead_letters"
-LETTERS_DATABASE = "penstock"  # where the sink has no database of its own
+LETTERS_DATABASE = "penstock"  # if the sink has no single database
 COLUMNS = (
     ("pipeline", "STRING"),
     ("source_position", "STRING"),  # place@offset: topic/partition, file, binlog
@@ -30,14 +30,16 @@ COLUMNS = (
     ("headers", "MAP<STRING, BYTES>"),
     ("error_class", "STRING"),
     ("error", "STRING"),
-    ("target_table", "STRING"),  # null where the record was not even understood
+    ("target_table", "STRING"),  # null if the record could not even be decoded
     ("received_at", "TIMESTAMP(3) WITH LOCAL TIME ZONE"),
     ("attempt", "INT"),
 )
 
 
 def ensure(warehouse: Warehouse, table: str) -> TableSchema:
-    """Make the table unless it is there; ConfigError where the name is that of another kind of table."""
+    """Return the schema of the dead-letter table, creating the table if necessary. Raise ConfigError when a table of
+    this name exists with other columns.
+    """
     try:
         schema = warehouse.store(table).schema()
     except TableMissing:
@@ -58,7 +60,7 @@ def rows(
     now_millis: int,
     schema: TableSchema,
 ) -> pa.RecordBatch:
-    """One row a record, in the table's columns. Records are few: their number is limited."""
+    """Return one row per record, in the table's columns. There are few records, because their number is limited."""
     arrow = arrow_schema(schema.fields)
     made = [_row(one, pipeline, place, fetched, table, now_millis) for one in records]
     columns = [pa.array([row[name] for row in made], arrow.field(name).type) for name, _ in COLUMNS]

@@ -1,7 +1,7 @@
-"""Between reading and writing, where tables have keys that move between partitions: finding each row's bucket.
+"""The step between reading and writing for tables whose keys may move between partitions: it finds each row's bucket.
 
-A key's rows all come to one task, in the order of the source. It looks up where the key lies, deletes it there when it
-moves, and sends the rows on to the writers of their buckets. Rows of other tables pass.
+All rows of a key arrive at one task, in the order of the source. The task looks up the key's current place, deletes the
+key there if it moves, and sends the rows on to the writers of their buckets. Rows of other tables pass unchanged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from penstock.table.values.arrow_types import arrow_schema
 
 
 def moves_keys(warehouse: Warehouse, schemas: Mapping[str, int]) -> bool:
-    """Whether any of the tables needs this step."""
+    """Return whether any of the tables needs this step."""
     modes = (warehouse.layout(table, schema).mode for table, schema in schemas.items())
     return any(mode is BucketMode.CROSS_PARTITION for mode in modes)
 
@@ -35,7 +35,7 @@ def moves_keys(warehouse: Warehouse, schemas: Mapping[str, int]) -> bool:
 def place_task(
     warehouse: Warehouse, writers: int, mark: ErrorMark
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function of `mapInArrow`: rows come sorted as for `write_task`, and go in the same schema."""
+    """Return the function for `mapInArrow`. Its input is sorted as for `write_task`; its output has the same schema."""
 
     def place(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)
@@ -47,7 +47,7 @@ def place_task(
 
 @dataclass(slots=True)
 class Placing:
-    """Holds the places of the batch's keys of one table, and one blob of its rows."""
+    """Places the keys of one task. In memory: the places of the batch's keys of one table, and one blob of its rows."""
 
     warehouse: Warehouse
     writers: int
@@ -116,7 +116,7 @@ class Placing:
             )
         ]
         if blobs:
-            # Whose rows of a bucket come first is all the same: no two tasks have rows of one key.
+            # The order between tasks within a bucket does not matter: no two tasks have rows of the same key.
             yield as_batch(writer, self._position, blobs)
             self._position += len(blobs)
 

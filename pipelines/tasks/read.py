@@ -30,14 +30,17 @@ from penstock.pipelines.tasks.router import Router
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE, Blob, Window, as_batch, pieces
 from penstock.table.buckets.layout import Layout
 
-_END_OF_BATCH = 1 << 62  # behind all ranges
-BLOBS_A_BATCH = 64  # rows of the fixed schema handed to Spark at a time
+_END_OF_BATCH = 1 << 62  # sorts after all ranges
+BLOBS_A_BATCH = 64  # rows of the fixed schema passed to Spark at a time
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One task's part of a batch. `only`: in a replay, the tables that are read again. `late`: for tables that were
-    parked when the batch came, whose unreadable messages were kept then."""
+    """One read task's part of a batch.
+
+    `only`: in a replay, the tables that are read again. `late`: the batch is read for tables that were parked when it
+    was first read; dead letters for its unreadable messages were written then.
+    """
 
     ranges: tuple[Range, ...]
     versions: Versions
@@ -50,8 +53,9 @@ class Share:
 
 @dataclass(slots=True)
 class Reading:
-    """A `RangeStream` of blobs. `folder` is where the driver keeps its list of tables; `resumes` is the first batch of
-    a new checkpoint over older tables."""
+    """A `RangeStream` of blobs. `folder` is where the driver writes its list of tables; `resumes` is the first batch of
+    a new checkpoint over existing tables.
+    """
 
     source: ChangeSource
     shaping: Shaping
@@ -64,9 +68,9 @@ class Reading:
     resumes: Reached | None = None
     ignore_incompatible: bool = False
     compacts_in_background: bool = False
-    isolates: bool = False  # a table that fails is told, and the others are read on
-    mark: ErrorMark = field(default_factory=ErrorMark)  # of errors that come back from tasks
-    leaves_out: bool = False  # a new table that cannot be made is left out, and the others are read on
+    isolates: bool = False  # a table's failure is reported, and the other tables are read on
+    mark: ErrorMark = field(default_factory=ErrorMark)  # marks errors that return from tasks
+    leaves_out: bool = False  # a new table that cannot be created is left out, and the other tables are read on
 
     def initial_offsets(self) -> Offsets:
         return self.resumes.start if self.resumes else self.source.initial_offsets()
@@ -75,7 +79,9 @@ class Reading:
         return self.source.available()
 
     def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None) -> Offsets:
-        """The source's end, with the instant at which it was found: what now() shows, whenever the batch is read."""
+        """Return the source's newest offsets and the instant at which they were determined. That instant is the value
+        of now(), whenever the batch is read.
+        """
         if self.resumes is not None and start == self.resumes.start:
             return self.resumes.end
         end = self.source.latest_offsets(start, limit, until)
@@ -84,7 +90,7 @@ class Reading:
     def late_shares(
         self, start: Offsets, end: Offsets, schemas: Schemas, only: frozenset[str], left_out: frozenset[str]
     ) -> list[Share]:
-        """A batch of the past, for the tables that lack it."""
+        """Return the shares of a past batch, for the tables that lack it."""
         versions = versions_now(self.warehouse, {name: id_ for name, id_ in schemas.items() if name in only})
         now = int(end.get(NOW, 0))
         return [
@@ -104,7 +110,7 @@ class Reading:
         ]
 
     def read(self, share: Share) -> Iterator[pa.RecordBatch]:
-        pa.set_cpu_count(1)  # a task is one core; where the workers were not forked ready, it is said here
+        pa.set_cpu_count(1)  # one task uses one core; set here for workers that the daemon did not prepare
         options = self._options(share)
         for number, range_ in enumerate(share.ranges):
             yield from RangeReader(self, share, range_, None if number else share.span).blobs(options)
@@ -120,7 +126,7 @@ class Reading:
 
 
 class RangeReader:
-    """One range on its way to blobs. Holds one window of rows."""
+    """Turns one range into blobs. In memory: one window of rows."""
 
     def __init__(self, reading: Reading, share: Share, range_: Range, span: tuple[Offsets, Offsets] | None) -> None:
         self._reading, self._share, self._range = reading, share, range_
@@ -129,11 +135,12 @@ class RangeReader:
         self._drifted: set[str] = set()
         self._position = 0
         self._routers: dict[str, Router] = {}
-        self._left_out: dict[tuple[str, SourceSchema], tuple[str, ...]] = {}  # of updates
+        self._left_out: dict[tuple[str, SourceSchema], tuple[str, ...]] = {}  # by updates
 
     def blobs(self, options: DecodeOptions) -> Iterator[pa.RecordBatch]:
-        """Blobs, and the report last. An error that no second attempt would mend takes the place of the report, so that
-        Spark does not try four times."""
+        """Yield the blobs, and the report last. An error that a retry cannot fix replaces the report, so that Spark
+        does not run the task four times.
+        """
         try:
             seconds = self._report.seconds
             for chunk in timed(self._reading.source.chunks(self._range, options), seconds, "decode"):
@@ -189,7 +196,9 @@ class RangeReader:
             self._fail(table, error)
 
     def _nameless(self, change: ChangeBatch, error: DecodeError, fetched: Fetched | None) -> None:
-        """Messages of which nobody can tell whose they are: bad records, but a job that stops says what to do."""
+        """Report messages whose table cannot be determined as bad records. If that stops the job, the error says what
+        to do.
+        """
         values = dict(zip(fetched.messages.offsets.tolist(), fetched.messages.values, strict=True)) if fetched else {}
         records = [
             BadRecord(pos, NO_NAME, error.message, values.get(pos) or b"") for pos in np.unique(change.pos).tolist()
@@ -201,7 +210,7 @@ class RangeReader:
             raise error from told
 
     def _fail(self, table: str, error: PenstockError) -> None:
-        """Nothing more of the table is sent. The error ends the range where tables are not isolated."""
+        """Stop sending rows of the table. If tables are not isolated, the error ends the range."""
         if not self._reading.isolates or not is_of_its_table(error):
             raise error
         self._report.failed[table] = error
@@ -231,27 +240,31 @@ class RangeReader:
         counts = np.bincount(fitted.kinds, minlength=len(KINDS)).tolist()
         before = self._report.kinds.get(table, [0] * len(KINDS))
         self._report.kinds[table] = [old + new for old, new in zip(before, counts, strict=True)]
-        if len(change.event_time) and (newest := int(change.event_time.max())) >= 0:  # rows of a first copy have none
+        if len(change.event_time) and (newest := int(change.event_time.max())) >= 0:  # snapshot rows have no event time
             self._report.newest[table] = max(newest, self._report.newest.get(table, newest))
         self._note_comments(table, change)
         if table not in self._drifted:
             self._window.add(table, fitted.batch, fitted.kinds, fitted.pos, fitted.sub)
 
     def _note_comments(self, table: str, change: ChangeBatch) -> None:
-        """Comments follow the last rows of the batch, once they are written: no row is read again for them."""
+        """Record the newest comments. They are applied after the batch's rows are written, so no row is read again for
+        them.
+        """
         schema = change.schema
         comments = (schema.comment, *(one.comment for one in schema.fields))
         if not schema.comments_follow or all(comment is None for comment in comments):
             return
         source = (schema.database or "", schema.table or "")
-        # Without rows it is a definition, and the last one is what holds at the end of the batch.
+        # A change without rows is a definition, and the last one is valid at the end of the batch.
         place = (self._range.number, int(change.pos.max())) if len(change) else (_END_OF_BATCH, 0)
         newest = self._report.commented.setdefault(table, {})
         if source not in newest or newest[source].first <= place:
             newest[source] = Seen(table, schema, place, self._range.place)
 
     def _look_at_images(self, table: str, change: ChangeBatch, layout: Layout | None, fetched: Fetched | None) -> None:
-        """One update of a schema is looked at, and stands for all of the range."""
+        """Count updates with incomplete row images. One update per schema is examined and represents all of the
+        range.
+        """
         count = updates(change)
         if not count or layout is None:
             return
@@ -264,8 +277,9 @@ class RangeReader:
             self._report.left_out.setdefault(table, known)
 
     def _is_nonsense(self, table: str, change: ChangeBatch, layout: Layout | None, fetched: Fetched | None) -> bool:
-        """Whether these messages declare what cannot be: each is a bad record then. A database's own log declares what
-        is; only who sends messages can be wrong about it."""
+        """Return whether the messages declare an impossible schema; each is then reported as a bad record. Only
+        messages can be wrong in this way: a binlog declares existing schemas.
+        """
         if fetched is None:
             return False
         reason = self._reading.shaping.nonsense(change.schema, None if layout is None else layout.schema)
@@ -277,7 +291,9 @@ class RangeReader:
         return True
 
     def _bad_anyway(self, table: str, change: ChangeBatch, fetched: Fetched | None) -> bool:
-        """Whether no row would fit the table after its change either: records that are bad change no schema."""
+        """Return whether no row would fit the table even after its schema change; the rows are then reported as bad
+        records. Bad records must not change a schema.
+        """
         layout, shaping = self._layout(table), self._reading.shaping
         if layout is None or self._reading.on_bad.action == "fail" or not len(change):
             return False
@@ -289,7 +305,9 @@ class RangeReader:
         return True
 
     def _drift(self, table: str, change: ChangeBatch, *, by_message: bool) -> None:
-        """Report the schema; nothing more of the table is sent, because the driver has it read again."""
+        """Report the schema. No more rows of the table are sent in this reading, because the driver has it read
+        again.
+        """
         first = int(change.pos[0]) if len(change) else 0
         if not any(drift.table == table and drift.schema == change.schema for drift in self._report.drifts):
             place = (self._range.number, first)
@@ -303,7 +321,9 @@ class RangeReader:
 
     @property
     def _keeps_letters(self) -> bool:
-        """Whether this reading writes the dead letters: those of all tables, whichever it is for."""
+        """True if this reading writes the dead letters. It then writes those of all tables, whichever tables it reads
+        for.
+        """
         letters = self._reading.on_bad.table
         return letters is not None and self._takes(letters)
 

@@ -1,4 +1,4 @@
-"""What a task tells the driver beside its rows: how far it came, what it counted, what did not fit."""
+"""The reports that tasks send to the driver beside rows: progress, counts, and what did not fit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def no_seconds() -> Seconds:
 
 @dataclass(slots=True)
 class BadRecords:
-    """How many there are, and the first of them."""
+    """The number of bad records, and the first of them."""
 
     count: int = 0
     shown: list[BadRecord] = field(default_factory=list)
@@ -40,7 +40,7 @@ class BadRecords:
 
 @dataclass(frozen=True, slots=True)
 class TableFailed:
-    """Told between reading and writing, beside the rows of other tables."""
+    """A table's failure, reported between reading and writing, beside the rows of other tables."""
 
     table: str
     error: PenstockError
@@ -48,8 +48,9 @@ class TableFailed:
 
 @dataclass(slots=True)
 class Told:
-    """What was done for a batch, for those who watch: `seconds` by stage, summed over tasks; by table the files and
-    sorted runs of the fullest bucket written to, and the bytes of its new files."""
+    """Statistics of a batch for monitoring. `seconds` by stage, summed over tasks; by table, the number of files and of
+    sorted runs in the fullest bucket written to, and the bytes of its new files.
+    """
 
     seconds: Seconds = field(default_factory=no_seconds)
     files: dict[str, int] = field(default_factory=dict)
@@ -58,9 +59,9 @@ class Told:
     retries: Counter[str] = field(default_factory=Counter)
     conflicts: Counter[str] = field(default_factory=Counter)
     replays: int = 0
-    memory: int = 0  # the most that a task's process has had
+    memory: int = 0  # the peak memory of a task's process
     parked: dict[str, str] = field(default_factory=dict)  # tables that failed, and why
-    left_out: dict[str, str] = field(default_factory=dict)  # tables that cannot be made, and why
+    left_out: dict[str, str] = field(default_factory=dict)  # tables that cannot be created, and why
 
     def add(self, other: Told) -> None:
         self.spend(other.seconds)
@@ -90,7 +91,7 @@ class Told:
 
 
 def timed(parts: Iterator[Part], seconds: Seconds, stage: str) -> Iterator[Part]:
-    """The same parts; the time it took to get them, not what was done with them, is added."""
+    """Yield the same parts and add the time spent producing them, not the time spent by the consumer."""
     while True:
         began = time.perf_counter()
         part = next(parts, None)
@@ -102,7 +103,9 @@ def timed(parts: Iterator[Part], seconds: Seconds, stage: str) -> Iterator[Part]
 
 @dataclass(slots=True)
 class RangeReport:
-    """Of one range. `span` (where the batch starts and ends) is told by the batch's first range alone."""
+    """The report of one range. Only the first range of a batch has a `span`: the offsets where the batch starts and
+    ends.
+    """
 
     range: Range
     span: tuple[Offsets, Offsets] | None = None
@@ -110,14 +113,15 @@ class RangeReport:
     bytes: int = 0
     rows: Counter[str] = field(default_factory=Counter)  # by table
     sources: dict[str, set[tuple[str, str]]] = field(default_factory=dict)  # database and table of the source, by table
-    kinds: dict[str, list[int]] = field(default_factory=dict)  # the same by the four kinds of row
+    kinds: dict[str, list[int]] = field(default_factory=dict)  # rows by table and by the four row kinds
     seconds: Seconds = field(default_factory=no_seconds)
     skipped: Counter[str] = field(default_factory=Counter)  # messages without rows, by operation
     filtered: int = 0  # rows of source tables that are left out
     dropped: Counter[str] = field(default_factory=Counter)  # -U and -D of append tables, by table
     nulled: Counter[str] = field(default_factory=Counter)  # values made null by a rule, by table
     partial: Counter[str] = field(default_factory=Counter)  # updates that lack columns of their rows, by table
-    left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)  # which columns, of the first of them
+    # the omitted columns of the first such update, by table
+    left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)
     repaired: int = 0  # texts with unpaired surrogates
     bad: BadRecords = field(default_factory=BadRecords)  # messages that cannot be read
     unfit: dict[str, BadRecords] = field(default_factory=dict)  # messages with values that do not fit, by table
@@ -128,10 +132,13 @@ class RangeReport:
     # By table, the newest schema of each of its source tables whose columns have comments.
     commented: dict[str, dict[tuple[str, str], Seen]] = field(default_factory=dict)
     barriers: list[Barrier] = field(default_factory=list)
-    failed: dict[str, PenstockError] = field(default_factory=dict)  # tables that cannot take what is here, and why
+    # tables that cannot accept the rows of this range, and why
+    failed: dict[str, PenstockError] = field(default_factory=dict)
 
     def forget(self, table: str) -> int:
-        """As if nothing of the table had been read; gives how many of its records were bad."""
+        """Discard what was recorded of the table, as if nothing of it had been read. Return how many of its records
+        were bad.
+        """
         by_table: tuple[dict[str, Any], ...] = (
             self.rows,
             self.sources,
@@ -152,7 +159,7 @@ class RangeReport:
 
 @dataclass(slots=True)
 class BatchReport:
-    """The reports of all ranges of a batch in source order."""
+    """The reports of all ranges of a batch, in source order."""
 
     ranges: list[RangeReport]
     told: Told = field(default_factory=Told)
@@ -163,7 +170,7 @@ class BatchReport:
 
     @property
     def drifts(self) -> dict[str, list[Seen]]:
-        """By table, in the order in which the source had them."""
+        """The drift by table, in source order."""
         found: dict[str, list[Seen]] = {}
         for drift in sorted((drift for one in self.ranges for drift in one.drifts), key=lambda drift: drift.first):
             found.setdefault(drift.table, []).append(drift)
@@ -171,7 +178,7 @@ class BatchReport:
 
     @property
     def commented(self) -> dict[str, list[Seen]]:
-        """By table, the newest schema of each source table whose columns have comments, in the source's order."""
+        """By table, the newest schema of each source table whose columns have comments, in source order."""
         newest: dict[str, dict[tuple[str, str], Seen]] = {}
         for one in self.ranges:
             for table, sources in one.commented.items():
@@ -190,7 +197,7 @@ class BatchReport:
 
     @property
     def first_bad(self) -> tuple[BadRecord, str, str | None]:
-        """The first record that could not be taken, its place, and the table whose value it did not fit."""
+        """The first bad record, its place, and the table that its value did not fit."""
         place, table, records = next(one for one in self._bad() if one[2].shown)
         return records.shown[0], place, table
 
@@ -202,7 +209,7 @@ class BatchReport:
 
     @property
     def passed_over(self) -> Counter[str]:
-        """What came and is in no table, or not as it came: by what it is."""
+        """Counts, by category, of input that is in no table or was changed on its way."""
         found: Counter[str] = Counter()
         for one in self.ranges:
             found.update({f"messages.{operation}": count for operation, count in one.skipped.items()})
@@ -215,7 +222,7 @@ class BatchReport:
 
     @property
     def sources(self) -> dict[str, set[tuple[str, str]]]:
-        """The source tables of each table that had anything in the batch."""
+        """The source tables of each table that had any change in the batch."""
         found: dict[str, set[tuple[str, str]]] = {}
         for one in self.ranges:
             for table, names in one.sources.items():

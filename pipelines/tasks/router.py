@@ -1,4 +1,4 @@
-"""Which bucket each row goes to, and which of the writing tasks that bucket belongs to in this batch."""
+"""Determines the bucket of each row, and which write task that bucket belongs to in this batch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from penstock.table.dynamic_buckets.assigner import Assigner
 from penstock.table.meta.paths import POSTPONE_BUCKET
 from penstock.table.schema.options import Options
 
-UNASSIGNED = -1  # the bucket of a key that no bucket has yet; the writing task finds one
+UNASSIGNED = -1  # the bucket of a key that no bucket contains yet; the write task assigns one
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows of one batch that go to one bucket, or new keys that go to one writer."""
+    """Rows of one batch for one bucket, or rows with new keys for one writer."""
 
     partition: bytes
     bucket: int
@@ -31,7 +31,7 @@ class Part:
 
 
 class Router:
-    """Routes one table's rows at one version of it. Every task of a batch routes a key the same way."""
+    """Routes the rows of one table at one version. All tasks of a batch route a key the same way."""
 
     def __init__(self, warehouse: Warehouse, table: str, version: Version, writers: int) -> None:
         self.layout = warehouse.layout(table, version.schema)
@@ -45,7 +45,7 @@ class Router:
             self._known = Assigner(store, self.layout, state_at(store, version))
 
     def parts(self, batch: pa.RecordBatch, shuffle: int) -> Iterator[Part]:
-        """`shuffle` spreads rows that any writer may take."""
+        """Yield the parts of a batch. `shuffle` spreads rows that any writer may write."""
         if self._known is not None:
             yield from self._dynamic(batch, self._known)
             return
@@ -57,15 +57,17 @@ class Router:
             yield Part(part.partition, part.bucket, writer, part.rows)
 
     def _writer(self, partition: bytes, bucket: int, shuffle: int) -> int:
-        """Neighbouring buckets go to neighbouring writers; partitions and tables of one bucket are spread."""
+        """Return the writer of a bucket. Neighbouring buckets get neighbouring writers; partitions and tables with a
+        single bucket are spread.
+        """
         salt = zlib.crc32(partition, self._salt)
-        if self.layout.mode is BucketMode.UNAWARE:  # no key, no order to keep
+        if self.layout.mode is BucketMode.UNAWARE:  # rows without key: their order does not matter
             salt += shuffle
         return (salt + bucket) % self._writers
 
     def _by_key(self, batch: pa.RecordBatch) -> Iterator[Part]:
-        """All rows of a key to one task, whatever their partitions: postponed rows keep their order in its files, and
-        where keys move the next step finds the places.
+        """Send all rows of a key to one task, whatever their partitions. For postponed buckets this keeps their order
+        in the task's files; where keys move, the next step finds their places.
         """
         if self.layout.mode is BucketMode.CROSS_PARTITION:
             partitions, places = [b""], np.zeros(batch.num_rows, np.int64)
@@ -78,14 +80,14 @@ class Router:
             yield Part(part.partition, bucket, part.bucket, part.rows)
 
     def _dynamic(self, batch: pa.RecordBatch, known: Assigner) -> Iterator[Part]:
-        """A key with a bucket goes to that bucket's writer, a new one to the writer its hash names."""
+        """Send a key with a bucket to that bucket's writer, and a new key to a writer chosen by its hash."""
         hashes = key_hashes(self.layout, batch, self.layout.schema.trimmed_primary_keys)
         partitions, places = partitions_of(self.layout, batch)
         buckets = np.empty(batch.num_rows, np.int32)
         for number, partition in enumerate(partitions):
             rows = slice(None) if len(partitions) == 1 else places == number
             buckets[rows] = known.known(partition, hashes[rows])
-        # New keys get numbers below zero, one for each writer, so that one pass cuts both kinds.
+        # New keys get negative numbers, one per writer, so that a single pass cuts both kinds.
         new = buckets < 0
         buckets[new] = -1 - self._openers(hashes[new])
         for part in slices(partitions, places, buckets):
@@ -96,7 +98,9 @@ class Router:
                 yield Part(part.partition, part.bucket, writer, part.rows)
 
     def _openers(self, hashes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-        """The writer that finds a bucket for a new key: each opens one, and there may be only so many."""
+        """Return the writer that assigns a bucket to each new key. Each such writer opens its own bucket, so their
+        number is limited by the table's options.
+        """
         options = Options(self.layout.schema.options)
         first = options.integer("dynamic-bucket.initial-buckets", self._writers)
         most = options.integer("dynamic-bucket.max-buckets", -1)
@@ -106,10 +110,10 @@ class Router:
 
 
 def bucket_writer(table: str, bucket: int, writers: int) -> int:
-    """The task that writes a dynamic bucket."""
+    """Return the task that writes a dynamic bucket."""
     return (zlib.crc32(table.encode()) + bucket) % writers
 
 
 def own_number(table: str, writer: int, writers: int) -> int:
-    """Modulo `writers`, the numbers of the dynamic buckets that belong to a writing task."""
+    """Return the remainder, modulo `writers`, of the numbers of the dynamic buckets that belong to a write task."""
     return (writer - zlib.crc32(table.encode())) % writers

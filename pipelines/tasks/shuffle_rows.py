@@ -1,6 +1,6 @@
-"""Rows on their way through Spark: one fixed schema for all tables, the rows themselves as Arrow blobs.
+"""Rows in Spark's shuffle: one fixed schema for all tables, in which the rows themselves are Arrow blobs.
 
-A window holds the fitted rows of all tables of a range until it is full; then each table's rows are ordered, routed,
+A window collects the fitted rows of all tables of a range until it is full. Then each table's rows are ordered, routed
 and cut into blobs. Blobs of a range are numbered as they are made, so (range, position) orders the rows of a bucket.
 """
 
@@ -35,7 +35,7 @@ SCHEMA = pa.schema(
         ("blob", pa.binary()),
     ]
 )
-NO_TABLE = ""  # a row that carries a report, not rows
+NO_TABLE = ""  # a row that carries a report instead of rows
 KINDS = pa.uint8()
 
 BLOB_BYTES = 8 << 20
@@ -47,7 +47,7 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Some rows of one bucket of a table at one version. `writer` decides in which task they are written."""
+    """Some rows of one bucket of a table at one version. `writer` determines the task that writes them."""
 
     table: str
     version: Version
@@ -64,7 +64,7 @@ class Blob:
 
 @dataclass(slots=True)
 class Held:
-    """Fitted rows of one table in the order of their batches."""
+    """Fitted rows of one table, in the order of their batches."""
 
     batches: list[pa.RecordBatch] = field(default_factory=list)
     kinds: list[npt.NDArray[np.uint8]] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Held:
     bytes: int = 0
 
     def ordered(self) -> tuple[pa.RecordBatch, npt.NDArray[np.uint8]]:
-        """All rows as one batch in the order of the source. Batches of several source schemas interleave."""
+        """Return all rows as one batch in source order. Batches with different source schemas may interleave."""
         whole = pa.Table.from_batches(self.batches).combine_chunks().to_batches()[0]
         kinds, pos, sub = np.concatenate(self.kinds), np.concatenate(self.pos), np.concatenate(self.sub)
         if len(self.batches) == 1 or _rises(pos, sub):
@@ -83,7 +83,7 @@ class Held:
 
 
 class Window:
-    """What is held of a range, by table."""
+    """The rows of a range collected so far, by table."""
 
     def __init__(self, most_bytes: int = WINDOW_BYTES) -> None:
         self._most = most_bytes
@@ -118,7 +118,7 @@ class Window:
             self._bytes -= held.bytes
 
     def drain(self) -> Iterator[tuple[str, pa.RecordBatch, npt.NDArray[np.uint8]]]:
-        """Each table's rows in order; the window is empty afterwards."""
+        """Yield each table's rows in order, and leave the window empty."""
         held, self._held, self._bytes = self._held, {}, 0
         for table in list(held):
             yield table, *held.pop(table).ordered()
@@ -130,7 +130,9 @@ def _rises(pos: Int64s, sub: npt.NDArray[np.int32]) -> bool:
 
 
 def pieces(batch: pa.RecordBatch, kinds: npt.NDArray[np.uint8], table: str) -> Iterator[tuple[int, pa.Buffer]]:
-    """The rows as blobs of at most BLOB_BYTES, each with its number of rows; one larger row travels alone."""
+    """Yield the rows as blobs of at most BLOB_BYTES, each with its number of rows. A single larger row gets a blob to
+    itself.
+    """
     marked = with_kinds(batch, kinds)
     count = max(1, -(-batch.nbytes // BLOB_BYTES))
     size = -(-batch.num_rows // count)
@@ -145,7 +147,7 @@ def pieces(batch: pa.RecordBatch, kinds: npt.NDArray[np.uint8], table: str) -> I
                     hint="leave its table or its column out",
                 )
             yield part.num_rows, data
-        else:  # uneven rows
+        else:  # rows of very different sizes: split in half and try again
             half = part.num_rows // 2
             rest = part.slice(half)
             for piece in (part.slice(0, half), rest):
@@ -153,7 +155,7 @@ def pieces(batch: pa.RecordBatch, kinds: npt.NDArray[np.uint8], table: str) -> I
 
 
 def with_kinds(batch: pa.RecordBatch, kinds: npt.NDArray[np.uint8]) -> pa.RecordBatch:
-    # A table may have a column of any name, so the kinds are found by place: they come last.
+    # The kinds are found by position, as the last column, because a table may have a column of any name.
     schema = batch.schema.append(pa.field("kind", KINDS))
     return pa.RecordBatch.from_arrays([*batch.columns, pa.array(kinds, KINDS)], schema=schema)
 
@@ -164,13 +166,13 @@ def kinds_of(marked: pa.RecordBatch) -> npt.NDArray[np.uint8]:
 
 
 def unpacked(data: pa.Buffer | bytes, schema: pa.Schema) -> tuple[pa.RecordBatch, npt.NDArray[np.uint8]]:
-    """The rows of a blob of a table with this Arrow schema, and their kinds."""
+    """Return the rows of a blob, of a table with this Arrow schema, and their kinds."""
     marked = pa.ipc.read_record_batch(pa.py_buffer(data), schema.append(pa.field("kind", KINDS)))
     return marked.select(range(len(schema))), kinds_of(marked)
 
 
 def as_batch(range_number: int, first_position: int, blobs: Sequence[Blob]) -> pa.RecordBatch:
-    """Blobs of one range, numbered from `first_position`, as a batch of the fixed schema."""
+    """Return blobs of one range, numbered from `first_position`, as a batch of the fixed schema."""
     columns: list[Any] = [
         pa.array(np.full(len(blobs), range_number, np.int32)),
         pa.array(np.arange(first_position, first_position + len(blobs), dtype=np.int64)),
@@ -187,7 +189,7 @@ def as_batch(range_number: int, first_position: int, blobs: Sequence[Blob]) -> p
 
 
 def _binary(blobs: Sequence[Blob]) -> pa.Array:
-    """The contents side by side: copied once."""
+    """Return the blobs as one binary column. Built from buffers, so that the contents are copied only once."""
     ends = np.cumsum([blob.size for blob in blobs], dtype=np.int32)
     offsets = np.concatenate((np.zeros(1, np.int32), ends)).astype(np.int32)
     data = b"".join(memoryview(blob.data) for blob in blobs)

@@ -41,7 +41,9 @@ Result: TypeAlias = bytes | CommitMessage | PenstockError | Told
 
 @dataclass(frozen=True, slots=True)
 class Compacting:
-    """What the writers of a batch leave to others. `number` is the batch's, by which full compactions are counted."""
+    """Which compaction the writers of a batch leave for later. `number` is the batch number, by which full compactions
+    are due.
+    """
 
     number: int = 0
     in_background: bool = False
@@ -50,8 +52,9 @@ class Compacting:
         return FullCompaction.of(store, layout).is_due(self.number)
 
     def waits(self, writer: BucketWriter) -> bool:
-        """Whether the bucket is left for after the commit; one that has too many runs is not, nor one whose full
-        compaction is due with this batch."""
+        """Return whether compaction of the bucket waits until after the commit. It does not wait if the bucket has too
+        many sorted runs or if its full compaction is due in this batch.
+        """
         layout = writer.files.layout
         if self.full(writer.files.store, layout):
             return False
@@ -64,7 +67,9 @@ INLINE = Compacting()
 
 
 def may_wait(layout: Layout) -> bool:
-    """Whether compaction can be left for later: nothing that readers see hangs on it, or they can wait for it."""
+    """Return whether compaction can be done later: no rows or changes that readers see depend on it, or readers may
+    wait.
+    """
     spec = CompactionSpec.of(layout.schema)
     return spec.lags or not (spec.shows_by_compaction or spec.full_changelog)
 
@@ -72,7 +77,7 @@ def may_wait(layout: Layout) -> bool:
 def write_task(
     warehouse: Warehouse, writers: int, compacting: Compacting, mark: ErrorMark, user: str = ALONE.user
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function of `mapInArrow`: rows come sorted by table, partition, bucket, range, position."""
+    """Return the function for `mapInArrow`. Its input is sorted by table, partition, bucket, range, position."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)
@@ -88,10 +93,10 @@ def write_task(
 
 @dataclass(slots=True)
 class Writing:
-    """Goes through a task's blobs, holding one bucket at a time, or one partition where buckets are dynamic.
+    """Writes a task's blobs, with one bucket open at a time, or one partition if buckets are dynamic.
 
-    Dies half way: its files are orphans. An error that no second attempt would mend is handed on as the result of its
-    table, so that Spark does not try four times; the other tables are written.
+    Dies half way: its files are orphans. An error that a retry cannot fix is returned as the result of its table, so
+    that Spark does not run the task four times; the other tables are written.
     """
 
     warehouse: Warehouse
@@ -104,7 +109,7 @@ class Writing:
     _told: Told = field(default_factory=Told)
 
     def results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, Result]]:
-        """What came of the blobs, and last what it took."""
+        """Yield the result of each table's blobs, and the statistics last."""
         waited = no_seconds()
         yield from timed(self._results(timed(iter(batches), waited, "waited")), self._told.seconds, "write")
         self._told.seconds["write"] -= waited["waited"]
@@ -145,7 +150,7 @@ class Writing:
         )
 
     def _left(self, table: str | None, partition: bytes, bucket: int) -> Iterator[tuple[str, Result]]:
-        """The messages of the buckets that are done when the next blob is of another."""
+        """Yield the messages of the open buckets that are finished, because the next blob belongs to another one."""
         now = self._table
         if now is None:
             return
@@ -169,7 +174,7 @@ class Writing:
 
 
 class TableWriting:
-    """One table's buckets in one task, at the version the batch stands on."""
+    """Writes one table's buckets in one task, at the version of the batch."""
 
     def __init__(
         self,
@@ -199,7 +204,7 @@ class TableWriting:
             self._assigner = Assigner(self._store, self._layout, self._state, own, writers)
 
     def goes_on(self, partition: bytes, bucket: int) -> bool:
-        """Whether rows of this bucket join what is open."""
+        """Return whether rows of this bucket can join the open buckets."""
         same = partition == self._partition
         return not self._buckets or (same and (self._assigner is not None or bucket in self._buckets))
 
@@ -228,7 +233,7 @@ class TableWriting:
         joined = (*state.files, *message.new_files, *message.compact_after)
         live = [file for file in joined if (file.name, file.level) not in gone]
         level0 = sum(file.level == 0 for file in live)
-        # Each file of level 0 is a sorted run of its own, each deeper level is one.
+        # Each file of level 0 is a sorted run; each deeper level is one sorted run.
         runs = level0 + len({file.level for file in live if file.level})
         made = (*message.new_files, *message.changelog_files, *message.compact_after, *message.compact_changelog)
         self._told.add(
@@ -252,8 +257,9 @@ class TableWriting:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a batch's tasks made: commit messages by table, the reports of its ranges in order, and what went wrong:
-    with everything, or with single tables."""
+    """The output of a batch's tasks: commit messages by table, the reports of its ranges in order, and errors, either
+    of the whole batch or of single tables.
+    """
 
     messages: dict[str, list[CommitMessage]] = field(default_factory=dict)
     reports: list[RangeReport] = field(default_factory=list)

@@ -48,6 +48,11 @@ class ChangeSource(Source, Protocol):
 
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[Chunk]: ...
 
+    def at_barrier(self) -> bool:
+        """Return whether the last planned batch ends before a change of a whole table, or applies one. The batch behind
+        it starts at once, whatever the trigger's interval: other tables wait, and readers may see an empty table."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class DecodedSource:
@@ -76,6 +81,9 @@ class DecodedSource:
             decoded = decode(self.format, fetched.messages, options)
             _remember(fetched.topic, len(fetched.messages) / max(1, len(decoded.batches)))
             yield Chunk(decoded, len(fetched.messages), fetched.size, fetched)
+
+    def at_barrier(self) -> bool:
+        return False  # messages are changes of rows
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
         return self.source.lag(offsets)

@@ -7,7 +7,8 @@ nothing hangs on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -17,9 +18,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets
 
+LONGEST_WAIT = 60.0  # seconds in one call of Spark
+
 
 class RangeStream(Protocol):
-    """What is read: asked in the planner, read from in tasks. `read` yields batches of exactly the source's columns."""
+    """A stream, planned in the planner and read in tasks. `read` yields batches of exactly the source's columns."""
 
     limit: Limit
 
@@ -29,8 +32,12 @@ class RangeStream(Protocol):
 
     def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None) -> Offsets: ...
 
+    def at_barrier(self) -> bool:
+        """Return whether the next batch has to start at once."""
+        ...
+
     def shares(self, start: Offsets, end: Offsets) -> Sequence[Any]:
-        """The batch between, as one picklable thing a task."""
+        """Return the batch between two offsets as one picklable object per task."""
         ...
 
     def read(self, share: Any) -> Iterator[pa.RecordBatch]: ...
@@ -42,8 +49,11 @@ class Share(InputPartition):
     """One task's part of a batch."""
 
 
-def changes_source(name: str, columns: str, stream: RangeStream, mark: ErrorMark) -> type[DataSource]:
-    """A data source to register with one session and to read by its name. `columns` is the schema as Spark's DDL.
+def changes_source(
+    name: str, columns: str, stream: RangeStream, mark: ErrorMark, interval: float = 0.0
+) -> type[DataSource]:
+    """Return a data source to register with one session and to read by its name. `columns` is the schema as Spark's
+    DDL, `interval` the seconds from one batch's start to the next.
 
     The stream is a part of the class, which Spark takes to its processes as it takes every function. It is no option:
     options are text that anybody may give who can name the source, and a stream can only be unpickled.
@@ -59,16 +69,29 @@ def changes_source(name: str, columns: str, stream: RangeStream, mark: ErrorMark
             return columns
 
         def streamReader(self, schema: Any) -> ChangesReader:  # noqa: N802
-            return ChangesReader(stream, mark)
+            return ChangesReader(stream, mark, interval)
 
     return Changes
 
 
 class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, stream: RangeStream, mark: ErrorMark) -> None:
+    """Holds the trigger's interval, because a batch that follows a barrier must not wait for it, and a trigger of Spark
+    always does. The query itself has a trigger of 0 seconds: its call of `latestOffset` sleeps until the batch is due.
+    Stopping the query interrupts that call."""
+
+    def __init__(
+        self,
+        stream: RangeStream,
+        mark: ErrorMark,
+        interval: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._stream = stream
         self._carrying = mark.carrying
         self._until: Offsets | None = None
+        self._interval, self._clock, self._sleep = interval, clock, sleep
+        self._planned_at: float | None = None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         with self._carrying():
@@ -85,7 +108,19 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # noqa: N802
         allowed = NO_LIMIT if isinstance(limit, ReadAllAvailable) else self._stream.limit
         with self._carrying():
+            if not self._is_due():
+                return start
+            self._planned_at = self._clock()
             return self._stream.latest_offsets(start, allowed, self._until)
+
+    def _is_due(self) -> bool:
+        """Sleep until the next batch is due, or for `LONGEST_WAIT`; return whether it is due then."""
+        if self._until is not None or self._planned_at is None or self._stream.at_barrier():
+            return True
+        left = self._planned_at + self._interval - self._clock()
+        if left > 0:
+            self._sleep(min(left, LONGEST_WAIT))
+        return left <= LONGEST_WAIT
 
     def partitions(self, start: Offsets, end: Offsets) -> list[InputPartition]:
         with self._carrying():

@@ -47,9 +47,13 @@ _RANGE_BYTES = 8 << 20
 
 @dataclass(slots=True)
 class Planner:
-    """Lives in the process that plans, as long as a query runs. Holds the schema history."""
+    """Plans the batches of one query, in the planner process. Holds the schema history.
+
+    `at_barrier` is true when the last planned batch ends before a change of a whole table, or applies one.
+    """
 
     settings: FollowSettings
+    at_barrier: bool = False
     _history: SchemaHistory | None = field(default=None, repr=False)
     _state: State | None = field(default=None, repr=False)
     _facts: ServerFacts | None = field(default=None, repr=False)
@@ -89,6 +93,7 @@ class Planner:
         self._facts = facts
         log.info("event=tables_read_again tables=%s position=%s", ",".join(map(".".join, names)), start)
         empty = tuple(Barrier("truncate", *name) for name in names)
+        self.at_barrier = True
         reread = self.settings.resnapshot
         return Progress(facts.uuid, start, waiting=names, reread=reread, batch=Batch(barriers=empty))
 
@@ -97,6 +102,7 @@ class Planner:
         names = self.settings.reset
         log.info("event=tables_read_again tables=%s", ",".join(map(".".join, names)))
         empty = Batch(barriers=tuple(Barrier("truncate", *name) for name in names))
+        self.at_barrier = True
         return replace(progress.reading(names), reread=self.settings.resnapshot, batch=empty)
 
     def _start(self, connection: Connection, facts: ServerFacts) -> LogPosition:
@@ -142,7 +148,8 @@ class Planner:
             return settled(connection, server_facts(connection))
 
     def next(self, before: Progress, limit: Limit, until: LogPosition | None) -> Progress | None:
-        """Where the batch behind `before` ends, with what is in it; None when there is nothing."""
+        """Return where the batch behind `before` ends, with its contents, or None when there is nothing to read."""
+        self.at_barrier = False
         with connected(self.settings.server) as connection:
             facts = server_facts(connection)
             asked = self.settings.resnapshot != before.reread and bool(self.settings.resnapshot)
@@ -167,6 +174,7 @@ class Planner:
             if not progress.reads_tables and _is_reached(progress, until):
                 return None if progress == replace(before, batch=Batch()) else progress
             plan = self._log_plan(progress, limit, until, history)
+            self.at_barrier = plan.at_barrier
             looked_up = self._looked_up(connection, plan, history)
             self._store(progress.server)
             mixed = self._mixed_names(progress, plan)

@@ -139,6 +139,9 @@ class MySqlSource:
         waiting = {f"{database}.{table}": 1 for database, table in unread}
         return {"log": behind - progress.log.pos} | waiting
 
+    def at_barrier(self) -> bool:
+        return self._planner is not None and self._planner.at_barrier
+
     def mirror(self, offsets: Offsets) -> None:
         """A server keeps no place for its readers."""
 

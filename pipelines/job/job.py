@@ -293,7 +293,8 @@ class Running:
 
     def _started(self, sink: Sink) -> StreamingQuery:
         reading = sink.batches.reading
-        self.session.dataSource.register(changes_source(self._source, blobs.COLUMNS, reading, reading.mark))
+        source = changes_source(self._source, blobs.COLUMNS, reading, reading.mark, self.job.trigger_seconds)
+        self.session.dataSource.register(source)
         stream = self.session.readStream.format(self._source).load()
         writer = stream.writeStream.queryName(self.job.name).option(
             "checkpointLocation", checkpoint_url(self.job.checkpoint)
@@ -303,7 +304,7 @@ class Running:
     def _trigger(self) -> dict[str, Any]:
         if self.job.until_caught_up:
             return {"availableNow": True}
-        return {"processingTime": f"{round(self.job.trigger_seconds * 1000)} milliseconds"}
+        return {"processingTime": "0 seconds"}  # the source keeps the interval, see ChangesReader
 
 
 def run(job: Job, session: SparkSession, on_batch: OnBatch | None = None) -> None:

@@ -87,6 +87,9 @@ class Reading:
         end = self.source.latest_offsets(start, limit, until)
         return start if end == start else end | {NOW: self.warehouse.now_millis()}
 
+    def at_barrier(self) -> bool:
+        return self.source.at_barrier()
+
     def late_shares(
         self, start: Offsets, end: Offsets, schemas: Schemas, only: frozenset[str], left_out: frozenset[str]
     ) -> list[Share]:

@@ -51,7 +51,8 @@ class LogPlan:
     """The ranges of a batch, in binlog order, and the start of the next plan.
 
     `barrier` contains DDL that must be applied between batches: such a plan contains nothing else and no ranges.
-    `caught_up` if the plan reached the current end of the binlog.
+    `at_barrier` is true for such a plan and for the plan that ends just before it. `caught_up` is true if the plan
+    reached the current end of the binlog.
     """
 
     ranges: tuple[LogRange, ...]
@@ -59,6 +60,7 @@ class LogPlan:
     ddl: tuple[DdlSeen, ...] = ()
     barrier: tuple[DdlSeen, ...] = ()
     caught_up: bool = False
+    at_barrier: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,7 @@ class Planner:
         self.cut = RangeCutter(start, known=start.gtid if limits.by_gtid else "")
         self.ddl: list[DdlSeen] = []
         self.barrier: list[DdlSeen] = []
+        self.at_barrier = False
         self.start = start
         self.skip = start.skip_events
         self.seconds = start.time_ms // 1000
@@ -136,7 +139,7 @@ class Planner:
 
     def _finished(self, end: LogPosition, *, caught_up: bool) -> LogPlan:
         end = replace(end, time_ms=self.seconds * 1000)
-        return LogPlan(tuple(self.cut.ranges), end, tuple(self.ddl), tuple(self.barrier), caught_up)
+        return LogPlan(tuple(self.cut.ranges), end, tuple(self.ddl), tuple(self.barrier), caught_up, self.at_barrier)
 
     def _take(self, segment: Segment) -> LogPosition | None:
         """Process a segment and return the end of the plan if it is within the segment."""
@@ -203,6 +206,7 @@ class Planner:
         if not any(self.is_barrier(statement) for statement in statements):
             self.ddl += self._applied(query, segment, event)
             return None
+        self.at_barrier = True
         if self.transactions.count > 1 or self.start.skip_events:
             self.cut.close_at(self.transactions.open_at)
             return LogPosition(segment.file, self.transactions.open_at, self.transactions.before_open())

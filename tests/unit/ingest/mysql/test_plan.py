@@ -125,6 +125,7 @@ def test_a_barrier_stands_alone_in_a_plan_of_its_own() -> None:
     plans = all_plans(log, PlanLimits(), SchemaHistory(), 1 << 20, is_barrier=barrier)
     assert [[seen.change.kind for seen in found.barrier] for found in plans] == [[], ["rename"], [], ["truncate"], []]
     assert [bool(found.ranges) for found in plans] == [True, False, True, False, True]
+    assert [found.at_barrier for found in plans] == [True, True, True, True, False]
     found = [batch for one in plans for part in one.ranges for batch in read(log, part, DecodeOptions())]
     assert changes(found) == changes(batches(log, DecodeOptions()))
     assert plans[1].end.gtid != plans[0].end.gtid

@@ -1,0 +1,91 @@
+"""When the adapter plans the next batch: at the trigger's interval, and at once at a barrier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.ingest.carried_errors import ErrorMark
+from penstock.ingest.source import NO_LIMIT, Limit, Offsets
+from penstock.ingest.spark_stream import ChangesReader
+
+
+@dataclass
+class Clock:
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@dataclass
+class Stream:
+    """Each batch takes one second to plan; those numbered in `barriers` are barriers."""
+
+    clock: Clock
+    barriers: frozenset[int] = frozenset()
+    limit: Limit = NO_LIMIT
+    planned: list[float] = field(default_factory=list)
+
+    def initial_offsets(self) -> Offsets:
+        return {"n": 0}
+
+    def available(self) -> Offsets:
+        return {"n": 9}
+
+    def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None) -> Offsets:
+        self.planned.append(self.clock.now)
+        self.clock.now += 1
+        return {"n": start["n"] + 1}
+
+    def at_barrier(self) -> bool:
+        return len(self.planned) in self.barriers
+
+    def shares(self, start: Offsets, end: Offsets) -> list[Any]:
+        return []
+
+    def read(self, share: Any) -> Iterator[pa.RecordBatch]:
+        return iter(())
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def planned(stream: Stream, interval: float, batches: int, *, bounded: bool = False) -> list[float]:
+    """Return how many seconds after the first batch each batch was planned."""
+    clock = stream.clock
+    reader = ChangesReader(stream, ErrorMark(), interval, clock, clock.sleep)
+    if bounded:
+        reader.prepareForTriggerAvailableNow()
+    at = reader.initialOffset()
+    while len(stream.planned) < batches:
+        at = reader.latestOffset(at, reader.getDefaultReadLimit())
+    return [time - stream.planned[0] for time in stream.planned]
+
+
+def test_a_batch_begins_an_interval_after_the_one_before() -> None:
+    assert planned(Stream(Clock()), 15, 4) == [0, 15, 30, 45]
+
+
+def test_a_batch_that_follows_a_barrier_begins_at_once() -> None:
+    assert planned(Stream(Clock(), frozenset({2, 3})), 15, 5) == [0, 15, 16, 17, 32]
+
+
+def test_a_bounded_run_and_one_without_an_interval_never_wait() -> None:
+    assert planned(Stream(Clock()), 15, 3, bounded=True) == [0, 1, 2]
+    assert planned(Stream(Clock()), 0, 3) == [0, 1, 2]
+
+
+def test_a_long_interval_is_waited_for_in_several_calls_that_find_nothing() -> None:
+    clock = Clock()
+    reader = ChangesReader(Stream(clock), ErrorMark(), 150, clock, clock.sleep)
+    at = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    found = [reader.latestOffset(at, reader.getDefaultReadLimit()) for _ in range(3)]
+    assert found == [at, at, {"n": 2}]
+    assert clock.now == 1000 + 150 + 1

@@ -1,16 +1,16 @@
-"""What must hold of every table after every test: one function.
+"""One function that checks the invariants of every table after every test.
 
     check_invariants(table)                          # from the table's own metadata and files
     check_invariants(table, model={3: relation})     # and the rows of snapshots as a model has them
     check_invariants(table, oracle=oracle)           # and as Java Paimon reads them
 
-I1 snapshot ids have no gap, hints do not point beyond. I2 every file a live snapshot, tag or branch names exists with
-its size. I3 the rows of a snapshot are the model's. I4 the changelog folded is the table. I5 a commit identifier
-counts once. I7 a key lives in one bucket, and dynamic
-buckets have it in their index. I8 runs above level 0 do not overlap inside. I9 no two files share a
-sequence number for a key. I10 counts, keys and statistics in the metadata are those of the files. I11 schemas exist.
-I12 index entries point to live files. I14 Java reads the same rows. (I6, checkpoints behind tables, and I15, memory,
-are held by the tests of whole jobs; I13, nothing reachable is expired, is I2 after an expiry.)
+I1 snapshot ids have no gap, and hints do not point beyond them. I2 every file that a live snapshot, tag or branch names
+exists with its size. I3 the rows of a snapshot are the model's. I4 the folded changelog equals the table. I5 a commit
+identifier counts once. I7 a key is in one bucket, and dynamic buckets have it in their index. I8 files within a run
+above level 0 do not overlap. I9 no two files share a sequence number for a key. I10 counts, keys and statistics in the
+metadata match the files. I11 schemas exist. I12 index entries point to live files. I14 Java reads the same rows. (I6,
+checkpoints behind tables, and I15, memory, are checked by the tests of whole jobs; I13, nothing reachable is expired,
+is I2 after an expiry.)
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.invariants.view import View
 
 
 class Broken(AssertionError):
-    """The table breaks its invariants; the message names each with its number."""
+    """The table violates invariants; the message names each with its number."""
 
 
 def check_invariants(
@@ -37,7 +37,9 @@ def check_invariants(
     oracle: Oracle | None = None,
     excused: Collection[str] = (),
 ) -> None:
-    """`excused` are the numbers of invariants that another writer of the table does not keep."""
+    """Raise Broken when the table violates an invariant. `excused` are the numbers of invariants that another writer of
+    the table does not keep.
+    """
     found = [wrong for wrong in broken(table, model or {}) if wrong.partition(" ")[0] not in excused]
     if oracle is not None and not found:
         found += java_differs(table, oracle)
@@ -46,7 +48,9 @@ def check_invariants(
 
 
 def broken(table: Table, model: Mapping[int, Relation]) -> Iterable[str]:
-    """What is wrong on the lowest floor that anything is wrong on: a table that is not whole cannot be read either."""
+    """Return the violations of the first group of rules that has any: a table with missing files cannot be read
+    either.
+    """
     view = View.of(table.store)
     for rules in (metadata.WHOLE, metadata.RULES, content.RULES):
         found = [wrong for rule in rules for wrong in rule(view)]

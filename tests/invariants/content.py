@@ -1,4 +1,4 @@
-"""Invariants of what stands in the data files, read one by one and held against their metadata."""
+"""Invariants of the content of data files, each read and compared with its metadata."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RETRACTS = (1, 3)
 
 
 def rows_of(view: View, entry: ManifestEntry) -> pa.Table:
-    """All of a file, under the schema it was written with."""
+    """Return all rows of a file, with the schema it was written with."""
     wanted = view.store.schemas.get(entry.file.schema_id).fields
     keyed = view.layout.has_keys
     reader = FileReader(view.store.storage, lambda _: view.path_of(entry), view.store.schemas.get, wanted, keyed, keyed)
@@ -46,7 +46,7 @@ def keys_of(view: View, rows: pa.Table) -> list[Key]:
 
 
 def metadata_is_that_of_the_files(view: View) -> Iterator[str]:
-    """I10"""
+    """I10: counts, keys and statistics in the metadata match the files."""
     for entry in view.live:
         rows, file = rows_of(view, entry), entry.file
         if rows.num_rows != file.row_count:
@@ -86,14 +86,16 @@ def column_statistics(view: View, rows: pa.Table, file: DataFile) -> Iterator[st
     yield from bounds_hold(file, file.value_stats, fields, rows, exact=False)
     if view.layout.has_keys:
         keys = schema.select(schema.trimmed_primary_keys)
-        # Java cuts the statistics of keys only where it has no footer to take them from.
+        # Java truncates statistics of keys only if the file has no footer to read them from.
         yield from bounds_hold(file, file.key_stats, keys, rows, exact=file.format != "avro")
 
 
 def bounds_hold(
     file: DataFile, stats: ColumnStats, fields: Sequence[Field], rows: pa.Table, *, exact: bool
 ) -> Iterator[str]:
-    """Statistics may be cut, so they must enclose the values; of keys they are the values."""
+    """Check statistics. They may be truncated, so they must enclose the values; for keys they must equal the extreme
+    values.
+    """
     if not stats.null_counts:
         return
     types = [field.type for field in fields]
@@ -119,7 +121,9 @@ GREGORIAN_SECONDS = -12_219_292_800
 
 
 def told_of(file: DataFile, field: Field, value: Any) -> bool:
-    """Whether statistics speak of the value. Java's of ORC know no NaN, and count days before 1582 otherwise."""
+    """Return whether statistics cover the value. Java's ORC statistics exclude NaN and count days before 1582
+    differently.
+    """
     if file.format != "orc":
         return True
     if isinstance(value, float):
@@ -129,7 +133,7 @@ def told_of(file: DataFile, field: Field, value: Any) -> bool:
 
 
 def ordered(value: Any, padded: bool = False) -> Any:
-    """A value whose order is the table's: floats with NaN last and -0.0 first, a CHAR without its blanks."""
+    """Return a value that sorts like the table: floats with NaN last and -0.0 first, a CHAR without trailing blanks."""
     if isinstance(value, float):
         return (value != value, value if value == value else 0.0, str(value) != "-0.0")
     return value.rstrip(" ") if padded and value is not None else value
@@ -140,7 +144,7 @@ def comparable(key: Key) -> tuple[Any, ...]:
 
 
 def runs_do_not_overlap(view: View) -> Iterator[str]:
-    """I8"""
+    """I8: the files of a level above 0 do not overlap."""
     runs: dict[tuple[Bucket, int], list[tuple[Any, Any, str]]] = defaultdict(list)
     for entry in view.live:
         if entry.file.level > 0:
@@ -155,10 +159,10 @@ def runs_do_not_overlap(view: View) -> Iterator[str]:
 
 
 def keys_live_in_one_place(view: View) -> Iterator[str]:
-    """I7, I9"""
+    """I7: a key is in one bucket. I9: no two files share a sequence number for a key."""
     if not view.layout.has_keys:
         return
-    # Where rows order themselves, a compaction that looks keys up rewrites the row that stays, number and all.
+    # With a sequence field, a compaction that looks keys up rewrites the surviving row with its old sequence number.
     numbered = "sequence.field" not in view.layout.schema.options
     newest: dict[tuple[Bucket, Key], tuple[int, int]] = {}
     numbers: dict[tuple[Bucket, Key, int], str] = {}
@@ -176,7 +180,7 @@ def keys_live_in_one_place(view: View) -> Iterator[str]:
 
 
 def keys_in_several_buckets(view: View, newest: Mapping[tuple[Bucket, Key], tuple[int, int]]) -> Iterator[str]:
-    # The index of keys that move between partitions forgets those that were deleted, or left the partition.
+    # The index of cross-partition keys forgets keys that were deleted or left the partition.
     forgets = view.layout.mode is BucketMode.CROSS_PARTITION
     places: dict[tuple[bytes, Key], set[int]] = defaultdict(set)
     for ((partition, bucket), key), (_, kind) in newest.items():
@@ -188,7 +192,9 @@ def keys_in_several_buckets(view: View, newest: Mapping[tuple[Bucket, Key], tupl
 
 
 def indexes_know_the_bucket_of_each_key(view: View) -> Iterator[str]:
-    """I7, of dynamic buckets: a key that the index lacks, or has twice, gets a second bucket at its next write."""
+    """I7, for dynamic buckets: a key that the index lacks, or has twice, would get a second bucket at its next
+    write.
+    """
     if view.layout.mode is not BucketMode.DYNAMIC or view.latest is None:
         return
     known: dict[bytes, dict[int, int]] = defaultdict(dict)

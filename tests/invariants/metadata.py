@@ -1,4 +1,4 @@
-"""Invariants of what the metadata says of itself and of the files it names."""
+"""Invariants within the metadata, and between the metadata and the files it names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Named = Iterator[tuple[str, int | None]]
 
 
 def ids_have_no_gap(view: View) -> Iterator[str]:
-    """I1"""
+    """I1: snapshot ids have no gap, and hints do not point beyond them."""
     ids = [snapshot.id for snapshot in view.snapshots]
     first, last = view.store.snapshots.earliest_id(), view.store.snapshots.latest_id()
     if first is not None and last is not None and ids != list(range(first, last + 1)):
@@ -46,7 +46,7 @@ def hint_of(store: TableStore, name: str) -> int | None:
 
 
 def named_files_exist(view: View) -> Iterator[str]:
-    """I2, I13"""
+    """I2 and I13: every reachable file exists, with its recorded size."""
     sizes: dict[str, int | None] = {}
     for reached, store, snapshot in view.reachable():
         try:
@@ -64,7 +64,7 @@ def named_files_exist(view: View) -> Iterator[str]:
 
 
 def state_files(store: TableStore, snapshot: Snapshot) -> Named:
-    """Every file that a reader of the rows at this snapshot may open, with the size it is said to have."""
+    """Yield every file that a reader of the rows at this snapshot may open, with its recorded size."""
     paths, layout = store.paths, Layout.of(store.schemas.get(snapshot.schema_id))
     yield paths.schema(snapshot.schema_id), None
     yield paths.manifest(snapshot.base_manifest_list), snapshot.base_manifest_list_size
@@ -82,7 +82,7 @@ def state_files(store: TableStore, snapshot: Snapshot) -> Named:
 
 
 def change_files(store: TableStore, snapshot: Snapshot) -> Named:
-    """What a reader of the changelog needs besides; a tag keeps rows, not changes."""
+    """Yield the further files that a reader of the changelog needs. A tag keeps rows, not changes."""
     manifests, entries = remaining_changelog(store, snapshot)
     if snapshot.changelog_manifest_list and manifests:
         yield store.paths.manifest(snapshot.changelog_manifest_list), snapshot.changelog_manifest_list_size
@@ -100,7 +100,7 @@ def data_files(store: TableStore, layout: Layout, entries: Iterable[ManifestEntr
 
 
 def identifiers_count_once(view: View) -> Iterator[str]:
-    """I5"""
+    """I5: a commit identifier counts once."""
     seen: dict[tuple[str, int, str], int] = {}
     for snapshot in view.snapshots:
         if snapshot.commit_identifier == BATCH_IDENTIFIER or snapshot.commit_kind is CommitKind.OVERWRITE:
@@ -112,7 +112,7 @@ def identifiers_count_once(view: View) -> Iterator[str]:
 
 
 def counts_add_up(view: View) -> Iterator[str]:
-    """I10, of snapshots"""
+    """I10, for snapshots: the record counts add up."""
     for before, after in pairwise(view.snapshots):
         if before.total_record_count + after.delta_record_count != after.total_record_count:
             yield f"I10 snapshot {after.id} counts {after.total_record_count} records in all, after {before}"
@@ -123,7 +123,7 @@ def counts_add_up(view: View) -> Iterator[str]:
 
 
 def schemas_exist(view: View) -> Iterator[str]:
-    """I11"""
+    """I11: the schemas that snapshots and files name exist."""
     for reached, store, snapshot in view.reachable():
         known = set(store.schemas.ids())
         for schema_id in {snapshot.schema_id, *(entry.file.schema_id for entry in live_entries(store, snapshot))}:
@@ -132,7 +132,7 @@ def schemas_exist(view: View) -> Iterator[str]:
 
 
 def indexes_point_to_live_files(view: View) -> Iterator[str]:
-    """I12"""
+    """I12: index entries point to live files."""
     for reached, store, snapshot in view.reachable():
         live = {(entry.partition, entry.bucket, entry.file.name) for entry in live_entries(store, snapshot)}
         for index in index_entries(store, snapshot):

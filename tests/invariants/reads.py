@@ -1,4 +1,4 @@
-"""Invariants of what readers get: the rows of snapshots, and the changelog that leads from one to the next."""
+"""Invariants of what readers see: the rows of snapshots, and the changelog between them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def broken(table: Table, model: Mapping[int, Relation]) -> Iterator[str]:
 
 
 def rows_are_those_of_the_model(table: Table, model: Mapping[int, Relation]) -> Iterator[str]:
-    """I3"""
+    """I3: the rows of a snapshot are the model's."""
     live = {snapshot.id for snapshot in table.snapshots}
     for snapshot_id, rows in model.items():
         if snapshot_id in live and (wrong := difference(rows, table.scan(snapshot=snapshot_id).to_arrow())) is not None:
@@ -32,7 +32,7 @@ def rows_are_those_of_the_model(table: Table, model: Mapping[int, Relation]) -> 
 
 
 def changelog_folds_to_the_table(table: Table) -> Iterator[str]:
-    """I4"""
+    """I4: the folded changelog equals the table."""
     producer = table.options.get("changelog-producer", "none")
     if producer not in FOLDABLE or not table.primary_keys or not foldable(table, producer):
         return
@@ -56,19 +56,19 @@ def changelog_folds_to_the_table(table: Table) -> Iterator[str]:
 
 
 def foldable(table: Table, producer: str) -> bool:
-    """The raw input leads to the table only where the last row wins as it is."""
+    """Return whether the changelog folds to the table. Raw input does only if the last row of a key wins unchanged."""
     if producer != "input":
         return True
     if table.bucket_mode == BucketMode.CROSS_PARTITION:
-        # A key that leaves its partition and comes back in one commit may return to another bucket, and the changes of
-        # the two buckets have no order.
+        # If a key leaves its partition and returns in one commit, it may return to another bucket, and the changes of
+        # the two buckets have no common order.
         return False
     plain = table.options.get("merge-engine", "deduplicate") == "deduplicate"
     return plain and not {"sequence.field", "ignore-delete", "ignore-update-before"} & table.options.keys()
 
 
 def is_settled(table: Table, snapshot: Snapshot, producer: str) -> bool:
-    """All changes up to this snapshot are in its changelog."""
+    """Return whether the changelog contains all changes up to this snapshot."""
     if producer == "input":
         return True
     levels = {entry.file.level for entry in live_entries(table.store, snapshot)}
@@ -77,7 +77,7 @@ def is_settled(table: Table, snapshot: Snapshot, producer: str) -> bool:
 
 
 def fold(state: dict[Row, Row], table: Table, changes: pa.Table, snapshot: Snapshot, *, strict: bool) -> Iterator[str]:
-    half: tuple[Row, Row] | None = None  # a -U that waits for its +U
+    half: tuple[Row, Row] | None = None  # a -U whose +U has not come yet
     for kind, key, row in keyed(table, changes):
         place = f"I4 snapshot {snapshot.id}: {kind} {row}"
         if strict and kind == "+I" and key in state:
@@ -96,7 +96,9 @@ def fold(state: dict[Row, Row], table: Table, changes: pa.Table, snapshot: Snaps
 
 
 def keyed(table: Table, rows: pa.Table) -> Iterator[tuple[str, Row, Row]]:
-    """Kind, key and row, each value in its canonical form. A key that moves is another key in each partition."""
+    """Yield kind, key and row with canonical values. A key that moves between partitions counts as a different key in
+    each.
+    """
     types = {field.name: type_json(field.type) for field in table.definition.fields}
     kind_column = KIND_COLUMN if KIND_COLUMN in rows.column_names else None
     found = relation_of(rows, types, kind_column=kind_column)

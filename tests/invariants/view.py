@@ -1,4 +1,4 @@
-"""A table laid open for checking: everything a reader could still be led to."""
+"""The parts of a table that are checked: everything that a reader can still reach."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.table.meta.tag_files import TagFiles
 
 @dataclass(frozen=True)
 class View:
-    """One branch of a table. `snapshots` are the live ones; what stands below EARLIEST is waiting to be removed."""
+    """One branch of a table. `snapshots` are the live ones; snapshots before EARLIEST are waiting to be deleted."""
 
     store: TableStore
     snapshots: tuple[Snapshot, ...]
@@ -42,7 +42,7 @@ class View:
         return Layout.of(self.store.schema())
 
     def reachable(self) -> Iterator[tuple[str, TableStore, Snapshot]]:
-        """Every snapshot that can be read, with the name by which it is reached."""
+        """Yield every snapshot that can be read, with the name under which it can be reached."""
         for snapshot in self.snapshots:
             yield f"snapshot {snapshot.id}", self.store, snapshot
         for tag in TagFiles(self.store.storage, self.store.paths.root, self.store.paths.branch).all():
@@ -50,7 +50,7 @@ class View:
         if self.store.paths.branch is None:
             for name in branch_names(self.store):
                 if not self.store.schemas.on_branch(name).ids():
-                    continue  # its schemas come last: it was not made to the end
+                    continue  # its schemas are written last: the branch was not created completely
                 for reached, store, snapshot in View.of(self.store.on_branch(name)).reachable():
                     yield f"branch {name}, {reached}", store, snapshot
 

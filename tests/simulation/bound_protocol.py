@@ -1,7 +1,7 @@
-"""The protocol in miniature and the real committer, step by step: what one refuses the other refuses too.
+"""Compares the miniature protocol with the real committer, step by step: both must refuse the same commits.
 
-Files are metadata only: a commit looks at nothing else. Each file of the model is one of the table, at a level of its
-own where vectors are on, because the committer also refuses files of one level that overlap.
+Files consist of metadata only, since a commit reads nothing else. Each file of the model is a file of the table. With
+deletion vectors each has a separate level, because the committer also refuses files of one level that overlap.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ class Bound:
         return cls(State((protocol.Snapshot(),), actors), disk, template)
 
     def steps(self, rules: Rules) -> Iterator[Bound]:
-        """Each look of an actor, and each commit: its check and its offer with nothing between them."""
+        """Yield the state after each look of an actor and after each commit, whose check and offer are not
+        separated.
+        """
         for place, actor in enumerate(self.state.actors):
             if actor.turns and actor.doing == "look":
                 yield replace(self, state=protocol.look(self.state, place, actor, rules))
@@ -123,7 +125,7 @@ class Bound:
 
 
 def explore_bound(rules: Rules, *actors: Actor) -> int:
-    """Walk every order of looks and commits; the number of states that were met."""
+    """Walk through every order of looks and commits. Return the number of states visited."""
     first = Bound.of(rules, *actors)
     waiting, known = [first], {first.state}
     while waiting:

@@ -1,9 +1,10 @@
-"""Random histories of a table: writes, tags, branches, rollbacks, fast-forwards, expiry, and dicts that know the rows.
+"""Random histories of a table: writes, tags, branches, rollbacks, fast-forwards, expiry, and dicts with the expected
+rows.
 
-    History(seed).run(steps=12)      # the same seed tells the same history
+    History(seed).run(steps=12)      # the same seed produces the same history
 
-After each step every snapshot and tag of every branch must have all its files, and the newest rows must be the
-model's, for a handle that was opened long ago as for a new one. At the end every snapshot and tag is read.
+After each step every snapshot and tag of every branch must have all its files, and the newest rows must be the model's,
+both for a handle opened long ago and for a new one. At the end every snapshot and tag is read.
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ OPTIONS = [
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """`rows` are what readers see; with deletion vectors `written` ones wait for the compaction that follows."""
+    """Expected rows. `rows` are visible to readers; with deletion vectors `written` rows wait for the compaction that
+    follows.
+    """
 
     rows: Rows = field(default_factory=dict)
     written: Rows = field(default_factory=dict)
@@ -59,7 +62,7 @@ class State:
 
 @dataclass
 class Line:
-    """What one branch must hold: the state of each snapshot and of each tag."""
+    """The expected content of one branch: the state of each snapshot and of each tag."""
 
     snapshots: dict[int, State] = field(default_factory=dict)
     tags: dict[str, tuple[int, State]] = field(default_factory=dict)
@@ -125,7 +128,7 @@ class History:
         columns = [("k", parse_type("INT NOT NULL")), ("v", parse_type("INT"))]
         create_table_at(SimStore(self.disk), ROOT, columns, ["k"], [], self.options, None, self._ambient())
 
-    # the verbs: each gives what it did, None when there was nothing to do it to
+    # the operations: each returns what it did, or None if there was nothing to apply it to
 
     def write(self) -> str:
         name = self.random.choice(list(self.lines))
@@ -261,7 +264,7 @@ class History:
     def hold(self) -> None:
         self.held = self.table("main")
 
-    # what must hold
+    # checks
 
     def check(self, *, everything: bool = False) -> None:
         for name, line in self.lines.items():

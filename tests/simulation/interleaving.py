@@ -1,11 +1,12 @@
-"""Several actors on one disk, in every order of their operations that a bounded number of interruptions can make.
+"""Runs several actors on one disk, in every order of their operations that a bounded number of interruptions can
+produce.
 
     for order in orders(bound=2):
         run(order, {"writer": writer, "compactor": compactor}, disk)
 
-Each actor is a function that is given a store. Its operations wait for their turn; an actor goes on until it ends
-or the order interrupts it. Orders are enumerated without repetition: after each run the last choice that can be
-changed is.
+Each actor is a function that receives a store. Its operations wait for their turn; an actor continues until it ends or
+the order interrupts it. Orders are enumerated without repetition: after each run, the last choice that still has
+another option is changed.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ Actor = Callable[[SimStore], None]
 
 
 class Choice(Protocol):
-    """Who goes on, each time that all actors stand at an operation."""
+    """Chooses the next actor, each time that all actors wait at an operation."""
 
     def choose(self, running: str | None, waiting: list[str]) -> str: ...
 
 
 @dataclass(slots=True)
 class Order:
-    """A path of choices: `taken` are given, what lies beyond is the first option each time."""
+    """A path of choices. `taken` are the fixed choices; beyond them the first option is chosen each time."""
 
     taken: list[int]
     bound: int
@@ -37,7 +38,7 @@ class Order:
     interruptions: int = 0
 
     def choose(self, running: str | None, waiting: list[str]) -> str:
-        """Who goes on. The first option is whoever is running; any other costs an interruption."""
+        """Return the actor that continues. The first option is the running actor; any other costs an interruption."""
         if running in waiting:
             if self.interruptions >= self.bound:
                 return str(running)
@@ -54,7 +55,7 @@ class Order:
 
 @dataclass(slots=True)
 class RandomOrder:
-    """An order drawn from a seed: whoever runs is interrupted at each operation with probability `rate`."""
+    """An order drawn from a seed: the running actor is interrupted at each operation with probability `rate`."""
 
     seed: int
     rate: float = 0.1
@@ -70,7 +71,7 @@ class RandomOrder:
 
 
 def orders(bound: int, most: int | None = None) -> Iterator[Order]:
-    """Every order with at most `bound` interruptions; each must be run before the next is asked for."""
+    """Yield every order with at most `bound` interruptions. Each must be run before the next is requested."""
     taken: list[int] = []
     made = 0
     while most is None or made < most:
@@ -86,7 +87,7 @@ def orders(bound: int, most: int | None = None) -> Iterator[Order]:
 
 
 class _Stage:
-    """One actor acts at a time; the others stand at their next operation."""
+    """Lets one actor act at a time, while the others wait at their next operation."""
 
     def __init__(self, names: list[str], order: Choice) -> None:
         self._order, self._turn = order, threading.Condition()
@@ -115,8 +116,8 @@ class _Stage:
 
 
 def is_seen(operation: Operation) -> bool:
-    """Whether another actor may notice when this operation takes place. Files have names of their own, so writing one
-    is seen only through the snapshot that names it.
+    """Return whether another actor may notice when this operation happens. Files have unique names, so writing a file
+    is noticed only through the snapshot that names it.
     """
     return "/snapshot/" in operation.path or operation.name in {"create", "delete", "delete_tree", "list"}
 
@@ -130,9 +131,10 @@ def run(
     whole: Collection[str] = (),
     interrupts: Callable[[Operation], bool] = is_seen,
 ) -> None:
-    """Play the actors to their ends; what one of them raises is raised here.
+    """Run the actors to their ends, and raise what one of them raises.
 
-    An actor may be interrupted before each operation that `interrupts` names, but those in `whole` act in one go.
+    An actor may be interrupted before each operation that `interrupts` selects, but actors in `whole` run without
+    interruption.
     """
     stage = _Stage(list(actors), order)
     raised: list[BaseException] = []

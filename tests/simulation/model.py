@@ -1,4 +1,4 @@
-"""What a table must hold, worked out row by row in a dict: slow, short, and without a thought for files."""
+"""The expected content of a table, computed row by row in a dict: slow, short, and independent of files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def aggregate_of(name: str, kind: Type) -> Aggregate:
 
 
 class Model:
-    """The rows of a table by key, as they are after each commit. Rows are in the oracle's words, ("+I", value, ...)."""
+    """The rows of a table by key, as they are after each commit. Rows have the oracle's form, ("+I", value, ...)."""
 
     def __init__(self, columns: Columns, primary_keys: Sequence[str], options: Mapping[str, str]) -> None:
         self.columns = list(columns)
@@ -60,7 +60,7 @@ class Model:
                 self._add(self.key_of(row), list(row))
 
     def _retract(self, kind: str, key: Key) -> None:
-        # partial-update takes no notice of -U; the other engines are not sent any that they would refuse.
+        # partial-update ignores -U; the other engines never receive kinds that they would refuse.
         if self._engine == "deduplicate" or kind == "-D":
             self.rows.pop(key, None)
 

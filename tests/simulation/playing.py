@@ -1,8 +1,8 @@
-"""A story played against our table on a disk that lies, with a dict that knows what must come out.
+"""Plays a story on a disk with faults, beside a dict with the expected rows.
 
-Each step is told until it is done: a process that dies is followed by a new one, a failure is tried again, and the
-commit identifier of a write stays the same. At the end the table must hold every invariant, and every snapshot the
-rows that the model had.
+Each step is repeated until it is done: a process that dies is replaced by a new one, a failure is tried again, and the
+commit identifier of a write stays the same. At the end the table must satisfy every invariant, and every snapshot must
+have the rows that the model had.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LONG_AFTER = 10 * 86_400_000
 
 
 class Play:
-    """One performance of a story. `log` has every operation of every process, in order."""
+    """A performance of a story. `log` has every operation of every process, in order."""
 
     def __init__(self, story: Story, faults: Faults = never) -> None:
         self.story, self.disk = story, Disk()
@@ -62,7 +62,7 @@ class Play:
         assert latest is None or latest.id in self.history, f"nobody wrote snapshot {latest}"
         check_invariants(table, model=self.history)
 
-    # How a step is told ----------------------------------------------------------------------------------------
+    # Performing a step -----------------------------------------------------------------------------------------
 
     def _tell(self, step: Step, number: int) -> None:
         failed: BaseException | None = None
@@ -74,10 +74,10 @@ class Play:
             except Died as death:
                 failed, self._store = death, self._new_process()
             except (OSError, CommitConflict, TableMissing) as failure:
-                # A table that a stale listing hides is missing, and is said to be: nothing was done.
+                # A stale listing can hide the table, which is then reported missing: nothing was done.
                 failed = failure
             except ConfigError as refusal:
-                # Refused because of what an attempt did that had failed: `_is_done` looks.
+                # The refusal may follow from a failed attempt that took effect; `_is_done` checks that.
                 if failed is None:
                     raise
                 failed = refusal
@@ -86,7 +86,9 @@ class Play:
         raise AssertionError(f"{step} failed {ATTEMPTS} times") from failed
 
     def _is_done(self, step: Step) -> bool:
-        """Whether a step that cannot be told twice took effect although it failed. Writes are known by identifier."""
+        """Return whether a step that cannot be repeated took effect although it failed. Writes are recognized by
+        identifier.
+        """
         table = Table(self._sound_store(None))
         match step["op"]:
             case "tag":
@@ -102,7 +104,7 @@ class Play:
         return TableStore.open(self._store, PATH, branch, self._ambient())
 
     def _sound_store(self, branch: str | None) -> TableStore:
-        """The table past all faults."""
+        """Open the table without faults."""
         return TableStore.open(SimStore(self.disk), PATH, branch, self._ambient())
 
     def _new_process(self) -> SimStore:
@@ -119,7 +121,7 @@ class Play:
             jitter=draw.random,
         )
 
-    # What the model makes of it --------------------------------------------------------------------------------
+    # Updates of the model --------------------------------------------------------------------------------------
 
     def _learn(self, step: Step) -> None:
         match step["op"]:
@@ -147,7 +149,7 @@ class Play:
 
 
 def is_visible(table: Table, snapshot: Snapshot) -> bool:
-    """Whether a reader sees all that was written: some tables hide level 0 until it is compacted."""
+    """Return whether readers see everything written: some tables hide level 0 until it is compacted."""
     if not invisible_level_0(Layout.of(table.definition)):
         return True
     return all(entry.file.level for entry in live_entries(table.store, snapshot))

@@ -1,9 +1,9 @@
 """The commit protocol in miniature, and every order in which its actors can act.
 
-A table of one key a bucket. Writers put a new value into level 0; compactors merge a bucket into level 1. With
-deletion vectors a compactor of level 0 leaves the older file above where it is and hides its row; a full one rewrites
-everything. Each looks at the newest snapshot, works, and offers the next one, and any other actor may come between.
-`explore` walks all reachable states and gives the shortest way to a wrong one.
+The table has one key per bucket. Writers add a new value to level 0; compactors merge a bucket into level 1. With
+deletion vectors, a compactor of level 0 leaves the older file in the upper level and hides its row; a full compactor
+rewrites everything. Each actor looks at the newest snapshot, works, and offers the next snapshot, and any other actor
+may act in between. `explore` visits all reachable states and returns the shortest path to a wrong one.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the protocol insists on; each one taken away must let a wrong state in."""
+    """The rules of the protocol. Disabling any of them must make a wrong state reachable."""
 
-    create_if_absent: bool = True  # the store makes a snapshot file only where none is
-    sees_foreign_rows: bool = True  # a writer starts anew when another one wrote its bucket since it looked
-    inputs_still_live: bool = True  # a compaction is dropped when one of its inputs is gone
+    create_if_absent: bool = True  # the store creates a snapshot file only if none exists
+    sees_foreign_rows: bool = True  # a writer starts again if another writer changed its bucket since it looked
+    inputs_still_live: bool = True  # a compaction is dropped if one of its inputs is gone
     hidden_still_live: bool = True  # ... or a file whose row it hides
-    vectors_still_current: bool = True  # ... or when the bucket's vectors have changed since it looked
+    vectors_still_current: bool = True  # ... or if the bucket's vectors have changed since it looked
     deletion_vectors: bool = False
 
 
@@ -43,7 +43,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """`seen` is the newest snapshot when work began, `base` when the offer was built."""
+    """An actor. `seen` is the newest snapshot when its work began, `base` when its offer was built."""
 
     role: str  # writer, compactor (of level 0) or full compactor
     bucket: int
@@ -59,10 +59,10 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    history: tuple[Snapshot, ...]  # snapshot n stands at place n; place 0 is the empty table
+    history: tuple[Snapshot, ...]  # snapshot n is at index n; index 0 is the empty table
     actors: tuple[Actor, ...]
     named: int = 0
-    acknowledged: tuple[tuple[int, int], ...] = ()  # appends their writers believe in, in order
+    acknowledged: tuple[tuple[int, int], ...] = ()  # appends that were acknowledged to their writers, in order
 
 
 def writer(bucket: int = 0, turns: int = 1) -> Actor:
@@ -78,7 +78,7 @@ def full_compactor(bucket: int = 0, turns: int = 1) -> Actor:
 
 
 def explore(rules: Rules, *actors: Actor, most: int = 2_000_000) -> str | None:
-    """The shortest way to a wrong state, None when there is none."""
+    """Return the shortest path to a wrong state, or None if no wrong state is reachable."""
     first = State((Snapshot(),), actors)
     came_from: dict[State, tuple[State, str] | None] = {first: None}
     waiting = deque([first])
@@ -128,7 +128,7 @@ def files_in(snapshot: Snapshot, bucket: int) -> frozenset[File]:
 
 
 def look(state: State, place: int, actor: Actor, rules: Rules) -> State:
-    """Read the newest snapshot and make the new file."""
+    """Read the newest snapshot and create the new file."""
     there = files_in(state.history[-1], actor.bucket)
     seen = replace(actor, doing="check", seen=len(state.history) - 1)
     if actor.role == "writer":
@@ -155,7 +155,7 @@ def vectors_of(snapshot: Snapshot, bucket: int) -> frozenset[int]:
 
 
 def check(state: State, place: int, actor: Actor, rules: Rules) -> State:
-    """Hold what was made against the newest snapshot, and build the next one on it."""
+    """Check the work against the newest snapshot, and build the next snapshot on it."""
     latest, made = state.history[-1], actor.made
     assert made is not None
     if actor.role == "writer":
@@ -180,7 +180,9 @@ def may_replace(seen: Snapshot, latest: Snapshot, actor: Actor, rules: Rules) ->
 
 
 def compacted(seen: Snapshot, latest: Snapshot, actor: Actor, made: File) -> Snapshot:
-    """The vectors of a bucket lie in one file, which a compaction replaces whole."""
+    """Return the snapshot after a compaction. The vectors of a bucket are in one file, which a compaction replaces as a
+    whole.
+    """
     gone = {file.name for file in actor.inputs}
     kept = latest.deleted - vectors_of(latest, actor.bucket)
     own = (vectors_of(seen, actor.bucket) | actor.hides) - gone

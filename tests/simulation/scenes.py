@@ -1,7 +1,7 @@
-"""Scenes: a table with some history, actors that meet on it, and what must come out of every order of what they do.
+"""Scenes: a table with some history, actors that work on it concurrently, and the check of the result of every order.
 
-The rows that each snapshot must have are worked out from who made it: a write stands once, where its snapshot stands.
-So a scene needs no expected result, and any two actors can be put together.
+The expected rows of each snapshot are derived from its author: a write counts once, at the position of its snapshot. So
+a scene needs no expected result, and any two actors can be combined.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def write(*rows: Sequence[Any], kind: str = "+I", **more: Any) -> Step:
 
 @dataclass(frozen=True)
 class TableKind:
-    """How the table of a scene is made. Without `keys` each row of a scene must have a `k` of its own."""
+    """How the table of a scene is created. Without `keys`, each row of a scene must have a different `k`."""
 
     options: Mapping[str, str]
     keys: tuple[str, ...] = ("p", "k")
@@ -54,8 +54,8 @@ class TableKind:
 
 @dataclass(frozen=True)
 class Scene:
-    """`actors`: what each does, under its own name as commit user, or under that in `users`. `whole`: actors that
-    must not be interrupted, as nobody may write beside them.
+    """A scene. `actors`: the steps of each actor, committed under its own name or under the name in `users`. `whole`:
+    actors that must not be interrupted, because no other process may write beside them.
     """
 
     before: Sequence[Step]
@@ -71,7 +71,7 @@ class Scene:
         return self.users.get(actor, actor)
 
     def told(self) -> dict[tuple[str, int], Step]:
-        """Every write by its commit user and identifier."""
+        """Return every write by its commit user and identifier."""
         by_actor = {"before": self.before, **self.actors}
         return {
             (self.user(actor), number): step
@@ -81,15 +81,15 @@ class Scene:
         }
 
     def other(self, *ops: str) -> Step:
-        """The one step that is no write and of one of these kinds."""
+        """Return the only step that is not a write and is of one of these kinds."""
         [found] = [step for steps in self.actors.values() for step in steps if step["op"] in ops]
         return found
 
 
 class Writers(Ours):
-    """Rows of a scene have the first columns of the table; those that were added meanwhile are null.
+    """Performs the steps of a scene. The rows have the first columns of the table; columns added meanwhile are null.
 
-    `task`: the write is that of one of two tasks of a pipeline, of which each opens dynamic buckets of its own.
+    `task`: the write belongs to one of two tasks of a pipeline, each of which opens its own dynamic buckets.
     """
 
     def _write(self, rows: list[list[Any]], *, task: int | None = None, **named: Any) -> None:
@@ -108,7 +108,7 @@ class Writers(Ours):
 
 @dataclass(frozen=True)
 class Stage:
-    """A scene's table after its history; each performance plays on a copy of it."""
+    """A scene's table after its history; each performance runs on a copy of it."""
 
     kind: TableKind
     scene: Scene
@@ -132,7 +132,7 @@ class Stage:
 
 
 class Witness(SimStore):
-    """Notes every snapshot that is made, in order: some expire, or are rolled back."""
+    """A store that records every snapshot created, in order, because some expire or are rolled back."""
 
     def __init__(self, disk: Disk, made: list[Snapshot], turn: Callable[[Operation], None]) -> None:
         super().__init__(disk, turn=turn)
@@ -161,7 +161,7 @@ class Performance:
         }
 
     def tell(self, store: SimStore, actor: str, steps: Sequence[Step]) -> None:
-        """A step that lost, or that cannot know whether it took effect, or that read what expired, is told again."""
+        """Perform steps. A step that lost a conflict, has an unknown outcome, or read what expired is repeated."""
         own = ambient(self.disk, actor)
         ours = Writers(lambda branch: TableStore.open(store, PATH, branch, own), self.stage.scene.user(actor))
         for number, step in enumerate(steps, 1):
@@ -174,12 +174,14 @@ class Performance:
                         raise
 
     def check(self) -> None:
-        """Every write stands once, and each snapshot has the rows of the writes up to it, in the order of snapshots."""
+        """Check that every write is there once, and that each snapshot has the rows of the writes up to it, in snapshot
+        order.
+        """
         scene, table = self.stage.scene, Table(TableStore.open(SimStore(self.disk), PATH, None, ambient(self.disk, "")))
         told, rows_at, writes_at = scene.told(), {0: dict[Key, Row]()}, {0: set[tuple[str, int]]()}
         for snapshot in self.made:
             if snapshot.id in rows_at and not scene.rolls_back:
-                continue  # its id had expired before, so its writer took it back
+                continue  # its id had expired before, so its writer withdrew it
             commit = (snapshot.commit_user, snapshot.commit_identifier)
             rows_at[snapshot.id] = self._after(rows_at[snapshot.id - 1], snapshot, told.get(commit))
             new = {commit} if snapshot.commit_kind is not CommitKind.COMPACT else set()
@@ -190,7 +192,7 @@ class Performance:
         shown = {
             one.id: self._relation(table, one, rows_at[one.id]) for one in table.snapshots if is_visible(table, one)
         }
-        # A writer that is interrupted by a rollback writes its hint after it: readers look past it.
+        # A writer interrupted by a rollback writes its hint afterwards; readers check beyond the hint.
         check_invariants(table, model=shown, excused=["I1"] if scene.rolls_back else [])
         if latest not in shown:
             table.compact()

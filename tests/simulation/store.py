@@ -1,11 +1,11 @@
-"""Storage that lies, as a seed tells it to.
+"""Storage with faults, drawn from a seed.
 
     disk = Disk()                                   # what is durable; outlives the processes
     store = SimStore(disk, faults=at(17, Fault.AFTER))
     ...                                             # the 17th operation takes effect and reports failure
     store = SimStore(disk)                          # the process is dead; the next one finds what the first one left
 
-Every operation is numbered and logged. The same seed and the same calls give the same faults, listings and times.
+Every operation is numbered and logged. The same seed and the same calls produce the same faults, listings and times.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LATE_BY = 12
 
 
 class Fault(enum.Enum):
-    """What happens to one operation."""
+    """The fault of one operation."""
 
     BEFORE = "fails, and nothing was done"
     AFTER = "is done, and reported as failed"
@@ -49,11 +49,13 @@ class Fault(enum.Enum):
 
 
 class StoreFailure(OSError):
-    """The store said no, or did not answer."""
+    """The store refused the request, or did not answer."""
 
 
 class Died(BaseException):
-    """The process was killed: no `except` of the code under test may catch it, and nothing it does later counts."""
+    """The process was killed. No `except` of the code under test may catch it, and nothing it does later has an
+    effect.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +78,19 @@ def never(operation: Operation) -> Fault | None:
 
 
 def at(number: int, fault: Fault) -> Faults:
-    """The fault at one operation, counted from 1."""
+    """Return faults with this fault at a single operation, counted from 1."""
     return lambda operation: fault if operation.number == number else None
 
 
 def sometimes(rate: float, seed: int, kinds: tuple[Fault, ...] = tuple(Fault)) -> Faults:
-    """Each operation fails with this probability."""
+    """Return faults in which each operation fails with this probability."""
     draw = random.Random(seed)
     return lambda operation: draw.choice(kinds) if draw.random() < rate else None
 
 
 @dataclass(slots=True)
 class SimClock:
-    """Time stands still, but for a millisecond an operation and what `pass_` adds."""
+    """A clock that only advances by a millisecond per operation and by what `pass_` adds."""
 
     millis: int = START
 
@@ -101,14 +103,14 @@ class SimClock:
 
 @dataclass(slots=True)
 class Disk:
-    """Files and folders in memory, with the order in which they came to be: the state that survives every crash."""
+    """Files and folders in memory, with the order of their changes: the state that survives every crash."""
 
     clock: SimClock = field(default_factory=SimClock)
     files: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     folders: set[str] = field(default_factory=set)
-    # What stood in place of each path before each change, oldest first.
+    # The entry of each changed path before the change, oldest first.
     journal: list[tuple[str, Entry | None]] = field(default_factory=list)
-    # Requests that still travel: the operations until each arrives, and what it does.
+    # Requests in transit: after how many operations each arrives, and its effect.
     under_way: list[tuple[int, Callable[[], object]]] = field(default_factory=list)
 
     def pass_operation(self) -> None:
@@ -120,7 +122,7 @@ class Disk:
                 effect()
 
     def settle(self) -> None:
-        """Everything that is under way arrives."""
+        """Let all requests in transit arrive."""
         while self.under_way:
             self.pass_operation()
 
@@ -152,7 +154,7 @@ class Disk:
         return {name: entry for name in inside if (entry := self.entry(name)) is not None}
 
     def list_as_before(self, path: str, changes: int) -> dict[str, Entry]:
-        """The listing of `changes` changes ago."""
+        """Return the listing as it was `changes` changes ago."""
         found = self.list(path)
         for name, before in reversed(self.journal[-changes:]):
             if parent(name) == path:
@@ -163,7 +165,7 @@ class Disk:
 
 
 class SimStore:
-    """One process's view of a disk; satisfies `Storage`."""
+    """One process's view of a disk; implements `Storage`."""
 
     def __init__(
         self,
@@ -173,7 +175,9 @@ class SimStore:
         log: list[Operation] | None = None,
         turn: Callable[[Operation], None] = lambda _: None,
     ) -> None:
-        """`log` goes on where the process before this one died; `turn` is waited for before each operation."""
+        """Open the disk. `log` continues that of the previous process; `turn` is called before each operation and may
+        block.
+        """
         self.disk, self.faults, self._turn = disk, faults, turn
         self.log: list[Operation] = [] if log is None else log
         self._random = random.Random(seed)
@@ -183,10 +187,10 @@ class SimStore:
         return f"SimStore({len(self.disk.files)} files, {len(self.log)} operations)"
 
     def files(self, below: str = "") -> Iterator[str]:
-        """Every file there is, past all faults and uncounted: for invariants."""
+        """Yield every existing file, without faults or counting: for invariants."""
         return (path for path in sorted(self.disk.files) if path.startswith(below))
 
-    # What the table calls ----------------------------------------------------------------------------------
+    # Operations that the table calls --------------------------------------------------------------------------
 
     @property
     def longest_name(self) -> int:
@@ -273,7 +277,7 @@ class SimStore:
         self._do("open_output", path, lambda: None)
         return pa.PythonFile(Upload(lambda data: self._put("close", path, data)), mode="w")
 
-    # How an operation goes ----------------------------------------------------------------------------------
+    # Execution of an operation --------------------------------------------------------------------------------
 
     def _put(self, name: str, path: str, data: bytes) -> None:
         self._do(name, path, lambda: self.disk.put(path, data), lambda: self.disk.put(path, self._part(data)))
@@ -283,7 +287,7 @@ class SimStore:
             raise Died
         plain = Operation(len(self.log) + 1, name, path)
         self._turn(plain)
-        if self.faults is not never:  # who looks past all faults does not change what there is
+        if self.faults is not never:  # a checker without faults must not change the disk
             self.disk.pass_operation()
         fault = self.faults(plain)
         operation = Operation(plain.number, name, path, fault)
@@ -315,7 +319,7 @@ class SimStore:
 
 
 class Upload:
-    """A file that is there once it is closed."""
+    """A file that exists once it is closed."""
 
     def __init__(self, finish: Callable[[bytes], None]) -> None:
         self._finish, self._parts, self._size = finish, [], 0
@@ -339,7 +343,7 @@ class Upload:
 
 
 def _arriving(effect: Callable[[], object]) -> Callable[[], None]:
-    """The effect when nobody waits for its reply any more, be it an error."""
+    """Return the effect of a request whose reply no process waits for; its errors are dropped."""
 
     def arrive() -> None:
         with contextlib.suppress(OSError):

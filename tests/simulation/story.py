@@ -1,6 +1,6 @@
-"""A story: a table and what happens to it, as data. It can be told to our table, to Java's, and to a dict.
+"""A story: a table and what happens to it, as data. It can be performed on our table, on Java's, and on a dict.
 
-Steps are in the words of the Java oracle, so the `steps` of a golden table are a story too:
+Steps have the form that the Java oracle uses, so the `steps` of a golden table are a story too:
 
     {"op": "write", "rows": [["+I", 1, "a"]]}   {"op": "compact", "full": true}   {"op": "expire", "retain": 2}
     {"op": "tag", "name": "t1"}   {"op": "rollback", "snapshot": 3}   {"op": "alter", "changes": [...]}
@@ -41,17 +41,19 @@ class Story:
 
     @classmethod
     def of_case(cls, case: Case) -> Story:
-        """How a golden table was made."""
+        """Return the story by which a golden table was created."""
         ddl = case.expected["ddl"]
         columns = [(name, kind) for name, kind, *_ in ddl["columns"]]
         return cls(columns, ddl["pk"], case.expected["steps"], ddl["options"], ddl["partition"])
 
     def tamed(self) -> Story:
-        """Without times before 1970: Java moves them in ORC files, at each writing a little further."""
+        """Return the story without times before 1970: Java shifts them in ORC files, a little further with each
+        rewrite.
+        """
         return replace(self, steps=[without_early_times(step) for step in self.steps])
 
     def keep(self, folder: Path, name: str) -> Path:
-        """A story that failed once is told for ever."""
+        """Store a story that failed once, so that it is always played."""
         path = folder / f"{name}.json"
         path.write_text(str(self) + "\n", encoding="utf-8")
         return path

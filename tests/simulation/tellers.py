@@ -1,4 +1,6 @@
-"""Who a story can be told to: our table, or Java's. Both take the same steps, so they can take turns on one table."""
+"""Performs the steps of a story on our table or on Java's. Both accept the same steps, so they can alternate on one
+table.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ DAY = 86_400_000
 
 
 class NotTold(NotImplementedError):
-    """A step that our table has no verb for yet."""
+    """A step that our table does not support yet."""
 
 
 def create_ours(story: Story, storage: Storage, path: str, ambient: Ambient | None = None) -> None:
@@ -41,7 +43,7 @@ def create_ours(story: Story, storage: Storage, path: str, ambient: Ambient | No
 
 
 class Ours:
-    """`open_store` opens the table anew for each step, as another process would."""
+    """Performs steps on our table. `open_store` opens the table again for each step, as another process would."""
 
     def __init__(self, open_store: Callable[[str | None], TableStore], user: str = USER) -> None:
         self._open_store, self._user = open_store, user
@@ -50,7 +52,7 @@ class Ours:
         return Table(self._open_store(branch))
 
     def tell(self, step: Step, identifier: int | None = None) -> None:
-        """One step, under a commit identifier if it writes. Told twice with the same identifier it counts once."""
+        """Perform one step, with a commit identifier if it writes. A repeated identifier counts once."""
         arguments = {key: value for key, value in step.items() if key != "op"}
         verb = getattr(self, f"_{step['op']}", None)
         if verb is None:
@@ -172,7 +174,7 @@ def typed(kind: Type) -> Any:
 
 
 class Javas:
-    """The same steps for Java Paimon."""
+    """Performs the same steps with Java Paimon."""
 
     def __init__(self, oracle: Oracle, path: Path, user: str = USER) -> None:
         self._oracle, self._path, self._user = oracle, path, user

@@ -1,6 +1,6 @@
-"""Every storage operation of a story fails in every way, one at a time; the table comes out whole.
+"""Every storage operation of a story fails in every way, one at a time; the table must come out correct.
 
-Each change fails every fifth operation in one of the ways, in turn; `--night` fails all in all.
+A normal run lets every fifth operation fail in one of the ways, in turn; `--night` tries all operations and all ways.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Random histories of tags, branches, rollbacks, fast-forwards and expiry; see `histories`."""
+"""Random histories of tags, branches, rollbacks, fast-forwards and expiry; the module `histories` defines them."""
 
 from __future__ import annotations
 

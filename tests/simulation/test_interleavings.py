@@ -1,4 +1,4 @@
-"""Two or three jobs on one table, interrupted by each other wherever it can be seen."""
+"""Two or three jobs on one table, interrupted by each other at every operation that another job can notice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.simulation.interleaving import Choice, RandomOrder, orders, run
 from tests.simulation.scenes import Scene, Stage, TableKind, write
 from tests.simulation.story import Step
 
-# Keys that move between partitions are left out: their index on the local disk has a lock that no order can pass.
+# Cross-partition keys are left out: their index on local disk has a lock that would block an interrupted order.
 KEYED = {
     "plain": TableKind({"bucket": "1", "write-only": "true"}),
     "compacting": TableKind({"bucket": "1", "num-sorted-run.compaction-trigger": "2"}),
@@ -76,7 +76,7 @@ ON_DYNAMIC = {
         BEFORE, {"one": [write((3, 7, "one"))], "two": [write((3, 7, "two"), task=1)]}
     ),
 }
-# An expiry that leaves one snapshot takes away what a commit has to look at, and frees the id that it was to have.
+# An expiry that leaves one snapshot removes what a commit has to check, and frees the id that the commit was to get.
 ON_SHORT = {
     "writer of a key, commits and expiry": Scene(
         BEFORE, {"one": SAME_KEYS["one"], "two": [*SAME_KEYS["two"], write((2, 41, "x")), EXPIRE]}
@@ -96,14 +96,14 @@ def cases() -> list[tuple[str, str]]:
     found += [(scene, table) for scene in ON_BUCKETS for table in bucketed]
     found += [(scene, table) for scene in ON_DYNAMIC for table in keyed if table.startswith("dynamic")]
     found += [(scene, table) for scene in ON_SHORT for table in keyed if "short history" in table]
-    # The snapshot to go back to has expired there.
+    # The snapshot to roll back to has expired there.
     return [(scene, table) for scene, table in found if "rollback" not in scene or "short history" not in table]
 
 
 SCENES = {**EVERYWHERE, **ON_KEYS, **ON_BUCKETS, **ON_DYNAMIC, **ON_SHORT}
 
 
-# So many bytes that a writer's compaction leaves the upper levels where they are and marks their rows as deleted.
+# Large enough that a writer's compaction leaves the upper levels in place and marks their rows as deleted.
 _DRAW = random.Random(1)
 MANY = [
     write(*((1, number, _DRAW.randbytes(150).hex()) for number in range(400))),
@@ -152,7 +152,7 @@ def play_all(stage: Stage, said: str, bound: int) -> None:
 
 
 QUICK = ("plain", "vectors", "dynamic", "append")
-# Each of these was wrong once, or holds a rule of the commit that no other one needs.
+# Each of these failed once, or covers a rule of the commit that no other scene covers.
 CORE = [
     ("tasks that open buckets of their own", "dynamic"),
     ("writer of a key, commits and expiry", "plain, short history"),

@@ -1,4 +1,4 @@
-"""The commit protocol is safe in every order of its actors, and each of its rules is needed for that."""
+"""The commit protocol is safe in every order of its actors, and each of its rules is necessary for that."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Every verb on every kind of table, with each operation of the store failing in each way, one at a time.
+"""Every operation of a table, on every kind of table, with each store operation failing in each way, one at a time.
 
-Each change tries the creates, on which everything rests, and some of the other operations in one of the ways; `--night`
-tries all operations in all ways.
+A normal run tries the creates, on which all commits rely, and some of the other store operations in one of the ways;
+`--night` tries all store operations in all ways.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ each_verb = pytest.mark.parametrize(("kind", "verb"), [(k, v) for k in KINDS for
 
 
 def shift_of(kind: str, verb: str, operations: int) -> int:
-    """Each kind of table has other operations fail."""
+    """Return an offset so that each kind of table lets different store operations fail."""
     return (7 * list(KINDS).index(kind) + list(VERBS).index(verb)) % min(EVERY, operations)
 
 

@@ -1,4 +1,4 @@
-"""Every verb of a table on a store that fails at one operation, done again until it is through.
+"""Every operation of a table on a store that fails at one of its operations, repeated until it succeeds.
 
 play = VerbPlay("lookup", "rescale")          # a kind of table and a verb
 play.operations                               # what the verb asks of the store when nothing fails
@@ -82,7 +82,7 @@ def renamed(store: TableStore) -> None:
     try:
         rename_tag(store, "kept", "renamed")
     except ConfigError as refusal:
-        # A rename that died half way leaves both names; the error says what to do then.
+        # A rename that died half way leaves both names; its error says how to resolve that.
         if "delete 'kept'" not in str(refusal.hint):
             raise
         delete_tag(store, "kept")
@@ -126,7 +126,7 @@ VERBS: Mapping[str, Verb] = {
 
 @functools.cache
 def _prepared(kind: str) -> Disk:
-    """The table that every verb begins with."""
+    """Return the table with which every verb begins."""
     disk = Disk()
     store = SimStore(disk)
     keys, options = KINDS[kind]
@@ -164,7 +164,7 @@ def is_for(kind: str, verb: str) -> bool:
 
 
 class Performance:
-    """What was asked of the store, and how the attempts failed."""
+    """The operations requested from the store, and the failures of the attempts."""
 
     def __init__(self) -> None:
         self.log: list[Operation] = []
@@ -175,7 +175,7 @@ class Performance:
 
 
 class VerbPlay:
-    """One verb on one kind of table, which has two commits, a tag of the first and a branch that goes on from it."""
+    """One verb on one kind of table, which has two commits, a tag on the first, and a branch that starts at the tag."""
 
     def __init__(self, kind: str, verb: str) -> None:
         self.kind, self.verb = kind, verb
@@ -197,7 +197,7 @@ class VerbPlay:
         assert found == self.expected, f"after the removal of orphans\n{performance}"
 
     def die(self, faults: Faults) -> None:
-        """Fail, and leave it at that: what is there has to be whole all the same."""
+        """Fail without repeating: the table must still be whole."""
         disk = self._copy()
         self._performed(disk, faults, attempts=1)
         disk.settle()
@@ -222,7 +222,8 @@ class VerbPlay:
             except (OSError, CommitConflict) as failure:
                 performance.failures.append(failure)
             except ConfigError as refusal:
-                # Perhaps it was done before, and reported as failed: "there is a tag already". What is there will tell.
+                # An earlier attempt may have succeeded and been reported as failed: "there is a tag already". The
+                # table's state decides.
                 if not performance.failures:
                     raise
                 performance.failures.append(refusal)
@@ -241,13 +242,13 @@ class VerbPlay:
         return [path for path in (PATH, COPY) if f"{path}/schema/schema-0" in disk.files]
 
     def _told(self, disk: Disk, *, check: bool = True) -> dict[str, Any]:
-        """Everything a user can see, past all faults, of tables that hold the invariants."""
+        """Return everything a user can see, read without faults, of tables that satisfy the invariants."""
         seen: dict[str, Any] = {}
         for path in self._tables(disk):
             store = self._open(SimStore(disk), path)
             for branch in (None, *branch_names(store)):
                 if branch is not None and not store.schemas.on_branch(branch).ids():
-                    continue  # its schemas come last: it is not there yet
+                    continue  # its schemas are written last: it does not exist yet
                 table = Table(self._open(SimStore(disk), path, branch))
                 if check:
                     check_invariants(table)

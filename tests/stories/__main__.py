@@ -1,4 +1,4 @@
-"""Play random stories from the command line; see the package."""
+"""Plays random stories from the command line; the package's docstring has the commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One process of a story: it does a step on the table until the step is done or refused."""
+"""A process of a story: it performs a step on the table until the step is done or refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ IsDone = Callable[[Step], bool]
 
 
 def ambient(disk: Disk, seed: str, drawn: Callable[[str], None] = lambda _: None) -> Ambient:
-    """Time and chance of one process; `drawn` hears of every unique name that it gives out."""
+    """Return the time and randomness of one process. `drawn` is called with every unique name that the process
+    generates.
+    """
     draw = random.Random(seed)
 
     def new_uuid() -> str:
@@ -49,7 +51,9 @@ def ambient(disk: Disk, seed: str, drawn: Callable[[str], None] = lambda _: None
 
 
 class Actor:
-    """`users` are the commit users under which it may have committed; `refused` is the conflict that ended its step."""
+    """A process. `users` are the commit users under which it may have committed; `refused` is the conflict that ended
+    its step.
+    """
 
     def __init__(
         self,
@@ -70,7 +74,7 @@ class Actor:
         return TableStore.open(self._store, PATH, branch, self._ambient)
 
     def perform(self, step: Step, identifier: int, is_done: IsDone) -> None:
-        """A process that dies is followed by another, and what failed is tried again."""
+        """Perform a step. A process that dies is replaced by a new one, and failed steps are tried again."""
         last: BaseException | None = None
         for attempt in range(ATTEMPTS):
             if attempt and is_done(step):

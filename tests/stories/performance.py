@@ -1,4 +1,4 @@
-"""A random story played on a simulated store beside the model, and checked after every step."""
+"""Plays a random story on a simulated store beside the model, and checks the table after every step."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DAY = 86_400_000
 
 
 class Chronicle(Disk):
-    """A disk that remembers every snapshot file that was created, also those that were deleted soon after."""
+    """A disk that records every snapshot file that was created, including those deleted soon after."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -39,12 +39,12 @@ class Chronicle(Disk):
             self.snapshots.append((folder, parse_snapshot(data, path)))
 
     def created(self, folder: str) -> list[Snapshot]:
-        """The snapshots of a line since the last step."""
+        """Return the snapshots of a branch since the last step."""
         return [snapshot for place, snapshot in self.snapshots if place == folder]
 
 
 class Performance:
-    """`trace` says what happened, the same for the same story and faults, to the byte."""
+    """A performance of a story. `trace` records what happened, byte for byte the same for the same story and faults."""
 
     def __init__(self, story: Story, faults: Faults = never) -> None:
         self.story, self.disk, self.faults = story, Chronicle(), faults
@@ -56,7 +56,7 @@ class Performance:
         create_ours(story, SimStore(self.disk), PATH, ambient(self.disk, f"{story.seed} creator"))
 
     def run(self) -> Performance:
-        # Key indexes and lookup files are kept on local disk: each story begins without those of others.
+        # Key indexes and lookup files are stored on local disk: no story must find those of another.
         former = tempfile.tempdir
         with tempfile.TemporaryDirectory(prefix="penstock-story-") as folder:
             tempfile.tempdir = folder
@@ -98,7 +98,7 @@ class Performance:
     # steps
 
     def _resolved(self, step: Step) -> Step | None:
-        """The step with the names and numbers that the table has now; None where it cannot be done."""
+        """Return the step with names and numbers that the table has now, or None if the step is impossible."""
         line = self.lines.get(step.get("branch"))
         if line is None:
             return None
@@ -163,7 +163,7 @@ class Performance:
                     self._last_write = (step, number)
 
     def _play_again(self) -> None:
-        """The same commit once more counts as long as its first snapshot is known."""
+        """Repeat the last commit. It must not commit again as long as its first snapshot exists."""
         assert self._last_write is not None
         step, number = self._last_write
         found = Table(self._sound(None)).snapshots
@@ -176,7 +176,9 @@ class Performance:
         self._learn(None, [(actor, again)])
 
     def _play_meanwhile(self, step: Step, number: int) -> None:
-        """The other process acts when the first is about to list or change something for the n-th time."""
+        """Perform two steps at once: the other process acts when the first is about to list or change something for the
+        n-th time.
+        """
         first, other = step["step"], step["other"]
         count, actors = 0, []
 
@@ -201,12 +203,12 @@ class Performance:
         self._learn(None, actors)
 
     def _actor(self, name: str, number: int, turn: Any = lambda _: None) -> Actor:
-        self._actors += 1  # no two processes draw the same names
+        self._actors += 1  # every process draws different names
         seed = f"{self.story.seed} {name} {number} {self._actors}"
         return Actor(name, self.disk, seed, self.faults, self.log, turn)
 
     def _is_done(self, step: Step) -> bool:
-        """Whether a step that cannot be done twice took effect although it failed."""
+        """Return whether a step that cannot be repeated took effect although it failed."""
         table = Table(self._sound(step.get("branch")))
         match step["op"]:
             case "tag":
@@ -220,16 +222,16 @@ class Performance:
         return False
 
     def _is_whole(self, branch: str) -> bool:
-        """Whether the branch was made to its end: its schemas come last."""
+        """Return whether the branch was created completely: its schemas are written last."""
         try:
             return self._sound(branch).snapshots.latest_id() is not None
         except TableMissing:
             return False
 
-    # what the model learns
+    # updates of the model
 
     def _learn(self, branch: str | None, actors: Sequence[tuple[Actor, Step]]) -> None:
-        """Apply what was done in the order in which its snapshots were created."""
+        """Apply the steps to the model in the order in which their snapshots were created."""
         line, table = self.lines[branch], Table(self._sound(branch))
         applied: set[int] = set()
         for snapshot in self.disk.created(table.store.paths.snapshot_folder):
@@ -274,10 +276,10 @@ class Performance:
                     line.visible[number] = rows
                 line.now = widened(model, line.now)
 
-    # what is checked
+    # checks
 
     def _sound(self, branch: str | None) -> TableStore:
-        """The table without faults, as a checker opens it."""
+        """Open the table without faults, for checks."""
         return TableStore.open(SimStore(self.disk), PATH, branch, ambient(self.disk, "checker"))
 
     def _is_shown(self, branch: str | None) -> bool:
@@ -302,7 +304,9 @@ class Performance:
 
 
 class StoryFailed(AssertionError):
-    """`cause` is the kind of failure, by which a shorter story is known to fail in the same way."""
+    """The failure of a story. `cause` is the kind of failure; a shorter story with the same cause fails in the same
+    way.
+    """
 
     def __init__(self, story: Story, number: int, step: Mapping[str, Any], error: Exception) -> None:
         text = str(error).splitlines()
@@ -318,14 +322,14 @@ class StoryFailed(AssertionError):
 
 
 def bare(step: Step) -> Step:
-    """The step in the words of `Ours`."""
+    """Return the step with the keys that `Ours` knows."""
     if step["op"] == "delete_tag":
         return {"op": "delete_tag", "name": step["tag"]}
     return {key: value for key, value in step.items() if key not in {"columns", "which"}}
 
 
 def fitted(step: Step, model: TableModel) -> list[list[Any]]:
-    """The rows under the columns that the line has now."""
+    """Return the rows arranged by the columns that the branch has now."""
     given = step["columns"]
     rows = []
     for kind, *cells in step["rows"]:
@@ -335,7 +339,9 @@ def fitted(step: Step, model: TableModel) -> list[list[Any]]:
 
 
 def shown(table: Table, snapshot: Snapshot) -> bool:
-    """Whether a reader sees all that was written: postponed rows and some of level 0 wait for compaction."""
+    """Return whether readers see everything written: postponed rows, and on some tables level 0, wait for
+    compaction.
+    """
     if not is_visible(table, snapshot):
         return False
     return all(entry.bucket >= 0 for entry in live_entries(table.store, snapshot))
@@ -351,7 +357,7 @@ def is_altered(change: Mapping[str, Any], names: Sequence[str]) -> bool:
 
 
 def same_columns(model: TableModel, now: TableModel) -> bool:
-    """Whether the table has since only got more columns."""
+    """Return whether the table has only gained columns since."""
     return now.names[: len(model.names)] == model.names
 
 
@@ -363,7 +369,7 @@ def widened(model: TableModel, now: TableModel) -> TableModel:
 
 
 def apply(step: Step, model: TableModel) -> None:
-    """What the step does to the rows."""
+    """Apply the step to the rows of the model."""
     match step["op"]:
         case "write" if "overwrite" in step:
             model.overwrite(step["rows"], step["overwrite"])

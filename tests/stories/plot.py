@@ -1,4 +1,4 @@
-"""A story out of a seed: the table, its options, and steps that make sense one after the other."""
+"""Generates a story from a seed: the table, its options, and steps that are possible one after the other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PARTITIONS = ("a", "q/r", "%2e%2e", "it's")
 ENGINES = ("deduplicate", "deduplicate", "partial-update", "aggregation", "first-row")
 PRODUCERS = ("none", "none", "input", "lookup", "full-compaction")
 SUMS = {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum", "fields.v.aggregate-function": "max"}
-# Options that change when and how files are made, never what a reader sees: (key, values).
+# Options that change when and how files are written, but never what a reader sees: (key, values).
 SHAPES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("file.format", ("parquet", "orc", "avro")),
     ("num-sorted-run.compaction-trigger", ("2", "3", "8")),
@@ -37,7 +37,7 @@ SHAPES: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 @dataclass
 class Plot:
-    """Draws the steps; knows just enough of the table to draw steps that can be done."""
+    """Draws the steps. Tracks just enough of the table to draw steps that are possible."""
 
     draw: random.Random
     story: Story
@@ -114,21 +114,21 @@ class Plot:
         return {"op": "write", "columns": list(self.columns), "rows": self._rows(), **self._line()}
 
     def _again(self) -> Step:
-        """The last write of main once more, as after a lost answer."""
+        """Repeat the last write to main, as a client does that lost the answer."""
         return {"op": "again"}
 
     def _compact(self) -> Step:
         return {"op": "compact", "full": self.draw.random() < 0.6, **self._line()}
 
     def _meanwhile(self) -> Step:
-        """One step begins, and at one of its storage operations another process does all of another step."""
+        """One step begins, and at one of its storage operations another process performs another step completely."""
         steps = (self._write, self._write, self._compact, self._compact, self._delete, self._overwrite, self._expire)
         first, other = (
             {key: value for key, value in self.draw.choice(some)().items() if key != "branch"}
             for some in (steps[:6], steps)
         )
         if first["op"] == "delete" and other["op"] == "write":
-            # Which of the other's rows the delete sees depends on the operation at which the other comes.
+            # Which of the other's rows the delete sees would depend on the operation at which the other acts.
             first, other = other, first
         return {"op": "meanwhile", "step": first, "at": self.draw.randrange(1, 16), "other": other}
 

@@ -1,4 +1,4 @@
-"""What a table must contain, kept row by row in a dict: one line of snapshots with its tags, a branch or main."""
+"""The expected content of a table, kept row by row in a dict, for each branch with its snapshots and tags."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Holds = Callable[[Mapping[str, Any]], bool]
 
 
 class TableModel(Model):
-    """The merge engines of `Model`, with overwrites, deletes, partitions, and tables without keys."""
+    """`Model` with its merge engines, extended by overwrites, deletes, partitions, and tables without keys."""
 
     def __init__(self, story: Story) -> None:
         super().__init__(story.columns, story.primary_keys, story.options)
@@ -42,7 +42,7 @@ class TableModel(Model):
             super()._retract(kind, key)
 
     def overwrite(self, changes: Sequence[Sequence[Any]], spec: Mapping[str, Any] | None) -> None:
-        """Replace the partitions that `spec` names, or without one those that the rows are in."""
+        """Replace the partitions that `spec` names, or without `spec` the partitions of the rows."""
         if spec is None and self._partition_names:
             written = {self.partition_of(list(row)) for _, *row in changes}
             self.remove(lambda row: tuple(row[name] for name in self._partition_names) in written)
@@ -68,14 +68,14 @@ class TableModel(Model):
 
 @dataclass(slots=True)
 class Line:
-    """A branch, or main: its rows now, and what each of its snapshots and tags must contain."""
+    """A branch, or main: its current rows, and the expected content of each of its snapshots and tags."""
 
     now: TableModel
     models: dict[int, TableModel] = field(default_factory=dict)
     visible: dict[int, Relation] = field(default_factory=dict)
     tags: dict[str, int] = field(default_factory=dict)
     tagged: dict[str, TableModel] = field(default_factory=dict)
-    # The rows of tags whose snapshot shows all that was written.
+    # The rows of tags whose snapshot shows everything that was written.
     tagged_rows: dict[str, Relation] = field(default_factory=dict)
 
     def tag(self, name: str, snapshot: int) -> None:
@@ -90,14 +90,14 @@ class Line:
         self.tagged_rows.pop(name, None)
 
     def cut_after(self, snapshot: int) -> None:
-        """Only the snapshots up to this one remain, and the tags on them."""
+        """Remove the snapshots after this one, and their tags."""
         self.models = {number: model for number, model in self.models.items() if number <= snapshot}
         self.visible = {number: rows for number, rows in self.visible.items() if number <= snapshot}
         for name in [name for name, number in self.tags.items() if number > snapshot]:
             self.forget_tag(name)
 
     def branched(self, tag: str) -> Line:
-        """A new line that begins with the snapshot of a tag."""
+        """Return a new branch that begins with the snapshot of a tag."""
         number, model = self.tags[tag], self.tagged[tag]
         line = Line(model.copy(), {number: model})
         if tag in self.tagged_rows:
@@ -108,7 +108,7 @@ class Line:
         return line
 
     def fast_forwarded(self, branch: Line, first: int) -> None:
-        """This line up to the branch's first snapshot, and the branch from there on."""
+        """Replace everything from the branch's first snapshot on by the branch."""
         self.cut_after(first - 1)
         for mine, theirs in (
             (self.models, branch.models),

@@ -1,4 +1,4 @@
-"""A shorter story that fails in the same way."""
+"""Finds a shorter story that fails in the same way."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RATE = 0.003
 
 
 def faults_of(seed: int) -> Faults:
-    """Every second story has a store that fails now and then."""
+    """Return the faults of a story: every second story has a store that fails now and then."""
     return sometimes(RATE if seed % 2 else 0.0, seed, tuple(Fault))
 
 
@@ -26,7 +26,7 @@ def failure_of(story: Story) -> StoryFailed | None:
 
 
 def shrunk(story: Story) -> Story:
-    """Leave out steps, rows and options as long as the story fails with the same cause."""
+    """Remove steps, rows and options as long as the story fails with the same cause."""
     failure = failure_of(story)
     if failure is None:
         raise ValueError(f"story {story.seed} does not fail")

@@ -1,4 +1,4 @@
-"""Random stories end well, those that once failed above all."""
+"""Random stories, and above all those that failed once, leave a correct table."""
 
 from __future__ import annotations
 

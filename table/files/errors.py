@@ -1,4 +1,5 @@
 """The errors of reading and writing data files.
+
 ConfigError
   FormatUnknown         a file format or codec that Penstock does not write
 DecodeError

@@ -216,9 +216,7 @@ def _plan_for(schema: TableSchema, wanted: tuple[Field, ...], system: tuple[Fiel
 
 
 def _no_finer_than(old: Field, new: Field) -> Field:
-    """Return `old` with microseconds if it has nanoseconds and `new` does not: microseconds cover a wider range of
-    years.
-    """
+    """Return `old` with microseconds if it has nanoseconds and `new` does not: microseconds cover more years."""
     coarse = isinstance(new.type, AtomicType) and not has_nanoseconds(new.type)
     if coarse and isinstance(old.type, AtomicType) and has_nanoseconds(old.type):
         return replace(old, type=replace(old.type, precision=6))

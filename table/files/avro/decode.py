@@ -61,8 +61,7 @@ def decoded(data: bytes, count: int, schema: Mapping[str, Any], fields: Sequence
 
 
 def _stretches(members: Sequence[Mapping[str, Any]]) -> tuple[list[tuple[Match, bool]], Match]:
-    """Return the matchers that skip the values before each text or bytes value, and the matcher for the values after
-    them.
+    """Return the matchers that skip the values before each text or bytes value, and the matcher for the rest.
 
     Each matcher of the first kind is paired with whether its text may be null. If it may, the last matched byte is the
     branch of the union.

@@ -103,8 +103,8 @@ def _map(key: DataType, value: DataType, name: str) -> Any:
 
 
 def without_logical_types(schema: Any) -> Any:
-    """Return the schema without logical types: the same bytes, read as integers and bytes rather than dates and
-    decimals.
+    """Return the schema without logical types: it reads the same bytes as integers and bytes instead of dates and so
+    on.
     """
     if isinstance(schema, list):
         return [without_logical_types(one) for one in schema]

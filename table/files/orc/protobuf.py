@@ -13,9 +13,9 @@ _FIXED = {FIXED64: 8, FIXED32: 4}
 
 @dataclass(slots=True)
 class Message:
-    """A message as its fields in wire order:
+    """A message as a list of its fields in wire order, each as (number, wire type, value).
 
-    (number, wire type, value). Varints are ints, all other values are bytes.
+    Varints are ints, all other values are bytes.
     """
 
     fields: list[tuple[int, int, int | bytes]] = field(default_factory=list)

@@ -123,8 +123,9 @@ class OrcTail:
         return statistics[column].integer(1) if column < len(statistics) else 0
 
     def row_bytes(self) -> int:
-        """Return the approximate size of a row in memory: texts and bytes by the stripe statistics, 8 bytes for other
-        values.
+        """Return the approximate size of a row in memory.
+
+        Texts and bytes count by the stripe statistics, other values 8 bytes each.
         """
         columns = (column for stripe in self.metadata.messages(1) for column in stripe.messages(1))
         lengths = sum(_length(column, 4, 3) + _length(column, 8, 1) for column in columns)
@@ -204,7 +205,5 @@ def stripe_message(offset: int, index_length: int, data_length: int, footer_leng
 
 
 def _length(column: Message, kind: int, place: int) -> int:
-    """Return the total length of a column's texts or bytes from its statistics: a zigzag integer that is never
-    negative.
-    """
+    """Return the total length of a column's texts or bytes from its statistics: a zigzag integer, never negative."""
     return sum(one.integer(place) >> 1 for one in column.messages(kind))

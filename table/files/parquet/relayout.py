@@ -19,8 +19,7 @@ def relayout(array: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def map_leaves(array: pa.Array, target: pa.DataType, leaf: Callable[..., pa.Array], *beside: pa.Array) -> pa.Array:
-    """Return `array` rebuilt as `target`, with `leaf(values, type, *values beside)` applied to values that are not
-    nested.
+    """Return `array` rebuilt as `target`, applying `leaf(values, type, *values beside)` to values that are not nested.
 
     The arrays `beside` have the shape of `array` and are traversed along with it.
     """

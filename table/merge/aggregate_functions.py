@@ -1,4 +1,4 @@
-"""The aggregate functions: which there are, what they take, which can take a row back (table-format 9.3)."""
+"""The aggregate functions: their names, the column types they accept, and which of them support retraction."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KNOWN = frozenset({*_ROOTS, *_ANY, *_NESTED})
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """What one column does with the rows of a key."""
+    """The aggregate function of one column, with its options."""
 
     function: str
     ignore_retract: bool = False
@@ -45,11 +45,12 @@ class Aggregate:
 
     @property
     def retractable(self) -> bool:
+        """Return whether -U and -D rows are accepted."""
         return self.ignore_retract or self.function in RETRACTABLE
 
 
 def check_function(name: str, type_: DataType, column: str) -> str:
-    """The function's own name; ConfigError when there is none such, or when it cannot take the column's type."""
+    """Return the canonical name of a function; ConfigError if it is unknown or does not accept the column's type."""
     name = _ALIASES.get(name, name)
     if name not in KNOWN:
         near = difflib.get_close_matches(name, KNOWN, 1)

@@ -1,4 +1,4 @@
-"""aggregation: every column by its own function (table-format 9.3, lsm-vectorised 4)."""
+"""The merge engine `aggregation`: every column is merged by its aggregate function."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ from penstock.table.values.types import DataType
 
 
 def merge_aggregation(spec: MergeSpec, work: Work) -> Merged:
-    """Keys and other columns without a function come from the last row; so does the user's sequence, if it adds."""
+    """Merge every column by its function.
+
+    Keys and columns without a function have the value of the last row. So do the sequence fields, unless the last row
+    is a retraction.
+    """
     merged = Merged(np.zeros(len(work.starts), np.int8))
     if spec.remove_on_delete:
         merged.kinds[work.kinds[work.ends - 1] == DELETE] = DELETE
@@ -46,7 +50,10 @@ def merge_aggregation(spec: MergeSpec, work: Work) -> Merged:
 
 
 def _inputs(work: Work, name: str, type_: DataType, aggregate: Aggregate, removed: Ints) -> Inputs:
-    """Only rows after the last that took the key away count; a NOT NULL column starts from that very row."""
+    """Return the inputs of a column's function: only rows after the last one that removed the key count.
+
+    A NOT NULL column starts with the value of the row that removed the key.
+    """
     adds, retracts = ~work.retract, work.retract
     if not (removed >= 0).any():
         return Inputs(work, name, type_, aggregate, adds, retracts)
@@ -64,6 +71,7 @@ def _inputs(work: Work, name: str, type_: DataType, aggregate: Aggregate, remove
 
 
 def put(merged: Merged, name: str, result: Result) -> None:
+    """Add a column's result to the merged rows."""
     if isinstance(result, pa.Array):
         merged.made[name] = result
     else:
@@ -71,7 +79,10 @@ def put(merged: Merged, name: str, result: Result) -> None:
 
 
 def aggregate_column(inputs: Inputs) -> Result:
-    """One column merged by its function. RetractRefused when a row is to be taken back and the function cannot."""
+    """Return a column merged by its function.
+
+    RetractRefused when a row is retracted and the function does not support it.
+    """
     if inputs.aggregate.ignore_retract:
         inputs = replace(inputs, retracts=np.zeros(inputs.work.size, np.bool_))
     elif inputs.retracts.any():

@@ -1,7 +1,8 @@
-"""Merging runs of any size in bounded memory (lsm-vectorised 1.4).
+"""Merging of sorted runs of any size in bounded memory.
 
-Each step takes from every run what lies at or below the least of the buffers' last keys: those keys are complete. A key
-lies in one batch of a run only, so no key ever spans two steps, and there is at most one step a batch.
+Each step takes from every run the rows up to the smallest of the last keys of the buffered batches; all rows of those
+keys are buffered. A key is in only one batch of a run, so no key ever spans two steps, and there is at most one step
+per batch.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from penstock.table.merge.spec import MergeSpec
 from penstock.table.values.ordering import sort_keys
 from penstock.table.values.types import AtomicType
 
-# An open file costs about 10 MB of decoder state: beyond these many runs, level 0 is merged in two rounds.
+# An open file costs about 10 MB of decoder state. With more runs than this, level 0 is merged in two rounds.
 MAX_OPEN_RUNS = 50
 _BATCH_ROWS, _MANY_RUNS, _SMALL_BATCH_ROWS = 16_384, 30, 4_096
 _TEXTS = frozenset({"CHAR", "VARCHAR", "BINARY", "VARBINARY"})
@@ -31,7 +32,7 @@ _TEXTS = frozenset({"CHAR", "VARCHAR", "BINARY", "VARBINARY"})
 
 @dataclass(frozen=True, slots=True)
 class SortedRun:
-    """Batches in key order, no key in two of them; opened when first asked for a batch."""
+    """Batches in key order that never split a key between them; opened when the first batch is read."""
 
     level: int
     batches: Iterable[pa.RecordBatch]
@@ -40,7 +41,10 @@ class SortedRun:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Slices of the runs, older first, that hold all rows of their keys. `places` say of which runs they are."""
+    """Slices of the runs, older runs first, that contain all rows of their keys.
+
+    `places` are the numbers of the runs.
+    """
 
     parts: tuple[pa.Table, ...]
     levels: tuple[int, ...]
@@ -49,7 +53,7 @@ class Step:
 
 
 def batch_rows(runs: int) -> int:
-    """How many rows a batch of each of so many runs should have: memory grows with both."""
+    """Return the number of rows of each batch for a number of runs: memory grows with both."""
     return _BATCH_ROWS if runs <= _MANY_RUNS else _SMALL_BATCH_ROWS
 
 
@@ -62,9 +66,11 @@ def merge_runs(
     max_open: int = MAX_OPEN_RUNS,
     spill_folder: str | None = None,
 ) -> Iterator[pa.Table]:
-    """The merged rows of runs, older first, in key order across tables; within one as `merge_rows` has it.
+    """Yield the merged rows of runs, older runs first.
 
-    Holds about one batch a run, and files in `spill_folder` while there are more than `max_open` runs.
+    Tables are in key order, rows in a table as `merge_rows` orders them.
+
+    Holds about one batch per run, and files in `spill_folder` while there are more than `max_open` runs.
     """
     for step in steps(spec, runs, max_open=max_open, spill_folder=spill_folder):
         yield merge_rows(
@@ -75,12 +81,13 @@ def merge_runs(
             ordered=ordered,
             repeats=step.repeats,
         )
-        del step  # else its batches would be there beside the next ones
+        del step  # frees its batches before the next ones are read
 
 
 def steps(
     spec: MergeSpec, runs: Sequence[SortedRun], *, max_open: int = MAX_OPEN_RUNS, spill_folder: str | None = None
 ) -> Iterator[Step]:
+    """Yield the steps of a merge. More than `max_open` runs are first reduced by combining level-0 runs in files."""
     if len(runs) <= max_open:
         yield from _steps(spec, runs)
         return
@@ -105,11 +112,11 @@ def _steps(spec: MergeSpec, runs: Sequence[SortedRun]) -> Iterator[Step]:
             tuple(cursor.place for cursor, _ in taken),
             repeats,
         )
-        del taken  # before more is read
+        del taken  # frees the batches before more are read
 
 
 class _Cursor:
-    """A run, and what of its newest batch has not been taken yet."""
+    """A run, and the rows of its latest batch that were not taken yet."""
 
     def __init__(self, spec: MergeSpec, place: int, run: SortedRun) -> None:
         self.place, self.level = place, run.level
@@ -120,7 +127,7 @@ class _Cursor:
         self._start = 0
 
     def fill(self) -> bool:
-        """Read on when all is taken; False at the end of the run."""
+        """Read the next batch if all rows were taken; return False at the end of the run."""
         while self._start >= len(self._keys):
             self._batch, self._keys, self._start = None, (), 0
             self._batch = next(self._batches, None)
@@ -130,10 +137,11 @@ class _Cursor:
         return True
 
     def last(self) -> Any:
+        """Return the last key of the batch."""
         return self._keys[len(self._keys) - 1]
 
     def take(self, bound: Any) -> pa.Table | None:
-        """The rows up to the bound and with it; None when there are none."""
+        """Return the rows up to and including the bound, or None if there are no such rows."""
         end = bisect_right(self._keys, bound, lo=self._start)
         if self._batch is None or end == self._start:
             return None
@@ -143,7 +151,10 @@ class _Cursor:
 
 
 def _comparable(spec: MergeSpec, batch: pa.RecordBatch) -> Sequence[Any]:
-    """Keys that compare across batches. Texts take the width of their longest, so they are compared one by one."""
+    """Return keys that can be compared across batches.
+
+    Sort keys of texts have the width of the longest text of their batch, so texts are compared as Python values.
+    """
     columns, types = [batch.column(name) for name in spec.keys], spec.key_types()
     if any(isinstance(type_, AtomicType) and type_.root in _TEXTS for type_ in types):
         return KeyRows(columns, types)
@@ -151,14 +162,15 @@ def _comparable(spec: MergeSpec, batch: pa.RecordBatch) -> Sequence[Any]:
 
 
 def _spill(spec: MergeSpec, runs: Sequence[SortedRun], path: str) -> SortedRun:
-    """Several runs as one, unmerged: the rows of a key side by side and in one batch, older first."""
+    """Write several runs as one, unmerged: the rows of a key are adjacent, in one batch, older first."""
     writer = None
     for step in _steps(spec, runs):
         rows = concat_parts(spec, step.parts)
         groups = group_rows(replace(spec, sequence_fields=()), rows)
         ordered = rows.take(groups.order).combine_chunks()
         writer = writer or pa.ipc.new_file(path, ordered.schema)
-        # A step may hold a batch of every run: as one batch it would be held beside those of other spilled runs.
+        # A step may contain a batch of every run; written as one batch it would be in memory beside those of other
+        # spilled runs.
         for part in cut_by_keys(ordered, groups.starts, max(len(part) for part in step.parts)):
             for batch in part.to_batches():
                 writer.write_batch(batch)
@@ -168,7 +180,7 @@ def _spill(spec: MergeSpec, runs: Sequence[SortedRun], path: str) -> SortedRun:
 
 
 def cut_by_keys(rows: pa.Table, starts: Ints, most: int) -> Iterator[pa.Table]:
-    """Rows in key order in parts of about so many that part no key; `starts` says where each key begins."""
+    """Yield rows in key order in parts of about `most` rows that never split a key. Keys begin at `starts`."""
     begins = np.unique(np.searchsorted(starts, np.arange(0, len(rows), max(most, 1))))
     bounds = np.append(starts[begins[begins < len(starts)]], len(rows)).tolist()
     for begin, end in pairwise(bounds):

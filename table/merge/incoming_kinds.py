@@ -1,4 +1,4 @@
-"""What happens to rows before they are numbered and buffered: their kinds, those that are ignored or refused."""
+"""Row kinds of incoming rows: read from the rowkind field, ignored, or refused before rows are buffered."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ UPDATE_BEFORE, DELETE = 1, 3
 
 
 class RetractRefused(ConfigError):
-    """A -U or -D row came to a table whose options do not say what to do with it."""
+    """A -U or -D row for a table whose options do not define how to apply it."""
 
 
 def row_kinds(spec: MergeSpec, rows: pa.Table, kinds: Kinds) -> Kinds:
-    """The kinds as the table's rowkind field says, where it has one."""
+    """Return the kinds that the table's rowkind field contains, or `kinds` if it has no such field."""
     if spec.rowkind_field is None:
         return kinds
     texts = rows.column(spec.rowkind_field)
@@ -39,7 +39,7 @@ def row_kinds(spec: MergeSpec, rows: pa.Table, kinds: Kinds) -> Kinds:
 
 
 def kept_rows(spec: MergeSpec, kinds: Kinds) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
-    """Which rows ignore-delete and ignore-update-before leave; None when it is all of them."""
+    """Return which rows remain after ignore-delete and ignore-update-before, or None if all remain."""
     if not (spec.ignore_delete or spec.ignore_update_before):
         return None
     dropped = kinds == UPDATE_BEFORE
@@ -49,9 +49,9 @@ def kept_rows(spec: MergeSpec, kinds: Kinds) -> np.ndarray[Any, np.dtype[np.bool
 
 
 def check_retracts(spec: MergeSpec, kinds: Kinds) -> None:
-    """RetractRefused when there are -U or -D rows that a later merge of this table could only fail on.
+    """Raise RetractRefused for -U or -D rows on which a later merge of this table would fail.
 
-    Java accepts them, and then neither reads nor compacts the bucket any more.
+    Java accepts them, and can then neither read nor compact the bucket.
     """
     if not (kinds & 1).any():
         return
@@ -70,6 +70,7 @@ def check_retracts(spec: MergeSpec, kinds: Kinds) -> None:
 
 
 def check_retractable(column: str, aggregate: Aggregate) -> None:
+    """Raise RetractRefused if the column's function does not support retraction."""
     if not aggregate.retractable:
         raise RetractRefused(
             f"{aggregate.function} cannot take a row back",

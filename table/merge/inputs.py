@@ -1,4 +1,4 @@
-"""What an aggregate function gets: one column in the order of positions, and how each row takes part."""
+"""The input of an aggregate function: one column in the order of positions, and how each row contributes to it."""
 
 from __future__ import annotations
 
@@ -12,46 +12,55 @@ from penstock.table.merge.aggregate_functions import Aggregate
 from penstock.table.merge.key_groups import Flags, Ints, Work
 from penstock.table.values.types import DataType
 
-# A position for each key (-1: null), or one value for each key.
+# One position per key (-1: null), or one value per key.
 Result: TypeAlias = Ints | pa.Array
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
+    """A column to aggregate: its values, and which rows add to the result or retract from it."""
+
     work: Work
     name: str
     type: DataType
     aggregate: Aggregate
     adds: Flags
     retracts: Flags
-    late: Flags | None = None  # of both: rows whose sequence group had gone past them when they came
-    forgotten: Flags | None = None  # adds that a later row took away with the whole row: no value, but no longer first
-    restart: Ints | None = None  # of each key: the row that took it away, where it left its value behind; else -1
+    late: Flags | None = None  # rows of both kinds that arrived after a greater sequence of their sequence group
+    # adds that a later row removed with the whole key: they have no value, but the first row was before
+    forgotten: Flags | None = None
+    # for each key: the row that removed it, if its value remains as the start value; otherwise -1
+    restart: Ints | None = None
 
     def valid(self) -> Flags:
+        """Return which positions have a value."""
         valid = self.work.valid(self.name)
         return np.ones(self.work.size, np.bool_) if valid is None else valid
 
     def valid_adds(self) -> Flags:
+        """Return which positions add a value."""
         return self.adds & self.valid()
 
     def values(self) -> pa.Array:
+        """Return the column in the order of positions."""
         return self.work.values(self.name)
 
     def any_of(self, mask: Flags) -> Flags:
-        """The keys that have a row in the mask."""
+        """Return which keys have a row in the mask."""
         return np.logical_or.reduceat(mask, self.work.starts)
 
     def late_rows(self) -> Flags:
+        """Return which positions are late."""
         return np.zeros(self.work.size, np.bool_) if self.late is None else self.late
 
     def rows_of(self, keys: Flags) -> Flags:
+        """Return the positions of the chosen keys."""
         return np.asarray(self.work.per_row(keys), np.bool_)
 
     def in_merge_order(self) -> Ints:
-        """Positions key by key in the order in which a function that appends has to see them.
+        """Return the positions, key by key, in the order in which an appending function has to read them.
 
-        A late row goes before all that was there: the last of them is the first.
+        A late row precedes all rows before it, so the last late row comes first.
         """
         places = np.arange(self.work.size)
         if self.late is None or not self.late.any():
@@ -61,7 +70,7 @@ class Inputs:
 
 
 def restarted(places: Ints, taken: Flags, inputs: Inputs) -> Ints:
-    """Where a forgotten row was first already: no row can be first again."""
+    """Return `places` corrected for keys whose first row was removed: a later row does not become their first row."""
     if inputs.forgotten is None:
         return places
     settled = inputs.any_of(inputs.forgotten & taken)

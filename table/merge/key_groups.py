@@ -1,6 +1,6 @@
-"""Rows of one key side by side, without moving a row: a permutation and where each key starts in it.
+"""Grouping of rows by key without moving them: a permutation of the rows, and where each key starts in it.
 
-Nothing here copies the table: engines work on positions, and one `take` at the end fetches the rows.
+Nothing here copies the table. Merge engines work on positions, and a single `take` at the end fetches the rows.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 Kinds: TypeAlias = np.ndarray[Any, np.dtype[np.int8]]
 
-# Engines that take column by column are a third faster on one chunk than on five; beyond, the copy would not be small.
+# Engines that process columns are a third faster on one chunk than on five; for more rows the copy would be too large.
 COMBINED_ROWS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """`order` numbers the rows key by key, the latest of a key last; key k is order[starts[k]:ends[k]]."""
+    """Rows grouped by key.
+
+    `order` has the row numbers key by key, the latest row last; key k is order[starts[k]:ends[k]].
+    """
 
     rows: pa.Table
     kinds: Kinds  # by row
@@ -38,18 +41,20 @@ class Groups:
 
     @property
     def ends(self) -> Ints:
+        """Return where each key ends in `order`."""
         return np.append(self.starts[1:], len(self.order))
 
     @property
     def counts(self) -> Ints:
+        """Return the number of rows of each key."""
         return np.diff(self.starts, append=len(self.order))
 
 
 def group_rows(spec: MergeSpec, rows: pa.Table, *, sorted_runs: bool = True) -> Groups:
-    """Order `rows`, which are sorted runs one after another, older first, or lie in order of arrival.
+    """Group `rows`, which are concatenated sorted runs, older first, or are in order of arrival.
 
-    Rows of one key are ordered by the user's sequence fields, then by sequence number where the rows carry it, then as
-    they lie.
+    Rows of a key are ordered by the user's sequence fields, then by sequence number if the rows have one, then by their
+    position.
     """
     keys = sort_keys([rows.column(name) for name in spec.keys], spec.key_types())
     order = stable_order(keys, sorted_runs=sorted_runs)
@@ -60,7 +65,7 @@ def group_rows(spec: MergeSpec, rows: pa.Table, *, sorted_runs: bool = True) -> 
 
 
 def newest_rows(spec: MergeSpec, rows: pa.Table) -> Flags:
-    """The last row of each key as `group_rows` orders them, by row: a mask without the groups costs half."""
+    """Return a mask of the last row of each key in the order of `group_rows`; a mask alone costs half of the groups."""
     keys = sort_keys([rows.column(name) for name in spec.keys], spec.key_types())
     order = stable_order(keys, sorted_runs=True)
     ordered = keys[order]
@@ -78,18 +83,20 @@ def _has_sequence(spec: MergeSpec, rows: pa.Table) -> bool:
 
 
 def kinds_of(rows: pa.Table) -> Kinds:
+    """Return the kinds of the rows, +I if they have none."""
     if KIND not in rows.column_names:
         return np.zeros(len(rows), np.int8)
     return np.asarray(fixed_values(whole(rows.column(KIND)), np.int8), np.int8)
 
 
 def group_starts(keys: Keys, order: Ints) -> Ints:
+    """Return where each key starts in `order`."""
     ordered = keys[order]
     return np.append(np.zeros(min(len(order), 1), np.int64), np.flatnonzero(ordered[1:] != ordered[:-1]) + 1)
 
 
 def _in_sequence(spec: MergeSpec, rows: pa.Table, order: Ints, starts: Ints) -> Ints:
-    """Reorder the rows of keys that occur more than once; all others stay."""
+    """Reorder the rows of keys that occur more than once; all others stay in place."""
     counts = np.diff(starts, append=len(order))
     places = np.flatnonzero(np.repeat(counts > 1, counts))
     group = np.repeat(np.arange(len(starts)), counts)[places]
@@ -108,7 +115,7 @@ def _in_sequence(spec: MergeSpec, rows: pa.Table, order: Ints, starts: Ints) -> 
 
 
 def _user_sequence(spec: MergeSpec, rows: pa.Table) -> Keys:
-    """Nulls lose, whichever way values are ordered."""
+    """Return sort keys of the sequence fields. Nulls lose, in ascending and in descending order."""
     types = [spec.type_of(name) for name in rows.column_names]
     if not spec.descending:
         return sort_keys(rows.columns, types)
@@ -127,10 +134,13 @@ def _stable_in_groups(values: Keys, group: Ints) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The rows an engine has to look at, key by key. Positions count in this order; `keys` number the groups."""
+    """The rows that a merge engine processes, key by key.
+
+    A position is an index in this order; `keys` are group numbers.
+    """
 
     table: pa.Table
-    rows: Ints  # row number of each position
+    rows: Ints  # the row number of each position
     kinds: Kinds
     starts: Ints
     counts: Ints
@@ -138,7 +148,7 @@ class Work:
 
     @classmethod
     def of(cls, groups: Groups, chosen: Flags) -> Work:
-        """The rows of the groups that are chosen."""
+        """Return the rows of the chosen groups."""
         counts = groups.counts
         rows = groups.order if chosen.all() else groups.order[np.repeat(chosen, counts)]
         counts = counts[chosen]
@@ -147,51 +157,56 @@ class Work:
 
     @property
     def size(self) -> int:
+        """Return the number of positions."""
         return len(self.rows)
 
     @property
     def ends(self) -> Ints:
+        """Return the position where each key ends."""
         return np.append(self.starts[1:], self.size)
 
     @property
     def retract(self) -> Flags:
+        """Return which positions are -U or -D rows."""
         return (self.kinds & 1).view(np.bool_)
 
     def per_row(self, per_key: Any) -> Any:
-        """Spread one value a key over the key's rows."""
+        """Repeat one value per key for each of the key's rows."""
         return np.repeat(per_key, self.counts)
 
     def last(self, mask: Flags) -> Ints:
-        """Position of the last row of each key where the mask holds, -1 where it holds nowhere."""
+        """Return the position of the last row of each key in the mask, -1 if there is no such row."""
         return np.maximum.reduceat(np.where(mask, np.arange(self.size), -1), self.starts)
 
     def first(self, mask: Flags) -> Ints:
+        """Return the position of the first row of each key in the mask, -1 if there is no such row."""
         found = np.minimum.reduceat(np.where(mask, np.arange(self.size), self.size), self.starts)
         return np.where(found == self.size, -1, found)
 
     def valid(self, name: str) -> Flags | None:
-        """Which positions hold a value; None when all do."""
+        """Return which positions have a value; None when all do."""
         column = self.table.column(name)
         if column.null_count == 0:
             return None
         return valid_rows(column)[self.rows]
 
     def values(self, name: str) -> pa.Array:
-        """The column in the order of positions."""
+        """Return the column in the order of positions."""
         return whole(self.table.column(name).take(self.rows))
 
 
 def whole(column: pa.ChunkedArray) -> pa.Array:
+    """Return the column as one array."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def dense_ranks(keys: Keys) -> Ints:
-    """0 for the smallest key, and equal numbers for equal keys."""
+    """Return 0 for the smallest key, 1 for the next, and equal numbers for equal keys."""
     return np.unique(keys, return_inverse=True)[1].astype(np.int64, copy=False)
 
 
 def valid_rows(column: pa.ChunkedArray | pa.Array) -> Flags:
-    """Straight from the validity bitmaps: rows are asked for it column by column."""
+    """Return which rows have a value, read directly from the validity bitmaps since it is needed for every column."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     parts = [_validity(chunk) for chunk in chunks if len(chunk)]
     return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.bool_), *parts])
@@ -207,11 +222,15 @@ def _validity(array: pa.Array) -> Flags:
 
 
 def sequence_numbers(rows: pa.Table) -> Ints:
+    """Return the sequence numbers of the rows."""
     return np.asarray(fixed_values(whole(rows.column(SEQUENCE)), np.int64), np.int64)
 
 
 def concat_parts(spec: MergeSpec, parts: Sequence[pa.Table]) -> pa.Table:
-    """One table, kinds filled in where some parts have them and some hold +I only; numbers only where all have them."""
+    """Return the parts as one table.
+
+    Kinds are filled in with +I if only some parts have them; sequence numbers are included only if all parts have them.
+    """
     names = {name for part in parts for name in part.column_names}
     numbered = all(SEQUENCE in part.column_names for part in parts)
     wanted = [name for name in parts[0].column_names if name != KIND and (name != SEQUENCE or numbered)]

@@ -1,4 +1,4 @@
-"""Keys as Python values that compare as the table orders them: for the few keys that decide where to cut or to look."""
+"""Keys as Python values that compare in the table's order, for the few keys that decide where to cut or to search."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ KeyValue: TypeAlias = tuple[OrderValue, ...]
 
 
 def key_value(row: bytes, types: Sequence[DataType]) -> KeyValue:
-    """Of a key as manifests keep it."""
+    """Return a key that is stored in a manifest."""
     return order_values(decode_row(row, types), types)
 
 
 class KeyRows(Sequence[KeyValue]):
-    """The keys of many rows, made only where a search looks."""
+    """The keys of many rows, decoded only where a search reads them."""
 
     def __init__(self, columns: Sequence[pa.Array], types: Sequence[DataType]) -> None:
         self._columns, self._types = columns, types

@@ -1,4 +1,4 @@
-"""Merging: sorted runs, or a buffer in order of arrival, to one row a key."""
+"""Merging of sorted runs, or of a write buffer in order of arrival, to one row per key."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def merge_rows(
     ordered: bool = True,
     repeats: bool = False,
 ) -> pa.Table:
-    """One row a key, in key order, from runs that are each sorted by key without repeats; older runs first.
+    """Return one row per key, in key order, from runs that are each sorted by key without duplicates; older runs first.
 
-    `levels`, parallel to `parts`, is needed where upper levels hold merged rows (`spec.lookup`). A key with a single
-    row keeps it as it is unless `bypass` is off. Parts may lack _VALUE_KIND (all +I) and, where their order alone tells
-    which row is older, _SEQUENCE_NUMBER. Without `ordered` rows come as they lie, which spares moving those that stay.
-    `repeats`: a part may have a key several times, older rows first.
+    `levels`, parallel to `parts`, is required where upper levels contain merged rows (`spec.lookup`). A key with a
+    single row keeps it unchanged unless `bypass` is off. Parts may lack _VALUE_KIND (all +I) and, if their order alone
+    decides which row is older, _SEQUENCE_NUMBER. Without `ordered`, rows are returned in no order, which saves moving
+    unchanged rows. `repeats`: a part may contain a key several times, older rows first.
     """
     if len(parts) == 1 and bypass and not (spec.ignore_delete or repeats):
         return _visible_rows(parts[0]) if drop_deletes else parts[0]
@@ -45,7 +45,10 @@ def _visible_rows(rows: pa.Table) -> pa.Table:
 
 
 def merge_buffer(spec: MergeSpec, rows: pa.Table) -> pa.Table:
-    """What a write buffer becomes as a level-0 file: rows in order of arrival, numbered, ignored kinds gone already."""
+    """Return the rows of a level-0 file from a write buffer.
+
+    The buffer's rows are in order of arrival and numbered; ignored kinds were removed before.
+    """
     return merge_groups(spec, group_rows(spec, rows, sorted_runs=False)).table()
 
 
@@ -57,7 +60,7 @@ def merge_parts(
     levels: Sequence[int] | None = None,
     repeats: bool = False,
 ) -> Outcome:
-    """As `merge_rows`, but the rows are not fetched yet, and -D rows stand for keys that are gone."""
+    """Merge as `merge_rows` does, but without fetching the rows; -D rows represent deleted keys."""
     rows = concat_parts(spec, parts)
     row_levels = None
     if spec.lookup and levels is not None:
@@ -66,7 +69,7 @@ def merge_parts(
         rows = rows.filter(pa.array(dropped))
         row_levels = None if row_levels is None else row_levels[dropped]
     if len(parts) == 1 and not repeats:
-        everything = np.arange(len(rows))  # no key twice: nothing to order
+        everything = np.arange(len(rows))  # every key is unique: nothing to order
         groups = Groups(rows, kinds_of(rows), everything, everything)
     else:
         groups = group_rows(spec, rows)
@@ -74,7 +77,7 @@ def merge_parts(
 
 
 def merge_groups(spec: MergeSpec, groups: Groups, *, bypass: bool = True, levels: Ints | None = None) -> Outcome:
-    """`levels`, by row: of the rows above level 0 only those of each key's smallest level take part."""
+    """Merge groups. With `levels`, by row: above level 0, only the rows of each key's smallest level count."""
     chosen = groups.counts > 1 if bypass else np.ones(len(groups.starts), np.bool_)
     if levels is not None:
         groups = _smallest_level(groups, levels)
@@ -89,6 +92,7 @@ def merge_groups(spec: MergeSpec, groups: Groups, *, bypass: bool = True, levels
 
 
 def first_rows(groups: Groups, chosen: Flags) -> Ints:
+    """Return the first row of each key. RetractRefused when a chosen key has a -U or -D row."""
     retracts = (groups.kinds[groups.order] & 1).view(np.bool_)
     if (retracts & np.repeat(chosen, groups.counts)).any():
         raise RetractRefused("a first-row table takes no -U and no -D rows", hint="set ignore-delete = true")

@@ -1,4 +1,4 @@
-"""One row per key as places in the rows that came in: fetched only when it is known which keys are kept."""
+"""The result of a merge as row numbers of the input; rows are fetched only once it is known which keys are kept."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from penstock.table.values.buffers import rows_at
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What an engine makes of the keys at work: a position for each key (-1: null), or values of its own making.
+    """The result of a merge engine for the keys in `Work`: one position per key (-1: null), or new values.
 
-    Columns that are named in neither come from the key's last row.
+    Columns in neither `picks` nor `made` come from the key's last row.
     """
 
     kinds: Kinds
@@ -26,7 +26,7 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A row for every group, in key order. `winners` are row numbers: the last row of each key."""
+    """One row per group, in key order. `winners` are the row numbers of the last row of each key."""
 
     groups: Groups
     winners: Ints
@@ -36,6 +36,7 @@ class Outcome:
 
     @classmethod
     def of(cls, groups: Groups, winners: Ints, work: Work | None = None, merged: Merged | None = None) -> Outcome:
+        """Return the outcome with the kinds of the winners, or of the merged rows."""
         kinds = groups.kinds[winners]
         if work is not None and merged is not None:
             kinds[work.keys] = merged.kinds
@@ -43,10 +44,11 @@ class Outcome:
 
     @property
     def visible(self) -> Flags:
+        """Return which keys have a +I or +U row."""
         return np.asarray(self.kinds & 1 == 0)
 
     def table(self, keep: Flags | None = None) -> pa.Table:
-        """The rows of the keys that are kept, all columns that came in."""
+        """Return the rows of the keys that are kept, with all input columns."""
         rows = self.groups.rows
         if keep is not None and keep.all():
             keep = None
@@ -59,7 +61,7 @@ class Outcome:
         return pa.table(columns, schema=rows.schema)
 
     def unordered(self, keep: Flags | None = None) -> pa.Table:
-        """As `table`, in no order: rows that stay as they are keep their place, made ones come last."""
+        """Return the rows of `table` in no order: unchanged rows keep their place, merged rows follow."""
         wanted = np.ones(len(self.winners), np.bool_) if keep is None else keep.copy()
         made = np.zeros(len(self.winners), np.bool_)
         if self.work is not None:
@@ -81,7 +83,7 @@ class Outcome:
         return columns
 
     def _shared_picks(self) -> list[tuple[list[str], Ints]]:
-        """Columns that take the same places are fetched together."""
+        """Return the columns grouped by their positions: columns with the same positions are fetched together."""
         shared: dict[int, tuple[list[str], Ints]] = {}
         for name, places in self.merged.picks.items() if self.merged else ():
             shared.setdefault(id(places), ([], places))[0].append(name)
@@ -89,7 +91,7 @@ class Outcome:
 
     def _picked(self, names: list[str], places: Ints, work: Work, keep: Flags | None) -> pa.Table:
         chosen = self.winners.copy()
-        # Position -1 reads some row, which the -1 put over it then hides.
+        # Position -1 reads an arbitrary row number, which -1 then replaces.
         chosen[work.keys] = np.where(places < 0, -1, work.rows[places])
         chosen = chosen if keep is None else chosen[keep]
         missing = chosen < 0
@@ -105,7 +107,7 @@ class Outcome:
 
 
 def _masked(rows: pa.Table, stays: Flags) -> pa.Table:
-    """The rows in the mask; batches that stay whole are not touched."""
+    """Return the rows in the mask; batches that are kept whole are not copied."""
     batches, start = [], 0
     for batch in rows.to_batches():
         mask = stays[start : start + batch.num_rows]

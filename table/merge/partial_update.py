@@ -1,4 +1,4 @@
-"""partial-update (table-format 9.2)."""
+"""The merge engine `partial-update`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from penstock.table.merge.spec import KIND, MergeSpec
 
 
 def merge_partial_update(spec: MergeSpec, work: Work) -> Merged:
-    """Null never overwrites. A -D takes the row away where the table says so; a -U only undoes that (as in Java)."""
+    """Merge rows so that a null never overwrites a value.
+
+    A -D row removes the key if the table's options say so. A following -U row makes it visible again, as in Java.
+    """
     if spec.groups:
         return merge_sequence_groups(spec, work)
     check_retracts(spec, work.kinds)

@@ -1,4 +1,4 @@
-"""Columns of partial-update that belong to no sequence group: the last value that is not null (lsm-vectorised 3)."""
+"""Columns of partial-update that belong to no sequence group: the last value that is not null."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from penstock.table.merge.spec import SEQUENCE, MergeSpec
 
 
 def result_kinds(work: Work, adds: Flags, last_removes: Flags) -> Kinds:
-    """-D for keys whose last row takes them away, and for keys that never had an add."""
+    """Return -D for keys whose last row removes them, and for keys that never had an add; otherwise +I."""
     gone = last_removes | ~np.logical_or.reduceat(adds, work.starts)
     return np.where(gone, DELETE, 0).astype(np.int8)
 
 
 def plain_picks(spec: MergeSpec, work: Work, counted: Flags, base: Ints, names: list[str]) -> dict[str, Ints]:
-    """The last counted row with a value, column by column. NOT NULL columns start from the row `base` of their key."""
+    """Return for each column the last counted row with a value.
+
+    NOT NULL columns start from the row `base` of their key.
+    """
     required = {field.name for field in spec.fields if not field.type.nullable}
     last_row, last_add = work.ends - 1, work.last(counted)
     last_add_or_base = np.where(last_add < 0, base, last_add)

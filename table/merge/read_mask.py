@@ -1,8 +1,8 @@
-"""A deduplicating read that needs no order: each run keeps its own rows, less those that a newer run replaces.
+"""A deduplicating read without order: each run returns its rows, except the rows that a newer run replaces.
 
-The columns that decide are read first, and give a mask for each run; then rows are filtered where they lie, run by run
-as a plain read would go through them. That is cheaper than fetching merged rows in key order (lsm-vectorised 9), and
-than holding a batch of all columns of every run at once.
+The columns that decide which row wins are read first, and result in a mask per run. Then rows are filtered in place,
+run by run as in a plain read. That is cheaper than fetching merged rows in key order, and than keeping a batch of all
+columns of every run in memory.
 """
 
 from __future__ import annotations
@@ -17,20 +17,23 @@ from penstock.table.merge.spec import KIND, SEQUENCE, Engine, MergeSpec
 
 
 def may_mask(spec: MergeSpec, runs: int) -> bool:
-    """Whether the newest row of a key is what a read shows of it, untouched; more runs would lose their places."""
+    """Return whether a read returns the newest row of each key unchanged, from few enough runs.
+
+    Beyond MAX_OPEN_RUNS, `steps` combines runs, and a mask could not be assigned to a run.
+    """
     newest_wins = spec.engine is Engine.DEDUPLICATE and not spec.lookup and not spec.ignore_delete
     return newest_wins and runs <= MAX_OPEN_RUNS
 
 
 def deciding_columns(spec: MergeSpec) -> frozenset[str]:
-    """The columns that say which row wins."""
+    """Return the columns that decide which row wins."""
     return frozenset({SEQUENCE, KIND, *spec.keys, *spec.sequence_fields})
 
 
 def shown_rows(spec: MergeSpec, runs: Sequence[SortedRun]) -> list[pa.BooleanArray]:
-    """Which rows of each run, older runs first, a read shows; the runs need their deciding columns only.
+    """Return which rows of each run a read returns, older runs first; the runs need only their deciding columns.
 
-    Holds a bit for every row, and a batch of each run.
+    Holds a bit per row, and a batch of each run.
     """
     pieces: list[list[pa.BooleanArray]] = [[] for _ in runs]
     for step in steps(spec, runs):

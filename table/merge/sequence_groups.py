@@ -1,7 +1,7 @@
-"""Sequence groups of partial-update: columns that move unless their own sequence goes back (lsm-vectorised 3.1).
+"""Sequence groups of partial-update: columns that are updated unless the sequence of their group decreases.
 
-The state of a group is the greatest sequence so far, so "does this row win" is a running maximum. A row that resets the
-key opens a new segment, in which the maximum starts anew.
+The state of a group is the greatest sequence so far, so a running maximum decides whether a row wins. A row that resets
+the key opens a new segment, in which the maximum starts over.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ from penstock.table.values.ordering import sort_keys
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """Where counting begins: at each key, and at each row that took its key away (`resets`), which does not count."""
+    """The segments in which sequences are compared.
+
+    A segment opens at each key and at each row that removed its key. Such a row (`resets`) does not count itself.
+    """
 
     opens: Flags
     resets: Flags
 
     def applied(self, ranks: Ints) -> Flags:
-        """The rows whose sequence is at least that of every row before them in their segment."""
+        """Return the rows whose sequence is at least that of every earlier row of their segment."""
         ranks = np.where(self.resets, 0, ranks)
         code = np.cumsum(self.opens) * (int(ranks.max(initial=0)) + 1) + ranks
         return np.asarray((ranks > 0) & (code == np.maximum.accumulate(code)))
@@ -36,14 +39,15 @@ class Segments:
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """What is left of each key after its last reset."""
+    """The rows of each key after its last reset."""
 
-    base: Ints  # of each key: the row it starts from
+    base: Ints  # for each key: the row it starts from
     counted: Flags
-    inits: Ints  # of each key: the row that NOT NULL columns start from, -1 if it is an add
+    inits: Ints  # for each key: the row that NOT NULL columns start from, -1 if it is an add
 
 
 def merge_sequence_groups(spec: MergeSpec, work: Work) -> Merged:
+    """Merge rows of a table with sequence groups."""
     present = [group for group in spec.groups if set(group.fields) <= set(work.table.column_names)]
     ranks = [_sequence_ranks(spec, work, group) for group in present]
     segments = _segments(work, [r for r, group in zip(ranks, present, strict=True) if group.removes])
@@ -59,7 +63,7 @@ def merge_sequence_groups(spec: MergeSpec, work: Work) -> Merged:
 
 
 def _sequence_ranks(spec: MergeSpec, work: Work, group: SequenceGroup) -> Ints:
-    """0 where all fields are null: such a row leaves the group alone."""
+    """Return the ranks of a group's sequences; 0 if all its fields are null: such a row does not change the group."""
     columns = [work.values(name) for name in group.fields]
     some = np.logical_or.reduce([valid_rows(column) for column in columns])
     keys = sort_keys(columns, [spec.type_of(name) for name in group.fields])
@@ -67,7 +71,11 @@ def _sequence_ranks(spec: MergeSpec, work: Work, group: SequenceGroup) -> Ints:
 
 
 def _segments(work: Work, removing: list[Ints]) -> Segments:
-    """Every round finds the first reset of each segment, which opens the next: as many rounds as one key has resets."""
+    """Return the segments of all keys.
+
+    Every round finds the first reset of each segment, which opens the next one. The number of rounds is the largest
+    number of resets of a key.
+    """
     opens, resets = np.zeros(work.size, np.bool_), np.zeros(work.size, np.bool_)
     opens[work.starts] = True
     deletes = work.kinds == DELETE

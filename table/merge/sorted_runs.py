@@ -1,4 +1,4 @@
-"""The shape of a bucket: its levels, its sorted runs, and the sections a merge works on (table-format 8.1)."""
+"""The structure of a bucket: its levels, its sorted runs, and the sections that are merged independently."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.table.values.types import DataType
 
 @dataclass(frozen=True, slots=True)
 class KeyedFile:
-    """A file and its key range, decoded so that Python compares it as the table does. Both ends belong to it."""
+    """A file and its key range, decoded so that Python compares it in the table's order. Both ends are inclusive."""
 
     file: DataFile
     low: KeyValue
@@ -24,15 +24,17 @@ class KeyedFile:
 
     @classmethod
     def of(cls, file: DataFile, key_types: Sequence[DataType]) -> KeyedFile:
+        """Return the file with its decoded key range."""
         return cls(file, key_value(file.min_key, key_types), key_value(file.max_key, key_types))
 
     def overlaps(self, low: KeyValue, high: KeyValue) -> bool:
+        """Return whether the key range meets the range from `low` to `high`."""
         return self.low <= high and low <= self.high
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Files of one level with disjoint key ranges, in key order: read one after the other they are sorted."""
+    """Files of one level with disjoint key ranges, in key order: reading one after the other returns sorted rows."""
 
     level: int
     files: tuple[KeyedFile, ...]
@@ -52,9 +54,9 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Runs, older first, whose keys lie between those of the neighbouring sections.
+    """Runs, older first, whose keys overlap those of no other section.
 
-    `in_order`: of two rows of a key the one in the later run is the newer, so sequence numbers need not be read.
+    `in_order`: of two rows of a key, the row in the later run is the newer one, so sequence numbers need not be read.
     """
 
     runs: tuple[Run, ...]
@@ -71,14 +73,17 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """The live files of a bucket: level 0 newest first, each file a run of its own; one run a level above."""
+    """The live files of a bucket: level 0 newest first, each file a run, and one run per level above."""
 
     level0: tuple[DataFile, ...]
     upper: tuple[tuple[DataFile, ...], ...]  # upper[i] is level i + 1
 
     @classmethod
     def of(cls, files: Iterable[DataFile], num_levels: int) -> Levels:
-        """The tree is as high as its files, which may stand higher than num_levels allows since the option changed."""
+        """Return the levels of these files.
+
+        There are `num_levels` levels, or more if the option was lowered while files are on higher levels.
+        """
         files = list(files)
         height = max([num_levels, *(file.level + 1 for file in files)])
         upper = tuple(tuple(file for file in files if file.level == level) for level in range(1, height))
@@ -90,12 +95,13 @@ class Levels:
 
     @property
     def highest_occupied(self) -> int:
-        """The greatest level that holds a file, -1 when there is none."""
+        """Return the greatest level that contains a file, -1 if the bucket is empty."""
         occupied = [level for level, files in enumerate(self.upper, 1) if files]
         return max(occupied, default=0 if self.level0 else -1)
 
     @property
     def run_count(self) -> int:
+        """Return the number of sorted runs."""
         return len(self.level0) + sum(1 for files in self.upper if files)
 
     @property
@@ -104,12 +110,12 @@ class Levels:
 
 
 def newest_first(files: Iterable[DataFile]) -> list[DataFile]:
-    """Level-0 files as Java orders them."""
+    """Return level-0 files in Java's order."""
     return sorted(files, key=lambda file: (-file.max_sequence, file.min_sequence, file.creation_millis or 0, file.name))
 
 
 def sections(files: Iterable[DataFile], key_types: Sequence[DataType]) -> list[Section]:
-    """Cut the files wherever no key range reaches across; sections come in key order."""
+    """Return the files cut into sections at every key that no key range crosses, in key order."""
     keyed = sorted((KeyedFile.of(file, key_types) for file in files), key=lambda k: (k.low, k.high))
     result: list[Section] = []
     members: list[KeyedFile] = []
@@ -135,7 +141,7 @@ def _level(keyed: KeyedFile) -> int:
 
 
 def _level0_runs(files: list[KeyedFile]) -> list[Run]:
-    """As few runs as keep every file after the older ones that it overlaps."""
+    """Return as few runs as possible in which every file follows the older files that it overlaps."""
     age = {file.name: place for place, file in enumerate(reversed(newest_first(keyed.file for keyed in files)))}
     files = sorted(files, key=lambda keyed: age[keyed.file.name])
     lows, highs = _ranges(files)
@@ -148,7 +154,7 @@ def _level0_runs(files: list[KeyedFile]) -> list[Run]:
 
 
 def _ranges(files: Sequence[KeyedFile]) -> tuple[Ints, Ints]:
-    """The ends of the key ranges as places among all ends."""
+    """Return the ends of the key ranges as ranks among all ends."""
     ends = sorted({end for keyed in files for end in (keyed.low, keyed.high)})
     places = {end: place for place, end in enumerate(ends)}
     return np.array([places[k.low] for k in files], np.int64), np.array([places[k.high] for k in files], np.int64)
@@ -167,7 +173,7 @@ def _in_order(runs: Sequence[Run]) -> bool:
 
 
 def overlapping(files: Iterable[DataFile], section: Section, key_types: Sequence[DataType]) -> bool:
-    """Whether a file's keys meet those of the section."""
+    """Return whether a file's key range meets that of the section."""
     keyed = [file for run in section.runs for file in run.files]
     low, high = min(file.low for file in keyed), max(file.high for file in keyed)
     return any(KeyedFile.of(file, key_types).overlaps(low, high) for file in files)

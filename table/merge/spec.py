@@ -1,4 +1,4 @@
-"""How the rows of one key become one row: the merge engine and its options as plain facts (table-format 9)."""
+"""The merge engine and its options: how the rows of a key are merged into one row."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ LAST_NON_NULL = "last_non_null_value"
 
 
 class Engine(StrEnum):
+    """The merge engines, by their names in the option `merge-engine`."""
+
     DEDUPLICATE = "deduplicate"
     PARTIAL_UPDATE = "partial-update"
     AGGREGATION = "aggregation"
@@ -28,7 +30,10 @@ class Engine(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SequenceGroup:
-    """`columns` move together whenever `fields` do not go back. `removes`: a -D here takes the whole row away."""
+    """A group whose `columns` are updated together unless `fields` decrease.
+
+    `removes`: a -D row here removes the whole key.
+    """
 
     fields: tuple[str, ...]
     columns: tuple[str, ...]
@@ -37,35 +42,39 @@ class SequenceGroup:
 
 @dataclass(frozen=True, slots=True)
 class MergeSpec:
+    """The merge options of a table with a primary key."""
+
     engine: Engine
     keys: tuple[str, ...]  # trimmed primary key
     fields: tuple[Field, ...]  # all columns of the table
     sequence_fields: tuple[str, ...] = ()
-    descending: bool = False  # the smallest user sequence wins; in Java 1.3.1 not within one flush
+    descending: bool = False  # the smallest user sequence wins; Java 1.3.1 ignores this within one flush
     groups: tuple[SequenceGroup, ...] = ()
-    aggregates: dict[str, Aggregate] = field(default_factory=dict)  # columns that are neither key nor sequence
+    aggregates: dict[str, Aggregate] = field(default_factory=dict)  # columns that are neither keys nor sequence fields
     remove_on_delete: bool = False
     ignore_delete: bool = False
     ignore_update_before: bool = False
     rowkind_field: str | None = None
-    lookup: bool = False  # upper levels hold merged rows: of them only the smallest counts
+    lookup: bool = False  # upper levels contain merged rows: only the row on the smallest level counts
 
     @classmethod
     def of(cls, schema: TableSchema) -> MergeSpec:
-        """ConfigError when the options contradict each other or the columns."""
+        """Return the spec of a schema. ConfigError when the options contradict each other or the columns."""
         if not schema.primary_keys:
             raise ConfigError("a table without a primary key has no merge engine")
         return _Options(schema).spec()
 
     def type_of(self, column: str) -> DataType:
+        """Return the type of a column."""
         return next(field.type for field in self.fields if field.name == column)
 
     def key_types(self) -> list[DataType]:
+        """Return the types of the key columns."""
         return [self.type_of(key) for key in self.keys]
 
 
 def required_columns(spec: MergeSpec, wanted: Iterable[str]) -> tuple[str, ...]:
-    """The table columns a merge has to read so that `wanted` come out right, in the table's order."""
+    """Return the table columns that a merge must read for `wanted` to be correct, in the table's order."""
     wanted = set(wanted)
     needed = wanted | set(spec.keys) | set(spec.sequence_fields)
     for group in spec.groups:
@@ -75,7 +84,7 @@ def required_columns(spec: MergeSpec, wanted: Iterable[str]) -> tuple[str, ...]:
 
 
 class _Options:
-    """Reads a table's options, and refuses what Paimon refuses when a writer opens the table."""
+    """A reader of a table's merge options, which rejects what Paimon rejects when a writer opens the table."""
 
     def __init__(self, schema: TableSchema) -> None:
         self._schema = schema
@@ -113,7 +122,7 @@ class _Options:
         return self._options.boolean(key, default=False)
 
     def _columns(self, option: str, names: tuple[str, ...] | None = None) -> tuple[str, ...]:
-        """The columns an option names, or `names`, which are part of the option itself."""
+        """Return the columns that an option names, or `names`, which are part of the option's key."""
         names = self._options.names(option) if names is None else names
         for name in names:
             if name not in self._schema.names:

@@ -1,4 +1,4 @@
-"""Unions of sets that one value holds whole: roaring bitmaps and sketches, one key after the other."""
+"""Unions of values that each contain a set (roaring bitmaps and sketches), computed key by key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.table.merge.inputs import Inputs
 
 
 def unions(inputs: Inputs) -> pa.Array:
-    """A value alone stays byte for byte what it is."""
+    """Return the union of each key's values. A single value stays byte for byte the same."""
     union = _UNIONS[inputs.aggregate.function]
     counted, values = inputs.valid_adds(), inputs.values()
     results: list[bytes | None] = []

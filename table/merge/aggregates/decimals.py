@@ -1,4 +1,4 @@
-"""Sums and products of decimals: exact, on the words of Arrow's buffers."""
+"""Exact sums and products of decimals, computed on the 64-bit words of Arrow's buffers."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ _QUOTIENT = decimal.Context(prec=38, rounding=decimal.ROUND_HALF_UP)
 
 
 def decimal_sum(inputs: Inputs, values: pa.Array) -> pa.Array:
-    """Null where the sum leaves the type, and the row after that starts anew (seen in Java).
+    """Return the sum of each key.
 
-    Java checks the precision only above 18 digits; below, a sum leaves the type when it leaves 64 bits.
+    Where a sum exceeds the type it becomes null, and the next row starts a new sum, as in Java.
+
+    Java checks the precision only for types of more than 18 digits; for others a sum overflows when it exceeds 64 bits.
     """
     counted = (inputs.adds | inputs.retracts) & inputs.valid()
     words = np.stack([half.view(np.uint64) for half in decimal_words(values)], axis=1)
@@ -38,12 +40,13 @@ def decimal_sum(inputs: Inputs, values: pa.Array) -> pa.Array:
 
 
 def decimal_array(words: Words, present: Flags, type_: pa.DataType) -> pa.Array:
+    """Return 128-bit words as an array of decimals."""
     validity = pa.array(present).buffers()[1]
     return pa.Array.from_buffers(type_, len(words), [validity, pa.py_buffer(np.ascontiguousarray(words))])
 
 
 def _sums(words: Words, inputs: Inputs) -> Words:
-    """128-bit sums through four limbs of 32 bits, exact to 2**31 rows a key."""
+    """Return 128-bit sums computed in four limbs of 32 bits, exact up to 2**31 rows per key."""
     sign = np.where(inputs.retracts, -1, 1)
     low, high = words[:, 0], words[:, 1]
     limbs = [(low & _LOW).view(np.int64), (low >> np.uint64(32)).view(np.int64)]
@@ -79,7 +82,7 @@ def _words_of(value: int) -> tuple[int, int]:
 
 
 def decimal_product(inputs: Inputs, values: pa.Array) -> pa.Array:
-    """One key after the other: each step is rounded to the column's scale, as Java rounds it."""
+    """Return the product of each key, key by key: each step is rounded to the column's scale, as in Java."""
     type_, valid = values.type, inputs.valid()
     results: list[decimal.Decimal | None] = []
     for start, end in zip(inputs.work.starts.tolist(), inputs.work.ends.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Numbers for values of any type, nested ones too: equal values get equal numbers."""
+"""Integer ids for values of any type, including nested types: equal values get equal ids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from penstock.table.values.types import ArrayType, AtomicType, DataType, MapType
 
 
 def identities(values: pa.Array, type_: DataType) -> Ints:
-    """Nulls are one value and NaNs are one value; 0.0 and -0.0 are two. The order of the numbers means nothing."""
+    """Return an id for each value. All nulls are equal, all NaNs are equal, 0.0 and -0.0 differ.
+
+    The order of the ids has no meaning.
+    """
     if len(values) == 0:
         return np.zeros(0, np.int64)
     found = _identities(values, type_)
@@ -37,7 +40,7 @@ def _identities(values: pa.Array, type_: DataType) -> Ints:
 
 
 def combined(columns: list[Ints], rows: int) -> Ints:
-    """Numbers of rows from the numbers of their columns."""
+    """Return ids of rows from the ids of their columns."""
     result = np.zeros(rows, np.int64)
     for column in columns:
         result = dense_ranks(result * (int(column.max(initial=0)) + 1) + column)
@@ -45,7 +48,7 @@ def combined(columns: list[Ints], rows: int) -> Ints:
 
 
 def _of_lists(values: pa.Array, ids: Ints, *, ordered: bool) -> Ints:
-    """Lists in lists are rare: one Python object each."""
+    """Return ids of lists from the ids of their elements. Nested lists are rare, so each costs a Python object."""
     offsets = fixed_values(values.offsets, np.int32)
     numbers: dict[bytes, int] = {}
     found = []

@@ -1,4 +1,4 @@
-"""listagg, collect, merge_map, nested_update: results made of the elements that the rows of a key bring."""
+"""listagg, collect, merge_map and nested_update: functions whose result consists of elements of the rows of a key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.table.values.types import ArrayType, DataType, MapType, RowType
 
 
 def listagg(inputs: Inputs) -> pa.Array:
-    """Texts one after the other; empty ones count. (Java 1.3.1 has the option distinct and does not heed it.)"""
+    """Return the texts of each key joined; empty texts count. (Java 1.3.1 has the option `distinct` but ignores it.)"""
     order = inputs.in_merge_order()
     counted = inputs.valid_adds()
     chosen = order[counted[order]]
@@ -27,6 +27,7 @@ def listagg(inputs: Inputs) -> pa.Array:
 
 
 def collect(inputs: Inputs) -> pa.Array:
+    """Return the array of all elements of each key's rows, without duplicates if the option `distinct` is set."""
     elements = _Elements.of(inputs, np.arange(inputs.work.size))
     distinct = inputs.aggregate.distinct
     taken_back = inputs.any_of(elements.retracting)
@@ -74,7 +75,7 @@ def _take_out(gone: list[int], id_: int) -> bool:
 
 
 def merge_map(inputs: Inputs) -> pa.Array:
-    """Later entries replace earlier ones of the same map key."""
+    """Return the union of each key's maps. Later entries replace earlier entries of the same map key."""
     elements = _Elements.of(inputs, inputs.in_merge_order())
     taken_back = inputs.any_of(elements.retracting)
     ids = identities(elements.items.field(0), _map_key_type(inputs.type))
@@ -95,7 +96,10 @@ def _merge_map_one(elements: _Elements, key: int, ids: Ints) -> list[int] | None
 
 
 def nested_update(inputs: Inputs) -> pa.Array:
-    """Rows of a nested table: appended, or replaced by their nested key. One array alone stays as it is."""
+    """Return the nested table of each key: rows are appended, or replaced by their nested key.
+
+    A single array is kept as it is.
+    """
     elements = _Elements.of(inputs, inputs.in_merge_order())
     aggregate = inputs.aggregate
     taken_back = inputs.any_of(elements.retracting)
@@ -116,7 +120,7 @@ def nested_update(inputs: Inputs) -> pa.Array:
 
 
 def _nested_ids(items: pa.Array, row: DataType, nested_key: tuple[str, ...]) -> Ints:
-    """Numbers of the nested rows by their key, or by all they hold."""
+    """Return ids of the nested rows by their nested key, or by all their members."""
     members = row.fields if isinstance(row, RowType) else ()
     keyed = [member for member in members if not nested_key or member.name in nested_key]
     return combined([identities(items.field(member.name), member.type) for member in keyed], len(items))
@@ -152,16 +156,16 @@ def _nested_union(
 
 @dataclass(frozen=True, slots=True)
 class _Elements:
-    """The elements of all rows that count, in merge order; maps as structs of key and value."""
+    """The elements of all rows that count, in merge order; map entries are structs of key and value."""
 
     inputs: Inputs
     items: pa.Array
-    key: Ints  # of each element: the number of its key
-    row: Ints  # of each element: its position
-    adding: Flags  # by position: rows with a value that add
+    key: Ints  # for each element: the number of its key
+    row: Ints  # for each element: the position of its row
+    adding: Flags  # by position: rows that add a value
     retracting: Flags
     late: Flags
-    begins: Ints  # by position: where the row's elements begin
+    begins: Ints  # by position: where the elements of the row begin
     sizes: Ints
     type: pa.DataType
 
@@ -191,19 +195,20 @@ class _Elements:
         )
 
     def bulk(self, slow: Flags) -> Ints:
-        """The elements of added rows, except those of the keys that are done one by one."""
+        """Return the elements of added rows, except those of keys that are processed one by one."""
         return np.flatnonzero(self.adding[self.row] & ~slow[self.key])
 
     def events(self, key: int) -> list[tuple[int, bool]]:
-        """The rows of a key in order of arrival, and whether they are taken back."""
+        """Return the rows of a key in order of arrival, each with whether it is a retraction."""
         start, end = int(self.inputs.work.starts[key]), int(self.inputs.work.ends[key])
         return [(r, bool(self.retracting[r])) for r in range(start, end) if self.adding[r] or self.retracting[r]]
 
     def of_row(self, row: int) -> list[int]:
+        """Return the elements of a row."""
         return list(range(int(self.begins[row]), int(self.begins[row] + self.sizes[row])))
 
     def lists(self, chosen: Ints, made: dict[int, list[int] | None]) -> pa.Array:
-        """One list a key from the chosen elements and the lists made one by one; null where no row added any."""
+        """Return one list per key from the chosen elements and the lists made one by one; null if no row added any."""
         present = self.inputs.any_of(self.adding)
         for key, result in made.items():
             present[key] = result is not None
@@ -231,11 +236,12 @@ def _offsets(counts: Ints) -> Ints:
 
 
 def _firsts(chosen: Ints, key: Ints, ids: Ints) -> Ints:
-    """Of equal elements of one key the first."""
+    """Return the first of equal elements of a key."""
     code = key[chosen] * (int(ids.max(initial=0)) + 1) + ids[chosen]
     firsts: Ints = chosen[np.sort(np.unique(code, return_index=True)[1])]
     return firsts
 
 
 def _lasts(chosen: Ints, key: Ints, ids: Ints) -> Ints:
+    """Return the last of equal elements of a key."""
     return _firsts(chosen[::-1], key, ids)[::-1]

@@ -1,4 +1,4 @@
-"""sum, product, bool_and and bool_or: whole columns at once, and Java's way of overflowing."""
+"""sum, product, bool_and and bool_or, computed on whole columns, with Java's overflow behaviour."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Numbers = np.ndarray[Any, Any]
 
 
 def total(inputs: Inputs) -> pa.Array:
-    """Rows taken back count negative, also where nothing was added before."""
+    """Return the sum of each key. Retracted rows are subtracted, even if nothing was added before."""
     values = inputs.values()
     if pa.types.is_decimal(values.type):
         return decimal_sum(inputs, values)
@@ -33,7 +33,7 @@ def total(inputs: Inputs) -> pa.Array:
 
 
 def _float_sums(signed: Numbers, counted: Flags, key: Ints, keys: int) -> Numbers:
-    """One addition after the other, as Java does: pairwise sums end in other digits."""
+    """Return sums built by one addition after the other, as in Java: pairwise summation rounds differently."""
     sums: Numbers = np.zeros(keys, signed.dtype)
     if signed.dtype == np.float64:
         sums[:] = np.bincount(key[counted], weights=signed[counted], minlength=keys)
@@ -41,13 +41,14 @@ def _float_sums(signed: Numbers, counted: Flags, key: Ints, keys: int) -> Number
         np.add.at(sums, key[counted], signed[counted])
     zero = sums == 0
     if zero.any():
-        # Sums start from 0.0 here and from the first value in Java: only so can -0.0 be a result.
+        # Sums start from 0.0 here and from the first value in Java; only the latter can result in -0.0.
         other = counted & ~((signed == 0) & np.signbit(signed))
         sums[zero & (np.bincount(key[other], minlength=keys) == 0)] = -0.0
     return sums
 
 
 def product(inputs: Inputs) -> pa.Array:
+    """Return the product of each key. Retracted rows divide it."""
     values = inputs.values()
     if pa.types.is_decimal(values.type):
         return decimal_product(inputs, values)
@@ -69,13 +70,13 @@ def product(inputs: Inputs) -> pa.Array:
 
 
 def _divided(numbers: Numbers, rows: Ints, counted: Flags, taken_back: Flags, column: str) -> Any:
-    """Product of one key that has rows to take back: order matters, integers divide toward zero."""
+    """Return the product of a key with retracted rows: the order matters, and integers divide toward zero."""
     result = None
     for row in rows:
         if not (counted[row] or taken_back[row]):
             continue
         if result is None:
-            result = numbers[row] if counted[row] else None  # nothing to take back from
+            result = numbers[row] if counted[row] else None  # nothing to retract from
         elif counted[row]:
             with np.errstate(over="ignore"):
                 result = result * numbers[row]
@@ -96,12 +97,14 @@ def _quotient(dividend: Any, divisor: Any, column: str) -> Any:
 
 
 def every(inputs: Inputs) -> pa.Array:
+    """Return for each key whether all values are true."""
     counted = inputs.valid_adds()
     truths = _truths(inputs.values())
     return pa.array(np.logical_and.reduceat(truths | ~counted, inputs.work.starts), mask=~inputs.any_of(counted))
 
 
 def some(inputs: Inputs) -> pa.Array:
+    """Return for each key whether any value is true."""
     counted = inputs.valid_adds()
     truths = _truths(inputs.values())
     return pa.array(np.logical_or.reduceat(truths & counted, inputs.work.starts), mask=~inputs.any_of(counted))

@@ -1,4 +1,4 @@
-"""Aggregates whose result is one of the rows: first, last, greatest, least."""
+"""Aggregate functions whose result is the value of one row: first, last, greatest, least."""
 
 from __future__ import annotations
 
@@ -10,25 +10,29 @@ from penstock.table.values.ordering import sort_keys
 
 
 def last_value(inputs: Inputs) -> Ints:
-    """The last row that came in time, null included; null after a row was taken back."""
+    """Return the last row of each key that is not late, even if its value is null; null if a retraction follows."""
     work, late = inputs.work, inputs.late_rows()
     place = work.last(inputs.adds & ~late)
     return np.where(place > work.last(inputs.retracts), place, -1)
 
 
 def last_non_null_value(inputs: Inputs) -> Ints:
+    """Return the last row of each key with a value.
+
+    A late row counts only if no row in order has a value since the last retraction.
+    """
     work, late, valid = inputs.work, inputs.late_rows(), inputs.valid()
     taken_back = work.last(inputs.retracts & valid)
     in_time = work.last(inputs.adds & valid & ~late)
     if not late.any():
         return np.where(in_time > taken_back, in_time, -1)
-    # Nothing came in time since: the first late value stands in for it.
+    # No row in order has a value since then: use the first late value.
     after = np.arange(work.size) > work.per_row(taken_back)
     return np.where(in_time > taken_back, in_time, work.first(inputs.adds & valid & late & after))
 
 
 def first_value(inputs: Inputs) -> Ints:
-    """The first row, unless a late one came, which counts as earlier than all before it."""
+    """Return the first row of each key, or the last late row: a late row precedes all rows before it."""
     work, late = inputs.work, inputs.late_rows()
     first = restarted(work.first(inputs.adds & ~late), np.ones(work.size, np.bool_), inputs)
     last_late = work.last(inputs.adds & late)
@@ -36,10 +40,11 @@ def first_value(inputs: Inputs) -> Ints:
 
 
 def first_non_null_value(inputs: Inputs) -> Ints:
+    """Return the first row of each key that has a value."""
     work, late, valid = inputs.work, inputs.late_rows(), inputs.valid()
     places = restarted(work.first(inputs.adds & valid), valid, inputs)
     late_adds = inputs.adds & late
-    # Few keys have late rows; what Java makes of those depends on whether a value was ever set in time.
+    # Few keys have late rows. Java's result for them depends on whether a value was ever set by a row in order.
     for key in np.flatnonzero(inputs.any_of(late_adds)):
         rows = range(int(work.starts[key]), int(work.ends[key]))
         settled = inputs.forgotten is not None and any(inputs.forgotten[r] and valid[r] for r in rows)
@@ -61,10 +66,12 @@ def _first_non_null_with_late(rows: list[int], valid: Flags, late: Flags, settle
 
 
 def greatest(inputs: Inputs) -> Ints:
+    """Return the row of each key with the greatest value."""
     return _best(inputs, _ranks(inputs))
 
 
 def least(inputs: Inputs) -> Ints:
+    """Return the row of each key with the least value."""
     return _best(inputs, ~_ranks(inputs))
 
 

@@ -1,17 +1,18 @@
-"""Roaring bitmaps of 64-bit numbers as Java's Roaring64Bitmap writes them: not the portable format.
+"""Serialized sets of 64-bit numbers in the format of Java's Roaring64Bitmap, which is not the portable roaring format.
 
-A set of containers of 16 bits, and an adaptive radix tree over the upper 48 bits that numbers them:
+A bitmap consists of containers of 16-bit numbers, and an adaptive radix tree that maps the upper 48 bits to container
+numbers:
 
-    1 byte     0: empty, and nothing follows; 1: not
-    8          number of leaves, little endian like all that follows
+    1 byte     0: the bitmap is empty, and nothing follows; 1: it is not empty
+    8          number of leaves, little endian like all numbers that follow
     tree       a node, then its children in the order of their keys:
                type (1), children (2), length of the prefix (1), prefix, then by type
-               0: 4 keys | 1: two words of 8 keys, first key highest | 2: 32 words of 8 places, place 255 for no child
-               3: 4 words, a bit a key | 4 (leaf): 6 bytes of key, number of the container (8)
-    4          levels of containers; each: mark (1), count (4), containers: 0 for none, or
+               0: 4 keys | 1: two words of 8 keys, first key highest | 2: 32 words of 8 places, place 255: no child
+               3: 4 words, one bit per key | 4 (leaf): 6 bytes of key, number of the container (8)
+    4          levels of containers; each: mark (1), count (4), containers: 0 if absent, or
                1, type (1), cardinality (4), then by type
                0: number of runs (2), start and length - 1 of each (2 + 2) | 1: 1024 words | 2: values (2 each)
-    8, 4, 4    number of containers, last level, last place in it
+    8, 4, 4    number of containers, last level, last place in that level
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _BITS_BYTES = 8192
 
 
 def union(bitmaps: Iterable[bytes]) -> bytes:
-    """ValueError when one of them is no such bitmap."""
+    """Return the union of bitmaps. ValueError when any of them is not such a bitmap."""
     together: Containers = {}
     for bitmap in bitmaps:
         for high, values in decode(bitmap).items():
@@ -43,6 +44,7 @@ def union(bitmaps: Iterable[bytes]) -> bytes:
 
 
 def encode(containers: Mapping[bytes, Values]) -> bytes:
+    """Return containers as a serialized bitmap."""
     if not containers:
         return b"\0"
     keys = sorted(containers)
@@ -102,6 +104,7 @@ def _container(values: Values) -> bytes:
 
 
 def decode(data: bytes) -> Containers:
+    """Return the containers of a serialized bitmap. ValueError when the bytes are not such a bitmap."""
     try:
         return _Reader(data).bitmap()
     except (struct.error, IndexError, KeyError) as reason:
@@ -110,6 +113,8 @@ def decode(data: bytes) -> Containers:
 
 @dataclass
 class _Reader:
+    """A parser of a serialized bitmap."""
+
     data: bytes
     place: int = 0
 
@@ -139,7 +144,10 @@ class _Reader:
         return part
 
     def _leaves(self) -> Iterable[tuple[bytes, int]]:
-        """Leaves hold their whole key: what inner nodes say of it is passed over."""
+        """Yield the key and the container number of each leaf.
+
+        Leaves contain their whole key, so inner nodes are skipped.
+        """
         kind, children, prefix = _NODE.unpack(self._bytes(_NODE.size))
         self._bytes(prefix)
         if kind == _LEAF:

@@ -1,4 +1,4 @@
-"""hll_sketch and theta_sketch: unions of sketches of Apache DataSketches, by its own library (the extra `sketches`)."""
+"""hll_sketch and theta_sketch: unions of Apache DataSketches sketches, computed with its library (extra `sketches`)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from penstock.errors import ConfigError
 
 
 def unite_hll(sketches: list[bytes]) -> bytes:
+    """Return the union of HLL sketches."""
     library = _library()
     parts = [_read(library.hll_sketch, sketch) for sketch in sketches]
     union = library.hll_union(parts[0].lg_config_k)
@@ -18,6 +19,7 @@ def unite_hll(sketches: list[bytes]) -> bytes:
 
 
 def unite_theta(sketches: list[bytes]) -> bytes:
+    """Return the union of theta sketches."""
     library = _library()
     union = library.theta_union()
     for sketch in sketches:

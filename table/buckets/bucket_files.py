@@ -1,4 +1,4 @@
-"""The files of one bucket, as its writer opens and removes them."""
+"""The files of a bucket, as its writer creates and deletes them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ from penstock.table.meta.store import TableStore
 
 @dataclass(frozen=True, slots=True)
 class BucketFiles:
-    """Names come from one uuid per writer of a bucket, so a task that runs again never meets its former files."""
+    """The paths and new files of one bucket.
+
+    File names come from one uuid per writer of a bucket, so a task that runs again never collides with its earlier
+    files.
+    """
 
     store: TableStore
     layout: Layout
@@ -30,9 +34,11 @@ class BucketFiles:
         return self.store.paths.bucket_dir(self.layout.partition_dir(self.partition), self.bucket)
 
     def path(self, file: DataFile) -> str:
+        """Return the path of a data file."""
         return self.layout.path_of(self.store.paths, self.partition, self.bucket)(file)
 
     def index_path(self, entry: IndexEntry) -> str:
+        """Return the path of an index file."""
         folder = self.layout.partition_dir(self.partition)
         return external(entry.external_path) or self.store.paths.index_file(entry.name, folder, self.bucket)
 
@@ -44,6 +50,7 @@ class BucketFiles:
         source: FileSource = FileSource.APPEND,
         first_sequence: int = 0,
     ) -> RollingWriter:
+        """Return a writer of new files of this bucket."""
         return RollingWriter(
             self.store.storage,
             self.folder,
@@ -57,7 +64,10 @@ class BucketFiles:
         )
 
     def delete(self, message: CommitMessage) -> None:
-        """Remove the files a message speaks of, none of which was committed. An upgraded file was there before."""
+        """Delete the files that an uncommitted message added.
+
+        An upgraded file, which the message only moves to another level, existed before and is kept.
+        """
         stays = {file.name for file in message.compact_before} - {file.name for file in message.new_files}
         made = (*message.new_files, *message.changelog_files, *message.compact_after, *message.compact_changelog)
         for file in made:

@@ -1,4 +1,4 @@
-"""What a writer must know of a bucket before it adds to it; all of it stands in the table's manifests."""
+"""The state of a bucket that a writer needs before it adds files, read from the table's manifests."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from penstock.table.meta.store import TableStore
 
 @dataclass(frozen=True, slots=True)
 class BucketState:
+    """The live files of a bucket at a snapshot."""
+
     files: tuple[DataFile, ...] = ()
     index: tuple[IndexEntry, ...] = ()
     total_buckets: int | None = None
@@ -23,16 +25,17 @@ class BucketState:
 
     @property
     def next_sequence(self) -> int:
+        """Return the sequence number of the next row."""
         return max((file.max_sequence for file in self.files), default=-1) + 1
 
     @property
     def vector_files(self) -> tuple[str, ...]:
-        """The index files that hold the deletion vectors of this bucket."""
+        """Return the names of the index files that contain the deletion vectors of this bucket."""
         return tuple(entry.name for entry in self.index if entry.index_type == DELETION_VECTORS)
 
 
 class TableState:
-    """The state of buckets at one snapshot, read for whole partitions at a time and kept."""
+    """The state of buckets at one snapshot, read for whole partitions at a time and cached."""
 
     def __init__(self, store: TableStore, snapshot: Snapshot | None) -> None:
         self._store = store
@@ -55,6 +58,7 @@ class TableState:
                 self._partitions[entry.partition] = entry.total_buckets
 
     def bucket(self, partition: bytes, bucket: int) -> BucketState:
+        """Return the state of a bucket."""
         self.load([partition])
         entries = self._buckets.get((partition, bucket), [])
         return BucketState(
@@ -65,10 +69,12 @@ class TableState:
         )
 
     def buckets_of(self, partition: bytes) -> list[int]:
+        """Return the bucket numbers that a partition has, in order."""
         self.load([partition])
         return sorted(bucket for known, bucket in self._buckets if known == partition)
 
     def index_of_partition(self, partition: bytes) -> list[IndexEntry]:
+        """Return the index files of all buckets of a partition."""
         self._index_of((partition, 0))
         loaded = self._index or {}
         return [entry for (known, _), entries in loaded.items() if known == partition for entry in entries]
@@ -82,7 +88,10 @@ class TableState:
 
 
 def check_total(layout: Layout, partition: bytes, state: BucketState, table: str) -> None:
-    """A partition keeps the number of buckets it was written with until it is overwritten."""
+    """Raise ConfigError if the partition was written with another number of buckets.
+
+    A partition keeps its number of buckets until it is overwritten.
+    """
     if layout.bucket_count > 0 and state.total_buckets not in {None, layout.bucket_count}:
         place = layout.partition_dir(partition).replace("/", ", ")
         what = f"partition {{{place}}}" if place else "table"

@@ -1,4 +1,4 @@
-"""Rows as a caller hands them over, made to fit the table: columns by name, types, defaults, kinds."""
+"""Conversion of a caller's rows to the table: columns by name, types, default values and row kinds."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ Kinds = npt.NDArray[np.int8]
 
 
 class RowRefused(ConfigError):
-    """A row cannot be stored as it is; nothing of its batch was written."""
+    """A row that cannot be stored as it is. Nothing of its batch was written."""
 
 
 def kinds_of(kinds: object, rows: int) -> Kinds:
-    """Kinds from texts or from numbers 0..3; all inserts when there are none."""
+    """Return row kinds given as texts or as numbers 0 to 3; all +I if None."""
     if kinds is None:
         return np.zeros(rows, np.int8)
     if isinstance(kinds, np.ndarray) and kinds.dtype.kind in "iu":
@@ -65,17 +65,18 @@ def _sequence(kinds: object) -> Sequence[object]:
 
 @dataclass(frozen=True, slots=True)
 class RowRules:
-    """What a table asks of the rows written to it. `merge` is None for tables without a key."""
+    """The requirements of a table for the rows written to it. `merge` is None for tables without a key."""
 
     schema: TableSchema
     merge: MergeSpec | None
 
     @classmethod
     def of(cls, schema: TableSchema) -> RowRules:
+        """Return the rules of a schema."""
         return cls(schema, MergeSpec.of(schema) if schema.primary_keys else None)
 
     def fit(self, data: pa.Table | pa.RecordBatch, kinds: object) -> tuple[pa.RecordBatch, Kinds]:
-        """The rows in the table's columns and types, and their kinds; rows the table ignores are left out."""
+        """Return the rows with the table's columns and types, and their kinds, without the rows the table ignores."""
         batch = _one_batch(data)
         columns = [self._column(batch, field) for field in self.schema.fields]
         self._refuse_unknown(batch)
@@ -130,7 +131,7 @@ class RowRules:
 
 
 def _refuse_far_seconds(column: pa.Array, field: Field) -> None:
-    """Paimon keeps a TIMESTAMP(0) in milliseconds: 292 million years."""
+    """Raise RowRefused for a TIMESTAMP(0) that exceeds the range of milliseconds, in which Paimon stores it."""
     try:
         pc.cast(column, pa.timestamp("ms"))
     except pa.ArrowInvalid as reason:
@@ -138,7 +139,7 @@ def _refuse_far_seconds(column: pa.Array, field: Field) -> None:
 
 
 def refuse_folders(store: TableStore, layout: Layout, batch: pa.RecordBatch) -> None:
-    """A value of which the store can make no folder refuses the whole batch, before a file is begun."""
+    """Raise RowRefused for the whole batch, before any file is begun, if a partition value cannot be a folder name."""
     longest = store.storage.longest_name
     for field in layout.partition_fields:
         column = batch.column(field.name)
@@ -165,7 +166,7 @@ def _one_batch(data: pa.Table | pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _members_lost(given: pa.DataType, target: pa.DataType) -> Iterator[str]:
-    """Members of structs that a cast would drop without a word."""
+    """Yield the names of struct members that a cast would drop silently."""
     if pa.types.is_struct(given) and pa.types.is_struct(target):
         for member in given:
             place = target.get_field_index(member.name)

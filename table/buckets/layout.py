@@ -1,4 +1,7 @@
-"""What routing and writing ask of a schema version: where rows go, what orders them. Derived once, small to send."""
+"""How a schema version distributes rows over partitions and buckets.
+
+Derived once, and small enough to send to tasks.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from penstock.table.values.types import DataType, Field
 
 
 class BucketMode(StrEnum):
-    """How rows find their bucket; the values are Java's names."""
+    """How a row's bucket is found; the values are Java's names."""
 
     FIXED = "HASH_FIXED"
     DYNAMIC = "HASH_DYNAMIC"
@@ -29,7 +32,10 @@ class BucketMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`bucket_count` is the option as it stands: n, -1 or -2; it is what new files carry as their total."""
+    """The partitioning and bucketing of a schema version.
+
+    `bucket_count` is the option's value (n, -1 or -2), which new files record as their total number of buckets.
+    """
 
     schema: TableSchema
     mode: BucketMode
@@ -39,6 +45,7 @@ class Layout:
 
     @classmethod
     def of(cls, schema: TableSchema) -> Layout:
+        """Return the layout of a schema; ConfigError when its options are not supported or contradict each other."""
         check_readable(schema.options)
         count = int(schema.options.get("bucket", "1" if schema.version <= 1 else "-1"))
         given = tuple(name.strip() for name in schema.options.get("bucket-key", "").split(",") if name.strip())
@@ -64,10 +71,14 @@ class Layout:
         return tuple(field.type for field in self.partition_fields)
 
     def partition_values(self, partition: bytes) -> tuple[object, ...]:
+        """Return the values of a partition."""
         return decode_row(partition, self.partition_types)
 
     def partition_dir(self, partition: bytes) -> str:
-        """`a=1/b=2`; several partitions may share one (null, empty, blank), so it is never read backwards."""
+        """Return the folder of a partition, such as `a=1/b=2`.
+
+        Several partitions may share a folder (null, empty and blank values), so the folder is never parsed back.
+        """
         options = Options(self.schema.options)
         return partition_path(
             self.partition_values(partition),
@@ -77,7 +88,7 @@ class Layout:
         )
 
     def path_of(self, paths: TablePaths, partition: bytes, bucket: int) -> Callable[[DataFile], str]:
-        """Where the data files of a bucket lie."""
+        """Return a function that maps a data file of the bucket to its path."""
         folder = paths.bucket_dir(self.partition_dir(partition), bucket)
         return lambda file: external(file.external_path) or f"{folder}/{file.name}"
 

@@ -1,4 +1,4 @@
-"""The postponed bucket (-2): rows wait there as they came until a compaction gives them real buckets."""
+"""The postponed bucket (-2), where rows are stored unmerged until a compaction distributes them to real buckets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PER_LEVEL = ("file.format.per.level", "file.compression.per.level", "metadata.s
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who writes: the job's user, and the number among the writers that share its rows by key."""
+    """The writer of a file: the job's user, and its number among the writers that share the rows by key."""
 
     user: str = "penstock"
     number: int = 0
@@ -23,9 +23,9 @@ ALONE = Writer()
 
 
 def postponed_layout(layout: Layout, writer: Writer) -> Layout:
-    """How Java writes these files: in Avro without statistics, named after their writer.
+    """Return the layout of a postponed file as Java writes it: Avro without statistics, named after its writer.
 
-    Java compacts the files of one writer number one after the other, and those of others beside them.
+    Java compacts the files of one writer number in sequence, and those of different writers in parallel.
     """
     options = {key: value for key, value in layout.schema.options.items() if key not in _PER_LEVEL}
     prefix = Options(options).text("data-file.prefix", "data-")

@@ -1,4 +1,4 @@
-"""Which partition and bucket each row of a batch belongs to, on whole columns."""
+"""The partition and the bucket of each row of a batch, computed column by column."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Indices = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The rows of one batch that go to one bucket, in arrival order."""
+    """The rows of a batch that belong to one bucket, in order of arrival."""
 
     partition: bytes
     bucket: int
@@ -32,7 +32,7 @@ class Slice:
 
 
 def partitions_of(layout: Layout, batch: pa.RecordBatch) -> tuple[list[bytes], npt.NDArray[np.int64]]:
-    """The distinct partitions of a batch as BinaryRows, and for each row the place of its own in that list."""
+    """Return the distinct partitions of a batch as BinaryRows, and the index of each row's partition among them."""
     if not layout.schema.partition_keys:
         return [EMPTY_ROW], np.zeros(batch.num_rows, np.int64)
     columns = [batch.column(name) for name in layout.schema.partition_keys]
@@ -47,7 +47,7 @@ def partitions_of(layout: Layout, batch: pa.RecordBatch) -> tuple[list[bytes], n
 
 
 def buckets_of(layout: Layout, batch: pa.RecordBatch) -> npt.NDArray[np.int32]:
-    """The bucket of every row, where the row alone decides it. Dynamic buckets are assigned, not computed."""
+    """Return the bucket of every row. ConfigError for dynamic buckets, which are assigned by an index, not computed."""
     match layout.mode:
         case BucketMode.UNAWARE:
             return np.zeros(batch.num_rows, np.int32)
@@ -64,19 +64,20 @@ def buckets_of(layout: Layout, batch: pa.RecordBatch) -> npt.NDArray[np.int32]:
 
 
 def key_hashes(layout: Layout, batch: pa.RecordBatch, names: tuple[str, ...]) -> npt.NDArray[np.int32]:
+    """Return the hash of each row's values in the named columns."""
     fields = layout.schema.select(names)
     return hash_rows([batch.column(field.name) for field in fields], [field.type for field in fields])
 
 
 def slices(partitions: list[bytes], places: Indices, buckets: npt.NDArray[np.int32]) -> Iterator[Slice]:
-    """Cut a batch by (partition, bucket); a stable sort keeps arrival order inside each slice."""
+    """Yield the rows of each (partition, bucket); a stable sort keeps the order of arrival within each slice."""
     if len(places) == 0:
         return
     low = int(buckets.min())
     width = int(buckets.max()) - low + 1
     codes = places * width + (buckets.astype(np.int64) - low)
     if len(partitions) * width <= 1 << 16:
-        codes = codes.astype(np.uint16)  # numpy sorts these by radix, ten times as fast
+        codes = codes.astype(np.uint16)  # numpy radix-sorts 16-bit integers, ten times as fast
     order = np.argsort(codes, kind="stable")
     ordered = codes[order]
     bounds = np.concatenate(([0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1, [len(ordered)]))
@@ -86,5 +87,6 @@ def slices(partitions: list[bytes], places: Indices, buckets: npt.NDArray[np.int
 
 
 def route(layout: Layout, batch: pa.RecordBatch) -> Iterator[Slice]:
+    """Yield the rows of each (partition, bucket) of a batch."""
     partitions, places = partitions_of(layout, batch)
     yield from slices(partitions, places, buckets_of(layout, batch))

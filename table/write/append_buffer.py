@@ -1,4 +1,4 @@
-"""Rows that go to files as they come: those of append tables, and those that wait in the postponed bucket."""
+"""The write buffer of rows that are written unmerged: rows of append tables and rows of the postponed bucket."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ UNKNOWN_SEQUENCE = -1
 
 @dataclass(slots=True)
 class StreamedRows:
-    """`with_kinds`: rows carry their kinds and no number yet, as in the postponed bucket."""
+    """The buffered rows of a bucket, which are written in order of arrival.
+
+    `with_kinds` adds row kinds and an unknown sequence number, as the postponed bucket has them.
+    """
 
     files: BucketFiles
     budget: WriteBudget
@@ -33,16 +36,18 @@ class StreamedRows:
 
     @property
     def held_bytes(self) -> int:
+        """Return the bytes of the buffered rows."""
         return self._held
 
     def add(self, batch: pa.RecordBatch, kinds: Kinds) -> None:
+        """Buffer rows, and report their size to the budget."""
         rows = _with_kinds(batch, kinds) if self.with_kinds else batch
         self._batches.append(rows)
         self._held += rows.nbytes
         self.budget.grew(self, rows.nbytes)
 
     def release(self) -> None:
-        """Into the open file of the bucket, which stays open for more while few are."""
+        """Write the buffered rows to the bucket's file, which stays open for more rows if few other files are open."""
         if self._batches:
             streams = self._open is not None or self.budget.may_stream()
             self._write()
@@ -50,6 +55,7 @@ class StreamedRows:
                 self._finish()
 
     def flush(self) -> None:
+        """Write all rows, and finish the open file."""
         if self._batches:
             streams = self._open is not None
             self._write()
@@ -61,6 +67,7 @@ class StreamedRows:
             self.budget.stream_closed()
 
     def abort(self) -> None:
+        """Discard the buffered rows, and delete the unfinished file."""
         self._batches.clear()
         self._let_go()
         if self._open is not None:

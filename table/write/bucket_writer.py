@@ -1,4 +1,4 @@
-"""One bucket being written: its rows held back, put into files, and compacted with what is there."""
+"""The writer of one bucket: it buffers rows, writes them to files, and compacts them with the existing files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from penstock.table.write.memory_budget import WriteBudget
 
 
 class BucketRows(Protocol):
-    """The rows of a bucket on their way to files; KeyedRows and StreamedRows are two."""
+    """The write buffer of a bucket, implemented by KeyedRows and StreamedRows."""
 
     next_sequence: int
     new_files: list[DataFile]
@@ -40,9 +40,10 @@ class BucketRows(Protocol):
 
 @dataclass(slots=True)
 class BucketWriter:
-    """Holds rows within a budget. Dies half way: its files are orphans, the table has not changed.
+    """A writer of one bucket, whose buffer stays within a memory budget.
 
-    `compacts`: the bucket is compacted with each commit. `lags`: what a commit adds is compacted after it.
+    If it dies half way, its files are orphans and the table is unchanged. `compacts`: every commit compacts the bucket.
+    `lags`: files added by a commit are compacted only after that commit.
     """
 
     rows: BucketRows
@@ -66,7 +67,7 @@ class BucketWriter:
         budget: WriteBudget,
         writer: Writer = ALONE,
     ) -> BucketWriter:
-        """By the table's options. ConfigError when its partition was written with another number of buckets."""
+        """Create a writer by the table's options. ConfigError when the partition has another number of buckets."""
         check_total(layout, partition, state, store.name)
         if layout.mode is BucketMode.POSTPONE:
             files = BucketFiles(store, postponed_layout(layout, writer), partition, bucket)
@@ -81,18 +82,19 @@ class BucketWriter:
         return cls(rows, files, state, compacts, CompactionSpec.of(layout.schema).lags)
 
     def write(self, batch: pa.RecordBatch, kinds: Kinds) -> None:
+        """Buffer rows."""
         self.rows.add(batch, kinds)
 
     def abort(self) -> None:
-        """Give up the rows, and delete the files that were made of them."""
+        """Discard the buffered rows, and delete the files that were written but not yet returned."""
         self.rows.abort()
         self.files.delete(self.unwritten())
 
     def prepare(self, *, full: bool = False, waits: bool = True) -> CommitMessage:
-        """What was made since the last call, to be committed, and with `full` all of the bucket in one run.
+        """Return the files written since the last call, to be committed.
 
-        Without `waits` a bucket that may lag has only those files compacted that were committed before. The writer goes
-        on from there, once it is told the new state of the bucket.
+        With `full`, also compact the whole bucket into one run. Without `waits`, a bucket that may lag compacts only
+        files that were committed before. The writer can go on from there once it was given the new state of the bucket.
         """
         self.rows.flush()
         message = self.unwritten()
@@ -109,7 +111,7 @@ class BucketWriter:
         )
 
     def unwritten(self) -> CommitMessage:
-        """The files made since the last call; rows that are still held are not among them."""
+        """Return the files written since the last call; buffered rows are not included."""
         message = CommitMessage(
             partition=self.files.partition,
             bucket=self.files.bucket,

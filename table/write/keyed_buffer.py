@@ -1,4 +1,4 @@
-"""The write buffer of a keyed bucket: rows as they come, sorted runs on disk when memory is short, then files."""
+"""The write buffer of a bucket with a primary key, which spills sorted runs to local disk when memory is short."""
 
 from __future__ import annotations
 
@@ -21,19 +21,22 @@ from penstock.table.values.buffers import rows_at
 from penstock.table.write.memory_budget import WriteBudget
 from penstock.table.write.spill import SpilledRun, spill
 
-# Rows fetched in key order at a time: a copy of all would double the memory.
+# Rows are fetched in key order in pieces of this size: a copy of all rows would double the memory.
 _PIECE_ROWS = 65_536
-# Engines that keep one row of a key as it is; others make a row of several.
+# Engines whose result is one of the rows of a key; others combine several rows.
 _WHOLE_ROWS = frozenset({Engine.DEDUPLICATE, Engine.FIRST_ROW})
-# Of a spilled run, held while runs are merged; smaller ones cost more than they save.
+# The least bytes of a spilled run in memory while runs are merged; smaller parts cost more than they save.
 _LEAST_PART = 256 << 10
-# Small batches weigh more than their values.
+# The overhead of a batch and of its columns, which for small batches exceeds their values.
 _BATCH_BYTES, _COLUMN_BYTES = 512, 256
 
 
 @dataclass(slots=True)
 class KeyedRows:
-    """`next_sequence` goes to the next row. What was released, on disk or in files, is older than what is held."""
+    """The buffered rows of a bucket. `next_sequence` is the sequence number of the next row.
+
+    Rows that were released to disk or to files are older than the rows in memory.
+    """
 
     merge: MergeSpec
     files: BucketFiles
@@ -48,23 +51,28 @@ class KeyedRows:
 
     @property
     def held_bytes(self) -> int:
+        """Return the bytes of the rows in memory."""
         return self._held
 
     def add(self, batch: pa.RecordBatch, kinds: Kinds) -> None:
+        """Buffer rows, and report their size to the budget."""
         self._batches.append((batch, kinds))
         size = batch.nbytes + _BATCH_BYTES + _COLUMN_BYTES * batch.num_columns
         self._held += size
         self.budget.grew(self, size)
 
     def release(self) -> None:
-        """To local disk; into files of the table where that is not wanted, or the disk's share is spent too."""
+        """Spill the rows in memory to local disk.
+
+        Writes files of the table instead if spilling is disabled or the disk budget is spent.
+        """
         if self._options.boolean("write-buffer-spillable", default=True) and self.budget.may_spill(self._held):
             self._spill()
         else:
             self.flush()
 
     def flush(self) -> None:
-        """All rows so far into files; rows of a later flush are later in order."""
+        """Write all rows so far to files. Rows of a later flush are newer."""
         if not (self._batches or self._runs):
             return
         if self._runs:
@@ -76,7 +84,7 @@ class KeyedRows:
         self._runs.clear()
 
     def abort(self) -> None:
-        """Give up what is held. The files made so far stay with this object."""
+        """Discard all buffered rows. Files that are finished remain in `new_files` and `changelog_files`."""
         for run in self._runs:
             self._forget(run)
         self._runs.clear()
@@ -89,7 +97,7 @@ class KeyedRows:
 
     def _spill(self) -> None:
         if self._batches:
-            # An engine for which the last row, or the first, is all that counts need not keep the others.
+            # If only the last row of a key counts, or the first, the others need not be spilled.
             merges = not self.keeps_input and self.merge.engine in _WHOLE_ROWS
             parts = (part for one in self._from_memory() for part in self._parts(one, merged=merges))
             run = spill(self.budget.new_spill(), parts, self._options)
@@ -97,7 +105,7 @@ class KeyedRows:
             self.budget.spilled(run.size)
 
     def _parts(self, groups: Groups, *, merged: bool) -> Iterator[pa.Table]:
-        """In parts so small that one of each of the runs that are open together fits into the budget."""
+        """Yield the rows in parts so small that one part of every run open at the same time fits into the budget."""
         rows = merge_groups(self.merge, groups).table() if merged else _ordered(groups)
         most = max(_LEAST_PART, self.budget.most // MAX_OPEN_RUNS) * len(rows) // max(rows.nbytes, 1)
         starts = np.arange(len(rows)) if merged else groups.starts
@@ -108,7 +116,7 @@ class KeyedRows:
         self.budget.spilled(-run.size)
 
     def _from_memory(self) -> Iterator[Groups]:
-        """What is held, in key order, piece by piece; it is let go on the way."""
+        """Yield the rows in memory in key order, piece by piece, and release their share of the budget."""
         rows = self._numbered()
         self._batches.clear()
         self._let_go()
@@ -124,7 +132,7 @@ class KeyedRows:
     def _numbered(self) -> pa.Table:
         rows = pa.Table.from_batches([batch for batch, _ in self._batches])
         if self.merge.engine not in _WHOLE_ROWS:
-            rows = rows.combine_chunks()  # they are gone through column by column
+            rows = rows.combine_chunks()  # these engines process the rows column by column
         first = self.next_sequence
         self.next_sequence += rows.num_rows
         kinds = np.concatenate([kinds for _, kinds in self._batches])
@@ -155,7 +163,7 @@ class KeyedRows:
 
 
 def _pieces(merge: MergeSpec, rows: pa.Table) -> Iterator[Groups]:
-    """Rows in order of arrival, grouped by key: all at once, or some keys at a time where there are many."""
+    """Yield rows in order of arrival grouped by key: all at once, or for large buffers some keys at a time."""
     groups = group_rows(merge, rows, sorted_runs=False)
     if len(rows) <= 2 * _PIECE_ROWS:
         yield groups
@@ -166,12 +174,13 @@ def _pieces(merge: MergeSpec, rows: pa.Table) -> Iterator[Groups]:
         first, last = np.searchsorted(groups.starts, [begin, end])
         starts, order = groups.starts[first:last] - begin, groups.order[begin:end]
         if merge.engine in _WHOLE_ROWS:
-            yield Groups(rows, groups.kinds, order, starts)  # fetched once, when it is known which rows stay
-        else:  # engines that go through columns go through all of them
+            # fetched only after the merge has decided which rows remain
+            yield Groups(rows, groups.kinds, order, starts)
+        else:  # these engines read all columns of all rows
             some = rows_at(rows, order)
             yield Groups(some, kinds_of(some), np.arange(end - begin), starts)
 
 
 def _ordered(groups: Groups) -> pa.Table:
-    """The rows of a key side by side, none merged."""
+    """Return the rows in key order, unmerged."""
     return rows_at(groups.rows, groups.order)

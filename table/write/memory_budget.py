@@ -1,4 +1,4 @@
-"""What a task may hold of rows that are not in files yet: one budget for all its tables, partitions and buckets."""
+"""The memory budget of a task for rows not yet in files, shared by all its tables, partitions and buckets."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Protocol
 
 from penstock.table.schema.options import Options
 
-# Files of append tables that may stay open for more rows; each holds a row group of its own.
+# How many files of append tables may stay open for more rows; each buffers a row group.
 _OPEN_STREAMS = 2
 
 
 class Holder(Protocol):
-    """A bucket's rows in memory."""
+    """The rows of a bucket in memory."""
 
     @property
     def held_bytes(self) -> int: ...
 
     def release(self) -> None:
-        """Put them on disk, whether the table's or this machine's."""
+        """Write the rows to disk: to files of the table, or to local disk."""
 
 
 class WriteBudget:
-    """When `most` bytes are spent, the largest holders go first, until a quarter is free.
+    """A budget of `most` bytes: once it is exceeded, the largest holders are released until a quarter is free.
 
-    Give one budget to the writers of several tables, and they share it. `disk` is what may lie spilled on this machine.
+    Writers of several tables share one budget object. `disk` limits the bytes spilled to local disk.
     """
 
     def __init__(self, most: int = 256 << 20, disk: int | None = None) -> None:
@@ -37,21 +37,23 @@ class WriteBudget:
 
     @classmethod
     def of(cls, options: Options) -> WriteBudget:
+        """Return the budget that a table's options set."""
         return cls(options.size("write-buffer-size", 256 << 20), options.size("write-buffer-spill.max-disk-size", None))
 
     def resize(self, options: Options) -> None:
-        """What the options of another table say, where one task writes table after table."""
+        """Apply the options of another table, for a task that writes table after table."""
         sized = WriteBudget.of(options)
         self.most, self._disk = sized.most, sized._disk
 
     def grew(self, holder: Holder, by: int) -> None:
+        """Record that a holder has more rows, and release holders if the budget is exceeded."""
         self._holders[id(holder)] = holder
         self._held += by
         if self._held > self.most:
             self._make_room()
 
     def shrank(self, holder: Holder, by: int) -> None:
-        """Its rows are in a file, or given up."""
+        """Record that rows of a holder were written to a file, or discarded."""
         self._held -= by
         if holder.held_bytes == 0:
             self._holders.pop(id(holder), None)
@@ -62,31 +64,34 @@ class WriteBudget:
                 return
             holder.release()
 
-    # disk
+    # Spilled files on local disk
 
     def may_spill(self, size: int) -> bool:
+        """Return whether `size` more bytes may be spilled to local disk."""
         return self._disk is None or self._spilled + size <= self._disk
 
     def new_spill(self) -> Path:
+        """Return the path of a new spill file."""
         if self._folder is None:
             self._folder = tempfile.TemporaryDirectory(prefix="penstock-spill-")
         return Path(self._folder.name) / f"{uuid.uuid4().hex}.arrow"
 
     def spilled(self, size: int) -> None:
-        """So many bytes came to the disk, or left it. The folder goes with the last of them."""
+        """Record bytes written to local disk, or removed if negative. The folder is deleted with the last of them."""
         self._spilled += size
         if self._spilled <= 0 and self._folder is not None:
             self._folder.cleanup()
             self._folder, self._spilled = None, 0
 
-    # open files
+    # Open files of append tables
 
     def may_stream(self) -> bool:
-        """Whether one more file may stay open; if so it counts until `stream_closed`."""
+        """Return whether another file may stay open; if so, it counts until `stream_closed` is called."""
         if self._streams >= _OPEN_STREAMS:
             return False
         self._streams += 1
         return True
 
     def stream_closed(self) -> None:
+        """Record that a file which could stay open was closed."""
         self._streams -= 1

@@ -1,4 +1,4 @@
-"""Sorted rows of a write buffer on local disk: compressed Arrow, in batches that part no key."""
+"""Sorted rows of a write buffer on local disk: compressed Arrow, in batches whose boundaries never split a key."""
 
 from __future__ import annotations
 
@@ -16,20 +16,23 @@ _CODECS = {"zstd": "zstd", "lz4": "lz4", "none": None, "lzo": "lz4"}
 
 @dataclass(frozen=True, slots=True)
 class SpilledRun:
+    """A file of sorted rows on local disk."""
+
     path: Path
     size: int
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Batch by batch: only one is decompressed at a time."""
+        """Yield the batches; only one is decompressed at a time."""
         with pa.OSFile(str(self.path)) as source, pa.ipc.open_stream(source) as stream:
             yield from stream
 
     def delete(self) -> None:
+        """Delete the file."""
         self.path.unlink(missing_ok=True)
 
 
 def spill(path: Path, pieces: Iterable[pa.Table], options: Options) -> SpilledRun:
-    """Each piece as one batch. Dies half way: half a file is left in a temporary folder."""
+    """Write each piece as one batch. If it dies half way, an incomplete file remains in a temporary folder."""
     writer = None
     try:
         for piece in pieces:

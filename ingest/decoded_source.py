@@ -49,8 +49,11 @@ class ChangeSource(Source, Protocol):
     def chunks(self, range_: Range, options: DecodeOptions) -> Iterator[Chunk]: ...
 
     def at_barrier(self) -> bool:
-        """Return whether the last planned batch ends before a change of a whole table, or applies one. The batch behind
-        it starts at once, whatever the trigger's interval: other tables wait, and readers may see an empty table."""
+        """Return whether the last planned batch ends before a change of a whole table, or applies one.
+
+        The next batch then starts at once, regardless of the trigger interval: other tables wait for it, and readers
+        may see an empty table.
+        """
         ...
 
 

@@ -1,4 +1,4 @@
-"""What DDL that the log shows means for the batches around it."""
+"""The consequences of DDL in the binlog for the batches around it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KEPT = {
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A change of a whole table that is not followed, because the settings say so."""
+    """A change of a whole table that is not applied to the target, because of the settings."""
 
     kind: Literal["truncate", "drop", "rename-column"]
     database: str
@@ -45,12 +45,12 @@ def renames_column(change: object) -> bool:
 
 
 def is_a_tools_swap(old: TableName, new: TableName) -> bool:
-    """Whether a schema change tool puts its copy in its table's place."""
+    """Return whether this rename is an online schema change tool replacing a table with its copy."""
     return old[0] == new[0] and shadowed(old[1]) == new[1]
 
 
 def given_up(pairs: Iterable[tuple[TableName, TableName]]) -> list[TableName]:
-    """The names that no longer mean the rows they meant: of tables that were renamed, save for a tool's swap."""
+    """Return the names that no longer refer to the same rows: old names of renamed tables, except for a tool's swap."""
     known = list(pairs)
     kept = {new for old, new in known if is_a_tools_swap(old, new)}
     return [old for old, _ in known if old not in kept]
@@ -70,7 +70,7 @@ def barriers_of(seen: Sequence[DdlSeen], takes: Callable[[TableName], bool], *, 
 
 
 def not_followed(seen: Sequence[DdlSeen], takes: Callable[[TableName], bool]) -> Iterator[Ignored]:
-    """What changed a whole table and is no barrier by the settings: the table keeps its rows, or its column."""
+    """Yield changes of whole tables that are no barrier by the settings: the target keeps its rows, or its column."""
     renamed = [(one.change.old_name, one.change.name) for one in seen if one.change.old_name is not None]
     yield from (Ignored("drop", *name) for name in given_up(renamed) if takes(name))
     for one in seen:

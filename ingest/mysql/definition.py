@@ -1,4 +1,4 @@
-"""What a table is: its columns and key, as the catalog, the log or the tracked DDL tells."""
+"""The definition of a table: its columns and key, from the catalog, the binlog or tracked DDL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.ingest.mysql.types import MySqlType
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`charset` is None where the type has no characters; `comment` None where nobody told of it."""
+    """A column. `charset` is None for types without characters; `comment` is None if unknown."""
 
     name: str
     type: MySqlType
@@ -37,7 +37,7 @@ class TableDefinition:
         return f"{self.database}.{self.table}"
 
     def column(self, name: str) -> Column | None:
-        """By name as MySQL compares it: without regard to case."""
+        """Return the column of this name, compared as MySQL does: case-insensitively."""
         wanted = name.lower()
         return next((column for column in self.columns if column.name.lower() == wanted), None)
 
@@ -46,7 +46,7 @@ class TableDefinition:
 
 
 def schema_of(definition: TableDefinition) -> SourceSchema:
-    """The source schema that rows of this table have, from the snapshot and from the log alike."""
+    """Return the source schema of this table's rows, which is the same for snapshot and binlog."""
     fields = tuple(
         SourceField(column.name, str(column.type), column.comment, column.nullable) for column in definition.columns
     )

@@ -1,21 +1,21 @@
-"""What a MySQL source can refuse, each with the way out in its hint.
+"""The errors of a MySQL source; the hint of each says how to resolve it.
 
 SourceError
   SourceNotReady            several of the settings below are wrong at once
   BinlogDisabled, BinlogFormatError, RowImageError, PartialJsonError, MissingGrant
-  StatementBinlogError      a change was logged as its statement: going on would lose it
-  SchemaHistoryMismatch     the log's columns are not the tracked definition's
-  DdlNotUnderstood          a captured table was altered by a text that cannot be read
-  ServerIdClash             another reader has our identity (retryable)
-  ConnectionLost            the network or the server went away (retryable)
+  StatementBinlogError      a change was logged as a statement: continuing would lose it
+  SchemaHistoryMismatch     the columns in the binlog differ from the tracked definition
+  DdlNotUnderstood          a captured table was altered by a statement that cannot be parsed
+  ServerIdClash             another reader uses this pipeline's server id (retryable)
+  ConnectionLost            the network or the server failed (retryable)
   UnsupportedBinlogEvent, ChecksumMismatch
-  LogGap                    the server left events of the log out
-  PasswordExposed           the server wants the password in a way that others could read
-  NoUsableKey               a table without key cannot be read in chunks
+  LogGap                    the server omitted events of the binlog
+  PasswordExposed           the server requests the password in a form that others could read
+  NoUsableKey               a table without a usable key cannot be read in chunks
 PositionLost
   BinlogPurged, BinlogReset, GtidDiverged
 DecodeError
-  ValueOutOfRange           a number that its ENUM or SET has no label for
+  ValueOutOfRange           a number without a label in its ENUM or SET
 """
 
 from __future__ import annotations

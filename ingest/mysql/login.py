@@ -1,16 +1,16 @@
-"""Logging in without giving the password away.
+"""Login that does not expose the password.
 
-A server chooses how its client proves the password, and whoever stands between can choose in its place. Without TLS,
-or with a server whose certificate nobody checked, these ways hand the password over:
+The server chooses the authentication method, and so can anybody between client and server. Without TLS, or if the
+server's certificate is not verified, these methods expose the password:
 
     mysql_clear_password, dialog         the password itself
     caching_sha2_password, full; sha256_password
-                                         over TLS the password itself; without TLS the password under a key that the
-                                         server sends, which anybody can
-    mysql_old_password                   a hash from which it can be reckoned
+                                         over TLS the password itself; without TLS the password encrypted with a key
+                                         that the server sends, and anybody can send a key
+    mysql_old_password                   a hash from which the password can be computed
 
-What of them is taken follows from `Tls`: none without TLS unless the user allowed it, and the first row only with a
-server whose certificate was checked.
+`Tls` decides which of them are accepted: none without TLS unless the user allowed it, and the first row only if the
+server's certificate was verified.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.server.connection import ServerAddress, Tls
 
     PyMySqlConnection = pymysql.connections.Connection[pymysql.cursors.Cursor]
-else:  # generic to the checker alone
+else:  # pymysql's class is generic only for the type checker
     PyMySqlConnection = pymysql.connections.Connection
 
 
 class GuardedConnection(PyMySqlConnection):
-    """A connection that refuses to show its password to a server that nobody vouches for."""
+    """A connection that refuses to send its password to a server whose identity is not verified."""
 
     def __init__(self, server: ServerAddress, **settings: Any) -> None:
         self.address = server
@@ -60,7 +60,8 @@ class GuardedConnection(PyMySqlConnection):
 
     @property
     def server_public_key(self) -> bytes | None:
-        """PyMySQL asks for it just before it would request the server's key, over a connection without TLS."""
+        """Return the server's key. PyMySQL reads this just before it would request the key over a connection without
+        TLS."""
         if self._key is None and not self.address.tls.public_key_retrieval:
             raise exposed(
                 self.address,
@@ -82,7 +83,7 @@ class GuardedConnection(PyMySqlConnection):
 
 
 class _ClearPassword:
-    """PAM and LDAP: the server gets the password itself."""
+    """PAM and LDAP: the server receives the password itself."""
 
     def __init__(self, connection: GuardedConnection) -> None:
         self._connection = connection

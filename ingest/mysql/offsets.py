@@ -1,4 +1,4 @@
-"""Where a batch ends: one JSON object that a restart on any machine can go on from."""
+"""The end of a batch: one JSON object from which a restart on any machine can resume."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What lies between the end before and this one: it is never planned twice."""
+    """The content between the previous end and this one: it is never planned twice."""
 
     chunks: tuple[Chunk, ...] = ()
     log: tuple[LogRange, ...] = ()
     defined: tuple[Version, ...] = ()  # tables whose definition is new
     barriers: tuple[Barrier, ...] = ()
-    as_of: LogPosition | None = None  # where the log stands for exact chunks
-    ignored: tuple[str, ...] = ()  # changes of whole tables that are not followed, by what they are
+    as_of: LogPosition | None = None  # the binlog position of chunks that are exact as of it
+    ignored: tuple[str, ...] = ()  # changes of whole tables that are not applied, by kind
 
     @property
     def is_empty(self) -> bool:
@@ -36,8 +36,12 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`waiting` are tables whose reading has not begun, `cursors` those being cut. `settle` is the place in the log
-    behind which the tables read are what the source was at one moment; `unsettled` while it is still to be noted."""
+    """The state of a MySQL source at the end of a batch.
+
+    `waiting` are tables whose snapshot has not begun, `cursors` those being cut into chunks. `settle` is the binlog
+    position after which the snapshot tables equal the source at one moment; `unsettled` while it is still to be
+    recorded.
+    """
 
     server: str
     log: LogPosition
@@ -47,7 +51,7 @@ class Progress:
     settle: LogPosition | None = None
     unsettled: bool = False
     signals: tuple[str, ...] = ()
-    reread: str = ""  # the last wish to read all tables again that was granted
+    reread: str = ""  # the last request to read all tables again that was carried out
     batch: Batch = field(default_factory=Batch)
 
     @property
@@ -55,7 +59,7 @@ class Progress:
         return bool(self.waiting or self.cursors)
 
     def reading(self, names: Sequence[TableName]) -> Progress:
-        """With the rows of these tables still to be read, whatever was read of them before."""
+        """Return this state with the rows of these tables still to be read, even if some of them were read before."""
         cursors = tuple(cursor for cursor in self.cursors if (cursor.database, cursor.table) not in names)
         waiting = tuple(dict.fromkeys([*self.waiting, *names]))
         return replace(self, waiting=waiting, cursors=cursors)
@@ -107,7 +111,7 @@ def _names(values: Sequence[Sequence[str]]) -> tuple[TableName, ...]:
 
 
 def _listed(value: Mapping[str, object]) -> dict[str, object]:
-    """Tuples as the lists that JSON makes of them, so that offsets are equal before and after a checkpoint."""
+    """Return tuples as the lists that JSON turns them into, so that offsets are equal before and after a checkpoint."""
     return {name: list(part) if isinstance(part, tuple) else part for name, part in value.items()}
 
 

@@ -1,7 +1,8 @@
-"""The next batch: chunks of tables that are still to be read, and the log from where the last batch ended.
+"""The plan of the next batch: chunks of tables still to be read, and the binlog from the end of the last batch.
 
-Rows that are read stand before the log in a batch and are read after the batch was planned, so the log behind them
-takes a row back for a moment and forward again: once it has passed the time of the reading, the table is right.
+Within a batch, snapshot rows are ordered before binlog rows, but they are read after the batch was planned. The binlog
+that follows may therefore set a row back to an older state for a moment; once the binlog has passed the time of the
+snapshot read, the table is right.
 """
 
 from __future__ import annotations
@@ -40,16 +41,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_BYTES_A_CHANGE = 200  # where a limit is told in rows
-_MOST_CHUNKS = 400  # of a batch: their bounds travel in its offsets
+_BYTES_A_CHANGE = 200  # an estimate, for limits given in rows
+_MOST_CHUNKS = 400  # per batch, because the bounds of chunks are stored in its offsets
 _RANGE_BYTES = 8 << 20
 
 
 @dataclass(slots=True)
 class Planner:
-    """Plans the batches of one query, in the planner process. Holds the schema history.
+    """The planner of batches. Lives in the planner process as long as a query runs, and holds the schema history.
 
-    `at_barrier` is true when the last planned batch ends before a change of a whole table, or applies one.
+    `at_barrier` is true if the last planned batch ends before a change of a whole table, or applies one.
     """
 
     settings: FollowSettings
@@ -65,7 +66,7 @@ class Planner:
         return self._state
 
     def begin(self) -> Progress:
-        """The place where a pipeline without a checkpoint begins, its tables noted as they are there."""
+        """Return the start of a pipeline without a checkpoint, with its tables' definitions recorded as of there."""
         with connected(self.settings.server) as connection:
             facts = server_facts(connection)
             start = self._start(connection, facts)
@@ -83,7 +84,8 @@ class Planner:
         return Progress(facts.uuid, start, by_gtid=by_gtid, waiting=waiting, reread=granted)
 
     def _anew(self, connection: Connection, facts: ServerFacts) -> Progress:
-        """From here on, with a batch that empties all tables, and their rows still to be read."""
+        """Return a new start at the current binlog end, with a batch that empties all tables, which are then read
+        again."""
         start, tables = settled(connection, facts), self.captured(connection)
         names = tuple(table.name for table in tables)
         self._history = self._empty_history(connection, facts)
@@ -98,7 +100,8 @@ class Planner:
         return Progress(facts.uuid, start, waiting=names, reread=reread, batch=Batch(barriers=empty))
 
     def _emptied(self, progress: Progress) -> Progress:
-        """A batch that empties what is made of some tables, and their rows to be read again beside the log."""
+        """Return a batch that empties the targets of some tables, whose rows are then read again while the binlog
+        continues."""
         names = self.settings.reset
         log.info("event=tables_read_again tables=%s", ",".join(map(".".join, names)))
         empty = Batch(barriers=tuple(Barrier("truncate", *name) for name in names))
@@ -124,12 +127,15 @@ class Planner:
         return settled(connection, facts)
 
     def captured(self, connection: Connection) -> list[TableFacts]:
-        """The tables that are there now and are to be taken."""
+        """Return the tables that exist now and are captured."""
         taken = [table for table in list_tables(connection) if self.settings.tables.takes(table.database, table.table)]
         return [table for table in taken if table.has_primary_key or self.settings.keyless]
 
     def _note_others(self, connection: Connection, history: SchemaHistory, at: LogPosition) -> None:
-        """Tables whose names are taken and their rows are not: the log has both, and may not say what they are."""
+        """Record tables that are selected by name but whose rows are not captured.
+
+        The binlog contains them too, possibly without saying what kind of table they are.
+        """
         taken = {table.name for table in self.captured(connection)}
         others = [
             table
@@ -148,7 +154,7 @@ class Planner:
             return settled(connection, server_facts(connection))
 
     def next(self, before: Progress, limit: Limit, until: LogPosition | None) -> Progress | None:
-        """Return where the batch behind `before` ends, with its contents, or None when there is nothing to read."""
+        """Return the end of the batch after `before`, with its content; None if there is nothing to do."""
         self.at_barrier = False
         with connected(self.settings.server) as connection:
             facts = server_facts(connection)
@@ -181,13 +187,13 @@ class Planner:
             progress = self._after_log(progress, plan, looked_up)
             if not progress.batch.barriers and progress.reads_tables:
                 progress = self._with_chunks(connection, progress, limit, before.log)
-            progress = progress.reading(mixed) if mixed else progress  # behind this batch's part of the log
+            progress = progress.reading(mixed) if mixed else progress  # after this batch's part of the binlog
             if progress.batch.is_empty and replace(progress, batch=before.batch) == before:
                 return None
             return progress
 
     def history_at(self, progress: Progress) -> SchemaHistory:
-        """The history as far as the log was planned: in memory, or read back after a restart."""
+        """Return the history up to the planned binlog position: from memory, or loaded after a restart."""
         if self._history is None:
             with connected(self.settings.server) as connection:
                 self._history = self._empty_history(connection, server_facts(connection))
@@ -199,7 +205,7 @@ class Planner:
         return self._history
 
     def whole_history(self, server: str) -> SchemaHistory:
-        """All that was ever recorded of this server's log, for readers that do not plan."""
+        """Return everything that was ever recorded for this server's binlog, for readers that do not plan."""
         with connected(self.settings.server) as connection:
             history = self._empty_history(connection, server_facts(connection))
         history.restore(record.version for record in self.state.records() if record.server == server)
@@ -215,7 +221,8 @@ class Planner:
             self._history.unsaved.clear()
 
     def _returned(self, connection: Connection, facts: ServerFacts, progress: Progress) -> Progress:
-        """Go on after a restart: on this server or another, with tables that came to match while nobody looked."""
+        """Resume after a restart, on the same server or another, and add tables that match since the pipeline
+        stopped."""
         try:
             way = resume(connection, facts, progress.log, progress.server)
         except BinlogPurged as error:
@@ -230,7 +237,7 @@ class Planner:
         history = self.history_at(progress)
         if way.by_gtid:
             log.warning("event=another_server before=%s now=%s gtid=%s", progress.server, facts.uuid, progress.log.gtid)
-            # Its log has another order: what is known now holds from its very beginning.
+            # The new server's binlog has another order: the definitions known now are valid from its very beginning.
             known = [table for table in history.tables.known.values() if history.is_taken(table.name)]
             history.tables.known.clear()
             history.versions.clear()
@@ -241,7 +248,8 @@ class Planner:
         at = LogPosition(f"{facts.uuid}.0", 0) if way.by_gtid else progress.log
         fresh = [table.name for table in self.captured(connection) if not history.is_taken(table.name)]
         if fresh:
-            # What was left out so far may have been altered behind this place: its definition was followed.
+            # A table left out so far may have been altered after this position; its tracked definition is the right
+            # one.
             before = {name: history.tables.known[name] for name in fresh if name in history.tables.known}
             history.start({**definitions(connection, fresh), **before}.values(), at)
         self._note_others(connection, history, at)
@@ -252,7 +260,7 @@ class Planner:
         return progress
 
     def _heeded(self, connection: Connection, progress: Progress) -> Progress:
-        """Take up what people ask for; a signal goes once the offsets that name it are kept."""
+        """Act on signals from users; a signal is deleted once the offsets that name it are stored."""
         found = self.state.signals()
         heeded = [signal.name for signal in found if signal.name in progress.signals]
         for name in heeded:
@@ -271,7 +279,7 @@ class Planner:
 
     def _log_plan(self, progress: Progress, limit: Limit, until: LogPosition | None, history: SchemaHistory) -> LogPlan:
         if self.settings.snapshot == "exact" and progress.reads_tables:
-            return LogPlan((), progress.log)  # the log waits for the tables
+            return LogPlan((), progress.log)  # the binlog waits until the tables are read
         most = limit.bytes or self.settings.log_bytes
         if limit.rows is not None:
             most = min(most, limit.rows * _BYTES_A_CHANGE)
@@ -301,8 +309,11 @@ class Planner:
         return self.settings.tables.takes(*name)
 
     def _looked_up(self, connection: Connection, plan: LogPlan, history: SchemaHistory) -> list[Version]:
-        """Definitions that the log does not tell, of tables that came from where nobody looked or by a text that could
-        not be read: the catalog's are the log's too once the plan has seen all of it."""
+        """Look up, in the server's catalog, definitions that the binlog cannot provide.
+
+        These are tables renamed from an uncaptured name, or changed by DDL that failed to parse. Valid only when the
+        plan has reached the end of the binlog.
+        """
         newest = {seen.change.name: seen for seen in (*plan.ddl, *plan.barrier)} if plan.caught_up else {}
         unknown = {
             name: seen
@@ -320,8 +331,11 @@ class Planner:
         return versions
 
     def _mixed_names(self, progress: Progress, plan: LogPlan) -> list[TableName]:
-        """Tables whose columns were renamed while tables are being read: rows read have the new names already, and what
-        the log says of them before this has the old ones, and the last word."""
+        """Return the tables that renamed a column during the snapshot.
+
+        Their snapshot rows already use the new name, older binlog events still use the old one and would overwrite
+        them, so these tables are read again.
+        """
         changes = (seen.change for seen in (*plan.ddl, *plan.barrier))
         renamed = [change.name for change in changes if change.renamed_columns and self._takes(change.name)]
         if progress.settle is None:
@@ -330,7 +344,7 @@ class Planner:
             mixed = progress.unsettled or progress.log.is_before(progress.settle)
         if mixed:
             return renamed
-        # New tables are read beside others, whose rows are those of the log alone by now.
+        # New tables are read while others stream, and rows of those come only from the binlog by now.
         new = {*progress.waiting, *((cursor.database, cursor.table) for cursor in progress.cursors)}
         return [name for name in renamed if name in new]
 
@@ -365,8 +379,11 @@ class Planner:
         )
 
     def _needs_reading(self, seen: DdlSeen) -> bool:
-        """A table under a new name brings rows that the log does not show there, and so may partitions; a schema change
-        tool's copy has the rows that were there before."""
+        """Return whether a table must be read because rows arrived that the binlog does not contain.
+
+        A table renamed to a captured name brings such rows, and so may partitions; the copy of a schema change tool has
+        the rows that were there before.
+        """
         change = seen.change
         match change.kind:
             case "alter":
@@ -379,12 +396,12 @@ class Planner:
         return False
 
     def _was_keyless(self, seen: DdlSeen) -> bool:
-        """Whether the table's rows were left out up to here, because it had no key."""
+        """Return whether the table's rows were left out until now because it had no key."""
         before = self._history.definition_at(seen.change.name, seen.file, seen.pos - 1) if self._history else None
         return before is not None and not before.primary_key
 
     def _tell_of_key(self, seen: DdlSeen) -> None:
-        """Rows that only a column of the new key tells apart are one in a table that has the key of before."""
+        """Warn if the primary key changed: the target keeps its key, and rows equal in it are merged into one."""
         now, name = seen.change.definition, seen.change.name
         if seen.change.kind != "alter" or now is None or not self._takes(name) or self._history is None:
             return
@@ -415,7 +432,7 @@ class Planner:
         log.warning("event=table_left_out table=%s why=%s", name, change.detail)
 
     def _with_chunks(self, connection: Connection, progress: Progress, limit: Limit, at: LogPosition) -> Progress:
-        """Cut chunks until the batch is full. The place of the log must be known before: it was noted above."""
+        """Cut chunks until the batch is full. The binlog position must be determined before the chunks are read."""
         rows = limit.rows or self.settings.snapshot_rows
         size = limit.bytes or 1 << 40
         facts = {table.name: table for table in self.captured(connection)}
@@ -424,7 +441,7 @@ class Planner:
         while rows > 0 and size > 0 and len(chunks) < _MOST_CHUNKS and (cursors or waiting):
             if not cursors:
                 table = facts.get(waiting.pop(0))
-                if table is None:  # dropped in the meantime: the log tells of it
+                if table is None:  # dropped in the meantime: the binlog reports it
                     continue
                 cursors.append(start_chunks(connection, table, self.settings.chunks))
             elif (cursors[0].database, cursors[0].table) not in facts:
@@ -443,7 +460,10 @@ class Planner:
         return replace(progress, waiting=tuple(waiting), cursors=tuple(cursors), unsettled=over, batch=batch)
 
     def names_in_log(self, connection: Connection, start: LogPosition) -> bool:
-        """Whether the log tells the columns' names from there on: as far as was seen, for it may be a new setting."""
+        """Return whether the binlog contains column names from there on.
+
+        The setting may be new, so names are certain only after the first position at which it was observed.
+        """
         if variables(connection, "binlog_row_metadata").get("binlog_row_metadata") != "FULL":
             self._named_from = None
             return False

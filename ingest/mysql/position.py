@@ -1,4 +1,4 @@
-"""Where in the log one is: a place in a file, and the set of transactions before it."""
+"""Positions in the binlog: a position in a file, and the set of transactions before it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from penstock.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-FIRST_EVENT = 4  # after the four bytes of the file's magic
+FIRST_EVENT = 4  # after the four magic bytes of the file
 
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """Always a transaction's start; `skip_events` row events of that transaction are done already.
+    """The start of a transaction; `skip_events` row events of that transaction were processed already.
 
-    `gtid` is the set of all transactions before this place, empty where the server keeps none.
+    `gtid` is the set of all transactions before this position, empty if the server has no GTIDs.
     """
 
     file: str
@@ -28,7 +28,7 @@ class LogPosition:
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """Comparable among positions of one server."""
+        """The sort key among positions of one server."""
         return file_number(self.file), self.pos, self.skip_events
 
     def is_before(self, other: LogPosition) -> bool:
@@ -57,7 +57,7 @@ class LogPosition:
 
 
 def file_number(file: str) -> int:
-    """The running number at the end of a log file's name; it keeps counting past six digits."""
+    """Return the number at the end of a log file's name, which may have more than six digits."""
     digits = file.rpartition(".")[2]
     if not digits.isdigit():
         raise ConfigError("a log file's name ends in a number", file=file)
@@ -65,7 +65,7 @@ def file_number(file: str) -> int:
 
 
 class TransactionSet(Protocol):
-    """What both servers' sets can say; a transaction is named as its GTID event names it."""
+    """A set of transactions of either server; a transaction is named as in its GTID event."""
 
     def holds(self, transaction: str) -> bool: ...
     def add(self, transaction: str) -> None: ...
@@ -74,7 +74,7 @@ class TransactionSet(Protocol):
 
 
 class MySqlGtidSet:
-    """`uuid:1-5:7,uuid:tag:3`, as intervals a (uuid, tag)."""
+    """A set like `uuid:1-5:7,uuid:tag:3`, as intervals per (uuid, tag)."""
 
     def __init__(self, text: str = "") -> None:
         self._intervals: dict[str, list[tuple[int, int]]] = {}
@@ -139,7 +139,7 @@ class MySqlGtidSet:
 
 
 class MariaDbGtidSet:
-    """`domain-server-sequence` of the last transaction in each domain: everything up to it is held."""
+    """A set as `domain-server-sequence` of the last transaction per domain: it contains everything up to that."""
 
     def __init__(self, text: str = "") -> None:
         self._last: dict[int, tuple[int, int]] = {}

@@ -1,8 +1,8 @@
-"""Table definitions as they were at every place of the log.
+"""Table definitions at every position of the binlog.
 
-The driver keeps the history: definitions at the snapshot's position, then every DDL in log order. A task gets the part
-that covers its range. Where the log carries names (binlog_row_metadata FULL) the history only adds what the log leaves
-out; where it does not, the history is the truth, and a gap in it stops the reader.
+The driver maintains the history: the definitions at the snapshot's position, then every DDL in binlog order. A read
+task gets the part that covers its range. If the binlog contains column names (binlog_row_metadata FULL), the history
+only adds details that the binlog lacks; if not, the history decides, and a gap in it stops the reader.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A table's definition from a place of the log on; None where there is no table, or `unclear` says why not.
+    """A table's definition from a binlog position on; None if there is no table, or if `unclear` says why it is
+    unknown.
 
-    `left_out` says why its rows are not taken. A table without key keeps its definition, which a key may be added to;
-    without a definition its rows are passed over unread.
+    `left_out` is the reason why the table's rows are not captured. A table without key keeps its definition, because a
+    key may be added later; without a definition its rows are skipped without being read.
     """
 
     name: Name
@@ -105,7 +106,7 @@ def _column_from(value: object) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPart:
-    """The versions that matter to one range, for a task."""
+    """The versions that matter to one range, for a read task."""
 
     versions: Mapping[Name, tuple[Version, ...]]
 
@@ -114,7 +115,7 @@ class HistoryPart:
         return version is not None and bool(version.left_out) and version.definition is None
 
     def definition_at(self, name: Name, file: str, pos: int, *, named: bool) -> TableDefinition | None:
-        """An unclear version is an error where the log itself does not name the columns."""
+        """Return the definition; DdlNotUnderstood for an unclear version unless the binlog itself names the columns."""
         version = _version_at(self.versions.get(name, ()), (file_number(file), pos))
         if version is None:
             return None
@@ -138,7 +139,7 @@ def _version_at(versions: tuple[Version, ...] | list[Version], place: Place) -> 
 
 @dataclass(slots=True)
 class SchemaHistory:
-    """All versions of all tables. `unsaved` are the records to be stored before a batch that relies on them."""
+    """All versions of all tables. `unsaved` are records that must be stored before a batch that relies on them."""
 
     mariadb: bool = False
     lower_names: bool = False
@@ -148,28 +149,28 @@ class SchemaHistory:
 
     @classmethod
     def of_server(cls, facts: ServerFacts, charsets: Mapping[str, str]) -> SchemaHistory:
-        """An empty history; `charsets` are the default character sets of the server's databases."""
+        """Return an empty history; `charsets` are the default character sets of the server's databases."""
         return cls(facts.is_mariadb, facts.lower_case_names, Tables(charsets=charsets))
 
     def start(self, definitions: Iterable[TableDefinition], at: LogPosition) -> None:
-        """Take these definitions for true from a position on."""
+        """Record these definitions as valid from a position on."""
         for definition in definitions:
             self.tables.known[definition.name] = definition
             self._note(Version(definition.name, at.file, at.pos, definition))
 
     def leave_out(self, tables: Mapping[Name, TableDefinition | None], reason: str, at: LogPosition) -> None:
-        """Take note of tables whose rows are not taken; of those that could be later, with their definition."""
+        """Record tables whose rows are not captured; with their definition if the table could be captured later."""
         for name, definition in tables.items():
             if definition is not None:
                 self.tables.known[name] = definition
             self._note(Version(name, at.file, at.pos, definition, left_out=reason))
 
     def is_taken(self, name: Name) -> bool:
-        """Whether the table was ever known as one whose rows are taken."""
+        """Return whether the table's rows were ever captured."""
         return not all(version.left_out for version in self.versions.get(name, ()))
 
     def restore(self, records: Iterable[Version]) -> None:
-        """Versions stored before, in the order in which they were stored."""
+        """Load stored versions, in the order in which they were stored."""
         for version in records:
             self._note(version)
             if version.definition is not None:
@@ -179,10 +180,10 @@ class SchemaHistory:
         self.unsaved.clear()
 
     def apply(self, query: Query, file: str, pos: int) -> list[TableChange]:
-        """Carry the definitions over the statement logged at this place.
+        """Apply the statement logged at this position to the definitions.
 
-        A statement from before a table's newest version changes nothing of that table: reading the log twice is as
-        good as once, and a table that was added late is not altered by what lies before its start.
+        A statement at or before the position of a table's newest version changes nothing for that table: so reading the
+        binlog twice has the same result, and a table that was added later is not altered by events before its start.
         """
         place = (file_number(file), pos)
         changes: list[TableChange] = []
@@ -199,7 +200,7 @@ class SchemaHistory:
         return changes
 
     def _is_known_from(self, name: Name, place: Place) -> bool:
-        """Whether this place or a later one has given the table's definition already."""
+        """Return whether the table's definition is already known as of this position or a later one."""
         versions = self.versions.get(name)
         return versions is not None and versions[-1].place >= place
 
@@ -216,7 +217,7 @@ class SchemaHistory:
         return version.definition if version else None
 
     def part(self, choice: TableChoice, start: LogPosition, end: LogPosition) -> HistoryPart:
-        """What a task needs for the range [start, end)."""
+        """Return the versions that a read task needs for the range [start, end)."""
         first, last = (file_number(start.file), start.pos), (file_number(end.file), end.pos)
         chosen: dict[Name, tuple[Version, ...]] = {}
         for name, versions in self.versions.items():

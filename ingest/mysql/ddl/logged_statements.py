@@ -1,4 +1,4 @@
-"""Which tables a logged INSERT, UPDATE, DELETE, REPLACE or LOAD statement writes."""
+"""The tables that a logged INSERT, UPDATE, DELETE, REPLACE or LOAD statement writes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MODIFIERS = frozenset({"LOW_PRIORITY", "HIGH_PRIORITY", "DELAYED", "QUICK", "IG
 
 
 def written_tables(query: Query) -> set[tuple[str, str]]:
-    """Every table that the statement may write; of a join all of them, because it may write any."""
+    """Return every table that the statement may write; all tables of a join, because any of them may be written."""
     words = tokens(query.sql, ansi_quotes=query.ansi_quotes, backslashes=query.backslash_escapes)
     verb = words[0].word if words else ""
     match verb:

@@ -1,4 +1,4 @@
-"""DDL statements as what they do to tables. What does not concern tables' columns or rows gives nothing."""
+"""DDL statements as their effects on tables. A statement that affects no table's columns or rows has no effect here."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ SEQUENCE, SYSTEM_VERSIONED = "sequence", "system versioned"
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """`like` names another table's definition; `columns` is None where the text does not tell them; `left_out` says
-    why it is no table whose rows can be taken."""
+    """`like` names the table whose definition is copied; `columns` is None if the text does not contain them.
+
+    `left_out` is the reason why the rows of this table cannot be captured.
+    """
 
     name: Name
     columns: tuple[ParsedColumn, ...] | None
@@ -39,7 +41,7 @@ class DropTables:
 
 @dataclass(frozen=True, slots=True)
 class RenameTables:
-    """Pairs in the order in which they take effect."""
+    """Renames as pairs, in the order in which they take effect."""
 
     pairs: tuple[tuple[Name, Name], ...]
 
@@ -68,7 +70,7 @@ class DatabaseCharset:
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """A statement about this table that could not be read: its definition has to be looked up anew."""
+    """A statement about this table that could not be parsed: its definition has to be looked up again."""
 
     name: Name
     reason: str
@@ -83,7 +85,7 @@ _KEYS = frozenset(
 
 
 def parse_ddl(query: Query, *, mariadb: bool, lower_names: bool = False) -> list[Statement]:
-    """What the statement does. Never fails: what it cannot read about a table says so."""
+    """Return the effects of a statement. Never fails: a table whose statement cannot be parsed yields `Unclear`."""
     found = tokens(query.sql, ansi_quotes=query.ansi_quotes, backslashes=query.backslash_escapes)
     words = Words(found, lower_names=lower_names)
     if words.take("SET", "STATEMENT"):
@@ -150,12 +152,12 @@ class _Reader:
         charset, comment, selects = self.table_options()
         columns, key = self.columns(body or [])
         if selects or body is None:
-            # The rows' own columns stand in the SELECT; row-based logs never carry one.
+            # The columns come from the SELECT; a row-based binlog never contains such a statement.
             return CreateTable(name, None, keep_existing=keep_existing)
         return CreateTable(name, columns, key, None, charset, comment, keep_existing)
 
     def table_options(self) -> tuple[str | None, str | None, bool]:
-        """Character set and comment behind the columns, and whether a SELECT follows."""
+        """Return character set and comment after the columns, and whether a SELECT follows."""
         words, charset, comment = self.words, None, None
         while not words.done:
             if words.take("START", "TRANSACTION"):
@@ -252,7 +254,7 @@ class _Reader:
 
 
 def subjects(statement: Statement) -> list[Name]:
-    """The tables that the statement names; a whole database's are not listed."""
+    """Return the tables that the statement names; the tables of a whole database are not listed."""
     match statement:
         case DropTables(names):
             return list(names)

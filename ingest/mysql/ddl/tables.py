@@ -1,4 +1,4 @@
-"""Table definitions carried forward through DDL, statement by statement, as the server itself would."""
+"""Table definitions updated by DDL, statement by statement, with the same result as on the server."""
 
 from __future__ import annotations
 
@@ -23,13 +23,12 @@ Kind = Literal["create", "alter", "rename", "swap", "drop", "truncate", "rows-mo
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """What a statement did to one table. `definition` is the one from here on; None where it is gone or not known.
+    """The effect of a statement on one table. `definition` is valid from here on; None if dropped or unknown.
 
-    `rename`: `old_name` became `name`. `swap`: `name` now is another table, prepared under `old_name` (what online
-    schema change tools do). `rows-moved`: rows came or went unlogged, `detail` says how, `brings_rows` that
-    some came. `unclear`: the text was not
-    understood, `detail` says why; the definition has to be looked up. `left-out`: `detail` says why its rows cannot be
-    taken.
+    `rename`: `old_name` became `name`. `swap`: `name` is now another table, prepared under `old_name` (as online schema
+    change tools do). `rows-moved`: rows were added or removed without being logged, `detail` says how, and
+    `brings_rows` that some were added. `unclear`: the text was not understood, `detail` says why, and the definition
+    has to be looked up. `left-out`: `detail` says why the table's rows cannot be captured.
     """
 
     kind: Kind
@@ -42,10 +41,10 @@ class TableChange:
 
 
 class Tables:
-    """Definitions by name, as they are at one moment of the log."""
+    """The definitions by table name, at one position of the binlog."""
 
     def __init__(self, known: Iterable[TableDefinition] = (), charsets: Mapping[str, str] | None = None) -> None:
-        """`charsets` are the databases' defaults."""
+        """Create the definitions; `charsets` are the default character sets of the databases."""
         self.known: dict[Name, TableDefinition] = {table.name: table for table in known}
         self.charsets = dict(charsets or {})
 
@@ -173,9 +172,10 @@ class Tables:
 
 
 def _altered_columns(table: TableDefinition, changes: Sequence[alter.Change], charset: str | None) -> list[Column]:
-    """All clauses speak of the columns before the statement, positions of those after it, as in the server.
+    """Return the columns after the statement, with the server's rules for clauses that refer to each other.
 
-    So two columns may swap their names in one statement, and AFTER may name a column added beside it.
+    All clauses refer to the columns before the statement, but positions to those after it. So two columns may swap
+    their names in one statement, and AFTER may name a column added by the same statement.
     """
     known = {column.name.lower() for column in table.columns}
     dropped = {change.name.lower() for change in changes if isinstance(change, alter.DropColumn)}
@@ -206,7 +206,7 @@ def _altered_columns(table: TableDefinition, changes: Sequence[alter.Change], ch
 
 
 def _kept_key(table: TableDefinition, changes: Iterable[alter.Change]) -> tuple[str, ...]:
-    """The key's columns under their new names, without those dropped."""
+    """Return the columns of the primary key under their new names, without dropped columns."""
     names = {part.lower(): part for part in table.primary_key}
     for change in changes:
         match change:
@@ -249,7 +249,7 @@ def _renamed(change: alter.Change) -> tuple[str, str] | None:
 
 
 def _converted(column: Column, charset: str | None) -> Column:
-    """CONVERT TO CHARACTER SET: a text type grows where its characters may need more bytes."""
+    """Apply CONVERT TO CHARACTER SET: a TEXT type becomes the next larger one if its characters may need more bytes."""
     if column.charset is None:
         return column
     changed = in_charset(column, charset)

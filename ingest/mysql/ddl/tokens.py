@@ -1,4 +1,4 @@
-"""SQL text to words. It reads anything: what it does not know is a word of one character."""
+"""A tokenizer for SQL. It accepts any text: an unknown character becomes a token of one character."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "b": "\b", "Z": "\x1a"}
 
 
 class Token(NamedTuple):
-    """`text` is what is meant: a name or string without its quotes, a word as written."""
+    """A token. `text` is its meaning: a name or string without quotes, a word as written."""
 
     kind: str
     text: str
 
     @property
     def word(self) -> str:
-        """The word in capitals; empty for what is quoted, so that a quoted keyword is never a keyword."""
+        """The word in upper case; empty for anything quoted, so that a quoted keyword never counts as a keyword."""
         return self.text.upper() if self.kind in {WORD, SIGN} else ""
 
     @property
@@ -54,7 +54,8 @@ _PATTERNS = {
 
 
 def tokens(sql: str, *, ansi_quotes: bool = False, backslashes: bool = True) -> list[Token]:
-    """Comments are dropped, executed comments (`/*!50100 ... */`) opened."""
+    """Return the tokens of a statement. Comments are dropped, the content of executed ones (`/*!50100 ... */`) is
+    kept."""
     found: list[Token] = []
     for match in _PATTERNS[ansi_quotes, backslashes].finditer(sql):
         kind, text = match.lastgroup or "", match[0]
@@ -83,7 +84,7 @@ def _unquoted(text: str, *, backslashes: bool) -> str:
     inside = text[1:-1] if len(text) > 1 and text.endswith(quote) else text[1:]
     inside = inside.replace(quote * 2, quote)
     if backslashes and "\\" in inside:
-        # \% and \_ keep their backslash; any other escaped character is itself.
+        # \% and \_ keep their backslash; any other escaped character stands for itself.
         inside = re.sub(
             r"\\(.)",
             lambda match: match[0] if match[1] in "%_" else _ESCAPES.get(match[1], match[1]),

@@ -1,4 +1,4 @@
-"""A cursor over words, and the pieces that many statements share: names, brackets, column definitions."""
+"""A cursor over tokens, and the elements that many statements share: names, brackets, column definitions."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ _MAX_VARCHAR = 65_535
 
 
 class NotUnderstood(Exception):
-    """The text says something this reader does not know; the table it is about becomes unsure."""
+    """The text contains something this parser does not know; the definition of the affected table becomes unclear."""
 
 
 class Words:
-    """The words of a statement or of a part of it; every `take` moves on, every `at` only looks."""
+    """The tokens of a statement or of a part of it; `take` methods advance the cursor, `at` methods only look ahead."""
 
     def __init__(self, tokens: Sequence[Token], *, lower_names: bool = False) -> None:
-        """With `lower_names` table names are lower-cased, as servers with lower_case_table_names do."""
+        """Create a cursor. With `lower_names` table names are lower-cased, as on servers with
+        lower_case_table_names."""
         self.tokens = tokens
         self.place = 0
         self._lower_names = lower_names
@@ -35,7 +36,7 @@ class Words:
         return self.part(self.tokens[self.place :])
 
     def part(self, tokens: Sequence[Token]) -> Words:
-        """Some of the words, to be read the same way."""
+        """Return a cursor over these tokens, with the same settings."""
         return Words(tokens, lower_names=self._lower_names)
 
     @property
@@ -43,12 +44,12 @@ class Words:
         return self.place >= len(self.tokens)
 
     def at(self, *words: str) -> bool:
-        """Whether these words come next."""
+        """Return whether these words come next."""
         found = self.tokens[self.place : self.place + len(words)]
         return len(found) == len(words) and all(token.word == word for token, word in zip(found, words, strict=True))
 
     def tells(self, *words: str) -> bool:
-        """Whether these words stand anywhere in what is left, one behind the other."""
+        """Return whether these words occur consecutively anywhere in the rest."""
         places = range(self.place, len(self.tokens))
         return any(Words(self.tokens[place:]).at(*words) for place in places if self.tokens[place].word == words[0])
 
@@ -56,13 +57,13 @@ class Words:
         return not self.done and self.tokens[self.place].word in words
 
     def take(self, *words: str) -> bool:
-        """Pass over these words if they come next."""
+        """Skip these words if they come next; return whether they did."""
         found = self.at(*words)
         self.place += len(words) if found else 0
         return found
 
     def take_any(self, *words: str) -> str:
-        """Pass over any one of these words; the word, or nothing."""
+        """Skip any one of these words if it comes next; return the word, or an empty text."""
         if not self.done and self.tokens[self.place].word in words:
             self.place += 1
             return self.tokens[self.place - 1].word
@@ -86,7 +87,7 @@ class Words:
         return (name[0].lower(), name[1].lower()) if self._lower_names else name
 
     def brackets(self) -> list[Token]:
-        """What stands between the bracket here and the one that closes it."""
+        """Return the tokens between the bracket at the cursor and its closing bracket."""
         if not self.take("("):
             raise NotUnderstood("a bracket is expected")
         start, depth = self.place, 1
@@ -97,7 +98,7 @@ class Words:
 
 
 def parts(tokens: Sequence[Token]) -> list[list[Token]]:
-    """The pieces between the commas that stand outside of brackets."""
+    """Return the pieces between commas outside of brackets."""
     found: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:
@@ -111,9 +112,9 @@ def parts(tokens: Sequence[Token]) -> list[list[Token]]:
 
 @dataclass(frozen=True, slots=True)
 class ParsedColumn:
-    """A column definition; `after` is a column's name, '' for FIRST, None for no position given.
+    """A column definition; `after` is the name of a column, '' for FIRST, None if no position is given.
 
-    The column's character set is None where the text names none: it is the table's then, see `in_charset`.
+    The column's character set is None if the text names none: then it is the table's, see `in_charset`.
     """
 
     column: Column
@@ -122,7 +123,7 @@ class ParsedColumn:
 
 
 def column_definition(words: Words, *, mariadb: bool) -> ParsedColumn:
-    """`name type attributes... [FIRST | AFTER other]`, to the end of the words."""
+    """Parse `name type attributes... [FIRST | AFTER other]`, up to the end of the tokens."""
     name = words.name()
     kind, charset = _type(words, mariadb=mariadb)
     nullable, comment, is_primary, after = True, None, False, None
@@ -157,7 +158,7 @@ def column_definition(words: Words, *, mariadb: bool) -> ParsedColumn:
 
 
 def _type(words: Words, *, mariadb: bool) -> tuple[MySqlType, str | None]:
-    """The type in the one spelling, and the character set if the type's own words name one."""
+    """Return the type in its canonical spelling, and the character set if the type's own words name one."""
     base, charset = _base(words)
     inside = words.brackets() if words.at("(") else []
     sizes = tuple(int(token.text) for token in inside if token.kind == "number" and token.text.isdigit())
@@ -205,7 +206,7 @@ def _charset_of_collation_name(collation: str) -> str | None:
 
 
 def in_charset(column: Column, charset: str | None) -> Column:
-    """A column of characters in this set (what is no set becomes utf8mb4); those in `binary` are bytes."""
+    """Return a character column in this character set (utf8mb4 if unknown); in `binary` it becomes a binary type."""
     if column.type.base not in _CHARACTER_BASES:
         return column
     known = charset_named(charset or "utf8mb4")
@@ -221,7 +222,7 @@ def _as_bytes(kind: MySqlType) -> MySqlType:
 
 
 def primary_key(words: Words) -> tuple[str, ...]:
-    """The columns of `[CONSTRAINT [name]] PRIMARY KEY [name] [USING x] (a, b(10) DESC)`; nothing for other keys."""
+    """Return the columns of `[CONSTRAINT [name]] PRIMARY KEY [name] [USING x] (a, b(10) DESC)`; () for other keys."""
     if words.take("CONSTRAINT") and not words.at("PRIMARY"):
         words.next()
     if not words.take("PRIMARY", "KEY"):

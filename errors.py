@@ -47,10 +47,14 @@ def _revive(kind: type[PenstockError], message: str, hint: str | None, facts: di
 
 
 class ConfigError(PenstockError):
+    """An error in the spec, an option or the command line."""
+
     exit_code = 2
 
 
 class SourceError(PenstockError):
+    """A failed read from MySQL, Kafka or a file. `retryable` says whether another attempt may succeed."""
+
     exit_code = 3
 
     def __init__(self, message: str, *, hint: str | None = None, retryable: bool = False, **facts: object) -> None:
@@ -59,18 +63,26 @@ class SourceError(PenstockError):
 
 
 class PositionLost(SourceError):
+    """A position in the source that no longer exists: the binlog or the offsets have been deleted."""
+
     exit_code = 4
 
 
 class SchemaConflict(PenstockError):
+    """A schema change of the source that the policy forbids."""
+
     exit_code = 5
 
 
 class TableCorrupt(PenstockError):
+    """A file of a table that contradicts the table's metadata."""
+
     exit_code = 6
 
 
 class CommitConflict(PenstockError):
+    """A commit that failed because a concurrent writer committed first."""
+
     exit_code = 7
     retryable = True
 
@@ -87,4 +99,6 @@ class StoreError(PenstockError, OSError):
 
 
 class DecodeError(PenstockError):
+    """A record that cannot be decoded."""
+
     exit_code = 8

@@ -9,6 +9,8 @@ EMPTY_ROW = bytes(12)
 
 
 class FileSource(IntEnum):
+    """The kind of write that created a data file, as the number in manifests."""
+
     APPEND = 0
     COMPACT = 1
 

@@ -12,6 +12,8 @@ Bucket: TypeAlias = tuple[bytes, int]  # (partition as BinaryRow with arity pref
 
 
 class FileKind(IntEnum):
+    """The kind of a manifest entry, as the number in manifests."""
+
     ADD = 0
     DELETE = 1
 

@@ -12,6 +12,8 @@ BATCH_IDENTIFIER = 9223372036854775807
 
 
 class CommitKind(StrEnum):
+    """The kind of a commit, as the text in snapshot files."""
+
     APPEND = "APPEND"
     COMPACT = "COMPACT"
     OVERWRITE = "OVERWRITE"

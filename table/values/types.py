@@ -34,18 +34,24 @@ class AtomicType:
 
 @dataclass(frozen=True, slots=True)
 class ArrayType:
+    """The type ARRAY, a list of elements."""
+
     element: DataType
     nullable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class MultisetType:
+    """The type MULTISET, which maps each element to its count."""
+
     element: DataType
     nullable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class MapType:
+    """The type MAP."""
+
     key: DataType
     value: DataType
     nullable: bool = True
@@ -53,6 +59,8 @@ class MapType:
 
 @dataclass(frozen=True, slots=True)
 class RowType:
+    """The type ROW, a struct of named members."""
+
     fields: tuple[Field, ...]
     nullable: bool = True
 

@@ -1,4 +1,4 @@
-"""Computed columns: `name=function(arguments)`, evaluated on whole columns of fitted values (cdc 4)."""
+"""Computed columns: `name=function(arguments)`, evaluated on whole columns of fitted values."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from penstock.errors import ConfigError
 from penstock.schema_evolution.computed_functions import FUNCTIONS, Argument, Columns, Function
 from penstock.table.values.types import STRING, DataType
 
-# A text in quotes is one argument, whatever is in it; quotes inside of an argument, as patterns have them, are not.
+# A quoted text is one argument, whatever it contains; quotes inside of an argument, as in patterns, do not count.
 _ARGUMENT = re.compile(r"\s*('[^']*'(?=\s*,)|[^,]*?)\s*,")
 _EXPRESSION = re.compile(r"\s*([A-Za-z_]\w*)\s*\((.*)\)\s*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class ComputedColumn:
-    """As its user wrote it. What it refers to is looked up per table, since tables have columns of their own."""
+    """A computed column as written by its user. Referenced columns are looked up per table, since tables differ."""
 
     name: str
     function: str
@@ -49,7 +49,9 @@ class ComputedColumn:
         return FUNCTIONS[self.function].references(self.arguments)
 
     def type(self, types: Mapping[str, DataType], *, lenient: bool = False) -> DataType:
-        """Its type in a table of these columns. A column that is not there is an error, or counts as STRING."""
+        """Return its type in a table with these columns. A missing column is an error, or with `lenient` counts as
+        STRING.
+        """
         missing = [name for name in self.references if name not in types]
         if missing and not lenient:
             raise ConfigError(f"Referenced field '{missing[0]}' is not in given fields: [{', '.join(types)}].")
@@ -57,7 +59,7 @@ class ComputedColumn:
         return self._function.type(self.arguments, known)
 
     def values(self, columns: Columns, rows: int) -> pa.Array:
-        """For every row; null where what it refers to is null, or is no column of this table."""
+        """Return a value for every row; null where a referenced column is null, or does not exist in this table."""
         if any(name not in columns.arrays for name in self.references):
             return pa.nulls(rows)
         return self._function.values(self.arguments, columns, rows)
@@ -77,15 +79,15 @@ def _argument(text: str, fold: Callable[[str], str]) -> Argument:
 
 
 def in_order(columns: Sequence[ComputedColumn]) -> list[ComputedColumn]:
-    """Each after those it refers to, in Paimon's order: first all that refer to no other one, as given, then, one after
-    another, those that the columns before them make possible. ConfigError for a cycle.
+    """Return the columns sorted so that each follows the columns it refers to, in Paimon's order: first all that refer
+    to no other computed column, as given, then each as soon as the columns before it suffice. ConfigError for a cycle.
     """
     names = {column.name for column in columns}
     if len(names) < len(columns):
         raise ConfigError("a computed column is given twice", columns=", ".join(column.name for column in columns))
     needs = {column.name: names & set(column.references) for column in columns}
     ready = [column for column in columns if not needs[column.name]]
-    for done in ready:  # grows meanwhile
+    for done in ready:  # grows during the loop
         for column in columns:
             if done.name in needs[column.name]:
                 needs[column.name].remove(done.name)

@@ -1,4 +1,4 @@
-"""The functions of computed columns: what they take, what type they give, how they work on a column."""
+"""The functions of computed columns: their arguments, result types and implementations on whole columns."""
 
 from __future__ import annotations
 
@@ -25,15 +25,18 @@ from penstock.table.values.types import INT, STRING, AtomicType, DataType, Field
 
 @dataclass(frozen=True, slots=True)
 class Argument:
+    """An argument of a function, as text and as a possible column name."""
+
     text: str
-    column: str  # the text as a column's name: folded where the catalog folds case
+    column: str  # the text as a column name, in lower case if the catalog is not case sensitive
     quoted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Fitted columns by name with their types, and the wall clock of the batch, in milliseconds. `misfits` takes the
-    rows whose values a function cannot read."""
+    """Fitted columns by name with their types, and the wall clock of the batch in milliseconds. `misfits` collects the
+    rows whose values a function cannot read.
+    """
 
     arrays: Mapping[str, pa.Array]
     types: Mapping[str, DataType]
@@ -47,18 +50,20 @@ _TEXTS = ("CHAR", "VARCHAR")
 _PRECISIONS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
 _FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 and 9999
 _MOST_WIDTH = (1 << 31) - 1
-_WIDE = Context(prec=80)  # Python's own has fewer digits than a DECIMAL
+_WIDE = Context(prec=80)  # Python's default context has fewer digits than a DECIMAL
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """`refuse` raises ConfigError for arguments that fit no column at all, before anything is read."""
+    """A function of computed columns. `refuse` raises ConfigError for arguments that are invalid for any column, before
+    anything is read.
+    """
 
     least: int
     most: int
     type: Callable[[Arguments, Mapping[str, DataType]], DataType]
     values: Callable[[Arguments, Columns, int], pa.Array]
-    all_columns: bool = False  # every argument that is not quoted names a column; else only the first does
+    all_columns: bool = False  # every unquoted argument names a column; otherwise only the first does
     no_column: bool = False
     refuse: Callable[[Arguments], object] = lambda arguments: None
 
@@ -94,7 +99,7 @@ def _whole(argument: Argument, what: str) -> int:
 
 
 def _stamps(arguments: Arguments, columns: Columns, place: int) -> pa.Array:
-    """The first argument as timestamps: of a date, a timestamp, an epoch number or a text."""
+    """Return the first argument (a date, timestamp, epoch number or text) as timestamps."""
     name = arguments[0].column
     source, type_ = columns.arrays[name], columns.types[name]
     root = _root_of_time(type_, name)
@@ -119,7 +124,7 @@ def _root_of_time(type_: DataType, name: str) -> str:
 
 
 def _of_time(type_: DataType) -> Callable[[Arguments, Mapping[str, DataType]], DataType]:
-    """The type of a function of times, which refuses a column that is none."""
+    """Return a function that gives `type_` as result type, and raises ConfigError for a column that is not a time."""
 
     def of(arguments: Arguments, types: Mapping[str, DataType]) -> DataType:
         _root_of_time(types[arguments[0].column], arguments[0].column)
@@ -129,7 +134,9 @@ def _of_time(type_: DataType) -> Callable[[Arguments, Mapping[str, DataType]], D
 
 
 def _of_this_era(stamps: pa.Array, name: str, misfits: Misfits) -> pa.Array:
-    """The years 1 to 9999 are those that calendars and patterns know; nanoseconds reach less far anyway."""
+    """Return the stamps with those outside of the years 1 to 9999 as misfits, since calendars and patterns support no
+    others. Nanoseconds cannot leave that range.
+    """
     if stamps.type.unit == "ns":
         return stamps
     per_second = {"s": 1, "ms": 1000, "us": 1_000_000}[stamps.type.unit]
@@ -145,7 +152,7 @@ def _of_this_era(stamps: pa.Array, name: str, misfits: Misfits) -> pa.Array:
 
 
 def _without(values: pa.Array, odd: pa.Array, shown: pa.Array, misfits: Misfits, reason: str) -> pa.Array:
-    """The values, but null and a misfit where they are odd."""
+    """Return the values with null, and a misfit, where they are odd."""
     odd = pc.fill_null(odd, fill_value=False)
     rows = np.flatnonzero(odd.to_numpy(zero_copy_only=False))
     if not len(rows):
@@ -184,7 +191,7 @@ def _refuse_format(arguments: Arguments) -> None:
 
 
 def wall_clock(instant: int, zone: str) -> int:
-    """What clocks of the zone show at an instant, both in milliseconds."""
+    """Return the local time of the zone at an instant, both in milliseconds."""
     there = dt.datetime.fromtimestamp(instant // 1000, ZoneInfo(zone)).utcoffset()
     return instant + (round(there.total_seconds() * 1000) if there else 0)
 
@@ -294,7 +301,7 @@ def _bucket(arguments: Arguments, columns: Columns, rows: int) -> pa.Array:
 
 
 def _cast_type(arguments: Arguments, types: Mapping[str, DataType]) -> DataType:
-    # A type's own comma, as in DECIMAL(10, 2), parts it into two arguments.
+    # The comma in a type such as DECIMAL(10, 2) splits it into two arguments.
     return parse_atomic(",".join(one.text for one in arguments[1:])) if len(arguments) > 1 else STRING
 
 
@@ -323,7 +330,7 @@ def _coalesce(arguments: Arguments, columns: Columns, rows: int) -> pa.Array:
     result = pa.nulls(rows, to_arrow(type_))
     for one in arguments:
         given = pa.repeat(pa.scalar(one.text), rows) if one.quoted else columns.arrays[one.column]
-        # What nobody asks for need not fit.
+        # Only values that are used need to fit.
         asked = pc.if_else(pc.is_null(result), given, pa.scalar(None, given.type))
         result = pc.coalesce(result, fit_column(asked, Field(-1, one.text, type_), TypeMapping(), columns.misfits))
     return result

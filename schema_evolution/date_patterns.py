@@ -1,4 +1,4 @@
-"""Java's DateTimeFormatter patterns on whole columns of timestamps."""
+"""Java's DateTimeFormatter patterns, applied to whole columns of timestamps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError, DecodeError
 
 _PARTS = re.compile(r"([A-Za-z])\1*|'(?:[^']|'')*'|[^A-Za-z']+")
-# Patterns of these alone are formatted by Arrow.
+# Patterns that consist only of these are formatted by Arrow.
 _FAST = {"yyyy": "%Y", "uuuu": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "DDD": "%j"}
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 -- wall clocks of no zone
 _MONTHS = [
@@ -52,7 +52,9 @@ def format_timestamps(stamps: pa.Array, pattern: str) -> pa.Array:
 
 
 def parse_timestamps(texts: pa.Array, pattern: str) -> pa.Array:
-    """The times that texts of this pattern tell; what it leaves out is that of 1970. DecodeError for other texts."""
+    """Return the timestamps in texts of this pattern; fields the pattern lacks are those of 1970-01-01 00:00.
+    DecodeError for texts of another form.
+    """
     regex = _reading(pattern)
     encoded = texts.dictionary_encode()
     stamps = []
@@ -77,7 +79,7 @@ def _reading(pattern: str) -> re.Pattern[str]:
         elif part[0] not in _READ or len(part) > 9 or (part[0] == "M" and len(part) > 2):
             raise ConfigError(f"{part!r} of {pattern!r} cannot be read", hint=f"known are {', '.join(_READ)}")
         else:
-            # One letter stands for as many digits as there are, several for just so many.
+            # A single letter matches any number of digits, a repeated letter exactly its count.
             digits = r"\d+" if len(part) == 1 else rf"\d{{{len(part)}}}"
             regex.append(f"(?P<{_READ[part[0]]}>{digits})")
     try:
@@ -98,7 +100,7 @@ def _moment(found: dict[str, str] | None) -> dt.datetime:
 
 
 def check_pattern(pattern: str) -> None:
-    """ConfigError for a pattern that formats nothing."""
+    """Raise ConfigError for an invalid pattern."""
     _pieces(pattern)
 
 
@@ -180,7 +182,9 @@ def _year(year: int, count: int) -> str:
 
 
 def _us_week(moment: dt.datetime) -> tuple[int, int]:
-    """Week-based year and week by Java's default locale: weeks start on Sunday, the first holds January 1."""
+    """Return week-based year and week in Java's default locale: weeks start on Sunday, the first one contains January
+    1.
+    """
     sunday = moment.date() - dt.timedelta(days=moment.isoweekday() % 7)
     year = (sunday + dt.timedelta(days=6)).year
     first = dt.date(year, 1, 1)

@@ -1,7 +1,7 @@
-"""How a source schema differs from its table's, and the schema changes that bring them together.
+"""Schema drift: the difference between a source schema and its table's, and the schema changes that resolve it.
 
-A drift is data: tasks report it, the driver folds the drifts of a batch into one version of the schema. Folding is a
-join (add and widen only), so the order of the reports does not matter for the result.
+A drift is data: tasks report it, and the driver folds the drifts of a batch into one new schema version. Folding only
+adds and widens (it is a join), so the order of the reports does not affect the result.
 """
 
 from __future__ import annotations
@@ -38,28 +38,32 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """Columns that the table lacks or holds too narrowly, in the order in which the source lists them."""
+    """Columns that are missing in the table or too narrow there, in the order in which the source lists them."""
 
     table: str
     added: tuple[Wanted, ...] = ()
     widened: tuple[Wanted, ...] = ()
     comments: tuple[Wanted, ...] = ()
-    relaxed: tuple[str, ...] = ()  # NOT NULL columns that get nulls from now on
+    relaxed: tuple[str, ...] = ()  # NOT NULL columns that will receive nulls from now on
 
     @property
     def is_none(self) -> bool:
-        """Whether the table holds the source's rows as it is: another comment keeps no row out."""
+        """Return whether the table can store the source's rows as it is; comments are ignored because they affect no
+        row.
+        """
         return not (self.added or self.widened or self.relaxed)
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnRules:
-    """How source columns become table columns: names folded to lower case where the catalog is not case sensitive."""
+    """The rules for source columns becoming table columns. Names are folded to lower case if the catalog is not case
+    sensitive.
+    """
 
     mapping: TypeMapping = field(default_factory=TypeMapping)
     case_sensitive: bool = True
     policy: SchemaPolicy = field(default_factory=SchemaPolicy)
-    made: frozenset[str] = frozenset()  # columns of the tables that no source has
+    made: frozenset[str] = frozenset()  # columns of the tables that do not come from the source
 
     def name(self, source: str) -> str:
         return source if self.case_sensitive else source.lower()
@@ -68,7 +72,7 @@ class ColumnRules:
         columns = tuple(
             Wanted(self.name(one.name), self._type(source, one), one.comment)
             for one in source.fields
-            if one.name.strip()  # no table has a column without a name: its values are bad
+            if one.name.strip()  # no table has a column without a name, so a value in it makes its row bad
         )
         names = [column.name for column in columns]
         twice = sorted({name for name in names if names.count(name) > 1})
@@ -86,7 +90,9 @@ class ColumnRules:
 
 
 def drift_of(source: SourceSchema, table: str, schema: TableSchema, rules: ColumnRules) -> Drift:
-    """SchemaConflict where no type holds both. Formats without types drift only by new names."""
+    """Return the drift of a source schema. SchemaConflict when no type can store the values of both. Formats without
+    types only drift by new names.
+    """
     typed, comments_follow = source.dialect != "text", source.comments_follow
     known = {column.name: column for column in schema.fields}
     added, widened, comments = [], [], []
@@ -104,10 +110,10 @@ def drift_of(source: SourceSchema, table: str, schema: TableSchema, rules: Colum
 
 
 def nonsense(source: SourceSchema, schema: TableSchema | None, rules: ColumnRules) -> str | None:
-    """Return why rows of this source schema can be of no table: a type is declared that no database has, or one that
-    nobody knows for a column that holds another type. None where the schema may be believed.
+    """Return why rows of this source schema cannot be stored in any table: it declares an impossible type, or an
+    unknown type for a column whose type in the table is incompatible. None when the schema is plausible.
 
-    One message of a topic can declare anything. What it declares for itself is no change of the source.
+    A single message of a topic can declare anything; such a declaration is not treated as a change of the source.
     """
     held = {column.name: column.type for column in schema.fields} if schema else {}
     for one in source.fields:
@@ -126,7 +132,7 @@ def nonsense(source: SourceSchema, schema: TableSchema | None, rules: ColumnRule
 
 
 def _relaxed(source: SourceSchema, schema: TableSchema, rules: ColumnRules) -> tuple[str, ...]:
-    """Columns that hold no nulls, where the source, if it tells such things, has some or has no such column."""
+    """Return the NOT NULL columns for which the source, if it declares nullability, allows nulls or has no column."""
     if all(one.nullable is None for one in source.fields):
         return ()
     filled = rules.made | {rules.name(one.name) for one in source.fields if one.nullable is False}
@@ -142,7 +148,7 @@ def _widens(table: str, schema: TableSchema, wanted: Wanted, rules: ColumnRules)
     fixed = wanted.name in schema.primary_keys or wanted.name in schema.partition_keys
     if change.verdict is Verdict.REFUSE and not fixed and not rules.policy.is_lenient:
         raise _refused(table, wanted, column.type)
-    # Keys and partition columns cannot change in Paimon: the table's type stays, and what fits is written.
+    # Paimon cannot change keys and partition columns: the table keeps its type, and values that fit are written.
     return change.verdict is Verdict.WIDEN and not fixed
 
 
@@ -157,7 +163,7 @@ def _refused(table: str, wanted: Wanted, old: DataType) -> SchemaConflict:
 
 
 def fold(drifts: Iterable[Drift], schema: TableSchema, mapping: TypeMapping) -> list[SchemaChange]:
-    """The changes, as one version, after which every one of the drifting source schemas fits."""
+    """Return the changes, as one schema version, after which all of the drifting source schemas fit."""
     types: dict[str, DataType] = {column.name: column.type for column in schema.fields}
     added: dict[str, Wanted] = {}
     relaxed: dict[str, None] = {}
@@ -178,15 +184,15 @@ def fold(drifts: Iterable[Drift], schema: TableSchema, mapping: TypeMapping) -> 
         changes += _retyped((column.name,), column.type, types[column.name])
         if column.name in relaxed:
             changes.append(UpdateColumnNullability(column.name, nullable=True))
-    # As a path of one part: a dot in a source's name is no way into another column.
+    # A path of one part: a dot in a source's column name does not refer to a nested column.
     changes += [AddColumn((name,), types[name], wanted.comment or None) for name, wanted in added.items()]
     return changes
 
 
 def comment_changes(sources: Sequence[SourceSchema], schema: TableSchema, rules: ColumnRules) -> list[SchemaChange]:
-    """The changes that give table and columns the comments of these sources: of each source table its newest schema.
+    """Return the changes of table and column comments to those of the sources, the newest schema of each source table.
 
-    Where several source tables say different things, a comment that one of them says stays.
+    When several source tables have different comments, a current comment that one of them has is kept.
     """
     wanted: dict[str, str] = {}
     said: set[str] = set()
@@ -207,7 +213,7 @@ def comment_changes(sources: Sequence[SourceSchema], schema: TableSchema, rules:
 
 
 def _retyped(path: tuple[str, ...], old: DataType, new: DataType) -> Iterator[SchemaChange]:
-    """A constructed type changes member by member: Paimon makes no such type another."""
+    """Yield the changes of a type. Nested types change member by member, since Paimon cannot replace them."""
     match old, new:
         case ArrayType(), ArrayType():
             yield from _retyped((*path, "element"), old.element, new.element)

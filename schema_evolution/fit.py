@@ -1,4 +1,4 @@
-"""Change batches as rows of a table: columns by name, values by type, computed and metadata columns beside them."""
+"""Fitting batches of changes to a table: columns by name, values by type, plus computed and metadata columns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Extra = Callable[[ChangeBatch], pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A message of which no row is taken, because a value in it does not fit its column."""
+    """A message whose rows are all refused, because one of its values does not fit its column."""
 
     pos: int
     reason_class: str
@@ -36,22 +36,25 @@ class BadRow:
 
 @dataclass(frozen=True, slots=True)
 class FittedRows:
-    """Rows in the table's columns and types, in message order; messages with a misfit are in `bad`, whole."""
+    """Rows in the table's columns and types, in message order; messages with a misfit are listed in `bad` as a
+    whole.
+    """
 
     rows: pa.RecordBatch
     kinds: npt.NDArray[np.uint8]
     pos: npt.NDArray[np.int64]
     sub: npt.NDArray[np.int32]
     bad: tuple[BadRow, ...] = ()
-    nulled: int = 0  # values that no type holds, zero dates for one
+    nulled: int = 0  # values that no type can store (such as zero dates) and that became null
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How batches become rows of one version of a table. `extras` make metadata columns; `computed` stands in order.
+    """The conversion of batches to rows of one version of a table. `extras` compute metadata columns; `computed` is
+    sorted by dependency.
 
-    `now_millis` is the instant that now() shows: one for a batch, kept for its replay. Of a partition value that makes
-    more than `longest_name` bytes, or has a NUL, no folder can be made.
+    `now_millis` is the result of now(): the same for a whole batch and for its replay. A partition value that is longer
+    than `longest_name` bytes, or contains a NUL, is refused because it cannot be a folder name.
     """
 
     schema: TableSchema
@@ -60,14 +63,14 @@ class Fit:
     computed: tuple[ComputedColumn, ...] = ()
     now_millis: int = 0
     longest_name: int = 255
-    zone: str = "UTC"  # of times that come without one
+    zone: str = "UTC"  # time zone of times that have none
 
     def rows(self, batch: ChangeBatch) -> FittedRows:
         misfits = Misfits()
         columns = self._columns(batch, misfits)
         self._refuse_nulls(columns, misfits)
         self._refuse_folders(columns, misfits)
-        # Nullability is the table's word; misfits are nulls until their messages are taken out.
+        # Misfits are null until their messages are removed, so NOT NULL is only declared after that.
         arrow, nullable = _arrow_schemas(self.schema)
         rows = pa.RecordBatch.from_arrays(columns, schema=nullable)
         kept, bad = whole_messages(batch, misfits)
@@ -135,13 +138,13 @@ class Fit:
 
 @lru_cache(maxsize=4096)
 def _arrow_schemas(table: TableSchema) -> tuple[pa.Schema, pa.Schema]:
-    """The table's, and the same where every column may be null."""
+    """Return the table's Arrow schema, and the same one with all columns nullable."""
     arrow = arrow_schema(table.fields)
     return arrow, pa.schema([one.with_nullable(True) for one in arrow])  # noqa: FBT003 -- Arrow's own signature
 
 
 def whole_messages(batch: ChangeBatch, misfits: Misfits) -> tuple[npt.NDArray[np.bool_] | None, tuple[BadRow, ...]]:
-    """A message is written whole or not at all."""
+    """Return the mask of rows to keep, and the bad messages: a message is written as a whole or not at all."""
     if not misfits.reasons:
         return None, ()
     first: dict[int, str] = {}

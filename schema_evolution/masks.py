@@ -1,4 +1,4 @@
-"""Masks: values made unreadable before they reach a table. Each gives text; null stays null."""
+"""Masks: values made unreadable before they are written. Every mask returns text; null remains null."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STAR = "*"
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """As written: `sha256`, `keep-last(4)`."""
+    """A mask as written: `sha256`, `keep-last(4)`."""
 
     name: str
     argument: str | None = None
@@ -45,7 +45,7 @@ class Mask:
 
 
 def _kept(text: pa.Array, count: int, *, last: bool) -> Any:
-    """The rest becomes stars, as many as there were characters; a text too short to hide anything is hidden whole."""
+    """Replace the rest by one star per character; a text too short to hide anything is hidden completely."""
     length = pc.utf8_length(text)
     hides = pc.greater(length, count)
     stars = pc.binary_repeat(_STAR, pc.if_else(hides, pc.subtract(length, count), length))

@@ -1,4 +1,4 @@
-"""Names of source tables as patterns: `shop.*`, `crm_([0-9]+).customer`, and Flink CDC's `app_\\.*.\\.*`."""
+r"""Patterns of source table names: `shop.*`, `crm_([0-9]+).customer`, and Flink CDC's `app_\.*.\.*`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from dataclasses import dataclass
 
 from penstock.errors import ConfigError
 
-# A star after a character of a name stands for any text, as in a shell; after a bracket or a dot it repeats that.
+# A star after a name character matches any text, as in a shell; after a bracket or a dot it is a quantifier.
 _STAR = re.compile(r"(?<![\])}.\\*])\*")
 _ESCAPED_DOT = "\\."
 
 
 @dataclass(frozen=True, slots=True)
 class TablePattern:
-    """Matches `database.table` as a whole. The first dot that stands for itself parts the two."""
+    """A pattern that matches `database.table` as a whole. The first dot that is not a wildcard separates the two
+    parts.
+    """
 
     text: str
     regex: re.Pattern[str]
@@ -29,7 +31,7 @@ class TablePattern:
 
     @property
     def is_one_table(self) -> bool:
-        """Whether it is a name, with nothing in it that stands for several."""
+        """Return whether the pattern is a plain name, without wildcards."""
         return re.fullmatch(r"[\w$-]+\\?\.[\w$-]+", self.text) is not None
 
     def match(self, database: str | None, table: str | None) -> re.Match[str] | None:
@@ -37,7 +39,7 @@ class TablePattern:
 
 
 def _parted(text: str) -> tuple[str, str]:
-    """At the first bare dot; where each dot is escaped, at the first of those: then they are meant literally."""
+    """Split at the first bare dot; if every dot is escaped, at the first of those, which are then meant literally."""
     depth, place = 0, 0
     while place < len(text):
         letter = text[place]
@@ -56,5 +58,5 @@ def _parted(text: str) -> tuple[str, str]:
 
 
 def _as_regex(part: str) -> str:
-    """Flink CDC writes `\\.` where a regular expression has its dot."""
+    r"""Return the part as a regular expression. Flink CDC writes `\.` for the regular expression's `.`."""
     return _STAR.sub(".*", part.replace(_ESCAPED_DOT, "."))

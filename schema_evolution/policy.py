@@ -1,4 +1,4 @@
-"""Which of the source's changes a table follows, by kind of event."""
+"""The policy for schema changes of the source: which kinds of change the table follows."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ ADD_COLUMN, ALTER_TYPE, CREATE_TABLE = "add.column", "alter.column.type", "creat
 
 @dataclass(frozen=True, slots=True)
 class SchemaPolicy:
-    """`behavior`: exception stops at any change; ignore follows none; evolve stops at one that cannot be followed;
-    try_evolve and lenient leave the column as it is then. `include` (all, when empty) and `exclude` narrow it."""
+    """A policy for schema changes. `behavior`: exception stops at any change; ignore follows none; evolve stops at a
+    change that cannot be followed; try_evolve and lenient leave the column unchanged in that case. `include` (empty:
+    all) and `exclude` select kinds of change.
+    """
 
     behavior: str = "evolve"
     include: tuple[str, ...] = ()
@@ -35,8 +37,9 @@ class SchemaPolicy:
         return event not in self.exclude and (not self.include or event in self.include)
 
     def kept(self, drift: Drift) -> Drift:
-        """What of a drift is followed. Columns that are not added are left out of the rows; a column that is not
-        widened takes what fits, the rest are bad records."""
+        """Return the part of a drift that is followed. Columns that are not added are omitted from the rows; a column
+        that is not widened accepts values that fit, and other values are bad records.
+        """
         if self.ignores:
             return replace(drift, added=(), widened=(), comments=(), relaxed=())
         return replace(
@@ -46,7 +49,7 @@ class SchemaPolicy:
         )
 
     def check(self, drift: Drift) -> None:
-        """SchemaConflict where no change at all is wanted."""
+        """Raise SchemaConflict when the policy allows no change at all and there is one."""
         if self.behavior != "exception" or not (drift.added or drift.widened):
             return
         raise SchemaConflict(
@@ -58,7 +61,7 @@ class SchemaPolicy:
         )
 
     def check_create(self, table: str) -> None:
-        """SchemaConflict where a table is missing that is not to be made."""
+        """Raise SchemaConflict when a missing table may not be created."""
         if not self.follows(CREATE_TABLE):
             raise SchemaConflict(
                 "the table is not there, and this pipeline makes none",

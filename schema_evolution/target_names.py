@@ -1,4 +1,4 @@
-"""Which table a source table goes to, and which source tables are taken at all (cdc 3.8)."""
+"""The mapping of source tables to target tables, and the filter that selects source tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from penstock.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """Filters are full matches of regular expressions against source names; excluding wins. A null name passes.
+    """Naming rules. Filters are regular expressions that must match the full source name; exclusion wins over
+    inclusion. A null name passes.
 
     `mapping`, `database_prefix` and `database_suffix` are keyed by source names in lower case.
     """
@@ -41,14 +42,14 @@ class Naming:
         )
 
     def target(self, database: str | None, table: str) -> str:
-        """The target table's name in the target database."""
+        """Return the target table's name in the target database."""
         source = table if self.merge_shards or database is None else f"{database}_{table}"
         mapped = self.mapping.get(source.lower())
         name = mapped if mapped is not None else self._affixed(database, source)
         return name if self.case_sensitive else name.lower()
 
     def _affixed(self, database: str | None, source: str) -> str:
-        # A database's own prefix does not switch off the general suffix, nor the other way round.
+        # A database-specific prefix does not disable the general suffix, nor the other way round.
         key = (database or "").lower()
         prefix = self.database_prefix.get(key, self.prefix)
         suffix = self.database_suffix.get(key, self.suffix)

@@ -1,7 +1,7 @@
-"""Texts as values of a column's type, by the rules for change messages (cdc 2.6), which differ from Paimon's casts.
+"""Casts of text to column types, by the rules for change messages, which differ from Paimon's casts.
 
-Whole columns are cast by Arrow; only where that fails is each distinct text looked at. A text that does not fit leaves
-a null and a reason: a bad value is never a schema change.
+Arrow casts whole columns; only where that fails is each distinct text parsed. A text that does not fit becomes null
+with a reason: a bad value is never a schema change.
 """
 
 from __future__ import annotations
@@ -38,15 +38,17 @@ _UNITS = {0: 1_000_000_000, 3: 1_000_000, 6: 1000, 9: 1}
 _UNIT_NANOS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1000, "ns": 1}
 _MOST_DIGITS = 38
 _BEYOND_FLOAT = 2.0**128 - 2.0**103  # from here on the nearest FLOAT is infinity
-_MOST_DAYS = 3_000_000  # a number beyond is milliseconds
+_MOST_DAYS = 3_000_000  # a larger number is in milliseconds
 
 
 class Zero(Exception):
-    """A zero date, or a time of day outside of a day: null by default, the epoch or midnight where nulls cannot be."""
+    """A zero date, or a time of day outside of a day: null by default, the epoch or midnight in NOT NULL columns."""
 
 
 class OutsideOfDay(Zero):
-    """Of a key all these would become midnight, and their rows one: there they do not fit."""
+    """A time outside of a day. Rejected in key columns: every such value would become midnight, and distinct rows would
+    collapse into one.
+    """
 
 
 KEEPS_TIMES = "in a key: --type-mapping time-to-string keeps such times"
@@ -55,8 +57,9 @@ KEEPS_DATES = "in a key: --type-mapping to-string keeps such dates"
 
 @dataclass(slots=True)
 class Misfits:
-    """Rows whose value does not fit, each with its first reason, and how many values a rule made null, or zero where
-    the column holds no nulls."""
+    """Rows with a value that does not fit, each with its first reason. `nulled` counts the values that a rule replaced
+    by null, or by zero in NOT NULL columns.
+    """
 
     reasons: dict[int, str] = field(default_factory=dict)
     nulled: int = 0
@@ -69,7 +72,7 @@ class Misfits:
 def cast_texts(
     column: pa.Array, target: AtomicType, name: str, mapping: TypeMapping, misfits: Misfits, *, in_key: bool = False
 ) -> pa.Array:
-    """A string column as `target`; what does not fit is null in the result and named in `misfits`."""
+    """Return a string column as `target`; values that do not fit are null in the result and recorded in `misfits`."""
     fast = _cast_whole(column, target)
     if fast is not None:
         return fast
@@ -115,7 +118,7 @@ def _array(values: list[object], target: AtomicType) -> pa.Array:
 
 
 def _cast_whole(column: pa.Array, target: AtomicType) -> pa.Array | None:
-    """The whole column at once, None when a text in it is not in Arrow's form."""
+    """Cast the whole column at once; return None when a text in it is not in Arrow's format."""
     arrow = to_arrow(target)
     try:
         match target.root:
@@ -141,8 +144,9 @@ def _cast_whole(column: pa.Array, target: AtomicType) -> pa.Array | None:
 
 
 def _are_short_and_plain(column: pa.Array) -> bool:
-    """Whether Arrow reads these decimals right: of more than 38 digits it makes other numbers without a word, and
-    exponents far below zero crash it."""
+    """Return whether Arrow parses these decimals correctly: it silently returns wrong numbers for more than 38 digits,
+    and crashes on very negative exponents.
+    """
     if (pc.max(pc.binary_length(column)).as_py() or 0) > _MOST_DIGITS:
         return False
     _, offsets, data = column.buffers()
@@ -154,7 +158,9 @@ def _are_short_and_plain(column: pa.Array) -> bool:
 
 
 def _of_this_era(column: pa.Array, numbers: pa.DataType, first: int) -> pa.Array | None:
-    """Arrow knows a year 0; here it is a zero date, to be looked at one by one."""
+    """Return None when there are values before year 1: Arrow has a year 0, which is a zero date here, so each text must
+    be parsed separately.
+    """
     least = pc.min(column.view(numbers)).as_py()
     return None if least is not None and least < first else column
 
@@ -176,14 +182,14 @@ def _booleans(column: pa.Array) -> pa.Array | None:
 
 
 def _floats(doubles: pa.Array) -> pa.Array | None:
-    """The nearest floats; None where a number is beyond all of them."""
+    """Return the nearest floats; None when a number exceeds their range."""
     floats = pc.cast(doubles, pa.float32(), safe=False)
     beyond = pc.and_(pc.is_inf(floats), pc.invert(pc.is_inf(doubles)))
     return None if pc.any(beyond).as_py() else floats
 
 
 def _stamps(column: pa.Array, arrow: pa.TimestampType, precision: int) -> pa.Array | None:
-    """Digits beyond the column's are cut."""
+    """Cast to timestamps; digits beyond the column's precision are cut off."""
     plain = pa.timestamp(arrow.unit)
     try:
         stamps = pc.cast(column, plain)
@@ -199,8 +205,9 @@ def _stamps(column: pa.Array, arrow: pa.TimestampType, precision: int) -> pa.Arr
 
 
 def instants_of(texts: pa.Array, stamps: pa.Array, zone: str) -> pa.Array:
-    """Instants of texts that were read as if they were of UTC, but tell the time of clocks in `zone`. Numbers and texts
-    that end in Z are of no other zone."""
+    """Return the instants of texts that were parsed as UTC but are local times of `zone`. Numbers and texts that end in
+    Z are independent of the zone and stay unchanged.
+    """
     clocks = stamps.view(pa.timestamp(stamps.type.unit))
     there = pc.assume_timezone(clocks, zone, ambiguous="earliest", nonexistent="earliest")
     absolute = pc.match_substring_regex(texts, r"^-?[0-9]+$|Z$")
@@ -335,7 +342,9 @@ def _time(text: str) -> int:
 
 
 def _exact_time(text: str) -> int:
-    """Of a key: what a table's milliseconds leave out would tell rows apart."""
+    """Parse a time of a key: a fraction that the table's milliseconds cannot store would make distinct keys equal, and
+    is refused.
+    """
     match = _CLOCK.fullmatch(text)
     if match is not None and _nanos(match[5]) % 1_000_000:
         raise ValueError(f"is no whole millisecond {KEEPS_TIMES}")
@@ -349,7 +358,7 @@ def _within_day(millis: int) -> int:
 
 
 def _within_reach(nanos: int, precision: int) -> int:
-    """Instants of nanoseconds reach from 1677 to 2262."""
+    """Return the nanoseconds if they are in range: timestamps in nanoseconds reach from 1677 to 2262."""
     fits = nanos.bit_length() < 64 if precision > 6 else nanos < (_MOST_DAYS + 1) * _DAY_NANOS
     if not fits or nanos < _FIRST_DAY * _DAY_NANOS:
         raise ValueError("is out of range")
@@ -357,7 +366,7 @@ def _within_reach(nanos: int, precision: int) -> int:
 
 
 def _stamp(text: str, precision: int) -> int:
-    """Nanoseconds since 1970; a whole number counts in the unit of the precision."""
+    """Return nanoseconds since 1970; a whole number is in the unit of the precision."""
     match = _STAMP.fullmatch(text)
     if match is None:
         if _INTEGER.fullmatch(text):

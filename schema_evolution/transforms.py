@@ -1,7 +1,7 @@
-"""Transforms: filters, projections and masks on batches of changes, before they are routed.
+"""Transforms: filters, projections and masks on batches of changes, before they are routed to tables.
 
-An update whose row leaves the filter becomes a delete, one whose row comes in an insert; one that moves its row to
-another key becomes both.
+An update whose row no longer matches the filter becomes a delete, and one whose row starts to match becomes an insert.
+An update that changes the key is split into a delete and an insert.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from penstock.table.values.arrow_types import from_arrow
 from penstock.table.values.types import Field, type_json
 
 Flags = npt.NDArray[np.bool_]
-# Names under which a row's origin can be used in expressions: Flink CDC's, those of its `metadata.list` too. A column
-# of such a name counts before.
+# Names by which expressions refer to a row's origin: those of Flink CDC, and those of its `metadata.list`. A column of
+# the source with one of the `metadata.list` names takes precedence.
 _ORIGINS = ("__schema_name__", "__table_name__", "__namespace_name__", "__data_event_type__")
 _LISTED = ("op_ts", "table_name", "database_name")
 _EVENTS = ["+I", "-U", "+U", "-D"]
@@ -40,7 +40,7 @@ _EVENTS = ["+I", "-U", "+U", "-D"]
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """What is done to the changes of the source tables that match."""
+    """The transformation of the changes of all source tables that match `tables`."""
 
     tables: TablePattern
     projection: tuple[Item, ...] = ()
@@ -74,12 +74,13 @@ class Transform:
 
     @property
     def needs_before(self) -> bool:
-        """Whether it has to see the old image of every update."""
+        """Return whether the transform needs the before image of every update."""
         return self.filter is not None or bool(self.primary_keys or self.partition_keys)
 
     def applied(self, change: ChangeBatch, mapping: TypeMapping, now_millis: int) -> tuple[ChangeBatch, list[BadRow]]:
-        """The batch as it goes on, and the messages of which no row is taken because an expression could not read a
-        value. ConfigError for an expression that does not fit the columns."""
+        """Return the transformed batch, and the messages refused because an expression could not read a value.
+        ConfigError for an expression that does not fit the columns.
+        """
         work = _Work(change, mapping, now_millis)
         columns = list(work.projected(self.projection, self.masks or {}))
         kinds, kept = change.kinds.copy(), np.ones(len(change), np.bool_)
@@ -96,7 +97,7 @@ class Transform:
 
 
 class _Work:
-    """One batch's typed columns, each made when it is first asked for."""
+    """The typed columns of one batch, each computed when it is first used."""
 
     def __init__(self, change: ChangeBatch, mapping: TypeMapping, now_millis: int) -> None:
         self._change, self._mapping = change, mapping
@@ -106,7 +107,9 @@ class _Work:
         self.misfits = Misfits()
 
     def value(self, node: Node, made: tuple[Item, ...] = ()) -> pa.Array:
-        """`made`: a projection whose names stand for its expressions where no column of the source has them."""
+        """Evaluate an expression. Names in the projection `made` refer to its expressions, unless the source has a
+        column of that name.
+        """
         computed = {item.name: item.value for item in made if item.value is not None and item.name not in self._places}
         columns = {
             name: self._column(name) if (expression := computed.get(name)) is None else self.value(expression)
@@ -131,7 +134,7 @@ class _Work:
     def _masked(
         self, field: SourceField, masks: Mapping[str, Mask], source: str | None = None
     ) -> tuple[SourceField, pa.Array]:
-        """A column as it came, unless a mask is on it."""
+        """Return a column unchanged, unless it has a mask."""
         name = source or field.name
         if field.name in masks:
             return _with_mask(field, self._column(name), masks[field.name])
@@ -179,7 +182,7 @@ def _with_mask(field: SourceField, values: pa.Array, mask: Mask) -> tuple[Source
 
 
 def with_constants(change: ChangeBatch, constants: tuple[tuple[str, str], ...]) -> ChangeBatch:
-    """The batch with columns of one text each, such as the shard it comes from."""
+    """Return the batch with columns that contain one constant text each, such as the name of the shard."""
     if not constants:
         return change
     names = {name for name, _ in constants}
@@ -201,7 +204,7 @@ def _true(values: pa.Array) -> Flags:
 
 
 def _pairs(change: ChangeBatch) -> npt.NDArray[np.int64]:
-    """Rows that are old images with their new ones right behind them."""
+    """Return the positions of before images that are directly followed by their after images."""
     kinds = change.kinds
     if len(kinds) < 2:
         return np.zeros(0, np.int64)
@@ -210,7 +213,7 @@ def _pairs(change: ChangeBatch) -> npt.NDArray[np.int64]:
 
 
 def _follow_filter(change: ChangeBatch, passes: Flags, kinds: npt.NDArray[np.uint8], kept: Flags) -> None:
-    """Changes `kinds` and `kept` in place."""
+    """Apply the filter by changing `kinds` and `kept` in place."""
     kept &= passes
     before = _pairs(change)
     after = before + 1
@@ -218,7 +221,8 @@ def _follow_filter(change: ChangeBatch, passes: Flags, kinds: npt.NDArray[np.uin
     kinds[after[~passes[before] & passes[after]]] = INSERT
     alone = kinds == UPDATE_AFTER
     alone[after] = False
-    # Without its old image nobody knows whether the row was in; a delete of a row that was not there does no harm.
+    # Without its before image it is unknown whether the row matched before. Deleting a row that does not exist is
+    # harmless.
     left = alone & ~passes
     kinds[left] = DELETE
     kept |= left

@@ -1,6 +1,6 @@
-"""What happens when a source column's type is no longer the table's: one table of verdicts (cdc 3.2).
+"""The decision what happens when a source column's type differs from the table's: one table of verdicts.
 
-It is printed in the docs and run as tests; nothing else decides about types.
+It is printed in the docs and run as tests; nothing else decides about type changes.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from penstock.table.values.types import STRING, ArrayType, AtomicType, DataType,
 
 class Verdict(StrEnum):
     SAME = "same"  # nothing to do
-    WIDEN = "widen"  # the table's column takes the new type
-    KEEP = "keep"  # the table's type is wider: it stays
-    REFUSE = "refuse"  # no type holds both
+    WIDEN = "widen"  # the table's column gets the new type
+    KEEP = "keep"  # the table's type is wider and stays
+    REFUSE = "refuse"  # no type can store both
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,9 @@ _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 
 
 def change_of(old: DataType, new: DataType, mapping: TypeMapping) -> Change:
-    """`old` is the table's type, `new` the one the source declares now. The table's nullability is kept."""
+    """Return the verdict. `old` is the table's type, `new` the one the source declares now. The table's nullability is
+    kept.
+    """
     new = _as_nullable_as(new, old)
     if old == new:
         return Change(Verdict.SAME, old)
@@ -65,7 +67,8 @@ def _atomic(old: AtomicType, new: AtomicType, mapping: TypeMapping) -> Change:
         return _by_width(old, new, _FLOATS.index(old.root), _FLOATS.index(new.root))
     if old.root == new.root == "DECIMAL":
         return _decimals(old, new, mapping)
-    if old.root == new.root == "TIME":  # holds milliseconds anyway, and older readers know no change of it
+    # stores milliseconds in any case, and older readers do not support a change of TIME
+    if old.root == new.root == "TIME":
         return Change(Verdict.KEEP, old)
     if old.root == new.root and old.root in {"TIMESTAMP", "TIMESTAMP_LTZ"}:
         return _by_width(old, new, old.precision, new.precision)
@@ -79,7 +82,9 @@ def _by_width(old: AtomicType, new: AtomicType, held: int, wanted: int) -> Chang
 
 
 def _decimals(old: AtomicType, new: AtomicType, mapping: TypeMapping) -> Change:
-    """The most integer digits and the most scale of both: nothing that either holds is lost."""
+    """Return a decimal with the larger number of integer digits and the larger scale of both, so that no value is
+    lost.
+    """
     if mapping.decimal_no_change:
         return Change(Verdict.KEEP, old)
     scale = max(old.scale, new.scale)
@@ -114,7 +119,7 @@ def _to_text(old: DataType, new: DataType, mapping: TypeMapping) -> Change:
     is_text = isinstance(new, AtomicType) and new.root in _TEXTS
     if not mapping.allow_non_string_to_string or is_text == was_text:
         return Change(Verdict.REFUSE, old)
-    if was_text:  # what was sent before the change may come after it, as from another partition
+    if was_text:  # messages sent before the change may arrive after it, for example from another partition
         return Change(Verdict.KEEP, old)
     if isinstance(old, AtomicType) and old.root in TO_STRING_ONLY:
         return Change(Verdict.WIDEN, replace(STRING, nullable=old.nullable))
@@ -122,7 +127,7 @@ def _to_text(old: DataType, new: DataType, mapping: TypeMapping) -> Change:
 
 
 def _row(old: RowType, new: RowType, mapping: TypeMapping) -> Change:
-    """Members by name; one that appears or disappears must be nullable."""
+    """Compare rows member by member, by name; a member that is added or removed must be nullable."""
     by_name = {member.name: member for member in new.fields}
     members: list[Field] = []
     verdict = Verdict.SAME

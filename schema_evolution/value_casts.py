@@ -1,4 +1,4 @@
-"""Columns as a decoder hands them over, as columns of the table's types."""
+"""Casts of decoded columns to the types of the table's columns."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from penstock.table.values.types import STRING_LENGTH, ArrayType, AtomicType, Da
 def fit_column(
     column: pa.Array, target: Field, mapping: TypeMapping, misfits: Misfits, *, in_key: bool = False
 ) -> pa.Array:
-    """`column` in the Arrow type of `target`; rows whose value does not fit are null there and named in `misfits`.
+    """Return `column` in the Arrow type of `target`; rows whose value does not fit are null there and recorded in
+    `misfits`.
 
-    `in_key`: values that become others by a rule would make two rows one, and do not fit.
+    With `in_key`, values that a rule would replace by others do not fit, because distinct keys could become equal.
     """
     type_ = target.type
     arrow = to_arrow(type_)
@@ -39,7 +40,7 @@ def fit_column(
 
 
 def _measured(column: pa.Array, type_: DataType, name: str, misfits: Misfits) -> pa.Array:
-    """Texts and bytes that are too long for their column do not fit; all else is the value already."""
+    """Return the column with texts and bytes that are too long for it as misfits; other types need no check."""
     if not isinstance(type_, AtomicType) or type_.root not in _MEASURES or type_.length == STRING_LENGTH:
         return column
     lengths = _MEASURES[type_.root](column)
@@ -67,7 +68,7 @@ def _native(
     if pa.types.is_timestamp(column.type):
         if pa.types.is_timestamp(arrow):
             return _stamps(column, arrow)
-        column = column.view(pa.timestamp(column.type.unit))  # as text it has no zone either
+        column = column.view(pa.timestamp(column.type.unit))  # without zone, so that its text has none either
     try:
         return _measured(pc.cast(column, arrow), type_, name, misfits)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -80,7 +81,7 @@ def _native(
 def _durations(
     column: pa.Array, type_: DataType, name: str, mapping: TypeMapping, misfits: Misfits, *, in_key: bool
 ) -> pa.Array:
-    """A TIME may be negative or longer than a day at its source; Paimon's cannot."""
+    """Convert durations. A TIME may be negative or longer than a day in the source, but not in Paimon."""
     unit = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}[column.type.unit]
     if isinstance(type_, AtomicType) and type_.root in {"CHAR", "VARCHAR"}:
         return cast_texts(_clock_texts(column, unit), type_, name, mapping, misfits)
@@ -103,7 +104,7 @@ def _durations(
 
 
 def _clock_texts(column: pa.Array, per_second: int) -> pa.Array:
-    """`[-]HH:mm:ss[.f]`, the fraction of three, six or nine digits."""
+    """Return texts of the form `[-]HH:mm:ss[.f]`, with a fraction of three, six or nine digits."""
     encoded = column.view(pa.int64()).dictionary_encode()
     texts = [_clock_text(value, per_second) for value in encoded.dictionary.to_pylist()]
     return pa.array(texts, pa.string()).take(encoded.indices)
@@ -121,7 +122,7 @@ def _clock_text(value: int, per_second: int) -> str:
 
 
 def _stamps(column: pa.Array, arrow: pa.TimestampType) -> pa.Array:
-    """To the unit and zone wanted: both sides are UTC, digits beyond the unit are cut."""
+    """Convert to the unit and zone of `arrow`: both sides are in UTC, digits beyond the unit are cut off."""
     plain = column.view(pa.timestamp(column.type.unit))
     coarser = _UNIT_PLACES[arrow.unit] < _UNIT_PLACES[column.type.unit]
     if coarser:
@@ -134,7 +135,7 @@ _FLOORS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanos
 
 
 def _as_text(column: pa.Array) -> pa.Array:
-    """Values in the text they would have had in a message of texts."""
+    """Return values in the text form they would have in a text message."""
     if pa.types.is_list(column.type) and pa.types.is_string(column.type.value_type):
         return pc.binary_join(column, ",")
     if pa.types.is_nested(column.type):
@@ -157,7 +158,7 @@ def _plain_text(value: object) -> str:
 
 
 def _utf8(column: pa.Array) -> pa.Array:
-    """Bytes as text; what is no UTF-8 shows as U+FFFD."""
+    """Return bytes as text; invalid UTF-8 is shown as U+FFFD."""
     try:
         return pc.cast(column, pa.string())
     except pa.ArrowInvalid:
@@ -166,14 +167,16 @@ def _utf8(column: pa.Array) -> pa.Array:
 
 
 def bit_texts(column: pa.Array) -> pa.Array:
-    """Bytes as the digits of all their bits."""
+    """Return bytes as binary digits, eight per byte."""
     encoded = column.dictionary_encode()
     texts = ["".join(f"{byte:08b}" for byte in value) for value in encoded.dictionary.to_pylist()]
     return pa.array(texts, pa.string()).take(encoded.indices)
 
 
 def _parsed(column: pa.Array, type_: DataType, name: str, misfits: Misfits) -> pa.Array:
-    """Constructed values from JSON text, each distinct text once; a list of texts may stand as `[a,b]` or `a,b`."""
+    """Parse nested values from JSON text, each distinct text once; a list of texts may also be written `[a,b]` or
+    `a,b`.
+    """
     encoded = column.dictionary_encode()
     arrow = to_arrow(type_)
     values: list[object] = []

@@ -1,4 +1,4 @@
-"""Expressions evaluated on whole columns."""
+"""Evaluation of expressions on whole columns."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.schema_evolution.value_casts import fit_column
 from penstock.table.values.types import AtomicType, DataType, Field
 
-Values = Any  # an Arrow array, or a scalar where the expression is constant
+Values = Any  # an Arrow array, or a scalar when the expression is constant
 
 
 def evaluated(node: Node, columns: Mapping[str, pa.Array], moment: Moment, misfits: Misfits) -> pa.Array:
-    """A value for every row. Texts that a cast cannot read are null, and their rows named in `misfits`."""
+    """Return a value for every row. Texts that a cast cannot read become null, and their rows are recorded in
+    `misfits`.
+    """
     value = _Evaluation(columns, moment, misfits).of(node)
     if isinstance(value, pa.ChunkedArray):
         return value.combine_chunks()

@@ -1,6 +1,6 @@
-"""The functions of projections and filters: how many arguments they take, what they do to whole columns.
+"""The functions of projections and filters: their argument counts, documentation and implementations on whole columns.
 
-A value that is null makes the result null, except where the function is about nulls.
+A null argument makes the result null, except for functions about nulls.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from penstock.errors import ConfigError
 from penstock.schema_evolution.date_patterns import format_timestamps, parse_timestamps
 from penstock.schema_evolution.expressions.operators import aligned, common, divided, stamps, texts, whole
 
-Values = Any  # an Arrow array, or a scalar where the expression is constant
+Values = Any  # an Arrow array, or a scalar when the expression is constant
 MANY = 64
 
 
-# Microseconds of a unit; below zero: months of it.
+# Microseconds per unit; a negative number counts months.
 UNITS = {
     "second": 1_000_000,
     "minute": 60_000_000,
@@ -36,7 +36,7 @@ UNITS = {
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What functions know beside their arguments: the batch's instant, the number of rows."""
+    """The context of a function besides its arguments: the batch's instant and number of rows."""
 
     now_millis: int
     rows: int
@@ -44,7 +44,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """`form` and `does` are what the documentation says of it."""
+    """A function of expressions. `form` and `does` are its entry in the documentation."""
 
     least: int
     most: int
@@ -66,7 +66,7 @@ def _concat_ws(given: Sequence[Values], moment: Moment) -> Values:
 
 
 def _substring(given: Sequence[Values], moment: Moment) -> Values:
-    """As SQL counts: the first character is 1, a place below zero counts from the end."""
+    """Return part of a text, as in SQL: the first character is 1, a negative position counts from the end."""
     begin = whole(given[1], "substring")
     length = whole(given[2], "substring") if len(given) > 2 else None
     value = texts(given[0])
@@ -108,7 +108,7 @@ def _hashed(kind: str) -> Callable[[Sequence[Values], Moment], Values]:
 
 
 def hashed(column: Values, kind: str) -> Values:
-    """Hexadecimal digests of UTF-8 texts, each distinct text once."""
+    """Return hexadecimal digests of UTF-8 texts; each distinct text is hashed once."""
     if isinstance(column, pa.Scalar):
         text = column.as_py()
         return pa.scalar(None if text is None else hashlib.new(kind, text.encode()).hexdigest(), pa.string())
@@ -118,7 +118,7 @@ def hashed(column: Values, kind: str) -> Values:
 
 
 def constant(value: Values, of: str) -> str:
-    """An argument that has to be a text of the expression itself."""
+    """Return the value of an argument that must be a constant text."""
     if not isinstance(value, pa.Scalar) or not pa.types.is_string(value.type) or not value.is_valid:
         raise ConfigError(f"{of} takes a constant text there, no column")
     return str(value.as_py())
@@ -176,7 +176,7 @@ def _to_timestamp(given: Sequence[Values], moment: Moment) -> Values:
 
 
 def _read(given: Sequence[Values], of: str) -> Values:
-    """Timestamps, of texts by a pattern of Java's where one is given."""
+    """Return timestamps, parsed from texts by a Java pattern when one is given."""
     if len(given) == 1:
         return stamps(given[0])
     value, pattern = texts(given[0]), constant(given[1], of)
@@ -186,7 +186,7 @@ def _read(given: Sequence[Values], of: str) -> Values:
 
 
 def _difference(given: Sequence[Values], moment: Moment) -> Values:
-    """Whole units that have passed from the first time to the second, below zero where it is the earlier."""
+    """Return the whole units from the first time to the second, negative when the second is earlier."""
     unit = constant(given[0], "timestampdiff").lower()
     begin, end = (pc.cast(stamps(one), pa.timestamp("us")) for one in given[1:])
     if unit not in UNITS:
@@ -197,7 +197,7 @@ def _difference(given: Sequence[Values], moment: Moment) -> Values:
     months = pc.add(
         pc.multiply(pc.subtract(pc.year(end), pc.year(begin)), 12), pc.subtract(pc.month(end), pc.month(begin))
     )
-    # A month that has begun has not passed before its day and hour: those of the two times tell.
+    # A month counts only when the day and time within the month have been reached too.
     late, early = _within_month(end), _within_month(begin)
     months = pc.if_else(pc.and_(pc.greater(months, 0), pc.less(late, early)), pc.subtract(months, 1), months)
     months = pc.if_else(pc.and_(pc.less(months, 0), pc.greater(late, early)), pc.add(months, 1), months)

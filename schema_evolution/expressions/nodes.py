@@ -1,4 +1,4 @@
-"""Expressions as they stand in projections and filters: a small tree, nothing evaluated."""
+"""The syntax tree of expressions in projections and filters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Operators are calls too, by their sign: `+`, `=`, `and`, `is null`."""
+    """A function call. Operators are calls too, named by their sign: `+`, `=`, `and`, `is null`."""
 
     name: str
     arguments: tuple[Node, ...]
@@ -44,14 +44,14 @@ Node: TypeAlias = Literal | Column | Call | Cast | Case
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One of a projection: all columns where `value` is None, else an expression under a name."""
+    """An item of a projection: all columns when `value` is None, else an expression with its name."""
 
     name: str
     value: Node | None = None
 
 
 def columns_of(node: Node) -> Iterator[str]:
-    """Names of the columns in it, as they are written."""
+    """Yield the column names in an expression, as written."""
     match node:
         case Column(name):
             yield name
@@ -68,7 +68,7 @@ def columns_of(node: Node) -> Iterator[str]:
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The nodes right below it."""
+    """Return the direct children of a node."""
     match node:
         case Call(_, arguments):
             return arguments

@@ -1,4 +1,4 @@
-"""Operators on whole columns, and what brings two sides of one together."""
+"""Operators on whole columns, and the conversion of their operands to a common type."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError, DecodeError
 
-Values = Any  # an Arrow array, or a scalar where the expression is constant
+Values = Any  # an Arrow array, or a scalar when the expression is constant
 
 
 def texts(value: Values) -> Values:
-    """As text; numbers and times as SQL writes them."""
+    """Return values as text; numbers and times in SQL notation."""
     if pa.types.is_string(value.type):
         return value
     if pa.types.is_null(value.type):
@@ -29,7 +29,7 @@ def texts(value: Values) -> Values:
 
 
 def stamps(value: Values) -> Values:
-    """As timestamps without zone: of a date, a timestamp or a text."""
+    """Return dates, timestamps or texts as timestamps without time zone."""
     if pa.types.is_timestamp(value.type):
         return value if value.type.tz is None else pc.cast(value, pa.timestamp(value.type.unit))
     if pa.types.is_date(value.type) or pa.types.is_null(value.type):
@@ -43,15 +43,16 @@ def stamps(value: Values) -> Values:
 
 
 def whole(value: Values, of: str) -> int:
-    """An argument that has to be a number of the expression itself."""
+    """Return the value of an argument that must be a constant whole number."""
     if not isinstance(value, pa.Scalar) or not pa.types.is_integer(value.type):
         raise ConfigError(f"{of} takes a constant whole number there, no column")
     return int(value.as_py())
 
 
 def aligned(left: Values, right: Values) -> tuple[Values, Values]:
-    """Two sides that can be compared. A text beside a time is read as that time; a boolean beside a number is 0 or 1;
-    text and number are different things."""
+    """Return two operands that can be compared. A text compared with a time is parsed as time; a boolean compared with
+    a number is 0 or 1; text and numbers cannot be compared.
+    """
     if left.type == right.type or pa.types.is_null(left.type) or pa.types.is_null(right.type):
         return left, right
     for one, other, turned in ((left, right, False), (right, left, True)):
@@ -81,7 +82,9 @@ def _is_number(type_: pa.DataType) -> bool:
 
 
 def common(values: Sequence[Values]) -> list[Values]:
-    """All in one type that holds them: numbers by Arrow's rules, else text beside text."""
+    """Return the values in a common type: numbers by Arrow's rules, times as timestamps. ConfigError for any other mix
+    of types.
+    """
     typed = [value for value in values if not pa.types.is_null(value.type)]
     if not typed:
         return list(values)
@@ -110,7 +113,9 @@ def _wider(types: Sequence[pa.DataType]) -> pa.DataType:
 
 
 def arithmetic(sign: str, left: Values, right: Values) -> Values:
-    """Whole numbers stay whole and must not overflow; decimals stay decimals; beside a double all are doubles."""
+    """Add, subtract, multiply or divide. Whole numbers stay whole and must not overflow; decimals stay decimals; with a
+    double operand both become doubles.
+    """
     if sign in {"/", "%"}:
         return divided(left, right, rest=sign == "%")
     left, right = (pc.cast(one, pa.int64()) if pa.types.is_integer(one.type) else one for one in (left, right))
@@ -124,7 +129,9 @@ def arithmetic(sign: str, left: Values, right: Values) -> Values:
 
 
 def divided(left: Values, right: Values, *, rest: bool = False) -> Values:
-    """A double, or what is left over with the sign of the left side. Null where the right side is 0."""
+    """Return a double, or with `rest` the remainder, which has the sign of the left operand. Null for a divisor
+    of 0.
+    """
     whole_numbers = rest and all(pa.types.is_integer(one.type) for one in (left, right))
     zero = pa.scalar(0, right.type)
     safe = pc.if_else(pc.equal(right, zero), pa.scalar(None, right.type), right)
@@ -147,7 +154,7 @@ _COMPARED: dict[str, Callable[[Values, Values], Values]] = {
 
 
 def operate(name: str, given: Sequence[Values]) -> Values | None:
-    """The operator's result; None where `name` is none."""
+    """Return the operator's result; None when `name` is not an operator."""
     match name:
         case "and":
             return pc.and_kleene(_truth(given[0]), _truth(given[1]))

@@ -1,4 +1,4 @@
-"""SQL expressions to trees: literals, columns, operators by their strength, calls, CASE and CAST."""
+"""The parser of SQL expressions: literals, columns, operators by precedence, calls, CASE and CAST."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOKEN = re.compile(
     r"|(?P<quoted>`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\")|(?P<word>[A-Za-z_]\w*)|(?P<sign><=>|<>|!=|<=|>=|\|\||[-+*/%=<>(),.]))"
 )
 _COMPARISONS = {"=", "<>", "!=", "<", "<=", ">", ">="}
-_BARE = {"current_timestamp", "current_date", "localtimestamp"}  # functions that are written without brackets too
+_BARE = {"current_timestamp", "current_date", "localtimestamp"}  # functions that may also be written without brackets
 _FROM_FOR = {"substring", "substr"}
 _UNIT_FIRST = {"timestampdiff", "timestamp_diff"}
 _RESERVED = {"and", "or", "not", "as", "then", "else", "end", "when", "between", "in", "like", "is", "from", "where"}
@@ -26,7 +26,9 @@ _RESERVED = {"and", "or", "not", "as", "then", "else", "end", "when", "between",
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """`kind` is number, text, quoted, word, sign or end; words and signs in lower case, `written` as they stand."""
+    """A token; `kind` is number, text, quoted, word, sign or end. Words and signs are in lower case in `value`, and
+    unchanged in `written`.
+    """
 
     kind: str
     value: str
@@ -35,7 +37,7 @@ class Token:
 
 
 def parse_expression(text: str) -> Node:
-    """ConfigError names the place of what cannot be read."""
+    """Return the tree of an expression. ConfigError names the position of a syntax error."""
     with _bounded(text):
         parser = _Parser(text)
         node = parser.expression()
@@ -44,7 +46,7 @@ def parse_expression(text: str) -> Node:
 
 
 def parse_projection(text: str) -> tuple[Item, ...]:
-    """`*, upper(name) as name, price * 2 as doubled`: each name once, `*` at most once."""
+    """Return the items of `*, upper(name) as name, price * 2 as doubled`: each name once, `*` at most once."""
     with _bounded(text):
         parser = _Parser(text)
         items = [parser.item()]
@@ -84,7 +86,7 @@ def _too_deep(text: str) -> ConfigError:
 
 
 def _shallow(node: Node) -> Node:
-    """The node, where evaluation by calls within calls can go through it."""
+    """Return the node, or raise RecursionError when it is too deep for recursive evaluation."""
     level, depth = [node], 0
     while level:
         depth += 1
@@ -107,7 +109,7 @@ class _Parser:
         if self.took("as"):
             return Item(self._name(), value)
         if self._now.kind == "quoted" or (self._now.kind == "word" and self._now.value not in _RESERVED):
-            return Item(self._name(), value)  # `upper(name) name`, as SQL allows
+            return Item(self._name(), value)  # `upper(name) name` is allowed, as in SQL
         if isinstance(value, Column):
             return Item(value.name, value)
         raise self._wrong("an expression needs a name", "write it as  expression AS name")
@@ -254,7 +256,7 @@ class _Parser:
         return self._column(token.written)
 
     def _column(self, name: str) -> Node:
-        """Of `table.column` the column: there is one table."""
+        """Return the column; in `table.column` the table is ignored, since there is only one."""
         return Column(self._name()) if self.took(".") else Column(name)
 
     def _call(self, token: Token) -> Node:
@@ -271,7 +273,9 @@ class _Parser:
         return Call(token.value, arguments)
 
     def _arguments(self, name: str) -> tuple[Node, ...]:
-        """In brackets and after commas; SQL's older forms too: substring(x from 2 for 3), timestampdiff(day, a, b)."""
+        """Parse arguments up to the closing bracket, separated by commas or in SQL's older forms: substring(x from 2
+        for 3), timestampdiff(day, a, b).
+        """
         if name in _UNIT_FIRST and self._now.kind == "word" and self._now.value in UNITS:
             unit = Literal(self._next().value)
             self._need(",")
@@ -300,7 +304,7 @@ class _Parser:
             self._next()
         text = self._text[begin : self._now.place]
         self._need(")")
-        # Without a length it would be one character of SQL's standard, which nobody means.
+        # Without a length, standard SQL would make it one character long, which is never intended.
         text = re.sub(r"(?i)^\s*varchar\b(?!\s*\()", "STRING", text).strip()
         return Cast(value, parse_type(text))
 

@@ -1,4 +1,4 @@
-"""Types declared by Avro schemas, as Debezium registers them (cdc 1.3)."""
+"""Types declared by Avro schemas, as registered by Debezium."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PLAIN: dict[str, DataType] = {
     "string": STRING,
     "enum": STRING,
 }
-# Where Avro's own logical types say more than the semantic names they are read as.
+# Avro's own logical types that are more specific than the semantic names they would be read as.
 _LOGICAL: dict[str, DataType] = {
     "time-micros": AtomicType("TIME", precision=6),
     "local-timestamp-millis": AtomicType("TIMESTAMP_LTZ", precision=3),

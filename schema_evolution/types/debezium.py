@@ -1,4 +1,4 @@
-"""Types declared by Kafka Connect schemas, as Debezium uses them, and by Avro schemas (cdc 1.3, 2.3)."""
+"""Types declared by Kafka Connect schemas, as used by Debezium, and by Avro schemas."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def debezium_type(declared: str, mapping: TypeMapping) -> DataType:
 
 
 def _propagated(kind: ConnectType, source: str, mapping: TypeMapping) -> DataType:
-    """The database's own type came along: its table decides."""
+    """Return the type of a column with a propagated source type: the mapping of the database's own types decides."""
     length, scale = kind.parameter(SOURCE_LENGTH), kind.parameter(SOURCE_SCALE)
     if not length:
         return mysql_type(source, mapping)

@@ -1,4 +1,4 @@
-"""The options of --type-mapping (cdc 2.2)."""
+"""The options of --type-mapping."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ class TypeMapping:
     allow_non_string_to_string: bool = False
     allow_lossless: bool = False
     time_to_string: bool = False
-    zero_date_to_null: bool = True  # what holds anyway, unless it is an error; so its name may be said
+    # the default, unless zero dates are an error; the option exists so that it can be written
+    zero_date_to_null: bool = True
     zero_date_error: bool = False
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> TypeMapping:
-        """From texts with commas between the options; hyphens and underscores are the same."""
+        """Build from texts with comma-separated options; hyphens and underscores are equivalent."""
         mapping = cls()
         known = {field.name for field in fields(cls)}
         for option in (part.strip() for text in texts for part in text.split(",")):

@@ -1,4 +1,4 @@
-"""From MySQL's declared types to Paimon's (cdc 2.1); Aliyun's names are among them."""
+"""The mapping from MySQL's declared types to Paimon's; it includes Aliyun's type names."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _DECIMALS = ("DECIMAL", "NUMERIC", "FIXED", "DEC")
 
 
 def mysql_type(declared: str, mapping: TypeMapping) -> DataType:
-    """BYTES for a type that is not known: that stops no job."""
+    """Return the Paimon type; BYTES for an unknown type, so that it does not stop the job."""
     return _known(declared, mapping) or BYTES
 
 
@@ -68,7 +68,7 @@ def knows(declared: str) -> bool:
 def _known(declared: str, mapping: TypeMapping) -> DataType | None:
     kind = parse_mysql_type(declared)
     name = kind.name.removesuffix(" ZEROFILL").strip()
-    # ZEROFILL makes a column unsigned even where the word is missing.
+    # ZEROFILL makes a column unsigned even without the keyword.
     if kind.name.endswith(" ZEROFILL") and not name.endswith("UNSIGNED"):
         name = f"{name} UNSIGNED"
     if name in _UNSIGNED_BIG:
@@ -111,7 +111,7 @@ def _decimal(kind: MysqlType) -> DataType:
         return AtomicType("DECIMAL", precision=_MOST_DIGITS, scale=18)
     if kind.length > _MOST_DIGITS:
         return STRING
-    if kind.length == 0:  # MySQL's word for the usual one
+    if kind.length == 0:  # DECIMAL(0) is MySQL's notation for the default precision
         return AtomicType("DECIMAL", precision=10, scale=kind.scale or 0)
     return AtomicType("DECIMAL", precision=kind.length, scale=kind.scale or 0)
 

@@ -1,4 +1,4 @@
-"""From the type a source declares to the Paimon type of the column: one table of types per dialect."""
+"""The mapping from declared source types to Paimon types, with a type table per dialect."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _DIALECTS: dict[str, Callable[[str, TypeMapping], DataType]] = {
 }
 
 
-TYPED = "paimon:"  # before the type of a column that was computed: the table's own type, in any dialect
+TYPED = "paimon:"  # prefix of a computed column's type: the rest is a Paimon type, in any dialect
 
 
 def paimon_type(dialect: str, field: SourceField, mapping: TypeMapping) -> DataType:
-    """The column's type in a new table; nullable, since messages do not say otherwise."""
+    """Return the column's type in a new table; always nullable (`ColumnRules` adds NOT NULL)."""
     return _mapped(dialect, field.type, mapping)
 
 
 def holds_bits(dialect: str, field: SourceField) -> bool:
-    """Whether values are the bytes of BIT(n): nothing else is a BINARY."""
+    """Return whether the values are the bytes of BIT(n): no other type is a BINARY."""
     type_ = _mapped(dialect, field.type, TypeMapping())
     return isinstance(type_, AtomicType) and type_.root == "BINARY"
 
 
 def is_known(dialect: str, field: SourceField) -> bool:
-    """Whether the declared type was chosen a column's type for; values of others are kept as bytes."""
+    """Return whether the declared type is known; values of unknown types are stored as bytes."""
     untyped = field.type is None or field.type.startswith(TYPED)
     if untyped:
         return True

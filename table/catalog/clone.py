@@ -1,4 +1,4 @@
-"""A table again elsewhere: its schema, and the rows it has now."""
+"""Copies of tables: of the schema and current rows, or file by file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.snapshot_json import snapshot_json
 from penstock.table.meta.store import TableStore
 
-_PLACES = {"path"}  # of the old table alone
+_PLACES = {"path"}  # options that apply only to the old table
 
 
 def clone_table(
@@ -31,12 +31,12 @@ def clone_table(
     into_existing: bool = False,
     rows: bool = True,
 ) -> Table:
-    """Make `name` in `catalog` with the columns, keys and options of `source`, and its newest rows as one snapshot
-    (with postponed buckets a second one gives the rows theirs).
+    """Create `name` in `catalog` with the columns, keys and options of `source`, and its current rows as one snapshot
+    (with postponed buckets, a second snapshot assigns the rows to buckets).
 
-    A table that is there already is refused, or with `into_existing` overwritten when its columns are the same.
-    History, tags and branches stay behind. Called again after a crash: pass `into_existing`. Memory is bounded by the
-    write buffer.
+    An existing table is refused, or with `into_existing` overwritten if its columns are the same. History, tags and
+    branches are not copied. To call it again after a crash, pass `into_existing`. Memory is bounded by the write
+    buffer.
     """
     definition = source.definition
     if catalog.table_exists(name):
@@ -67,14 +67,16 @@ def _copy(source: Table, target: Table, where: pc.Expression | str | None) -> No
             writer.write(batch)
         writer.commit()
     if Layout.of(target.definition).mode is BucketMode.POSTPONE:
-        target.compact(full=False)  # what the source shows has to show here too
+        target.compact(full=False)  # rows visible in the source must be visible in the copy
 
 
 def copy_table(source: Table, catalog: Catalog, name: str) -> Table:
-    """Make `name` in `catalog` of the very files of the newest snapshot of `source`: its schemas, metadata and data.
+    """Create `name` in `catalog` from copies of the files of the newest snapshot of `source`: schemas, metadata and
+    data.
 
-    The table must not be there yet. The snapshot keeps its id, and comes last: dies half way, and there is a table
-    without rows, to be dropped. History, tags, branches and consumers stay behind. Holds one file in memory.
+    The table must not exist yet. The snapshot keeps its id, and is written last: after a crash half way there is a
+    table without rows, which has to be dropped. History, tags, branches and consumers are not copied. Keeps one file in
+    memory.
     """
     if catalog.table_exists(name):
         raise ConfigError(f"table {name!r} exists already", warehouse=catalog.warehouse)
@@ -94,7 +96,7 @@ def copy_table(source: Table, catalog: Catalog, name: str) -> Table:
 
 
 def _paths_of(store: TableStore, snapshot: Snapshot) -> list[str]:
-    """Every file that the snapshot's rows need, and those of its changelog as far as it has not expired."""
+    """Return every file needed for the rows of the snapshot, and for its changelog unless that has expired."""
     held, layout = Held(), Layout.of(store.schema())
     held.add_state(store, snapshot)
     left = Held()

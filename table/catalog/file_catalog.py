@@ -1,4 +1,4 @@
-"""A warehouse folder as a catalog: databases are folders, tables are folders with a schema in them."""
+"""The file system catalog: databases are folders of the warehouse, tables are folders with a schema in them."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _BRANCH = "branch_"
 
 
 class Catalog:
-    """`warehouse` is a path or a URL; `options` hold what its store needs. A store that cannot create a file only where
-    none is stands refused, by a probe before the first table is made.
+    """A catalog in a warehouse folder. `warehouse` is a path or a URL; `options` configure its store. A store that
+    cannot create a file atomically only if it does not exist is refused, by a probe before the first table is created.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Catalog:
         return f"Catalog({self.warehouse!r})"
 
     def _repr_html_(self) -> str:
-        """Names alone: a warehouse may hold very many tables."""
+        """Show names only: a warehouse may contain very many tables."""
         rows = [(database, table) for database in self.databases() for table in self.tables(database)]
         return f"<b>{escape(repr(self))}</b>{rows_html(('database', 'table'), rows)}"
 
@@ -69,13 +69,13 @@ class Catalog:
 
     @property
     def root(self) -> str:
-        """The warehouse's path within its store."""
+        """Return the warehouse's path within its store."""
         return self._root
 
     # databases
 
     def databases(self) -> list[str]:
-        """The databases of the warehouse; none, with a warning, where there is no such folder yet."""
+        """Return the databases of the warehouse; an empty list, with a warning, when the folder does not exist yet."""
         names = [entry.name for entry in self._storage.list(self._root) if entry.is_dir]
         if not names and not self._storage.exists(self._root):
             log.warning("event=warehouse_missing path=%s hint=%s", self.warehouse, "the first database makes it")
@@ -154,15 +154,15 @@ class Catalog:
         return self.table(name)
 
     def table(self, name: str) -> Table:
-        """`db.t`, or one of its branches as `db.t$branch_b`."""
+        """Return the table `db.t`, or one of its branches as `db.t$branch_b`."""
         base, branch, system = parse_name(name)
         if system is not None:
-            # Users of the typed interface call system_table; one call for all names serves everybody else.
+            # Users of the typed interface call system_table; for everybody else this method accepts all names.
             return cast(Table, self.system_table(name))
         return Table(self._store(base, branch))
 
     def system_table(self, name: str) -> SystemTable:
-        """`db.t$snapshots`, `db.t$branch_b$files`."""
+        """Return a system table: `db.t$snapshots`, `db.t$branch_b$files`."""
         base, branch, system = parse_name(name)
         if system is None:
             raise ConfigError(f"{name!r} names no system table", hint="write it as database.table$snapshots")
@@ -240,7 +240,7 @@ def create_table_at(
     comment: str | None,
     ambient: Ambient,
 ) -> bool:
-    """False, and nothing done, when a table stands there already."""
+    """Create a table; return False, and do nothing, when one exists at `path` already."""
     files = SchemaFiles(storage, path)
     first = create_schema(schema, primary_keys, partition_keys, dict(options or {}), comment, now=ambient.now_millis())
     check_usable(first)
@@ -251,13 +251,13 @@ def create_table_at(
 
 
 def open_table(path: str, options: Mapping[str, str] | None = None, *, branch: str | None = None) -> Table:
-    """The table whose folder is `path`, whatever catalog it belongs to."""
+    """Open the table in the folder `path`, whatever catalog it belongs to."""
     storage, root = open_storage(str(path), options or {})
     return Table(TableStore.open(storage, root.rstrip("/"), branch))
 
 
 def create_table(path: str, schema: Any, storage_options: Mapping[str, str] | None = None, **described: Any) -> Table:
-    """Make a table in a folder of its own, outside of any warehouse; `described` as in Catalog.create_table."""
+    """Create a table in a separate folder, outside of any warehouse; `described` as in Catalog.create_table."""
     storage, root = open_storage(str(path), storage_options or {})
     probe(storage, root.rstrip("/"))
     made = create_table_at(
@@ -283,7 +283,9 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def parse_name(name: str) -> tuple[str, str | None, str | None]:
-    """`db.t`, `db.t$snapshots`, `db.t$branch_b`, `db.t$branch_b$snapshots`: the table, its branch, a system table."""
+    """Split a name into table, branch and system table: `db.t`, `db.t$snapshots`, `db.t$branch_b`,
+    `db.t$branch_b$snapshots`.
+    """
     base, *rest = name.split("$")
     branch = rest.pop(0).removeprefix(_BRANCH) if rest and rest[0].startswith(_BRANCH) else None
     if len(rest) > 1:

@@ -1,4 +1,4 @@
-"""Tags moved and named by time: onto another snapshot, under another name, onto the first snapshot past a moment."""
+"""Changes of tags: replacing, renaming, and creating them by a timestamp or watermark."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from penstock.table.meta.tag_files import Tag, tag_json
 
 
 def replace_tag(store: TableStore, name: str, snapshot_id: int | None = None, retain_millis: int | None = None) -> Tag:
-    """Put an existing tag onto another snapshot, the latest when none is named. Files only the old one held become
-    orphans. TagMissing when there is no such tag.
+    """Move an existing tag to another snapshot (default: the latest). Files only the old snapshot used become orphans.
+    TagMissing when there is no such tag.
     """
     files = tag_files(store)
     files.get(name)
@@ -29,7 +29,7 @@ def replace_tag(store: TableStore, name: str, snapshot_id: int | None = None, re
 
 
 def rename_tag(store: TableStore, name: str, new_name: str) -> None:
-    """Dies half way: the tag has both names; delete the old one."""
+    """Rename a tag. After a crash half way the tag has both names; delete the old one."""
     files = tag_files(store)
     tag = files.get(name)
     if not files.create(Tag(new_name, tag.snapshot, tag.created_nanos, tag.retained_nanos)):
@@ -42,7 +42,7 @@ def rename_tag(store: TableStore, name: str, new_name: str) -> None:
 
 
 def tag_from_timestamp(store: TableStore, name: str, millis: int, retain_millis: int | None = None) -> Tag:
-    """Tag the first snapshot made at or after that instant."""
+    """Tag the first snapshot committed at or after that time."""
     first = _first(store, lambda snapshot: snapshot.time_millis >= millis)
     if first is None:
         raise SnapshotMissing(f"there is no snapshot at or after {millis}", table=store.name)

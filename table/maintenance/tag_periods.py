@@ -1,6 +1,6 @@
-"""The names of automatic tags: which period of time each stands for (table-format 13.4).
+"""The names of automatic tags, and the period of time each name represents.
 
-Times are milliseconds of a wall clock read as if it were UTC: a tag is named by what people see on the clock.
+Times are wall-clock milliseconds encoded as if they were UTC: tags are named by local time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ _CLOCK = {"%H": r"(?P<hour>\d\d)", "%M": r"(?P<minute>\d\d)"}
 
 @dataclass(frozen=True, slots=True)
 class TagPeriod:
-    """A tag is made `delay` after its period of `millis` ended, and is named by when the period began."""
+    """The periods of automatic tags. A tag is created `delay` after the end of its period of `millis`, and is named by
+    the begin of the period.
+    """
 
     millis: int
     form: str
@@ -47,12 +49,12 @@ class TagPeriod:
             return cls(length, _MINUTES, delay)
         period = options.choice("tag.creation-period", tuple(_PERIODS), "daily")
         style = options.choice("tag.period-formatter", tuple(_DAYS), "with-dashes")
-        if period == "two-hours":  # Java heeds no style here
+        if period == "two-hours":  # Java ignores the formatter for this period
             return cls(_PERIODS[period], _HOURS["with-dashes"], delay)
         return cls(_PERIODS[period], (_DAYS if period == "daily" else _HOURS)[style], delay)
 
     def before(self, local: int) -> int:
-        """The newest period that has ended at that time."""
+        """Return the begin of the newest period that has ended at that time."""
         return local // self.millis * self.millis - self.millis
 
     def after(self, begin: int) -> int:
@@ -62,8 +64,8 @@ class TagPeriod:
         return (EPOCH + timedelta(milliseconds=begin)).strftime(self.form)
 
     def begin(self, name: str) -> int | None:
-        """When the period of a tag began; None when the name is none of an automatic tag. As lenient as Java: day 32
-        is the first of the next month, and what follows a day after a blank is not looked at.
+        """Return the begin of a tag's period; None for a name that is not an automatic tag's. As lenient as Java: day
+        32 is the first of the next month, and anything after a daily name and a space is ignored.
         """
         pattern = re.escape(self.form)
         for letter, part in (_PARTS | _CLOCK).items():

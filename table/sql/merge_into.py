@@ -1,4 +1,4 @@
-"""MERGE INTO a table with a primary key, as Paimon's action describes it: conditions and values are SQL (cdc 5.6)."""
+"""MERGE INTO a table with a primary key, like Paimon's merge-into action: conditions and values are SQL."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ _KIND = "_penstock_kind"
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One of ACTIONS. `values` is `*` or a list: of `column = expression` for upserts, of expressions for an insert."""
+    """One clause of a merge: one of ACTIONS. `values` is `*` or a list: of `column = expression` for an upsert, of
+    expressions for an insert.
+    """
 
     action: str
     values: str | None = None
@@ -63,16 +65,16 @@ def merge_into(
     source_sql: Sequence[str] = (),
     source_rows: Mapping[str, object] | None = None,
 ) -> list[Snapshot]:
-    """Bring the rows of `source` into `target` (`database.table`); one commit, no snapshot when nothing changes.
+    """Merge the rows of `source` into `target` (`database.table`) in one commit; no snapshot when nothing changes.
 
-    `source` is a table of the catalog, a view that `source_sql` makes, or one of `source_rows` (Arrow tables by name).
-    CommitConflict when another job writes the same buckets meanwhile. A target row that two source rows or two clauses
-    would change is refused. Both sides and what changes stand in DuckDB's memory.
+    `source` is a table of the catalog, a view created by `source_sql`, or one of `source_rows` (Arrow tables by name).
+    CommitConflict when another job writes the same buckets in the meantime. A target row that two source rows or two
+    clauses would change is refused. Both sides and the changed rows are kept in DuckDB's memory.
     """
     table = catalog.table(target)
     database, own_name = split_name(target)
     _check(table, clauses)
-    # The writer looks at the table before the query does: what another job writes after that is met by the commit.
+    # The writer reads the table state before the query does, so that the commit detects rows other jobs write later.
     with table.writer() as writer, Session(catalog, database) as session:
         for name, rows in (source_rows or {}).items():
             session.register(name, rows)
@@ -90,8 +92,8 @@ def merge_into(
 
 
 def delete_by_query(catalog: Catalog, target: str, where: str, source_sql: Sequence[str] = ()) -> list[Snapshot]:
-    """Delete rows of a table with a primary key by a condition that may ask other tables, or views that `source_sql`
-    makes; one commit, no snapshot when no row matches. The table stands in memory.
+    """Delete rows of a table with a primary key by a condition that may query other tables, or views created by
+    `source_sql`. One commit; no snapshot when no row matches. The rows of the table are kept in memory.
     """
     table = catalog.table(target)
     database, _ = split_name(target)
@@ -160,7 +162,7 @@ class _Merge:
         return f"{head} FROM {target} WHERE NOT EXISTS (SELECT 1 FROM {self.source} WHERE {on}){where}"
 
     def _written(self, sql: str) -> str:
-        """`db.t.column` of the target as `t.column`: its alias is all DuckDB knows of it."""
+        """Shorten `db.t.column` of the target to `t.column`: DuckDB only knows the target's alias."""
         own = rf"(?<![\w.]){re.escape(self.database)}\.(?={re.escape(self.name)}\.)"
         return re.sub(own, "", sql)
 
@@ -205,13 +207,13 @@ class _Merge:
 
     @property
     def _source_name(self) -> str:
-        """The source's own name, under which its columns go: the last part of `db.s`."""
+        """Return the source's own name, which qualifies its columns: the last part of `db.s`."""
         names = [token.name for token in tokens_of(self.source) if token.name is not None]
         return quoted(names[-1] or "")
 
 
 def _split(written: str) -> Iterator[str]:
-    """At the commas that stand in no brackets and no quotes."""
+    """Yield the parts between commas outside of brackets and quotes."""
     depth = 0
     part: list[Token] = []
     for token in tokens_of(written):

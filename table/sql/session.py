@@ -1,6 +1,6 @@
-"""SQL over the tables of a warehouse, by DuckDB: a local look, not an engine.
+"""SQL over the tables of a warehouse, with DuckDB, for local queries.
 
-DuckDB hands conditions and columns down, so that a scan reads the partitions, files and columns that a query needs.
+DuckDB pushes filters and columns down, so a scan reads only the partitions, files and columns a query needs.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """Names of the warehouse's tables stand for their newest rows as of their first mention; views made stay."""
+    """A DuckDB session in which the warehouse's tables can be queried by name. A table's rows are those of its newest
+    snapshot when it is first mentioned; views persist until the session ends.
+    """
 
     def __init__(self, catalog: Catalog, database: str | None = None) -> None:
-        """`database` is where names without one are looked for."""
+        """Open a session; `database` is the default database of names without one."""
         self._catalog, self._database = catalog, database
         self._duckdb = duckdb_module()
         self._connection = self._duckdb.connect()
@@ -51,7 +53,7 @@ class Session:
         self._connection.close()
 
     def query(self, sql: str) -> pa.Table:
-        """The rows of one statement. ConfigError with DuckDB's own words when it does not understand it."""
+        """Return the rows of one statement. ConfigError with DuckDB's message when DuckDB rejects it."""
         told = answered(self._catalog, self._database, tokens_of(sql.strip().rstrip(";")))
         if told is not None:
             return told
@@ -62,7 +64,7 @@ class Session:
             raise self._refused(sql, reason) from reason
 
     def run(self, sql: str) -> None:
-        """A statement for its effect inside this session: a view, a temporary table."""
+        """Run a statement for its effect inside this session, such as creating a view or a temporary table."""
         prepared = self.prepared(sql)
         try:
             self._connection.execute(prepared)
@@ -70,7 +72,7 @@ class Session:
             raise self._refused(sql, reason) from reason
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
-        """The rows of a statement, batch by batch."""
+        """Yield the rows of a statement, batch by batch."""
         prepared = self.prepared(sql)
         try:
             yield from self._connection.sql(prepared).to_arrow_reader(65536)
@@ -81,7 +83,7 @@ class Session:
         self._connection.register(name, rows)
 
     def prepared(self, sql: str) -> str:
-        """The statement in DuckDB's words, every table it mentions being known by then."""
+        """Return the statement in DuckDB's dialect, after registering every table it mentions."""
         tokens = tokens_of(sql.strip().rstrip(";"))
         parts: list[str] = []
         done = 0
@@ -95,7 +97,7 @@ class Session:
         return "".join(parts) + duck_text(tokens[done:])
 
     def _place(self, names: Sequence[str]) -> tuple[str, str] | None:
-        """(database, table) when there is such a table; the table's name with all its `$` parts."""
+        """Return (database, table) when such a table exists; the table's name includes its `$` parts."""
         if len(names) == 1 and self._database is not None:
             database, table = self._database, names[0]
         elif len(names) == 2:
@@ -129,7 +131,9 @@ class Session:
         self._known.add(place)
 
     def _rows(self, place: tuple[str, str], options: Mapping[str, str]) -> pa.Table | LazyDataset:
-        """What DuckDB reads in the place of a table: only the columns and files that a query needs, when it runs."""
+        """Return the dataset DuckDB reads for a table: it reads only the columns and files a query needs, when the
+        query runs.
+        """
         table = self._catalog.table(".".join(place))
         if parse_name(place[1])[2] is not None:  # a system table
             return table.scan(options=dict(options) or None).to_arrow()
@@ -146,7 +150,7 @@ class Session:
         return LazyDataset(scan.schema, rows)
 
     def _watched(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """DuckDB makes texts of errors that come up while it reads: they are kept."""
+        """Pass batches through and remember an error: DuckDB converts errors raised while it reads to text."""
         try:
             yield from batches
         except PenstockError as failure:
@@ -154,7 +158,9 @@ class Session:
             raise
 
     def _refused(self, sql: str, reason: Exception) -> PenstockError:
-        """In DuckDB's words, but for a table that is not there: of the warehouse's tables it knows nothing."""
+        """Return the error for a failed statement: DuckDB's message, except for missing tables, since DuckDB does not
+        know the warehouse's tables.
+        """
         if self._failure is not None:
             return self._failure
         written = " ".join(sql.split())

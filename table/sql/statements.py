@@ -1,4 +1,4 @@
-"""Statements about tables that are no queries: SHOW TABLES, SHOW DATABASES, DESCRIBE, SHOW CREATE TABLE."""
+"""Statements about tables that DuckDB cannot answer: SHOW TABLES, SHOW DATABASES, DESCRIBE, SHOW CREATE TABLE."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHOWS = ("tables", "databases", "schemas", "create")
 
 
 def answered(catalog: Catalog, database: str | None, tokens: Sequence[Token]) -> pa.Table | None:
-    """The rows of such a statement; None for any other, which is DuckDB's."""
+    """Return the rows of such a statement; None for any other statement, which DuckDB runs."""
     words = [token for token in tokens if token.kind not in {"blank", "hint"}]
     lower = [word.text.lower() for word in words]
     if lower[:1] == ["show"] and lower[1:2] and lower[1] in _SHOWS:
@@ -57,7 +57,7 @@ def _nothing_after(words: Sequence[Token]) -> None:
 
 
 def _name(words: Sequence[Token], database: str | None) -> str:
-    """`t`, `db.t` or either with `$branch_b` behind it."""
+    """Return the full name of `t`, `db.t`, or either followed by `$branch_b`."""
     parts = [word.name for word in words if word.text != "."]
     if None in parts or len(parts) not in {1, 2} or (len(parts) == 1 and database is None):
         told = "".join(word.text for word in words)
@@ -92,7 +92,7 @@ def _described(catalog: Catalog, name: str) -> pa.Table:
 
 
 def create_statement(name: str, table: Table) -> str:
-    """The table as a statement of Flink's SQL, which Paimon understands."""
+    """Return the statement that creates the table, in Flink SQL, which Paimon supports."""
     lines = [_column(one) for one in table.definition.fields]
     if table.primary_keys:
         lines.append(f"PRIMARY KEY ({', '.join(map(_quoted, table.primary_keys))}) NOT ENFORCED")

@@ -1,4 +1,4 @@
-"""SQL as users of Paimon write it, made into what DuckDB reads: backquoted names, time travel, hints."""
+"""Translation of SQL as written by Paimon users into DuckDB's dialect: backquoted names, time travel, hints."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Token:
 
     @property
     def name(self) -> str | None:
-        """Of a word or a quoted name."""
+        """Return the name in a word or a quoted name, None for other tokens."""
         if self.kind == "word":
             return self.text
         return self.text[1:-1].replace('""', '"') if self.kind == "quoted" else None
@@ -37,7 +37,9 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A chain of names where a table may stand, tokens `start` up to `end`, and what is said of it there."""
+    """A possible table name in a statement: its parts, its tokens from `start` to `end`, and the options of time travel
+    or hints behind it.
+    """
 
     names: tuple[str, ...]
     start: int
@@ -62,7 +64,9 @@ def literal(text: str) -> str:
 
 
 def mentions(tokens: Sequence[Token]) -> Iterator[Mention]:
-    """Where tables may be named; a column after a comma may look the same, so what exists decides."""
+    """Yield the positions where tables may be named. A column after a comma may look the same, so the caller checks
+    whether the table exists.
+    """
     before, place = "", 0
     while place < len(tokens):
         token = tokens[place]
@@ -88,7 +92,7 @@ def _chain(tokens: Sequence[Token], place: int) -> tuple[tuple[str, ...], int]:
 
 
 def _said_of(tokens: Sequence[Token], end: int) -> tuple[dict[str, str], int]:
-    """`/*+ OPTIONS('k'='v') */` and `FOR VERSION AS OF 3` after a name, and where they end."""
+    """Return the options in `/*+ OPTIONS('k'='v') */` and `FOR VERSION AS OF 3` after a name, and where they end."""
     options: dict[str, str] = {}
     while (place := _solid(tokens, end)) < len(tokens):
         words = [token.text for token in tokens[place:] if token.kind != "blank"][:6]
@@ -135,7 +139,7 @@ def _point(what: str, told: str) -> dict[str, str]:
         return {"scan.timestamp": text}
     if not text.isdigit():
         raise ConfigError(f"{text!r} is not a point in time", hint="write it as '2026-01-31 12:00:00'")
-    # Spark counts seconds where a timestamp is a number.
+    # Spark reads a number after TIMESTAMP AS OF as seconds.
     return {"scan.timestamp-millis": str(int(text) * 1000)}
 
 

@@ -1,4 +1,4 @@
-"""What a table consists of at its newest snapshot: files, manifests, partitions, buckets, indexes."""
+"""System tables with the contents of a table's newest snapshot: files, manifests, partitions, buckets, indexes."""
 
 from __future__ import annotations
 

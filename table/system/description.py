@@ -1,4 +1,4 @@
-"""What a table is: its snapshots, schemas, options, tags, branches, readers, statistics."""
+"""System tables that describe a table: snapshots, schemas, options, tags, branches, consumers, statistics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def table_of(columns: Sequence[tuple[str, pa.DataType]], rows: Iterable[Sequence
 
 
 def local(store: TableStore, millis: int | None) -> int | None:
-    """System tables show times by the reader's wall clock, as Java does."""
+    """Return the time by the local wall clock: system tables show times that way, as in Java."""
     return None if millis is None else millis + store.ambient.zone_offset_millis(millis)
 
 
@@ -132,7 +132,7 @@ def _tag_row(store: TableStore, tag: Tag) -> Sequence[object]:
 
 
 def iso_duration(nanos: int) -> str:
-    """As java.time.Duration prints it: PT5H, PT24H30M, PT1.5S."""
+    """Return a duration in the form of java.time.Duration: PT5H, PT24H30M, PT1.5S."""
     seconds, fraction = divmod(nanos, 1_000_000_000)
     hours, rest = divmod(seconds, 3600)
     minutes, seconds = divmod(rest, 60)
@@ -183,7 +183,9 @@ def statistics(store: TableStore) -> pa.Table:
 
 
 def _number(value: object) -> float:
-    """Decimals are how numbers with a point are read."""
+    """Convert a decimal: numbers with a decimal point are parsed as Decimal, which the JSON encoder does not
+    support.
+    """
     return float(str(value))
 
 

@@ -1,4 +1,4 @@
-"""A system table as a table that can be scanned: `db.t$snapshots`."""
+"""A system table such as `db.t$snapshots`, as a table that can be scanned."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from penstock.table.values.nearest import no_column
 
 @dataclass(frozen=True, slots=True)
 class SystemScan(Outputs):
+    """A read of a system table."""
+
     store: TableStore
     system: str
     columns: tuple[str, ...] | None
@@ -46,7 +48,7 @@ class SystemScan(Outputs):
 
 @dataclass(frozen=True, slots=True)
 class SystemTable:
-    """Read only; each scan shows the table as it is then."""
+    """A system table. Read-only; each scan returns the state of the table at that time."""
 
     store: TableStore
     system: str

@@ -1,4 +1,6 @@
-"""System tables that show the table's own rows: with their kinds, as change pairs, or only what is compacted."""
+"""System tables with the table's own rows: with row kinds, as pairs of before and after, or only fully compacted
+ones.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from penstock.table.values.row_kinds import ROWKIND
 
 
 def audit_log(store: TableStore) -> pa.Table:
-    """The merged rows with the kind each carries."""
+    """Return the merged rows with the row kind of each."""
     schema = store.schema()
     layout = Layout.of(schema)
     reader = SplitReader(store, layout, schema.fields, kinds=True)
@@ -22,7 +24,9 @@ def audit_log(store: TableStore) -> pa.Table:
 
 
 def binlog(store: TableStore) -> pa.Table:
-    """As the audit log, each value in a list; streaming reads put an update's two sides into one."""
+    """Return the rows of the audit log with each value in a list; streaming reads put both sides of an update in one
+    list.
+    """
     rows = audit_log(store)
     columns = [rows.column(0)]
     for column in rows.columns[1:]:
@@ -33,7 +37,9 @@ def binlog(store: TableStore) -> pa.Table:
 
 
 def read_optimized(store: TableStore) -> pa.Table:
-    """Only the files of the highest level: the state of the last full compaction, read without merging."""
+    """Return the rows of the files on the highest level only: the state of the last full compaction, read without
+    merging.
+    """
     schema = store.schema()
     layout = Layout.of(schema)
     options = Options(schema.options)

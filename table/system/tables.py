@@ -1,4 +1,4 @@
-"""System tables by name, as Arrow with the columns Java gives them (table-format 14.4)."""
+"""The system tables by name, as Arrow tables with the same columns as in Java."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files of an append table to compact: in order within a bucket, by size without buckets (table-format 8.5)."""
+"""Choice of the files of an append table to compact: in order within a bucket, by size in tables without buckets."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from penstock.table.meta.data_file import DataFile
 from penstock.table.schema.options import Options
 
 MB = 1 << 20
-LEAST_FILES_OF_ALL = 3  # a full compaction of fewer is not worth it
+LEAST_FILES_OF_ALL = 3  # a full compaction of fewer files is not worth it
 
 
 @dataclass(frozen=True, slots=True)
 class AppendPolicy:
+    """The compaction options of an append table."""
+
     target_size: int = 256 * MB
     min_files: int = 5
     open_cost: int = 4 * MB
-    delete_ratio: float = 0.2  # of deleted rows, from which on a large file is rewritten too
+    delete_ratio: float = 0.2  # a large file is rewritten too once this share of its rows is deleted
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> AppendPolicy:
+        """Return the policy that a table's options set."""
         options = Options(values)
         return cls(
             target_size=options.size("target-file-size", 256 * MB),
@@ -31,9 +34,9 @@ class AppendPolicy:
 
 
 def pick_window(policy: AppendPolicy, files: Sequence[DataFile]) -> list[DataFile]:
-    """Neighbouring files of a bucket, the oldest there are; empty when there is nothing to gain.
+    """Return the oldest neighbouring files of a bucket that are worth compacting; empty if nothing is due.
 
-    `files` in the order of their sequence numbers, which the result keeps.
+    `files` must be in the order of their sequence numbers, which the result keeps.
     """
     window: list[DataFile] = []
     size = 0
@@ -48,7 +51,8 @@ def pick_window(policy: AppendPolicy, files: Sequence[DataFile]) -> list[DataFil
 
 
 def pick_bucket(policy: AppendPolicy, files: Sequence[DataFile], deleted: Container[str] = ()) -> list[DataFile]:
-    """A full compaction of a bucket in order: all but the large files at its head, if that is worth it.
+    """Return the files of a full compaction of a bucket: all but the large files at its beginning, or none if not worth
+    it.
 
     Large files named in `deleted` have deleted rows and are rewritten with the rest.
     """
@@ -74,10 +78,10 @@ def pick_bins(
     *,
     full: bool = False,
 ) -> list[list[DataFile]]:
-    """Small files of a partition without buckets, packed into bins; row order is not kept.
+    """Return the small files of a partition without buckets, packed into bins. The order of rows is not kept.
 
-    Files with deleted rows are packed first and never left over, as Java does; of the others a bin is ready when it is
-    large, or has enough files. With `full` two files are enough, and every file with a deleted row is taken.
+    As in Java, files with deleted rows are packed first and never left over; a bin of other files is complete when it
+    is large or has enough files. With `full`, two files are enough, and every file with a deleted row is included.
     """
     deleted, least = deleted_rows or {}, 2 if full else policy.min_files
     worth = [file for file in files if _is_worth(policy, file, deleted, full=full)]

@@ -1,4 +1,4 @@
-"""Compacting one bucket: what to pick from its live files, and the commit message that tells what came of it."""
+"""Compaction of one bucket: the choice of its live files, the rewrite, and the result for a commit message."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Arranged = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Table]]
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """What compactions of one bucket did together: the COMPACT half of a commit message."""
+    """The combined result of the compactions of one bucket: the compaction part of a commit message."""
 
     before: tuple[DataFile, ...] = ()
     after: tuple[DataFile, ...] = ()
@@ -54,31 +54,37 @@ class Rewritten:
 
 
 def lookup_folder() -> Path:
+    """Return the folder of lookup files on this machine."""
     return private_folder("lookup")
 
 
 def bucket_mark(store: TableStore, place: Bucket) -> str:
-    """What tells stored rows apart: names of files are unique, but a copied table has the same."""
+    """Return a mark of the table and the bucket for the names of lookup files.
+
+    File names are unique within a table, but a copied table has the same names.
+    """
     partition, bucket = place
     return f"{root_mark(store.paths.root)}.{zlib.crc32(partition, bucket):08x}"
 
 
 def columns_mark(schema: TableSchema) -> str:
-    """What tells apart the rows that are made of one file: the columns. The schema's id does not, since each branch
-    counts its own versions, and branches share files.
+    """Return a mark of the columns of a schema, which decide the rows that are read from a file.
+
+    The schema id would not do: each branch counts its own schemas, and branches share files.
     """
     columns = json.dumps([field_json(column) for column in schema.fields], sort_keys=True)
     return hashlib.blake2s(columns.encode(), digest_size=8).hexdigest()
 
 
 def root_mark(root: str) -> str:
+    """Return a mark of the table's path for the names of lookup files."""
     return f"{zlib.crc32(root.encode()):08x}"
 
 
 def drop_lookups(store: TableStore, gone: Iterable[ManifestEntry]) -> None:
-    """Forget the rows that were kept of files that left the table; other machines do when they come to the bucket.
+    """Delete this machine's lookup files of data files that left the table.
 
-    A reader that is at them keeps them until it is done.
+    Other machines delete theirs when they next compact the bucket. A reader that has a file open can finish.
     """
     schema = store.schema()
     spec = CompactionSpec.of(schema) if schema.primary_keys else None
@@ -90,9 +96,9 @@ def drop_lookups(store: TableStore, gone: Iterable[ManifestEntry]) -> None:
 
 @dataclass
 class BucketCompactor:
-    """Compacts the bucket of `files` as its table's options say.
+    """The compaction of the bucket of `files` by its table's options.
 
-    Keeps nothing between calls but rows for lookups, in a folder that all processes of a user on this machine share.
+    Keeps nothing between calls except lookup files, in a folder shared by all processes of a user on this machine.
     """
 
     files: BucketFiles
@@ -100,7 +106,10 @@ class BucketCompactor:
     _lookup_folder: Path = field(default_factory=lookup_folder)
 
     def due(self, new_files: Sequence[DataFile], *, full: bool = False) -> Rewritten:
-        """What is to be done after `new_files` joined the bucket; empty when nothing is due."""
+        """Run the compactions that are due once `new_files` are added to the bucket.
+
+        The result is empty if there are none.
+        """
         if not self.files.layout.has_keys:
             return self._append((*self.state.files, *new_files), full=full)
         live = [*self.state.files, *new_files]
@@ -116,7 +125,7 @@ class BucketCompactor:
         return self._together(done)
 
     def is_due(self) -> bool:
-        """Whether picking asks for anything in the bucket as it is. Reads no data."""
+        """Return whether a compaction of the bucket in its present state is due. Reads no data."""
         files = self.state.files
         if self._tracks_rows:
             return False
@@ -132,7 +141,7 @@ class BucketCompactor:
         return Options(self.files.layout.schema.options).boolean("row-tracking.enabled", default=False)
 
     def is_behind(self) -> bool:
-        """Whether a writer has to compact before it adds another run (num-sorted-run.stop-trigger)."""
+        """Return whether a writer must compact before it adds another run (num-sorted-run.stop-trigger)."""
         return self.files.layout.has_keys and must_wait(self._policy, self._levels(self.state.files))
 
     def _chosen(self, live: Sequence[DataFile], vectors: Vectors, *, full: bool) -> Pick | None:
@@ -140,7 +149,8 @@ class BucketCompactor:
         if full:
             unfit = {file.name for file in levels.all_files if self._spec.must_rewrite(file)}
             return pick_all(levels, {*vectors, *unfit})
-        # Both are what the bucket itself tells: a compaction of everything made its top level, each commit a file of 0.
+        # Both values follow from the bucket's files: a full compaction made the top level, and each commit added a file
+        # of level 0.
         return pick(self._policy, levels, idle_millis=self._idle_millis(levels), skipped=len(levels.level0) - 1)
 
     def _idle_millis(self, levels: Levels) -> int | None:
@@ -187,7 +197,7 @@ class BucketCompactor:
 
     @cached_property
     def _lookup_store(self) -> LookupStore:
-        """Without what it had of files that left the bucket since this machine was last at it."""
+        """Return the lookup store without files of data files that left the bucket since its last compaction here."""
         most = Options(self.files.layout.schema.options).size("lookup.cache-max-disk-size", None)
         store = LookupStore(self._lookup_folder, most)
         store.keep_only(self._mark, {file.name for file in self.state.files})
@@ -216,7 +226,7 @@ class BucketCompactor:
         return found
 
     def _together(self, done: Sequence[Compacted]) -> Rewritten:
-        """Several compactions as one: a file that one made and the next took away was never there."""
+        """Return several compactions as one: a file made by one and replaced by a later one is in neither list."""
         before: dict[tuple[str, int], DataFile] = {}
         after: dict[tuple[str, int], DataFile] = {}
         for result in done:
@@ -230,7 +240,7 @@ class BucketCompactor:
         return Rewritten(tuple(before.values()), tuple(after.values()), changelog, index)
 
     def _index_changes(self, vectors: Vectors) -> list[IndexEntry]:
-        """One index file holds all vectors of a bucket and takes the place of the one before."""
+        """Write the index file of all vectors of the bucket, which replaces the previous one, and return its entry."""
         if not vectors:
             return [
                 IndexEntry(
@@ -248,7 +258,7 @@ class BucketCompactor:
         return [entry]
 
     def _append(self, live: Sequence[DataFile], *, full: bool) -> Rewritten:
-        """Small files put together, in groups; in a bucket rows keep their order and their numbers."""
+        """Rewrite small files in groups. In a bucket, rows keep their order and their sequence numbers."""
         if not full and self._tracks_rows:
             return self._rewritten([])
         policy = AppendPolicy.of(self.files.layout.schema.options)
@@ -260,13 +270,13 @@ class BucketCompactor:
         return self._rewritten([chosen] if chosen else [])
 
     def ordered(self, order: RowOrder) -> Rewritten:
-        """All rows of an append bucket written anew in that order, each file a range of it."""
+        """Rewrite all rows of an append bucket in the given order, so that each file has a range of it."""
         most = Options(self.files.layout.schema.options).size("write-buffer-size", 256 << 20)
         files = sorted(self.state.files, key=lambda file: file.min_sequence)
         return self._rewritten([files] if files else [], lambda rows: ordered_rows(rows, order, most // 4))
 
     def _rewritten(self, groups: Sequence[Sequence[DataFile]], arranged: Arranged | None = None) -> Rewritten:
-        """Each group of append files as new files, without the rows that are marked as deleted."""
+        """Rewrite each group of append files without their deleted rows."""
         if groups and self._tracks_rows:
             raise ConfigError(
                 "a table with row-tracking.enabled cannot be compacted here: its rows would lose their ids",

@@ -1,4 +1,4 @@
-"""What a compaction changed: before and after images of keys, side by side (table-format 10, lsm-vectorised 6.1)."""
+"""Computation of a compaction's changelog from the rows of each key before and after it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ _LATEST = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class ChangelogSpec:
+    """The changelog options of a table."""
+
     producer: str = "none"
-    deduplicate: bool = False  # no change where before and after are equal ..
-    ignored: tuple[str, ...] = ()  # .. these columns aside
+    deduplicate: bool = False  # no change if the rows before and after are equal,
+    ignored: tuple[str, ...] = ()  # apart from these columns
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> ChangelogSpec:
+        """Return the changelog options among a table's options."""
         options = Options(values)
         return cls(
             options.choice("changelog-producer", CHANGELOG_PRODUCERS, "none"),
@@ -36,7 +39,7 @@ class ChangelogSpec:
 
 
 def lowest_rows(groups: Groups, levels: Ints) -> Ints:
-    """Of each key the row on the smallest level above 0, -1 where there is none. `levels` by row."""
+    """Return for each key the row on the smallest level above 0, or -1. `levels` is by row."""
     if len(groups.order) == 0:
         return np.zeros(0, np.int64)
     ordered = levels[groups.order]
@@ -48,9 +51,10 @@ def lowest_rows(groups: Groups, levels: Ints) -> Ints:
 
 
 def diff(spec: MergeSpec, changes: ChangelogSpec, before: pa.Table, after: pa.Table, old: Ints, new: Ints) -> pa.Table:
-    """One key after the other what became of row old[i] of `before` now that it is row new[i] of `after`.
+    """Return the changelog, key by key, where row old[i] of `before` was replaced by row new[i] of `after`.
 
-    -1 and rows of kind -U or -D stand for no row. -U comes right before +U; each image carries its own sequence number.
+    -1 and rows of kind -U or -D mean that there is no row. -U directly precedes +U; each image has its own sequence
+    number.
     """
     was, now = _is_row(kinds_of(before), old), _is_row(kinds_of(after), new)
     updated = was & now
@@ -82,7 +86,10 @@ def _is_row(kinds: Kinds, rows: Ints) -> Flags:
 def _equal_rows(
     spec: MergeSpec, changes: ChangelogSpec, before: pa.Table, after: pa.Table, old: Ints, new: Ints
 ) -> Flags:
-    """Column by column, of the rows that are still equal; cheap types come first."""
+    """Return which pairs of rows are equal.
+
+    Each column compares only pairs that are still equal, and columns of cheap types come first.
+    """
     skipped = {KIND, SEQUENCE, *spec.keys, *changes.ignored}
     types = {field.name: field.type for field in spec.fields if field.name not in skipped}
     left = np.arange(len(old))
@@ -102,7 +109,7 @@ def _cost(type_: DataType) -> int:
 
 
 def _equal(ours: pa.Array, theirs: pa.Array, type_: DataType) -> Flags:
-    """Nulls are equal. Of floats NaN equals nothing and 0.0 is -0.0, in Java as in Arrow."""
+    """Return which values are equal. Nulls are equal; NaN equals nothing and 0.0 equals -0.0, in Java as in Arrow."""
     if _cost(type_) == 3:
         ids = identities(pa.concat_arrays([ours, theirs]), type_)
         return np.asarray(ids[: len(ours)] == ids[len(ours) :])
@@ -112,5 +119,5 @@ def _equal(ours: pa.Array, theirs: pa.Array, type_: DataType) -> Flags:
 
 
 def row_levels(parts: Sequence[pa.Table], levels: Sequence[int]) -> Ints:
-    """The level of every row of the parts end to end."""
+    """Return the level of every row of the concatenated parts."""
     return np.repeat(np.asarray(levels, np.int64), [len(part) for part in parts])

@@ -1,7 +1,7 @@
-"""The heart of the tree: files of a bucket in, files, changelog and deletion vectors out (table-format 8.3, 10, 11.2).
+"""Execution of one compaction: it reads files of a bucket and writes files, changelog and deletion vectors.
 
-Inline, background and dedicated compaction all end here. Nothing is deleted: whoever commits the result decides what
-becomes of the files.
+Inline, background and dedicated compaction all end here. Nothing is deleted: the committer of the result decides what
+happens to the replaced files.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PIECE_BYTES, _LEAST_PIECE_ROWS = 3 << 20, 256
 
 
 class RowWriter(Protocol):
-    """Writes sorted rows into files that roll; RollingWriter is one."""
+    """A writer of sorted rows into files of a target size, such as RollingWriter."""
 
     def write(self, rows: pa.RecordBatch | pa.Table) -> None: ...
 
@@ -39,10 +39,11 @@ class RowWriter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BucketFiles:
-    """A bucket as a compaction sees it.
+    """The files of a bucket, with the readers and writers that a compaction uses.
 
-    `reader` gives _SEQUENCE_NUMBER, _VALUE_KIND and all columns. `open_data` and `open_changelog` make writers for a
-    level. `lookup` is needed where the table looks old rows up; None means that levels above are known to be empty.
+    `reader` returns _SEQUENCE_NUMBER, _VALUE_KIND and all columns. `open_data` and `open_changelog` return writers for
+    a level. `lookup` is required if the table looks up old rows; None means that the levels above are known to be
+    empty.
     """
 
     levels: Levels
@@ -56,9 +57,10 @@ class BucketFiles:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """`before` leave the table, `after` come; a file that only rose is in both, on different levels.
+    """The result of a compaction: `before` are removed from the table, `after` are added.
 
-    `vectors` are all of the bucket's, None when they stay as they were.
+    An upgraded file is in both, on different levels. `vectors` are all vectors of the bucket, None if they are
+    unchanged.
     """
 
     before: tuple[DataFile, ...]
@@ -68,7 +70,7 @@ class Compacted:
 
 
 def compact(spec: CompactionSpec, bucket: BucketFiles, pick: Pick) -> Compacted:
-    """Do what was picked. On any error the files that were written are removed again.
+    """Compact the picked files. On any error the files that were written are deleted again.
 
     Holds a batch of every run of one section, and the row groups being written.
     """
@@ -78,6 +80,8 @@ def compact(spec: CompactionSpec, bucket: BucketFiles, pick: Pick) -> Compacted:
 
 
 class _Compaction:
+    """One compaction while it runs: its open writers and the files it has read and written."""
+
     def __init__(self, spec: CompactionSpec, bucket: BucketFiles, pick: Pick) -> None:
         self._spec, self._bucket, self._pick = spec, bucket, pick
         self._drops = drops_deletes(spec, bucket.levels, pick)
@@ -117,18 +121,18 @@ class _Compaction:
         self._after += [replace(file, level=self._pick.level) for file in unit.files]
 
     def _must_compare(self) -> bool:
-        """Whether comparing leaves anything behind when rows are not written."""
+        """Return whether a comparison matters although the rows themselves are not written."""
         return self._spec.changelog.producer in {"lookup", "full-compaction"} or self._spec.vectors
 
     def _rows(self, unit: Unit) -> Iterator[pa.Table]:
-        """The merged rows of a unit; what was compared on the way is noted."""
+        """Yield the merged rows of a unit, and record the changes and the replaced rows that comparisons find."""
         spec, spill = self._spec.merge, self._bucket.spill_folder
         for section in unit.sections:
             rows = batch_rows(len(section.runs))
             runs = [SortedRun(run.level, self._read(run, rows)) for run in section.runs]
             for step in steps(spec, runs, spill_folder=spill):
                 yield self._compared(step) if unit.compare else self._merged(step)
-                del step  # else its batches would be there beside the next ones
+                del step  # frees its batches before the next ones are read
 
     def _compared(self, step: Step) -> pa.Table:
         compared = self._comparison.step(step)
@@ -164,7 +168,10 @@ class _Compaction:
         return writer
 
     def _vectors(self) -> Mapping[str, np.ndarray[Any, Any]] | None:
-        """Vectors of rewritten files go, newly hidden rows join those of theirs."""
+        """Return the bucket's deletion vectors after the compaction, or None if they are unchanged.
+
+        Vectors of rewritten files are dropped, and newly replaced rows are added to the vectors of their files.
+        """
         old = self._bucket.vectors
         if not self._marked and not self._rewritten & set(old):
             return None
@@ -175,7 +182,7 @@ class _Compaction:
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Long rows fewer at a time: a step holds several copies of what it merges."""
+    """Yield batches of long rows in smaller pieces: a step holds several copies of the rows that it merges."""
     most = max(_LEAST_PIECE_ROWS, batch.num_rows * _PIECE_BYTES // max(batch.nbytes, 1))
     for begin in range(0, batch.num_rows, most):
         yield batch.slice(begin, most)

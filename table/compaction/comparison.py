@@ -1,4 +1,4 @@
-"""One step of a compaction that compares each key with what it was: merged rows, changes, places that are gone."""
+"""The comparison of each key with its previous row during a compaction: merged rows, changes and replaced rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from penstock.table.merge.spec import Engine
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """`rows` has one row a key, -D rows among them; `hits` are rows of other files that `rows` replaces."""
+    """The result of a step: `rows` has one row per key, including -D rows.
+
+    `hits` are rows of other files that `rows` replaces.
+    """
 
     rows: pa.Table
     changes: pa.Table | None = None
@@ -30,15 +33,16 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How the keys of a compaction to `level` are compared."""
+    """The comparison of the keys of a compaction to `level` with their previous rows."""
 
     spec: CompactionSpec
-    levels: Levels  # of the whole bucket
+    levels: Levels  # the levels of the whole bucket
     level: int
     lookup: Lookup | None
     vectors: Vectors
 
     def step(self, step: Step) -> Compared:
+        """Merge a step and compare its keys with their previous rows."""
         if not self.spec.looks_up:
             return self._with_the_top(step)
         if self.spec.merge.engine is Engine.FIRST_ROW:
@@ -46,7 +50,7 @@ class Comparison:
         return self._with_upper_levels(step)
 
     def _grouped(self, step: Step) -> tuple[Groups, Ints]:
-        """The rows of the step key by key, and the level of each row."""
+        """Return the rows of the step grouped by key, and the level of each row."""
         rows, levels = concat_parts(self.spec.merge, step.parts), row_levels(step.parts, step.levels)
         kept = kept_rows(self.spec.merge, kinds_of(rows)) if self.spec.merge.ignore_delete else None
         if kept is not None:
@@ -54,7 +58,7 @@ class Comparison:
         return group_rows(self.spec.merge, rows), levels
 
     def _with_the_top(self, step: Step) -> Compared:
-        """Changelog of full compactions: what lies on the top level is what readers knew."""
+        """Compare for the changelog of full compactions: readers of the changelog know the rows of the top level."""
         top = self.levels.max_level
         if step.levels == (top,):
             return Compared(step.parts[0])
@@ -65,7 +69,7 @@ class Comparison:
         return Compared(merged, self._diff(groups, merged, old, changed))
 
     def _with_upper_levels(self, step: Step) -> Compared:
-        """Rows of level 0 meet the row that readers knew, wherever it lies."""
+        """Compare level-0 rows with the row that readers see, which may be on any upper level."""
         spec = self.spec.merge
         if spec.engine is Engine.DEDUPLICATE and len(step.levels) == 1 and step.levels[0] > 0:
             return Compared(step.parts[0])
@@ -97,12 +101,12 @@ class Comparison:
             stays[hits.probes] = False
         chosen = first_rows(groups, np.ones(len(groups.starts), np.bool_))
         rows = groups.rows.take(pa.array(chosen[stays]))
-        # A first row enters the changelog as it came, also as +U.
+        # A first row is written to the changelog with its original kind, even if that is +U.
         new = groups.rows.take(pa.array(chosen[stays & fresh])) if self.spec.changelog.producer == "lookup" else None
         return Compared(rows, new)
 
     def _look_up(self, groups: Groups, wanted: Flags, *, with_rows: bool) -> Hits | None:
-        """The rows of the wanted keys in the levels above; probes are numbers of groups."""
+        """Return the rows of the wanted keys in the levels above; `probes` are group numbers."""
         if self.lookup is None or not wanted.any() or not any(self.levels.upper[self.level :]):
             return None
         numbers = np.flatnonzero(wanted)
@@ -117,7 +121,7 @@ class Comparison:
 
 
 def _any_of(groups: Groups, mask: Flags) -> Flags:
-    """The keys that have a row in the mask, which is by row."""
+    """Return which keys have a row in the mask, which is by row."""
     if len(groups.order) == 0:
         return np.zeros(0, np.bool_)
     return np.logical_or.reduceat(mask[groups.order], groups.starts)

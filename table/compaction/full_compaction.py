@@ -1,4 +1,7 @@
-"""When buckets are compacted whole: every so many commits (full-compaction.delta-commits), known from the table."""
+"""The schedule of full compactions, which are due every `full-compaction.delta-commits` commits.
+
+The schedule is derived from the table's snapshots.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,12 @@ from penstock.table.schema.options import Options
 
 @dataclass(frozen=True, slots=True)
 class FullCompaction:
-    """`every`: the number of commits from one to the next, None when only picking decides.
+    """The schedule of a table.
 
-    Commits are counted by their identifiers, so a restart counts on; commits without one count each by itself.
+    `every` is the number of commits between full compactions, None if only the policy decides.
+
+    Commits are counted by their identifiers, so the count continues after a restart. For a commit without an identifier
+    a full compaction is always due.
     """
 
     store: TableStore
@@ -25,6 +31,7 @@ class FullCompaction:
 
     @classmethod
     def of(cls, store: TableStore, layout: Layout) -> FullCompaction:
+        """Return the schedule that a table's options set."""
         options = Options(layout.schema.options)
         if not layout.has_keys or options.boolean("write-only", default=False):
             return cls(store, None)
@@ -32,10 +39,11 @@ class FullCompaction:
         return cls(store, options.integer("full-compaction.delta-commits", default))
 
     def is_due(self, identifier: int | None) -> bool:
+        """Return whether the commit with this identifier includes a full compaction."""
         return self.every is not None and (identifier is None or identifier % self.every == 0)
 
     def buckets(self, state: TableState, identifier: int | None, written: set[Bucket]) -> set[Bucket]:
-        """Those written now, and those that were since the last time; empty while it is not due."""
+        """Return the buckets written now and since the last full compaction; empty if no full compaction is due."""
         if not self.is_due(identifier):
             return set()
         due = set(written)
@@ -43,7 +51,7 @@ class FullCompaction:
         while snapshot is not None and left > 0:
             if snapshot.commit_kind is CommitKind.APPEND:
                 entries = delta_entries(self.store, snapshot)
-                # Postponed rows have no bucket yet that could be compacted.
+                # Postponed rows are in no bucket that could be compacted.
                 due.update((entry.partition, entry.bucket) for entry in entries if entry.bucket >= 0)
                 left -= 1
             snapshot = self.store.snapshots.find(snapshot.id - 1)

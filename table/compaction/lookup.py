@@ -1,4 +1,4 @@
-"""Old rows by key, out of the levels that a compaction leaves alone: the smallest level first."""
+"""Lookup of old rows by key in the levels that a compaction does not rewrite, starting with the smallest level."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from penstock.table.meta.data_file import DataFile
 from penstock.table.values.buffers import fixed_values
 from penstock.table.values.ordering import comparable_keys
 
-# So few keys do not pay for keeping a whole file; at the second time they do.
+# So few keys do not justify a lookup file of the whole data file at the first lookup; at the second they do.
 FEW_KEYS = 1_024
 Vectors = Mapping[str, np.ndarray[Any, Any]]
 
 
 class RowReader(Protocol):
-    """Reads data files as rows of _SEQUENCE_NUMBER, _VALUE_KIND and columns of the table; FileReader is one."""
+    """A reader of data files as rows of _SEQUENCE_NUMBER, _VALUE_KIND and columns of the table, such as FileReader."""
 
     def read(
         self,
@@ -42,20 +42,22 @@ class RowReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """Probes that were found, by number, and the place of each: `files[file_of[i]]`, row `positions[i]`."""
+    """The probes that were found, by number, each in row `positions[i]` of `files[file_of[i]]`."""
 
     probes: Ints
     files: tuple[str, ...]
     file_of: Ints
     positions: Ints
-    rows: pa.Table | None  # parallel; None when only places were asked for
+    rows: pa.Table | None  # parallel to `probes`; None if only positions were requested
 
 
 @dataclass
 class Lookup:
-    """Looks keys up in data files. `variant` tells apart what `reader` makes of the same file: schema, columns.
+    """A lookup of keys in data files.
 
-    Without a store every lookup decodes the files it touches.
+    `variant` distinguishes what `reader` returns for the same file (schema, columns).
+
+    Without a store, every lookup decodes the files that it touches.
     """
 
     spec: MergeSpec
@@ -66,9 +68,11 @@ class Lookup:
     def find(
         self, levels: Levels, above: int, probes: Sequence[pa.Array], *, vectors: Vectors, with_rows: bool
     ) -> Hits:
-        """The visible row of each probe in the levels above `above`. Probes are key columns, distinct, in key order.
+        """Return the visible row of each probe in the levels above `above`.
 
-        Rows that `vectors` delete are not there; a -D row is found like any other. Hits come in the probes' order.
+        Probes are distinct key columns in key order.
+
+        Rows that `vectors` delete are not found; a -D row is found like any other. Hits are in the order of the probes.
         """
         left = np.arange(len(probes[0]))
         found: list[Hits] = []
@@ -85,7 +89,7 @@ class Lookup:
     def _in_range(
         self, keyed: KeyedFile, left: Ints, probes: Sequence[pa.Array], vectors: Vectors, with_rows: bool
     ) -> Iterator[Hits]:
-        """What of the probes that are left is in this file."""
+        """Yield the remaining probes that are in this file."""
         ordered = _Some(KeyRows(probes, self.spec.key_types()), left)
         wanted = left[bisect_left(ordered, keyed.low) : bisect_right(ordered, keyed.high)]
         if len(wanted) == 0:
@@ -121,7 +125,7 @@ class Lookup:
     def _read(
         self, file: DataFile, probes: Sequence[pa.Array], with_rows: bool
     ) -> Iterator[tuple[Ints, Ints, pa.Table | None]]:
-        """From the data file itself: only row groups whose keys can hold a probe are decoded."""
+        """Read from the data file itself: only row groups whose key range may contain a probe are decoded."""
         types = self.spec.key_types()
         ordered = KeyRows(probes, types)
         for batch in self.reader.read(file, conditions=self._conditions(probes[0]), positions=True):
@@ -132,7 +136,7 @@ class Lookup:
                 continue
             keys, wanted = comparable_keys([columns, [probe.slice(begin, end - begin) for probe in probes]], types)
             places = np.searchsorted(keys, wanted)
-            hit = keys[places] == wanted  # the last key of the batch is not below any of these probes
+            hit = keys[places] == wanted  # within bounds: no probe here exceeds the last key of the batch
             if hit.any():
                 positions = np.asarray(fixed_values(batch.column(POSITION), np.int64), np.int64)[places[hit]]
                 rows = batch.drop_columns([POSITION]).take(pa.array(places[hit])) if with_rows else None
@@ -148,7 +152,7 @@ class Lookup:
 
 
 class _Some(Sequence[KeyValue]):
-    """Some of the keys, by number."""
+    """A subset of keys, by number."""
 
     def __init__(self, keys: KeyRows, numbers: Ints) -> None:
         self._keys, self._numbers = keys, numbers

@@ -1,7 +1,8 @@
-"""Rows of data files kept for lookups: raw Arrow and sorted keys on local disk, mapped to memory (lsm-vectorised 6.2).
+"""Lookup files: copies of data files on local disk as raw Arrow rows and sorted keys, mapped into memory.
 
-Data files never change, so a store never grows stale; it may vanish at any time and is made anew. Processes share it
-through the page cache: a store is put in place by renames, and whoever loses a race has lost nothing.
+Data files never change, so a lookup file never becomes stale. It may be deleted at any time and is then written again.
+Processes share lookup files through the page cache. They are published by renames, so processes that write the same
+file concurrently do no harm.
 """
 
 from __future__ import annotations
@@ -32,20 +33,20 @@ Words: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
 CHUNK_ROWS = 131_072
 _MOST_OPEN = 128
 _ABANDONED_SECONDS = 3600
-# Keys so long that their sorted bytes would dwarf the rows are compared with the probes at each lookup.
+# Sort keys beyond this size would be far larger than the rows. They are not stored but computed at each lookup.
 _WIDEST_KEYS = 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """One data file's rows, in its order. `keys` is None where they are too long to keep as bytes.
+    """The rows of a data file, in its order. `keys` is None if the sort keys are too large to store.
 
-    `words`: of keys of many bytes the eight behind the `shared` first ones, which all keys have alike. Searching them
-    touches a quarter of the memory, and almost always finds the row.
+    `words` is for keys of many bytes: the eight bytes after the first `shared` bytes, which are equal in all keys.
+    Searching them reads a quarter of the memory, and almost always finds the row.
     """
 
     batches: tuple[pa.RecordBatch, ...]
-    starts: Ints  # row number where each batch starts
+    starts: Ints  # the row number of the first row of each batch
     keys: Keys | None
     layout: KeyLayout
     key_names: tuple[str, ...]
@@ -53,7 +54,7 @@ class StoredFile:
     shared: int = 0
 
     def find(self, probes: Sequence[pa.Array]) -> tuple[Ints, Ints]:
-        """Which probes are there, and the number of the row of each. Fastest for probes in key order."""
+        """Return which probes exist, and the row number of each. Fastest for probes in key order."""
         types: list[DataType] = [column.type for column in self.layout.columns]
         if self.keys is None:
             stored = [pa.chunked_array([batch.column(name) for batch in self.batches]) for name in self.key_names]
@@ -80,15 +81,16 @@ class StoredFile:
         near = near[alike]
         hit = _same(keys.take(near), candidates if len(alike) == len(candidates) else candidates[alike])
         places[ours[alike]] = np.where(hit, near, -1)
-        # Where keys have these bytes alike too, the first of them is not always the one.
+        # If several keys share these bytes, the match may not be the first of them.
         tied = alike[~hit]
         if len(tied):
             places[ours[tied]] = _search(keys, candidates[tied])
         return places
 
     def rows(self, places: Ints, keys: Sequence[pa.Array] = ()) -> pa.Table:
-        """The rows with these numbers, which rise. `keys` are the keys of just these rows, as they were found: their
-        texts are not fetched a second time.
+        """Return the rows with these ascending numbers.
+
+        `keys` are the probes that found these rows; their texts are reused and not read a second time.
         """
         schema, given = self.batches[0].schema, self._texts(keys)
         fetched = [name for name in schema.names if name not in given]
@@ -104,7 +106,7 @@ class StoredFile:
         return pa.table([given[name] if name in given else rest.column(name) for name in schema.names], schema=schema)
 
     def _texts(self, keys: Sequence[pa.Array]) -> dict[str, pa.Array]:
-        """Equal texts are the same bytes; equal numbers need not be."""
+        """Return the key columns that can be reused: equal texts have equal bytes, equal numbers need not."""
         schema = self.batches[0].schema
         named = zip(self.key_names, keys, self.layout.columns, strict=True) if keys else ()
         return {name: key for name, key, part in named if part.is_text and key.type.equals(schema.field(name).type)}
@@ -118,21 +120,24 @@ def _search(keys: Keys, wanted: Keys) -> Ints:
 
 
 def _same(keys: Keys, others: Keys) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Key by key; asked of all at once first, which takes a tenth of the time and is nearly always so."""
+    """Return which keys are equal.
+
+    Comparing all at once first needs a tenth of the time, and nearly always succeeds.
+    """
     if np.array_equal(_matrix(keys), _matrix(others)):
         return np.ones(len(keys), np.bool_)
     return np.asarray(keys == others)
 
 
 def _heads(keys: Keys, width: int) -> np.ndarray[Any, Any]:
-    """The first bytes of each key; all alike where there are none."""
+    """Return the first bytes of each key; equal values if `width` is 0."""
     if width == 0:
         return np.zeros(len(keys), "V1")
     return np.ascontiguousarray(_matrix(keys)[:, :width]).view(f"V{width}").ravel()
 
 
 def _words(keys: Keys, start: int) -> Words:
-    """Eight bytes of each key, as numbers that sort as they do."""
+    """Return eight bytes of each key as integers with the same order."""
     some = np.zeros((len(keys), 8), np.uint8)
     part = _matrix(keys)[:, start : start + 8]
     some[:, : part.shape[1]] = part
@@ -144,7 +149,7 @@ def _matrix(keys: Keys) -> np.ndarray[Any, np.dtype[np.uint8]]:
 
 
 def _shared_width(keys: Keys) -> int:
-    """How many first bytes all keys have alike: as many as the least and the greatest."""
+    """Return how many first bytes all keys share: as many as the least and the greatest key."""
     if len(keys) == 0:
         return 0
     least, greatest = _matrix(keys[:1])[0], _matrix(keys[-1:])[0]
@@ -153,7 +158,7 @@ def _shared_width(keys: Keys) -> int:
 
 
 def _fits(probes: Sequence[pa.Array], layout: KeyLayout) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Texts of a length that the file does not have cannot be in it, nor in its layout."""
+    """Return which probes have text lengths that exist in the file; others cannot be encoded in its key layout."""
     fits = np.ones(len(probes[0]), np.bool_)
     for column, part in zip(probes, layout.columns, strict=True):
         if part.is_text:
@@ -163,9 +168,10 @@ def _fits(probes: Sequence[pa.Array], layout: KeyLayout) -> np.ndarray[Any, np.d
 
 
 class LookupStore:
-    """A folder of stored files, bounded in size; many processes may share it.
+    """A folder of lookup files with a size limit; many processes may share it.
 
-    `max_bytes` None: a tenth of what the disk has free. A store that alone is larger is kept until the next one comes.
+    `max_bytes` None is a tenth of the free disk space. A file that alone exceeds the limit is kept until the next is
+    added.
     """
 
     def __init__(self, folder: Path, max_bytes: int | None = None) -> None:
@@ -175,15 +181,15 @@ class LookupStore:
         self._open: dict[str, StoredFile] = {}
 
     def get(self, name: str) -> StoredFile | None:
-        """None when there is none (any more)."""
+        """Return a stored file, or None if it does not exist (any more)."""
         stored = self._open.pop(name, None)
         if stored is None:
             try:
                 stored = _mapped(*self._paths(name))
-                os.utime(self._paths(name)[0])  # what was used last is evicted last
+                os.utime(self._paths(name)[0])  # least recently used files are evicted first
             except FileNotFoundError:
                 return None
-            except (pa.ArrowException, ValueError, OSError):  # what a dying machine left behind
+            except (pa.ArrowException, ValueError, OSError):  # files that were incomplete when the machine died
                 self.drop([name])
                 return None
         return self._opened(name, stored)
@@ -191,14 +197,17 @@ class LookupStore:
     def put(
         self, name: str, batches: Iterable[pa.RecordBatch], keys: Sequence[str], types: Sequence[DataType]
     ) -> StoredFile:
-        """Keep the rows of a data file, which come in key order. Dying half way, or made twice, it harms nothing."""
+        """Store the rows of a data file, which must be in key order.
+
+        Safe if it dies half way, or if two processes do it.
+        """
         mark = uuid.uuid4().hex
         data, key_file = self._folder / f".{mark}.arrow", self._folder / f".{mark}.keys"
         try:
             _write_rows(data, batches)
             _write_keys(key_file, _map_rows(data), keys, types)
             stored = _mapped(data, key_file)
-            # A store is there when its rows are: keys first.
+            # A lookup file exists once its rows do, so the keys are renamed first.
             for made, path in zip((key_file, data), reversed(self._paths(name)), strict=True):
                 made.replace(path)
         finally:
@@ -208,21 +217,24 @@ class LookupStore:
         return self._opened(name, stored)
 
     def asked_before(self, name: str) -> bool:
-        """Whether anyone asked this question of a file already; remembered beside the files, as writers come and go."""
+        """Return whether this was called before with the name.
+
+        Recorded in the folder, since writers are short-lived.
+        """
         mark = self._folder / f"{name}.asked"
         known = mark.exists()
         mark.touch()
         return known
 
     def drop(self, names: Iterable[str]) -> None:
-        """Forget data files that left the table."""
+        """Delete the lookup files of data files that left the table."""
         for name in names:
             self._open.pop(name, None)
             for path in (*self._paths(name), self._folder / f"{name}.asked"):
                 path.unlink(missing_ok=True)
 
     def keep_only(self, mark: str, files: Container[str]) -> None:
-        """Of the names `<file>-<mark>.<anything>` only those of these files stay."""
+        """Delete the lookup files named `<file>-<mark>.<anything>` except those of the given data files."""
         names = {path.stem for path in self._folder.glob(f"*-{mark}.*")}
         self.drop(name for name in names if name.rpartition(f"-{mark}.")[0] not in files)
 
@@ -236,7 +248,10 @@ class LookupStore:
         return stored
 
     def _evict(self, keep: str) -> None:
-        """Remove what was used least lately. Files that are mapped stay readable for those who map them."""
+        """Delete the least recently used files beyond the limit.
+
+        Processes that have mapped them can still read them.
+        """
         sizes, used = Counter[str](), dict[str, float]()
         for path in self._folder.iterdir():
             try:
@@ -257,7 +272,7 @@ class LookupStore:
 
 
 def _write_rows(path: Path, batches: Iterable[pa.RecordBatch]) -> None:
-    """In chunks that are large enough for random reads to find their way quickly."""
+    """Write rows in chunks that are large enough for fast random reads."""
     held: list[pa.RecordBatch] = []
     with ExitStack() as stack:
         writer = None
@@ -278,7 +293,7 @@ def _map_rows(path: Path) -> tuple[pa.RecordBatch, ...]:
 
 
 def _write_keys(path: Path, batches: Sequence[pa.RecordBatch], names: Sequence[str], types: Sequence[DataType]) -> None:
-    """A line of JSON, then the keys as they lie in memory."""
+    """Write a line of JSON, then the sort keys in their memory layout."""
     columns = [pa.chunked_array([batch.column(name) for batch in batches]) for name in names]
     layout = key_layout(columns, types)
     rows = len(columns[0])
@@ -293,7 +308,7 @@ def _write_keys(path: Path, batches: Sequence[pa.RecordBatch], names: Sequence[s
     head["shared"] = _shared_width(keys) if keys is not None and long else None
     line = json.dumps(head).encode()
     with path.open("wb") as file:
-        # Padded, so that the integers behind it lie aligned.
+        # Padded so that the integers after it are aligned.
         file.write(line + b" " * (-(len(line) + 1) % 64) + b"\n")
         if keys is not None and long:
             _words(keys, _shared_width(keys)).tofile(file)

@@ -1,4 +1,4 @@
-"""What a compaction does with each of its files: rewrite, or only raise the level (table-format 8.3)."""
+"""The plan of a compaction: which of its files are rewritten, and which are only upgraded to another level."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ MB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class CompactionSpec:
-    """All that a table's options say about compacting a bucket, picking aside."""
+    """The options of a table for compacting a bucket, except for the policy that picks files."""
 
     merge: MergeSpec
     changelog: ChangelogSpec
-    vectors: bool  # deletion vectors: levels above 0 show one row a key
+    vectors: bool  # deletion vectors: readers see one row per key on levels above 0
     target_size: int
     options: Mapping[str, str]
     expiry: RecordExpiry | None = None
-    rewrites_all: bool = False  # no file only rises
+    rewrites_all: bool = False  # files are never upgraded without a rewrite
 
     @classmethod
     def of(cls, schema: TableSchema, expiry: RecordExpiry | None = None) -> CompactionSpec:
+        """Return the spec of a schema."""
         options = Options(schema.options)
         return cls(
             merge=MergeSpec.of(schema),
@@ -44,28 +45,34 @@ class CompactionSpec:
         )
 
     def must_rewrite(self, file: DataFile) -> bool:
-        """Whether a file cannot stay as it is, wherever it goes: some of its records are over."""
+        """Return whether a file must be rewritten on any level: records of it are expired, or the options rewrite
+        all files.
+        """
         return self.rewrites_all or (self.expiry is not None and self.expiry.concerns(file))
 
     @property
     def looks_up(self) -> bool:
-        """Whether level-0 rows meet the rows of upper levels as soon as they are compacted."""
+        """Return whether compaction merges level-0 rows with the rows of upper levels by lookup."""
         return not self.full_changelog and (self.merge.lookup or self.merge.engine is Engine.FIRST_ROW)
 
     @property
     def shows_by_compaction(self) -> bool:
-        """Whether rows, or their changes, show only once they left level 0."""
+        """Return whether rows, or their changes, become visible only after they left level 0."""
         return self.looks_up or self.vectors
 
     @property
     def lags(self) -> bool:
-        """Whether commits go ahead of the compaction that shows their rows: what they add is compacted after them."""
+        """Return whether commits precede the compaction that makes their rows visible.
+
+        New files are then compacted after the commit that adds them.
+        """
         options = Options(self.options)
         waits = options.boolean("lookup-wait", default=True)
         return self.shows_by_compaction and not waits and not options.boolean("commit.force-compact", default=False)
 
     @property
     def policy(self) -> Policy:
+        """Return the policy that picks files."""
         needs_lookup = self.merge.lookup or self.merge.engine is Engine.FIRST_ROW
         return Policy.of(self.options, needs_lookup=needs_lookup)
 
@@ -75,15 +82,15 @@ class CompactionSpec:
 
     @property
     def small_size(self) -> int:
-        """Below it a file is rewritten with its neighbours."""
+        """Return the size below which a file is rewritten with its neighbours."""
         return self.target_size // 10 * 7
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Neighbouring sections that are compacted together. Without `rewrite` their files only rise.
+    """Neighbouring sections that are compacted together. Without `rewrite` their files are only upgraded.
 
-    `compare`: each key is compared with what it was, for the changelog, deletion vectors, or the first row.
+    `compare`: each key is compared with its previous row, for the changelog, deletion vectors, or the first row.
     """
 
     sections: tuple[Section, ...]
@@ -96,20 +103,22 @@ class Unit:
 
 
 def drops_deletes(spec: CompactionSpec, levels: Levels, pick: Pick) -> bool:
-    """Whether -D rows may go: no older row of their keys can lie below, or vectors hide it."""
+    """Return whether -D rows can be dropped: no older row of their keys is below, or deletion vectors hide it."""
     return pick.level != 0 and (pick.level >= levels.highest_occupied or spec.vectors)
 
 
 def plan_units(spec: CompactionSpec, levels: Levels, pick: Pick) -> list[Unit]:
-    """In key order. Files that stay as they are, on their level, are in none of the units."""
+    """Return the units in key order. Files that stay unchanged on their level are in no unit."""
     return list(_Planning(spec, levels, pick).units())
 
 
 class _Planning:
+    """The division of picked files into units."""
+
     def __init__(self, spec: CompactionSpec, levels: Levels, pick: Pick) -> None:
         self._spec, self._pick = spec, pick
         self._to_top = pick.level == levels.max_level
-        # Files that lie where they should were picked for what is in them.
+        # Files that are already on the target level were picked because their rows must change.
         self._forced = all(file.level == pick.level for file in pick.files)
 
     def units(self) -> Iterator[Unit]:
@@ -156,7 +165,7 @@ class _Planning:
             return Unit((section,), rewrite=False, compare=False)
         if spec.vectors and file.delete_row_count != 0:
             return Unit((section,), rewrite=True, compare=True)
-        # Only of deduplicate rows it is sure that they stay as they are when they meet older ones.
+        # Only rows of deduplicate are certain not to change when they are merged with older rows.
         newest_wins = spec.merge.engine is Engine.DEDUPLICATE and not spec.merge.sequence_fields
         return Unit((section,), rewrite=not (self._to_top or newest_wins), compare=True)
 

@@ -1,4 +1,4 @@
-"""Which files of a primary-key bucket to compact: Java's universal compaction, choice for choice (table-format 8.2)."""
+"""Choice of the files of a primary-key bucket to compact: Java's universal compaction, decision for decision."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.table.schema.options import Options
 
 @dataclass(frozen=True, slots=True)
 class SizedRun:
-    """A sorted run as picking sees it: a file of level 0, or a whole level."""
+    """A sorted run for the policy: a file of level 0, or a whole level."""
 
     level: int
     files: tuple[DataFile, ...]
@@ -24,7 +24,7 @@ class SizedRun:
 
 @dataclass(frozen=True, slots=True)
 class Pick:
-    """Files to compact, and the level where they end."""
+    """The files to compact, and their level afterwards."""
 
     files: tuple[DataFile, ...]
     level: int
@@ -43,12 +43,14 @@ class Policy:
     total_size_threshold: int | None = None
     incremental_size_threshold: int | None = None
     up_level0: bool = False
-    gentle_interval: int | None = None  # level 0 is forced up every that many picks only; None: each time
+    gentle_interval: int | None = None  # level 0 is compacted only at every n-th pick; None: at each
 
     @classmethod
     def of(cls, values: Mapping[str, str], *, needs_lookup: bool = False, hour: int | None = None) -> Policy:
-        """`needs_lookup`: the table's reads, changelog or deletion vectors want level 0 gone after every commit. `hour`
-        of the day: between the off-peak hours more is compacted, by `compaction.offpeak-ratio`.
+        """Return the policy that a table's options set.
+
+        `needs_lookup`: the table's reads, changelog or deletion vectors require that every commit compacts level 0.
+        `hour` is the hour of the day: during off-peak hours more is compacted, by `compaction.offpeak-ratio`.
         """
         options = Options(values)
         trigger = options.integer("num-sorted-run.compaction-trigger", 5)
@@ -78,16 +80,16 @@ def _off_peak_ratio(options: Options, hour: int | None) -> int:
 
 
 def sized_runs(levels: Levels) -> list[SizedRun]:
-    """Newest first: each file of level 0, then each level that holds any."""
+    """Return the runs, newest first: each file of level 0, then each level that is not empty."""
     runs = [SizedRun(0, (file,)) for file in levels.level0]
     return runs + [SizedRun(level, files) for level, files in enumerate(levels.upper, 1) if files]
 
 
 def pick(policy: Policy, levels: Levels, *, idle_millis: int | None = None, skipped: int = 0) -> Pick | None:
-    """What to compact after a flush; None when nothing is due.
+    """Return what to compact after a flush, or None if nothing is due.
 
-    `idle_millis`: time since everything was last compacted (None: not known, so as good as never); it matters with an
-    optimization interval. `skipped`: how often level 0 was left where it is since it last went up (gentle lookups).
+    `idle_millis` is the time since the last full compaction (None: unknown, treated as never) and matters only with an
+    optimization interval. `skipped` is how often level 0 was not compacted since it last was (gentle lookups).
     """
     runs = sized_runs(levels)
     picked = _universal(policy, runs, levels.max_level, idle_millis)
@@ -97,14 +99,14 @@ def pick(policy: Policy, levels: Levels, *, idle_millis: int | None = None, skip
 
 
 def must_wait(policy: Policy, levels: Levels) -> bool:
-    """Whether a writer has to let compaction catch up before it adds another run."""
+    """Return whether a writer must let compaction catch up before it adds another run."""
     return levels.run_count > policy.stop_trigger
 
 
 def pick_all(levels: Levels, dirty: Container[str] = ()) -> Pick | None:
-    """A full compaction. Where all lies on the top level already, only the files named in `dirty`.
+    """Return a full compaction. If all files are on the top level already, only the files named in `dirty` are picked.
 
-    Dirty are files with deleted or expired rows in them.
+    `dirty` are files with deleted or expired rows.
     """
     files = levels.all_files
     if all(file.level == levels.max_level for file in files):
@@ -154,7 +156,7 @@ def _amplification_is_high(policy: Policy, runs: Sequence[SizedRun]) -> bool:
 
 
 def _absorbed(policy: Policy, runs: Sequence[SizedRun], count: int) -> int:
-    """How many runs go together when the `count` newest are joined by those not much larger than all before."""
+    """Return how many runs to compact: the `count` newest, and each next run not much larger than all before it."""
     size = sum(run.size for run in runs[:count])
     while count < len(runs) and size * (100.0 + policy.size_ratio) / 100.0 >= runs[count].size:
         size += runs[count].size
@@ -168,7 +170,10 @@ def _level0_up(policy: Policy, runs: Sequence[SizedRun], max_level: int) -> Pick
 
 
 def _unit(runs: Sequence[SizedRun], max_level: int, count: int) -> Pick:
-    """The `count` newest runs and the level below the next one; more runs where that level would be 0."""
+    """Return the `count` newest runs. Their level is one less than that of the next run.
+
+    More runs are included if that level would be 0.
+    """
     level = max_level if count == len(runs) else max(0, runs[count].level - 1)
     if level == 0:
         while count < len(runs):

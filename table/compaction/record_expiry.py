@@ -1,6 +1,6 @@
-"""Records that have had their time (`record-level.expire-time`): compaction leaves them out, as Java's does.
+"""Record expiry (`record-level.expire-time`): compaction drops expired records, as in Java.
 
-Nothing else does: until a compaction meets them they are read. A record without a time stays.
+Nothing else drops them: until a compaction rewrites them they are read. A record without a time never expires.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.binary_row import decode_row
 from penstock.table.values.types import AtomicType, Field
 
-_FIRST_MILLIS = 10**12  # numbers from here on are milliseconds, smaller ones seconds
+_FIRST_MILLIS = 10**12  # numbers from this on are milliseconds, smaller numbers seconds
 _NANOS = 10**9
 
 Schemas = Callable[[int], TableSchema]
@@ -28,7 +28,10 @@ Schemas = Callable[[int], TableSchema]
 
 @dataclass(frozen=True, slots=True)
 class RecordExpiry:
-    """Records whose `field` tells a time before `since`, in epoch seconds, are over. `schemas` read old statistics."""
+    """The expiry rule: a record expires when the time in `field` is before `since`, in epoch seconds.
+
+    `schemas` decode the statistics of files with an old schema.
+    """
 
     field: Field
     since: int
@@ -36,7 +39,7 @@ class RecordExpiry:
 
     @classmethod
     def of(cls, schema: TableSchema, now_millis: int, schemas: Schemas) -> RecordExpiry | None:
-        """By the options of a table; None when they let no record expire."""
+        """Return the rule that a table's options set, or None if records never expire."""
         options = Options(schema.options)
         millis = options.duration("record-level.expire-time", None)
         if millis is None:
@@ -47,7 +50,7 @@ class RecordExpiry:
         return cls(schema.field(name), now_millis // 1000 - millis // 1000, schemas)
 
     def left(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that are not over."""
+        """Return the rows that are not expired."""
         keep = self._stay(rows.column(self.field.name))
         return rows if keep.all() else rows.filter(pa.array(keep))
 
@@ -61,7 +64,7 @@ class RecordExpiry:
         return stay | pc.is_null(column).to_numpy(zero_copy_only=False) if column.null_count else stay
 
     def concerns(self, file: DataFile) -> bool:
-        """Whether a file surely holds such a record, by its statistics."""
+        """Return whether a file certainly contains an expired record, by its statistics."""
         written = self.schemas(file.schema_id)
         old = next((one for one in written.fields if one.id == self.field.id), None)
         names = file.value_stats_cols if file.value_stats_cols is not None else written.names

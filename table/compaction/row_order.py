@@ -1,7 +1,7 @@
-"""Rows put in an order that spans files: plain, z-order or Hilbert, in bounded memory.
+"""Sorting of rows across files (plain, z-order or Hilbert) in bounded memory.
 
-What fits is sorted in memory. What does not goes to local disk in sorted chunks, and comes back range by range of the
-first eight bytes of the rows' codes.
+Rows that fit are sorted in memory. Otherwise sorted chunks are written to local disk, and read back range by range of
+the first eight bytes of the rows' codes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from penstock.table.values.curves import WORD, Words, code_order, hilbert_codes,
 from penstock.table.values.types import AtomicType, Field
 
 STRATEGIES = ("order", "zorder", "hilbert")
-SAMPLES = 1024  # of each chunk
+SAMPLES = 1024  # samples of each chunk
 BATCH_ROWS = 65_536
 _CODE = "_code"
 
 
 @dataclass(frozen=True, slots=True)
 class RowOrder:
-    """By which columns, in which way, and of how many bytes of texts in the curves."""
+    """The columns to sort by, the strategy, and how many bytes of a text the curves use."""
 
     strategy: str
     fields: tuple[Field, ...]
@@ -38,7 +38,7 @@ class RowOrder:
 
     @classmethod
     def of(cls, schema: TableSchema, strategy: str, columns: Sequence[str]) -> RowOrder:
-        """ConfigError for columns that are not there, or have no order."""
+        """Return the order. ConfigError for columns that do not exist or cannot be ordered."""
         wanted = {"z-order": "zorder"}.get(strategy.strip().lower(), strategy.strip().lower())
         if wanted not in STRATEGIES:
             raise ConfigError(f"rows cannot be ordered by {strategy!r}", hint=f"choose {', '.join(STRATEGIES)}")
@@ -57,7 +57,7 @@ class RowOrder:
         return cls(wanted, fields, width)
 
     def sorted(self, rows: pa.Table) -> tuple[pa.Table, Words]:
-        """The rows in order, and the leading word of each one's code, which never falls."""
+        """Return the sorted rows, and the first eight bytes of each row's code as an integer; these never decrease."""
         columns = [rows.column(one.name).combine_chunks() for one in self.fields]
         codes = [
             value_codes(column, one.type, self.text_width) for column, one in zip(columns, self.fields, strict=True)
@@ -75,12 +75,15 @@ class RowOrder:
 
 
 def _key(column: pa.Array, codes: Bytes) -> pa.Array:
-    """Floats by their codes, NaN the greatest of them, as Java orders them."""
+    """Return a sort key. Floats are ordered by their codes, with NaN the greatest, as in Java."""
     return pa.array(leading_words(codes)) if pa.types.is_floating(column.type) else column
 
 
 def ordered_rows(batches: Iterable[pa.RecordBatch], order: RowOrder, most_bytes: int) -> Iterator[pa.Table]:
-    """All rows of `batches` in order. Holds twice `most_bytes`, more only where more rows have one leading word."""
+    """Yield all rows of `batches` in order.
+
+    Holds twice `most_bytes` in memory, more only if more rows share their first eight bytes.
+    """
     held: list[pa.RecordBatch] = []
     size = 0
     with tempfile.TemporaryDirectory(prefix="penstock-sort-") as folder:
@@ -113,6 +116,7 @@ class _Spill:
     _samples: list[Words] = field(default_factory=list)
 
     def add(self, rows: pa.Table) -> None:
+        """Write a chunk of rows."""
         rows, words = self.order.sorted(rows)
         self.size += rows.nbytes
         self._samples.append(words[:: max(1, len(words) // SAMPLES)])
@@ -123,7 +127,7 @@ class _Spill:
         self.chunks.append(path)
 
     def ranges(self, most_bytes: int) -> Iterator[pa.Table]:
-        """Rows of rising ranges of leading words, each range whole, none in order inside."""
+        """Yield the rows of ascending ranges of code prefixes; each range is complete but not sorted."""
         samples = np.sort(np.concatenate(self._samples))
         count = -(-self.size // max(1, most_bytes)) + 1
         bounds = np.unique(samples[np.linspace(0, len(samples) - 1, count + 1).astype(np.int64)[1:-1]])

@@ -1,4 +1,4 @@
-"""Dynamic buckets: a key goes where its hash is known, a new one where there is room (table-format 6.4)."""
+"""Assignment of dynamic buckets: known key hashes keep their bucket, new ones get a bucket that is not full."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class PartitionIndex:
     grown: set[int] = field(default_factory=set)
 
     def lookup(self, hashes: Hashes) -> Buckets:
-        """The bucket of each hash, -1 where it is not known."""
+        """Return the bucket of each hash, -1 if it is unknown."""
         if len(self.hashes) == 0:
             return np.full(len(hashes), -1, np.int32)
         places = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
         return np.where(self.hashes[places] == hashes, self.buckets[places], -1).astype(np.int32)
 
     def add(self, hashes: Hashes, buckets: Buckets) -> None:
-        """Put distinct new hashes in; both stay sorted by hash."""
+        """Add distinct new hashes, keeping the arrays sorted by hash."""
         all_hashes = np.concatenate([self.hashes, hashes])
         order = np.argsort(all_hashes, kind="stable")
         self.hashes = all_hashes[order]
@@ -51,8 +51,10 @@ class PartitionIndex:
 
 
 def _rooms(layout: Layout, writer: int, writers: int) -> list[Room]:
-    """Where new keys go. A writer that is alone spreads them over `dynamic-bucket.initial-buckets` from the start; of
-    several writers each has buckets of its own.
+    """Return the allocators of buckets for new keys.
+
+    A single writer spreads new keys over `dynamic-bucket.initial-buckets` from the start; of several writers each has
+    separate buckets.
     """
     options = Options(layout.schema.options)
     first = options.integer("dynamic-bucket.initial-buckets", 1) if writers == 1 else 1
@@ -63,7 +65,7 @@ def _rooms(layout: Layout, writer: int, writers: int) -> list[Room]:
 
 
 class Assigner:
-    """Gives every row of a table with dynamic buckets its bucket, as one of `writers` side by side."""
+    """The assignment of rows of a table with dynamic buckets, by one of `writers` parallel writers."""
 
     def __init__(self, store: TableStore, layout: Layout, state: TableState, writer: int = 0, writers: int = 1) -> None:
         self._store, self._layout, self._state = store, layout, state
@@ -73,6 +75,7 @@ class Assigner:
     def assign(
         self, batch: pa.RecordBatch, partitions: Sequence[bytes], places: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int32]:
+        """Return the bucket of each row of a batch."""
         hashes = key_hashes(self._layout, batch, self._layout.schema.trimmed_primary_keys)
         out = np.empty(batch.num_rows, np.int32)
         for number, partition in enumerate(partitions):
@@ -81,10 +84,11 @@ class Assigner:
         return out
 
     def known(self, partition: bytes, hashes: Hashes) -> Buckets:
-        """The bucket of each hash that has one, -1 of the others. Opens nothing."""
+        """Return the bucket of each known hash, -1 for the others. Assigns no bucket."""
         return self._index(partition).lookup(hashes)
 
     def assign_partition(self, partition: bytes, hashes: Hashes) -> Buckets:
+        """Return the bucket of each hash in a partition; unknown hashes are assigned a bucket."""
         index = self._index(partition)
         distinct, inverse = np.unique(hashes, return_inverse=True)
         buckets = index.lookup(distinct)
@@ -124,7 +128,7 @@ class Assigner:
         return PartitionIndex(every[order], np.concatenate(buckets)[order], counts)
 
     def with_index(self, messages: Sequence[CommitMessage]) -> list[CommitMessage]:
-        """The messages, each with the new hash index of its bucket where keys were added to it."""
+        """Return the messages, adding the new hash index of each bucket that got new keys."""
         return [self._indexed(message) for message in messages]
 
     def _indexed(self, message: CommitMessage) -> CommitMessage:

@@ -1,4 +1,4 @@
-"""Buckets for keys that have none: existing ones with room first, then new ones up to the limit (table-format 6.4)."""
+"""Allocation of buckets for new keys: existing buckets that are not full first, then new buckets up to the limit."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ MOST_BUCKETS = 32767
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """`target`: keys a bucket should hold; `most`: buckets a partition may have. Of `writers` side by side each opens
-    only buckets of its own number modulo `writers`, so that a bucket never has two; one whose number is beyond `most`
-    shares a bucket with another.
+    """The buckets that a writer may fill: up to `target` keys per bucket and `most` buckets per partition.
+
+    Of `writers` parallel writers each opens only buckets whose number modulo `writers` is its own number, so a bucket
+    never has two writers. A writer whose number is beyond `most` shares a bucket with another.
     """
 
     target: int
@@ -28,13 +29,14 @@ class Room:
 
     @classmethod
     def of(cls, schema: TableSchema, writer: int = 0, writers: int = 1) -> Room:
+        """Return the limits that a table's options set."""
         options = Options(schema.options)
         limit = options.integer("dynamic-bucket.max-buckets", -1)
         target = options.integer("dynamic-bucket.target-row-num", 2_000_000)
         return cls(target, MOST_BUCKETS if limit < 0 else limit, writer, writers)
 
     def buckets(self, counts: Mapping[int, int], rows: int) -> npt.NDArray[np.int32]:
-        """For so many new keys of a partition whose buckets hold `counts` keys."""
+        """Return a bucket for each of `rows` new keys of a partition whose buckets contain `counts` keys."""
         chosen = np.empty(rows, np.int32)
         done = 0
         for bucket in range(self.writer, self.most, self.writers):

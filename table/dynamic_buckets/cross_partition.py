@@ -1,8 +1,8 @@
-"""Cross-partition upsert: the primary key does not tell the partition, so a key may move from one to another.
+"""Cross-partition upsert: the primary key does not include the partition columns, so a key may move between partitions.
 
-Where a key lies, an index knows; what becomes of a row that names another partition, the merge engine decides as in
-Java: deduplicate deletes the old row and moves on, partial-update and aggregation stay in the old partition, first-row
-ignores the newcomer.
+An index knows the partition and the bucket of each key. When a row has another partition, the merge engine decides as
+in Java: deduplicate deletes the old row and moves the key, partial-update and aggregation keep the old partition,
+first-row ignores the new row.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ Number = Callable[[bytes], int]
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Rows with the bucket of each: `partitions[places[i]]` and `buckets[i]`. Deletes of rows that moved are there."""
+    """Rows with their buckets: row i is in `partitions[places[i]]` and bucket `buckets[i]`.
+
+    Includes the deletes of moved rows.
+    """
 
     rows: pa.RecordBatch
     kinds: Kinds
@@ -53,9 +56,12 @@ class Placed:
 
 @dataclass(slots=True)
 class KeyPlacer:
-    """Gives rows of a cross-partition table their buckets. All rows of a key go to one placer, in their order.
+    """The assignment of rows of a cross-partition table to buckets.
 
-    The index is that of the table's files; keys placed since are held beside it until the next placer reads them there.
+    All rows of a key must pass through one placer, in order.
+
+    The index covers the table's committed files. Keys placed since are kept beside it until the next placer reads them
+    from the table.
     """
 
     store: TableStore
@@ -69,10 +75,12 @@ class KeyPlacer:
     def opened(
         cls, store: TableStore, layout: Layout, state: TableState, writer: int = 0, writers: int = 1
     ) -> KeyPlacer:
+        """Create a placer; the index is loaded when it is first used."""
         return cls(store, layout, state, Room.of(layout.schema, writer, writers))
 
     @property
     def engine(self) -> Engine:
+        """Return the table's merge engine."""
         return Engine(Options(self.layout.schema.options).text("merge-engine", "deduplicate").strip().lower())
 
     @property
@@ -80,6 +88,7 @@ class KeyPlacer:
         return MergeSpec.of(self.layout.schema).ignore_delete
 
     def place(self, rows: pa.RecordBatch, kinds: Kinds) -> Placed:
+        """Return the rows with their buckets, and with the deletes that moving keys requires."""
         batch = _Batch.of(self.layout, rows, kinds, self.index.number)
         known = self._known(batch.keys)
         match self.engine:
@@ -90,12 +99,13 @@ class KeyPlacer:
         return self._stayed(batch, known)
 
     def found_in(self, index: KeyIndex) -> Iterator[bytes]:
-        """The partitions where an index knows keys that this one gave a place."""
+        """Yield the partitions in which an index knows keys that this placer assigned."""
         numbers = {int(n) for places in self._own.places(index, self._second) for n in np.unique(partition_of(places))}
         yield from (partition for n in sorted(numbers - {-1}) if (partition := index.partitions[n]) is not None)
 
     @property
     def index(self) -> KeyIndex:
+        """Return the index at the placer's snapshot."""
         if self._index is None:
             self._index = IndexFolder(self.store, self.layout).at(self.state.snapshot)
         return self._index
@@ -112,8 +122,10 @@ class KeyPlacer:
         return self.store.ambient.now_millis() // 1000
 
     def _moved(self, batch: _Batch, known: Ints) -> Placed:
-        """Rows that stay together: neighbours of one key and one partition. Each time the partition is another, the
-        old place gets a delete that has the new row's values.
+        """Place rows of a deduplicate table.
+
+        Consecutive rows of a key with the same partition stay together. Whenever the partition changes, a delete with
+        the new row's values is added for the old partition.
         """
         ordered = batch.partitions[batch.order]
         first = np.zeros(len(ordered), np.bool_)
@@ -149,13 +161,13 @@ class KeyPlacer:
             return self._placed(batch.rows, batch.kinds, places)
         deleted = self._in_partitions(batch.rows.take(pa.array(rows)), partition_of(old))
         both = pa.Table.from_batches([batch.rows, deleted]).combine_chunks().to_batches()[0]
-        # Just before the row that is the reason.
+        # A delete directly precedes the row that causes it.
         order = np.argsort(np.concatenate((2 * np.arange(batch.rows.num_rows) + 1, 2 * rows)))
         kinds = np.concatenate((batch.kinds, np.full(len(rows), DELETE, np.int8)))
         return self._placed(both.take(pa.array(order)), kinds[order], np.concatenate((places, old))[order])
 
     def _stayed(self, batch: _Batch, known: Ints) -> Placed:
-        """All rows of a key in the partition it has, or that of its first row."""
+        """Place all rows of a key in the partition that it has, or in the partition of its first row."""
         places = self._settled(batch, known)
         by_row = batch.spread(places)
         if (partition_of(by_row) == batch.partitions).all():
@@ -176,7 +188,7 @@ class KeyPlacer:
         return places
 
     def _opened(self, partitions: Ints, rows: Ints) -> Ints:
-        """A place in its partition for each key that has none there; the row that came first chooses first."""
+        """Return a place in its partition for each key that has none; the key whose row arrived first chooses first."""
         places = np.empty(len(partitions), np.int64)
         arrival = np.argsort(rows, kind="stable")
         for partition in np.unique(partitions):
@@ -205,7 +217,7 @@ class KeyPlacer:
         return partition
 
     def _in_partitions(self, rows: pa.RecordBatch, numbers: Ints) -> pa.RecordBatch:
-        """The same rows with the values of these partitions."""
+        """Return the rows with the partition values replaced by those of the given partitions."""
         distinct, inverse = np.unique(numbers, return_inverse=True)
         values = [self.layout.partition_values(self._partition(int(number))) for number in distinct]
         columns = list(rows.columns)
@@ -217,17 +229,21 @@ class KeyPlacer:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """`order` has the rows key by key as they came, `starts` where each key begins in it; `keys` are the distinct."""
+    """A batch grouped by key: `order` has the rows of each key in order of arrival, `starts` is where each key begins.
+
+    `keys` are the distinct keys.
+    """
 
     rows: pa.RecordBatch
     kinds: Kinds
-    partitions: Ints  # by row, their numbers
+    partitions: Ints  # the number of each row's partition
     order: Ints
     starts: Ints
     keys: Fingerprints
 
     @classmethod
     def of(cls, layout: Layout, rows: pa.RecordBatch, kinds: Kinds, number: Number) -> _Batch:
+        """Return a batch grouped by key."""
         partitions, places = partitions_of(layout, rows)
         numbers = np.array([number(partition) for partition in partitions], np.int64)[places]
         keys = key_fingerprints(layout, rows)
@@ -236,12 +252,13 @@ class _Batch:
         return cls(rows, kinds, numbers, order, starts, Fingerprints(keys.high[first], keys.low[first]))
 
     def spread(self, values: Ints) -> Ints:
-        """One value a key to the key's rows."""
+        """Return one value per key, repeated for each row of the key."""
         by_row = np.empty(len(self.order), np.int64)
         by_row[self.order] = np.repeat(values, np.diff(self.starts, append=len(self.order)))
         return by_row
 
 
 def key_fingerprints(layout: Layout, rows: pa.RecordBatch) -> Fingerprints:
+    """Return the fingerprints of the rows' keys."""
     fields = layout.key_fields
     return fingerprints([rows.column(field.name) for field in fields], [field.type for field in fields])

@@ -1,4 +1,4 @@
-"""The keys of a table and their places, out of its own files: all of them, or those that a snapshot added."""
+"""The keys of a table and their buckets, read from the table's files: all keys, or the keys that a snapshot added."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Number = Callable[[bytes], int]
 
 @dataclass(frozen=True, slots=True)
 class TableKeys:
-    """Reads keys only. `number` gives partitions their numbers; memory holds a batch of every run of a bucket."""
+    """A reader of keys only. `number` returns the number of a partition. Holds a batch of every run of a bucket."""
 
     store: TableStore
     layout: Layout
@@ -37,16 +37,18 @@ class TableKeys:
 
     @property
     def ttl_millis(self) -> int | None:
+        """Return the time to live of index entries, or None."""
         return Options(self.layout.schema.options).duration("cross-partition-upsert.index-ttl", None)
 
     @property
     def second(self) -> int:
+        """Return the current time in epoch seconds."""
         return self.store.ambient.now_millis() // 1000
 
     def visible(self, snapshot: Snapshot, partitions: Collection[bytes] | None = None) -> Iterator[KeyRun]:
-        """Every key a reader would see, and those that wait on level 0 for their compaction.
+        """Yield every key that a reader would see, and the keys on level 0 that wait for their compaction.
 
-        Splits whose files are all older than `cross-partition-upsert.index-ttl` are passed over, as Java does.
+        As in Java, splits whose files are all older than `cross-partition-upsert.index-ttl` are skipped.
         """
         plan = plan_state(self.store, self.layout, snapshot)
         reader = SplitReader(self.store, self.layout, self.layout.key_fields)
@@ -62,7 +64,7 @@ class TableKeys:
                     yield from (run[run.stamps > 0] for run in self._in_files(place, files))
 
     def added(self, snapshot: Snapshot, without: Collection[bytes] = ()) -> Iterator[KeyRun]:
-        """The keys of an APPEND snapshot in order of arrival in each bucket; those it deleted have stamp 0."""
+        """Yield the keys of an APPEND snapshot, in order of arrival in each bucket; deleted keys have stamp 0."""
         entries = [
             entry
             for entry in delta_entries(self.store, snapshot)
@@ -100,7 +102,7 @@ class TableKeys:
 
 
 def _newest(split: Split) -> int:
-    """Were a key in two partitions, the younger file would have it."""
+    """Return the sort key of a split: if a key were in two partitions, the younger file would win."""
     return max(file.creation_millis or 0 for file in split.files)
 
 
@@ -109,4 +111,5 @@ def _sequence(file: DataFile) -> int:
 
 
 def touched(entries: Sequence[ManifestEntry]) -> set[bytes]:
+    """Return the partitions of the entries."""
     return {entry.partition for entry in entries}

@@ -1,4 +1,4 @@
-"""Places of keys that a writer gave out and the table does not show yet."""
+"""The places of keys that a writer assigned and that are not yet in the table's index."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ _HELD_ROWS = 1 << 20
 
 
 class Overlay:
-    """Held in memory up to a million keys; more lie in a folder that goes with this object."""
+    """Keys and their places: up to a million in memory, more in a temporary folder deleted with this object."""
 
     def __init__(self) -> None:
         self._runs: list[KeyRun] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     def find(self, keys: Fingerprints) -> Ints:
+        """Return the place of each key, UNKNOWN if it is not here."""
         return find_places(self._runs, keys)
 
     def places(self, index: KeyIndex, second: int) -> Iterator[Ints]:
-        """Where the index has the keys that were placed here, a run at a time."""
+        """Yield the places that the index has for the keys placed here, run by run."""
         for run in self._runs:
             yield index.find(Fingerprints(run.high, run.low), second)
 
     def add(self, run: KeyRun) -> None:
-        """Keys in any order, each once; what was said of them before is over."""
+        """Add distinct keys in any order. Their earlier places are replaced."""
         self._runs.append(united([run]))
         if len(self._runs) > _MOST_RUNS:
             self._runs = self._merged()
 
     def _merged(self) -> list[KeyRun]:
-        """The largest run stays where it is until the others are as many."""
+        """Return the runs merged. The largest run is left alone until the others have half as many keys."""
         first, rest = self._runs[0], self._runs[1:]
         if len(first) > _HELD_ROWS and sum(map(len, rest)) < len(first) // 2:
             return [first, united(rest)]

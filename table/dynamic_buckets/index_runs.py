@@ -1,4 +1,4 @@
-"""Sorted arrays of keys and where each lies, in memory or mapped from local disk (lsm-vectorised 8)."""
+"""Sorted arrays of keys with the place of each, in memory or mapped from local disk."""
 
 from __future__ import annotations
 
@@ -18,27 +18,32 @@ Stamps = npt.NDArray[np.uint32]
 UNKNOWN = -1
 _COLUMNS = (("high", np.uint64), ("low", np.uint64), ("place", np.int64), ("stamp", np.uint32))
 _RECORD = np.dtype([(name, np.dtype(kind)) for name, kind in _COLUMNS])
-# Shards of a large set of keys, by their first bits: each is sorted, or merged, by itself.
+# Large sets of keys are split into shards by their first bits; each shard is sorted or merged separately.
 _SHARD_BITS = 6
 _HELD_ROWS = 1 << 20
 
 
 def places_of(partitions: Ints, buckets: npt.NDArray[Any]) -> Ints:
-    """A bucket of a partition as one number; partitions are numbered by the index."""
+    """Return buckets of partitions as single numbers; the index numbers the partitions."""
     return (partitions << np.int64(16)) | buckets.astype(np.int64)
 
 
 def partition_of(places: Ints) -> Ints:
+    """Return the partition numbers of places."""
     return places >> np.int64(16)
 
 
 def bucket_of(places: Ints) -> Ints:
+    """Return the buckets of places."""
     return places & np.int64(0xFFFF)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRun:
-    """Keys in order, none twice, with the place of each and the second it came there. `stamp` 0: it was deleted."""
+    """Distinct keys in order, with the place of each and the second since it is there.
+
+    `stamp` 0 means that it was deleted.
+    """
 
     high: Words
     low: Words
@@ -53,20 +58,21 @@ class KeyRun:
 
     @classmethod
     def of(cls, keys: Fingerprints, places: Ints, second: int) -> KeyRun:
-        """As they come: in no order yet."""
+        """Return a run of keys that are not sorted yet."""
         return cls(keys.high, keys.low, places, np.full(len(places), second, np.uint32))
 
     @classmethod
     def mapped(cls, folder: Path) -> KeyRun:
+        """Return the run in a folder, mapped into memory."""
         arrays = [_mapped(folder / name, kind) for name, kind in _COLUMNS]
         return cls(*arrays)
 
     def find(self, keys: Fingerprints) -> Ints:
-        """The row of each key, -1 where it is not here. Fastest for keys in order."""
+        """Return the row of each key, -1 if it is not in the run. Fastest for keys in order."""
         found = np.full(len(keys.high), -1, np.int64)
         at = np.searchsorted(self.high, keys.high)
         left = np.arange(len(keys.high))
-        while len(left):  # once more only where two keys share their upper half
+        while len(left):  # repeats only if two keys share their upper half
             left = left[at[left] < len(self.high)]
             left = left[self.high[at[left]] == keys.high[left]]
             hit = self.low[at[left]] == keys.low[left]
@@ -76,7 +82,7 @@ class KeyRun:
         return found
 
     def range(self, shard: int) -> KeyRun:
-        """The keys whose first bits are `shard`: a view."""
+        """Return a view of the keys whose first bits are `shard`."""
         first, behind = np.uint64(shard << (64 - _SHARD_BITS)), np.uint64((1 << (64 - _SHARD_BITS)) - 1)
         begin = np.searchsorted(self.high, first)
         return self[begin : np.searchsorted(self.high, first | behind, side="right")]
@@ -90,11 +96,11 @@ def _mapped(path: Path, kind: Any) -> npt.NDArray[Any]:
 
 
 def key_order(keys: Fingerprints | KeyRun) -> tuple[Ints, Ints]:
-    """The rows in key order, those of a key as they lie, and where in it each key starts."""
+    """Return the rows in key order, rows of a key in their original order, and where each key starts."""
     order = np.argsort(keys.high, kind="stable")
     high, low = keys.high[order], keys.low[order]
     same = high[1:] == high[:-1]
-    if (same & (low[1:] != low[:-1])).any():  # about never: two keys share their upper half
+    if (same & (low[1:] != low[:-1])).any():  # almost never: two keys share their upper half
         order = np.lexsort((keys.low, keys.high))
         high, low = keys.high[order], keys.low[order]
         same = high[1:] == high[:-1]
@@ -104,13 +110,14 @@ def key_order(keys: Fingerprints | KeyRun) -> tuple[Ints, Ints]:
 
 
 def united(runs: Sequence[KeyRun]) -> KeyRun:
-    """The keys of all runs in order; the last word on a key counts."""
+    """Return the keys of all runs in order; the last entry of a key counts."""
     together = joined(runs)
     order, starts = key_order(together)
     return together[order[np.append(starts[1:], len(order)) - 1]] if len(order) else EMPTY
 
 
 def joined(runs: Sequence[KeyRun]) -> KeyRun:
+    """Return the runs concatenated."""
     if len(runs) == 1:
         return runs[0]
     columns = [(run.high, run.low, run.places, run.stamps) for run in (EMPTY, *runs)]
@@ -118,9 +125,9 @@ def joined(runs: Sequence[KeyRun]) -> KeyRun:
 
 
 def settled(run: KeyRun) -> KeyRun:
-    """Of rows as several buckets had them, in order of arrival in each: where each key is in the end.
+    """Return the final place of each key, from rows of several buckets in order of arrival in each bucket.
 
-    A key that was deleted in one place came to another: only a place where it was last added holds it.
+    A key that was deleted in one place was moved to another: only the place whose last row added the key counts.
     """
     if (run.stamps > 0).all():
         return united([run])
@@ -132,7 +139,7 @@ def settled(run: KeyRun) -> KeyRun:
 
 
 def merged_pieces(runs: Sequence[KeyRun]) -> Iterator[KeyRun]:
-    """All runs as one, piece by piece in key order; memory holds a piece."""
+    """Yield all runs merged, piece by piece in key order; a piece is in memory at a time."""
     if sum(map(len, runs)) <= _HELD_ROWS:
         yield united(runs)
         return
@@ -141,7 +148,7 @@ def merged_pieces(runs: Sequence[KeyRun]) -> Iterator[KeyRun]:
 
 
 def write_run(folder: Path, pieces: Iterable[KeyRun]) -> KeyRun:
-    """Pieces in key order into a new folder, and that mapped."""
+    """Write pieces in key order to a new folder, and return them mapped into memory."""
     folder.mkdir(parents=True)
     files = [(folder / name).open("wb") for name, _ in _COLUMNS]
     try:
@@ -167,7 +174,10 @@ def _columns(rows: npt.NDArray[Any]) -> KeyRun:
 
 
 class Shards:
-    """Keys as they are read, in any number: what memory should not hold goes to files by its first bits."""
+    """Any number of keys while they are read.
+
+    Keys that exceed the memory limit are written to files by their first bits.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -176,13 +186,14 @@ class Shards:
         self._spilled = False
 
     def add(self, run: KeyRun) -> None:
+        """Add keys in order of arrival."""
         self._held.append(run)
         self._rows += len(run)
         if self._rows >= _HELD_ROWS:
             self._spill()
 
     def pieces(self) -> Iterator[KeyRun]:
-        """Rows of neighbouring keys at a time, in order of arrival."""
+        """Yield the rows of neighbouring keys piece by piece, in order of arrival."""
         if not self._spilled:
             yield joined(self._held)
             return

@@ -1,7 +1,7 @@
-"""Where each key of a cross-partition table lies: an index on local disk, made from the table and from nothing else.
+"""The index of the places of a cross-partition table's keys, on local disk, built only from the table itself.
 
-It stands for one snapshot, and comes to a later one by reading the keys of the files that were added in between. It may
-vanish at any time. Nothing is written to it before a commit: what a writer does meanwhile, it keeps for itself.
+An index belongs to one snapshot, and advances to a later one by reading the keys of the files added in between. It may
+be deleted at any time. A writer does not change it before its commit; keys it places meanwhile are kept in the writer.
 """
 
 from __future__ import annotations
@@ -49,14 +49,15 @@ VERSION = 1
 FILE, LOCK = "index.json", "lock"
 MOST_BYTES = "penstock.key-index.max-disk-size"
 _MOST_RUNS = 8
-# Runs beside the base are merged into it when they are a tenth of it, so each key is moved about ten times.
+# Other runs are merged into the base once they are a tenth of its size, so each key is copied about ten times.
 _SHARE, _LEAST_ROWS = 10, 1 << 16
 
 
 @dataclass(slots=True)
 class KeyIndex:
-    """`partitions` by number, None where a partition was overwritten since; `counts` of keys by place; `runs` older
-    first. `ttl_seconds`: keys that came to their place longer ago are not known any more.
+    """The index at a snapshot: `partitions` by number, `counts` of keys by place, and `runs`, older first.
+
+    A partition that was overwritten since is None. Keys placed more than `ttl_seconds` ago are treated as unknown.
     """
 
     snapshot: int = 0
@@ -74,14 +75,14 @@ class KeyIndex:
         return sum(map(len, self.runs.values()))
 
     def number(self, partition: bytes) -> int:
-        """A new partition gets the next number."""
+        """Return the number of a partition; a new partition gets the next number."""
         number = self._numbers.setdefault(partition, len(self.partitions))
         if number == len(self.partitions):
             self.partitions.append(partition)
         return number
 
     def find(self, keys: Fingerprints, now_second: int) -> Ints:
-        """The place of each key, UNKNOWN where it has none."""
+        """Return the place of each key, UNKNOWN if it has none."""
         found = find_places(list(self.runs.values()), keys, self._oldest(now_second))
         gone = np.array([partition is None for partition in self.partitions], np.bool_)
         if gone.any():
@@ -93,21 +94,22 @@ class KeyIndex:
         return 0 if self.ttl_seconds is None else now_second - self.ttl_seconds
 
     def forget(self, partitions: set[bytes]) -> None:
-        """What lies in these partitions, in one stroke."""
+        """Remove all keys of these partitions, without touching the runs."""
         for partition in partitions & self._numbers.keys():
             self.partitions[self._numbers.pop(partition)] = None
         dead = {number for number, partition in enumerate(self.partitions) if partition is None}
         self.counts = {place: count for place, count in self.counts.items() if place >> 16 not in dead}
 
     def count(self, places: Ints, sign: int) -> None:
+        """Add or subtract the number of keys in each place."""
         for place, rows in zip(*np.unique(places, return_counts=True), strict=True):
             self.counts[int(place)] = max(0, self.counts.get(int(place), 0) + sign * int(rows))
 
 
 def find_places(runs: Sequence[KeyRun], keys: Fingerprints, oldest: int = 0) -> Ints:
-    """Through runs that are given older first; keys whose stamp lies before `oldest` are unknown."""
+    """Return the places of keys in runs, which are given older first; keys with a stamp before `oldest` are unknown."""
     places = np.full(len(keys.high), UNKNOWN, np.int64)
-    left = np.argsort(keys.high)  # neighbours in the index are looked for together
+    left = np.argsort(keys.high)  # sorted, so that neighbouring keys of the index are searched together
     for run in reversed(runs):
         rows = run.find(Fingerprints(keys.high[left], keys.low[left]))
         hit = rows >= 0
@@ -120,12 +122,13 @@ def find_places(runs: Sequence[KeyRun], keys: Fingerprints, oldest: int = 0) -> 
 
 
 def default_folder() -> Path:
+    """Return the folder of key indexes on this machine."""
     return private_folder("keys")
 
 
 @dataclass(slots=True)
 class IndexFolder:
-    """The index of one table as all processes of a user on this machine share it; one at a time brings it forward."""
+    """The index of one table, shared by all processes of a user on this machine; one process at a time advances it."""
 
     store: TableStore
     layout: Layout
@@ -133,21 +136,22 @@ class IndexFolder:
 
     @property
     def folder(self) -> Path:
+        """Return the folder of the table's index."""
         branch = hashlib.sha256((self.store.paths.branch or "").encode()).hexdigest()[:8]
         return (self.home or default_folder()) / f"{_name_of(self.store.paths.root)}-{branch}"
 
     def at(self, snapshot: Snapshot | None) -> KeyIndex:
-        """The index at this snapshot, or at a later one that somebody brought it to.
+        """Return the index at this snapshot, or at a later one to which another process advanced it.
 
-        Reads what was added since the last time; the whole table where there is no index, or its snapshot is gone.
-        Dies half way: what stood there before still stands, and half a run is swept by the next who comes.
+        Reads the files added since; reads the whole table if there is no index, or if its snapshot expired. If it dies
+        half way, the previous index remains valid, and the next process deletes incomplete runs.
         """
         if snapshot is None:
             return KeyIndex()
         with self._locked():
             index = self._loaded()
             if index is not None and index.snapshot >= snapshot.id:
-                os.utime(self.folder / FILE)  # what was used last goes last
+                os.utime(self.folder / FILE)  # least recently used indexes are evicted first
                 return index
             advance = _Advance(self.store, self.layout, self.folder)
             missed = None if index is None else self._missed(index, snapshot)
@@ -168,13 +172,13 @@ class IndexFolder:
             yield
 
     def _loaded(self) -> KeyIndex | None:
-        """None when there is none, or when it is of a snapshot that the table does not have (any more)."""
+        """Return the index, or None if it does not exist or the table does not have its snapshot (any more)."""
         try:
             head: dict[str, Any] = json.loads((self.folder / FILE).read_text())
             if head["version"] != VERSION or head["keys"] != self._keys:
                 return None
             runs = {name: KeyRun.mapped(self.folder / name) for name in head["runs"]}
-        except (OSError, ValueError, KeyError):  # what a dying machine left behind
+        except (OSError, ValueError, KeyError):  # files that were incomplete when the machine died
             return None
         standing = self.store.snapshots.find(head["snapshot"])
         if standing is None or standing.delta_manifest_list != head["delta"]:
@@ -193,7 +197,7 @@ class IndexFolder:
         return None if ttl is None else ttl // 1000
 
     def _missed(self, index: KeyIndex, snapshot: Snapshot) -> list[Snapshot] | None:
-        """The snapshots after the index's own; None when one of them has expired."""
+        """Return the snapshots after the index's snapshot; None if any of them has expired."""
         missed = [self.store.snapshots.find(number) for number in range(index.snapshot + 1, snapshot.id)]
         return None if None in missed else [one for one in (*missed, snapshot) if one is not None]
 
@@ -213,7 +217,7 @@ class IndexFolder:
         half.replace(self.folder / FILE)
         for path in self.folder.iterdir():
             if path.is_dir() and path.name not in index.runs:
-                shutil.rmtree(path, ignore_errors=True)  # those who map it keep it
+                shutil.rmtree(path, ignore_errors=True)  # processes that have mapped it can still read it
 
 
 def _name_of(root: str) -> str:
@@ -221,17 +225,19 @@ def _name_of(root: str) -> str:
 
 
 def forget_keys(root: str, home: Path | None = None) -> None:
-    """Remove the indexes of a table that is dropped, and of its branches; on other machines they are evicted."""
+    """Delete the indexes of a dropped table and of its branches; other machines evict theirs in time."""
     for folder in (home or default_folder()).glob(f"{_name_of(root)}-*"):
         _empty(folder)
 
 
 def make_room(newest: Path, most: int | None) -> None:
-    """Remove indexes beside `newest`, those used least lately first, until all together take no more than `most`
-    bytes; None: a tenth of what the disk has free. A writer that stands on one keeps it; the next makes it anew."""
+    """Delete indexes other than `newest`, least recently used first, until all together use at most `most` bytes.
+
+    None is a tenth of the free disk space. A writer that uses a deleted index can finish; the next one builds it again.
+    """
     used: dict[Path, tuple[float, int]] = {}
     for folder in newest.parent.iterdir():
-        with suppress(OSError):  # somebody else was faster
+        with suppress(OSError):  # another process deleted it
             last = (folder / FILE).stat().st_mtime
             used[folder] = last, sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     room = shutil.disk_usage(newest.parent).free // 10 if most is None else most
@@ -243,7 +249,10 @@ def make_room(newest: Path, most: int | None) -> None:
 
 
 def _empty(folder: Path) -> bool:
-    """Whether nobody was at it. The lock stays: were it made anew, two could hold one each."""
+    """Delete an index and return True, or return False if it is in use.
+
+    The lock file is kept: if it were created again, two processes could each have a lock.
+    """
     with (folder / LOCK).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -259,18 +268,24 @@ def _empty(folder: Path) -> bool:
 
 @dataclass(slots=True)
 class _Advance:
+    """Brings an index to a later snapshot."""
+
     store: TableStore
     layout: Layout
     folder: Path
 
     def bootstrapped(self, snapshot: Snapshot) -> KeyIndex:
+        """Return an index built from the whole table."""
         index = KeyIndex()
         self._read(index, snapshot, None)
         log.info("event=keys_indexed table=%s snapshot=%d keys=%d", self.store.name, snapshot.id, len(index))
         return index
 
     def over(self, index: KeyIndex, missed: Sequence[Snapshot]) -> None:
-        """Overwritten partitions are read anew, of the others what was added; compactions move no key."""
+        """Advance the index over the missed snapshots.
+
+        Overwritten partitions are read again, for the others only added files; compactions move no key.
+        """
         newest = missed[-1]
         rewritten = set[bytes]()
         for snapshot in missed:
@@ -306,7 +321,7 @@ class _Advance:
             yield Shards(Path(folder))
 
     def _add(self, index: KeyIndex, pieces: Iterator[KeyRun], second: int) -> None:
-        """As one more run: keys that come, and keys that come elsewhere. One that stays where it is adds nothing."""
+        """Add a run of new and of moved keys. A key that keeps its place adds nothing."""
         name = uuid.uuid4().hex
         run = write_run(self.folder / name, self._new(index, pieces, second))
         if len(run):
@@ -323,7 +338,7 @@ class _Advance:
             yield piece[other]
 
     def _tidy(self, index: KeyIndex, second: int) -> None:
-        """Few runs, the oldest by far the largest: a lookup costs a search in each."""
+        """Merge runs so that there are few, and the oldest is by far the largest: a lookup searches each of them."""
         names = list(index.runs)
         young = sum(len(index.runs[name]) for name in names[1:])
         if young > len(index.runs[names[0]]) // _SHARE + _LEAST_ROWS if names else False:
@@ -336,7 +351,7 @@ class _Advance:
         gone = np.array([partition is None for partition in index.partitions] or [False], np.bool_)
         oldest = 0 if index.ttl_seconds is None else second - index.ttl_seconds
         pieces = merged_pieces([index.runs[name] for name in names])
-        # A dead entry of a younger run still has to hide what an older run says of its key.
+        # A dead entry of a younger run must still hide the entry of its key in an older run.
         whole = names[0] == next(iter(index.runs))
         kept = (_living(piece, gone, oldest) if whole else piece for piece in pieces)
         run = write_run(self.folder / made, kept)

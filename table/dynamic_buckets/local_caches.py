@@ -1,4 +1,4 @@
-"""What this machine keeps of a table beside it: rows for lookups, and where keys lie."""
+"""The caches of a table on this machine: lookup files, and key indexes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from penstock.table.dynamic_buckets.key_index import forget_keys
 
 
 def forget_table(root: str) -> None:
-    """Of a table that is dropped or moved. Other machines evict theirs; a writer that is at them is not disturbed."""
+    """Delete this machine's caches of a table that was dropped or moved.
+
+    Other machines evict theirs in time. A writer that is using them is not disturbed.
+    """
     forget_keys(root)
     for path in lookup_folder().glob(f"*-{root_mark(root)}.*"):
         path.unlink(missing_ok=True)

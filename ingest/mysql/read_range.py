@@ -1,4 +1,4 @@
-"""One range of a batch to changes, in a task."""
+"""Reading of one range of a batch in a task: from a snapshot chunk or a binlog range to changes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from penstock.ingest.mysql.settings import FollowSettings
 from penstock.ingest.mysql.snapshot.chunk_as_of import read_as_of
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, read_chunk
 
-_ROW_BITS = 24  # rows of one event; a log file has less than 2^39 bytes
+_ROW_BITS = 24  # bits for the row number within an event; a log file has less than 2^39 bytes
 CHUNK, LOG, DEFINED, BARRIERS, IGNORED = "chunk", "log", "defined", "barriers", "ignored"
 
 
 @dataclass(frozen=True, slots=True)
 class ImagesOfTargets(DecodeOptions):
-    """Which images of an update are needed is for the table to say that the row goes to."""
+    """Decode options in which the target table decides which row images of an update are needed."""
 
     wanted: Wanted = field(default_factory=Wanted)
 
@@ -41,7 +41,7 @@ class ImagesOfTargets(DecodeOptions):
 
 @dataclass(frozen=True, slots=True)
 class RangeReading:
-    """What a range's place holds: `start` as the planner made it."""
+    """The reading of one range; `start` is the range as the planner made it."""
 
     settings: FollowSettings
     start: Mapping[str, Any]
@@ -89,7 +89,10 @@ class RangeReading:
         )
 
     def _finished(self, batch: ChangeBatch) -> ChangeBatch | None:
-        """As the tables take it: without keyless tables, comments and instants where they are not wanted."""
+        """Return a batch in the form that tables accept, None for a table without key that is not captured.
+
+        Comments and instants are removed where they are not wanted.
+        """
         if not (batch.schema.primary_keys or self.settings.keyless):
             return None
         batch = replace(batch, schema=self._with_comments(batch.schema))
@@ -98,9 +101,10 @@ class RangeReading:
         return in_zone(batch, self.settings.zone)
 
     def _with_comments(self, schema: SourceSchema) -> SourceSchema:
-        """With those that are wanted: of new tables and columns always, of others where they follow ALTER TABLE."""
+        """Return the schema with the comments that apply: always for new tables and columns, for others only if
+        comments follow ALTER TABLE."""
         if self.settings.comments:
-            # Where there is none now, there may have been one before.
+            # An empty comment clears the one that may have existed before.
             fields = tuple(replace(one, comment=one.comment or "") for one in schema.fields)
             return replace(schema, fields=fields, comment=schema.comment or "")
         if DEFINED in self.start:
@@ -109,14 +113,15 @@ class RangeReading:
 
 
 def _row_places(batch: ChangeBatch) -> Int64s:
-    """A place for every row: what is wrong with one is no matter of the others of its event."""
+    """Return a position per row instead of per event, so that a bad row does not affect other rows of its event."""
     places: Int64s = np.minimum(batch.sub >> 1, (1 << _ROW_BITS) - 1).astype(np.int64)
     places += batch.pos << _ROW_BITS
     return places
 
 
 def in_zone(batch: ChangeBatch, zone: str) -> ChangeBatch:
-    """TIMESTAMP columns, which are instants, as the time that clocks of the zone show; those that are texts too."""
+    """Return the batch with TIMESTAMP columns, which are instants, as local time of the zone; also those that are
+    text."""
     given = batch.columns.columns
     columns = [
         _in_zone(column, declared.type or "", zone) for declared, column in zip(batch.schema.fields, given, strict=True)
@@ -141,7 +146,7 @@ def _local(column: pa.Array, zone: str) -> pa.Array:
 
 
 def _local_texts(column: pa.Array, zone: str) -> pa.Array:
-    """Texts are all of one length; the zero date is no instant and stays."""
+    """Convert TIMESTAMP texts to local time. All have the same length; the zero date is not an instant and stays."""
     real = pc.invert(pc.starts_with(column, "0000"))
     instants = pc.if_else(real, column, pa.scalar(None, pa.string())).cast(pa.timestamp("us"))
     local = _local(instants, zone).cast(pa.string())
@@ -150,7 +155,7 @@ def _local_texts(column: pa.Array, zone: str) -> pa.Array:
 
 
 def _empty(version: Version) -> ChangeBatch:
-    """No rows, only the columns that a table has from now on."""
+    """Return a batch without rows, which declares the columns that a table has from now on."""
     if version.definition is None:
         raise ValueError("a table that is gone has no columns")
     schema = schema_of(version.definition)

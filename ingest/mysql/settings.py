@@ -1,4 +1,5 @@
-"""What is followed, from where, and how; plain data, safe to pickle and to print."""
+"""The settings of MySQL capture: which tables, from which position, and how; plain data, safe to pickle and to
+print."""
 
 from __future__ import annotations
 
@@ -22,16 +23,18 @@ _SHADOW = re.compile(r"_(_?.+)_(?:gho|ghc|del|new|old)", re.DOTALL)
 
 
 def shadowed(table: str) -> str | None:
-    """The table of which gh-ost or pt-online-schema-change made this copy, by its name; None for an ordinary name."""
+    """Return the table that gh-ost or pt-online-schema-change copied here, by the copy's name; None for ordinary
+    names."""
     found = _SHADOW.fullmatch(table)
     return found[1].removeprefix("_") if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class CapturedTables:
-    """Which tables are taken: full matches of regular expressions, excluding wins; `left_out` for reasons of their own.
+    """The selection of tables by full matches of regular expressions; excluding patterns win.
 
-    Copies that schema change tools make of a captured table are not taken.
+    `left_out` are tables excluded for other reasons. Copies that schema change tools make of a captured table are not
+    captured.
     """
 
     databases: str
@@ -41,7 +44,7 @@ class CapturedTables:
     including_databases: str = ".*"
     excluding_databases: str | None = None
     left_out: frozenset[TableName] = frozenset()
-    names: str | None = None  # of `database.table`, in one
+    names: str | None = None  # an expression for `database.table` as one text
     excluding_names: str | None = None
 
     def takes(self, database: str, table: str) -> bool:
@@ -69,7 +72,7 @@ def _matches(pattern: str | None, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Startup:
-    """Where a pipeline without a checkpoint begins; afterwards the checkpoint rules."""
+    """The start of a pipeline without a checkpoint; afterwards the checkpoint decides."""
 
     mode: Mode = "initial"
     file: str = ""
@@ -84,7 +87,7 @@ class Startup:
 
 @dataclass(frozen=True, slots=True)
 class Barriers:
-    """Which changes of tables are carried over between batches; the others are passed over, as Paimon does."""
+    """The table changes that are applied between batches; all others are ignored, as in Paimon."""
 
     truncate: bool = False
     drop: bool = False
@@ -93,11 +96,12 @@ class Barriers:
 
 @dataclass(frozen=True, slots=True)
 class FollowSettings:
-    """`state` is the checkpoint, beside whose own files the schema history and signals are kept.
+    """The settings of a MySQL source.
 
-    `snapshot` watermark: rows are read as they are, and the log behind the batch's place is laid over them: right for
-    tables where a change may come twice. exact: every chunk is as of the place in the log where the pipeline stands,
-    which stays there until all of them are read.
+    `state` is the checkpoint location, where the schema history and signals are stored next to Spark's files. With
+    `snapshot` watermark, rows are read as they are now and binlog events from the batch's position on are applied over
+    them, which is right for tables where a change may arrive twice. With exact, every chunk is as of the pipeline's
+    binlog position, which does not move until all chunks are read.
     """
 
     server: ServerAddress
@@ -113,21 +117,21 @@ class FollowSettings:
     comments: bool = False
     keyless: bool = False
     new_tables: bool = True
-    resnapshot: str = ""  # a word that offsets do not have yet: empty the tables, read them again
-    reset: tuple[TableName, ...] = ()  # only what is made of these
-    accept_gap: bool = False  # go on from the oldest log that is left
-    resnapshot_when_lost: bool = False  # empty the tables and read them again where the log is gone
-    keyless_stops: bool = False  # a table without key is refused, not left out
-    first: tuple[str, ...] = ()  # expressions of `database.table`, in the order in which tables are to be read
+    resnapshot: str = ""  # a request that the offsets do not contain yet: empty the tables and read them again
+    reset: tuple[TableName, ...] = ()  # if given, only these are emptied and read again
+    accept_gap: bool = False  # continue from the oldest binlog file that is left
+    resnapshot_when_lost: bool = False  # empty the tables and read them again if the binlog is gone
+    keyless_stops: bool = False  # a table without key is an error, not left out
+    first: tuple[str, ...] = ()  # expressions for `database.table`, in the order in which tables are to be read
     log_bytes: int = _LOG_BYTES
     snapshot_rows: int = _SNAPSHOT_ROWS
 
     def rank(self, name: TableName) -> int:
-        """The lower, the earlier a table is read."""
+        """Return the priority of a table in the snapshot, lowest first."""
         of_it = (number for number, pattern in enumerate(self.first) if _matches(pattern, ".".join(name)))
         return next(of_it, len(self.first))
 
     def server_id(self, number: int) -> int:
-        """The identity of the reader of this number."""
+        """Return the server id of the reader with this number."""
         first, last = self.server_ids
         return first + number % (last - first + 1)

@@ -1,4 +1,4 @@
-"""What the server's catalog says of its tables, now. Never of yesterday's rows: for those there is the history."""
+"""The server's catalog: its tables and columns as they are now. Past definitions are in the schema history."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 SYSTEM_DATABASES = ("mysql", "sys", "information_schema", "performance_schema")
 TableName = tuple[str, str]
-# Of MariaDB are sequences, whose numbers are logged as rows of a table, and tables that keep the rows of the past:
-# the log shows these as rows of now.
+# MariaDB has sequences, whose numbers are logged as rows of a table, and system-versioned tables, which keep past rows:
+# in the binlog these look like current rows.
 BASE_TABLE, SEQUENCE, SYSTEM_VERSIONED = "BASE TABLE", "SEQUENCE", "SYSTEM VERSIONED"
 LOGGED = (BASE_TABLE, SEQUENCE, SYSTEM_VERSIONED)
-# Names a query: more make its text too long for a server with a small max_allowed_packet.
+# Names per query: with more, the text would be too long for a server with a small max_allowed_packet.
 _NAMES_A_QUERY = 500
 
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """A table as the catalog lists it; `rows` is the engine's estimate, easily a tenth off."""
+    """A table as the catalog lists it; `rows` is the engine's estimate, which is easily a tenth off."""
 
     database: str
     table: str
@@ -44,14 +44,14 @@ class TableFacts:
 
 
 def list_tables(connection: Connection, kinds: Sequence[str] = (BASE_TABLE,)) -> list[TableFacts]:
-    """All tables of these kinds outside the system's databases, in the catalog's order."""
+    """Return all tables of these kinds outside the system databases, in the catalog's order."""
     types = ", ".join(["%s"] * len(kinds))
     marks = ", ".join(["%s"] * len(SYSTEM_DATABASES))
     rows = ask(
         connection,
         "SELECT t.TABLE_SCHEMA, t.TABLE_NAME, COALESCE(t.ENGINE, ''), COALESCE(t.TABLE_ROWS, 0),"
         " COALESCE(t.AVG_ROW_LENGTH, 0), k.COLUMN_NAME IS NOT NULL, t.TABLE_TYPE FROM information_schema.TABLES t"
-        # TABLE_CONSTRAINTS would do, but MariaDB shows it only to those who may do more than SELECT.
+        # TABLE_CONSTRAINTS would be simpler, but MariaDB hides it from users who have only SELECT.
         " LEFT JOIN information_schema.KEY_COLUMN_USAGE k ON k.TABLE_SCHEMA = t.TABLE_SCHEMA"
         " AND k.TABLE_NAME = t.TABLE_NAME AND k.CONSTRAINT_NAME = 'PRIMARY' AND k.ORDINAL_POSITION = 1"
         f" WHERE t.TABLE_TYPE IN ({types}) AND t.TABLE_SCHEMA NOT IN ({marks})"
@@ -63,7 +63,7 @@ def list_tables(connection: Connection, kinds: Sequence[str] = (BASE_TABLE,)) ->
 
 
 def definitions(connection: Connection, names: Iterable[TableName]) -> dict[TableName, TableDefinition]:
-    """The definitions of these tables; one that does not exist is left out."""
+    """Return the definitions of these tables; a table that does not exist is omitted."""
     wanted = list(dict.fromkeys(names))
     found: dict[TableName, TableDefinition] = {}
     for start in range(0, len(wanted), _NAMES_A_QUERY):
@@ -108,7 +108,7 @@ def _definitions_of(connection: Connection, names: list[TableName]) -> dict[Tabl
 
 
 def _by_table(rows: list[Row]) -> dict[TableName, list[Row]]:
-    # Not groupby: where names differ in case alone, the server's order mixes their rows.
+    # Not itertools.groupby: if names differ only in case, the server's order interleaves their rows.
     found: dict[TableName, list[Row]] = {}
     for row in rows:
         found.setdefault((row[0], row[1]), []).append(row)
@@ -116,13 +116,13 @@ def _by_table(rows: list[Row]) -> dict[TableName, list[Row]]:
 
 
 def _column(row: Row) -> Column:
-    # Text from this side may come as bytes where the server keeps it in a BLOB of its dictionary.
+    # The text may be bytes if the server stores it in a BLOB of its data dictionary.
     kind = row[3].decode() if isinstance(row[3], bytes) else str(row[3])
     return Column(str(row[2]), parse_type(kind), row[4] == "YES", row[5], row[6] or None)
 
 
 def unique_keys(connection: Connection, name: TableName) -> list[tuple[str, ...]]:
-    """Unique indexes whose columns are all NOT NULL and indexed whole, the primary key first."""
+    """Return the unique keys whose columns are all NOT NULL and fully indexed, the primary key first."""
     rows = ask(
         connection,
         "SELECT INDEX_NAME, COLUMN_NAME, NULLABLE, SUB_PART FROM information_schema.STATISTICS"

@@ -1,4 +1,4 @@
-"""Character sets: collation number -> set, and bytes -> text exactly as the server converts them to utf8mb4."""
+"""Character sets: collation number to character set, and bytes to text exactly as the server converts to utf8mb4."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 BINARY_COLLATION = 63
 
-# Every set: bytes a character, Python's codec (None: the table below), and its collation numbers up to 1023.
+# Each character set: bytes per character, Python's codec (None: a table below), its collation numbers up to 1023.
 _SETS: dict[str, tuple[int, str | None, str]] = {
     "utf8mb4": (4, "utf-8", "45-46 224-247 255-323 608-610"),
     "utf8mb3": (3, "utf-8", "33 76 83 192-215 223 576-578"),
@@ -55,10 +55,10 @@ _SETS: dict[str, tuple[int, str | None, str]] = {
     "keybcs2": (1, None, "37 73"),
     "geostd8": (1, None, "92-93"),
 }
-# MariaDB's UCA 14 collations stand from 2048 on, 256 numbers a set.
+# MariaDB's UCA 14 collations have the numbers from 2048 on, 256 per character set.
 _UCA1400 = ("utf8mb3", "utf8mb4", "ucs2", "utf16", "utf32")
 
-# Where the server reads a character otherwise than Python's codec does (established by asking it for every code).
+# Characters that the server decodes differently from Python's codec (found by querying the server for every code).
 _DIFFERENT: dict[str, dict[str, str]] = {
     "hebrew": {"¯": "‾"},
     "koi8u": {"∙": "•"},
@@ -83,10 +83,10 @@ _UPPER_HALF: dict[str, str] = {
     + "№??",
 }
 _SWE7 = dict(zip(map(ord, "@[\\]^`{|}~"), "ÉÄÖÅÜéäöåü", strict=True))
-# MySQL's latin1 is Windows' code page 1252, whose five holes it reads as the control characters of ISO 8859-1.
+# MySQL's latin1 is Windows code page 1252; its five undefined codes are the control characters of ISO 8859-1.
 _HOLES = frozenset(b"\x81\x8d\x8f\x90\x9d")
 _LATIN1 = {code: bytes([code]).decode("cp1252") for code in range(0x80, 0xA0) if code not in _HOLES}
-# In these the mark for an unreadable code is a character of the set itself, or what the server sends too.
+# In these sets U+FFFD is a valid character, or the server sends it too.
 _KEEPS_MARK = frozenset({"utf8mb4", "utf8mb3", "ucs2", "utf16", "utf16le", "utf32", "gb18030", "tis620", "big5"})
 
 
@@ -98,11 +98,11 @@ class Charset:
 
     @property
     def is_utf8(self) -> bool:
-        """Whether the bytes are UTF-8 as they stand."""
+        """Return whether the bytes are valid UTF-8 as they are."""
         return self.codec == "utf-8" or self.name == "ascii"
 
     def decode(self, raw: bytes) -> str:
-        """The text the server would send as utf8mb4: a code without a character becomes `?`."""
+        """Return the text that the server would send as utf8mb4: a code without a character becomes `?`."""
         if self.codec is None:
             upper = _UPPER_HALF[self.name]
             return "".join(chr(byte) if byte < 0x80 else upper[byte - 0x80] for byte in raw)
@@ -113,7 +113,7 @@ class Charset:
         return text.translate(different) if different else text
 
 
-# Codes that Python's codecs lack: characters users define, those of NEC and IBM, and seven of ETEN's.
+# Codes that Python's codecs lack: user-defined characters, those of NEC and IBM, and seven of ETEN.
 _USERS = {
     lead + bytes([row, cell]): chr(0xE000 + 940 * len(lead) + 94 * (row - 0xF5) + cell - 0xA1)
     for lead in (b"", b"\x8f")
@@ -142,7 +142,7 @@ _LACKING: dict[str, dict[bytes, str]] = {
 
 
 def _completing(codes: dict[bytes, str]) -> Callable[[UnicodeError], tuple[str, int]]:
-    """What a codec does where it is at a loss: these codes, and the mark for anything else."""
+    """Return a codec error handler that decodes these codes and returns U+FFFD for all others."""
 
     def read(error: UnicodeError) -> tuple[str, int]:
         assert isinstance(error, UnicodeDecodeError)
@@ -179,17 +179,17 @@ _BY_COLLATION = {number: name for name, (_, _, ranges) in _SETS.items() for numb
 
 
 def charset_of_collation(number: int) -> Charset | None:
-    """The set of a collation's number; None for one that neither MySQL nor MariaDB ships."""
+    """Return the character set of a collation's number; None if neither MySQL nor MariaDB has the collation."""
     if number >= 2048:
         place = (number - 2048) >> 8
         return CHARSETS[_UCA1400[place]] if place < len(_UCA1400) else None
-    if number >= 1024:  # MariaDB's NO PAD twins
+    if number >= 1024:  # MariaDB's NO PAD variants
         number -= 1024
     name = _BY_COLLATION.get(number)
     return CHARSETS[name] if name else None
 
 
 def charset_named(name: str) -> Charset | None:
-    """By name as the catalog or a DDL text spells it."""
+    """Return a character set by its name as spelled in the catalog or in DDL."""
     name = name.lower()
     return CHARSETS.get("utf8mb3" if name == "utf8" else name)

@@ -1,4 +1,4 @@
-"""Is this server fit to be followed? All that is wrong at once, each with the statement that puts it right."""
+"""Checks whether a server can be captured: reports all problems at once, each with the statement that fixes it."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.server.connection import Connection, Row, ServerFacts
 
 _DAY_S = 86_400
-# The series whose logs the tests read, on a real server.
+# The release series whose binlogs are tested, with a real server.
 _TESTED = {"mysql": ((9, 7),), "mariadb": ((10, 11), (11, 8))}
 _NAMES = {"mysql": "MySQL", "mariadb": "MariaDB"}
-_GTID_MODES = ("OFF_PERMISSIVE", "ON_PERMISSIVE", "ON")  # a server takes one step at a time
+_GTID_MODES = ("OFF_PERMISSIVE", "ON_PERMISSIVE", "ON")  # a server allows only one step at a time
 _FOREIGN_KEY = re.compile(r"CONSTRAINT (`(?:[^`]|``)+`) FOREIGN KEY .*\)((?: ON (?:DELETE|UPDATE) [A-Z ]+?)*),?\n")
 _SETTINGS = (
     "log_bin",
@@ -53,7 +53,7 @@ _SETTINGS = (
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong; a `warning` does not keep the pipeline from starting."""
+    """One problem; a `warning` does not prevent the pipeline from starting."""
 
     error: type[SourceError]
     level: Literal["error", "warning"]
@@ -68,7 +68,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the pipeline will do, so that only what it needs is asked for."""
+    """The plan of the pipeline, so that only what it needs is checked."""
 
     tables: Sequence[TableName] = ()
     server_ids: range = range(0)
@@ -78,12 +78,12 @@ class Wanted:
 
 
 def check_retention(connection: Connection) -> list[Finding]:
-    """Whether a pipeline that stands still for some days finds its place in the log again."""
+    """Return findings on binlog retention: after some days of downtime the pipeline must still find its position."""
     return list(_retention(server_facts(connection), variables(connection, *_SETTINGS)))
 
 
 def check_source(connection: Connection, wanted: Wanted) -> list[Finding]:
-    """Everything that stands in the way, errors first. Reads only; holds nothing afterwards."""
+    """Return all findings, errors first. Reads only; keeps nothing open afterwards."""
     facts = server_facts(connection)
     settings = variables(connection, *_SETTINGS)
     findings = [
@@ -99,7 +99,7 @@ def check_source(connection: Connection, wanted: Wanted) -> list[Finding]:
 
 
 def require_ready(findings: Sequence[Finding]) -> None:
-    """Raise what is wrong: one error of its own kind, or all of them in one report."""
+    """Raise the errors among the findings: a single one as its specific error, several in one report."""
     errors = [finding for finding in findings if finding.level == "error"]
     if len(errors) == 1:
         only = errors[0]
@@ -120,7 +120,7 @@ def _warning(error: type[SourceError], message: str, seen: object, wanted: str, 
 
 
 def _put(facts: ServerFacts, setting: str, value: object, note: str = "") -> str:
-    """The statement that changes a setting and keeps it; MariaDB keeps nothing by itself."""
+    """Return the statement that changes a setting permanently; MariaDB has no statement that persists a setting."""
     notes = [*(["write it into the configuration file too"] if facts.is_mariadb else []), *([note] if note else [])]
     statement = f"SET {'GLOBAL' if facts.is_mariadb else 'PERSIST'} {setting} = {value};"
     return f"{statement}  -- {', '.join(notes)}" if notes else statement
@@ -188,7 +188,7 @@ def _identity(
 
 
 def _tried(connection: Connection, statement: str) -> list[Row] | pymysql.MySQLError:
-    """The rows, or the server's refusal; a connection that failed says nothing of rights and is raised."""
+    """Return the rows, or the server's refusal; a lost connection says nothing about privileges and is raised."""
     try:
         return ask(connection, statement)
     except pymysql.MySQLError as error:
@@ -200,7 +200,7 @@ def _tried(connection: Connection, statement: str) -> list[Row] | pymysql.MySQLE
 def _readers(connection: Connection, facts: ServerFacts) -> list[int]:
     statement = "SHOW REPLICAS" if not facts.is_mariadb and facts.version >= (8, 0, 22) else "SHOW SLAVE HOSTS"
     found = _tried(connection, statement)
-    # The missing right, if it is one, is reported with the grants.
+    # If the reason is a missing privilege, it is reported by the check of grants.
     return [] if isinstance(found, pymysql.MySQLError) else [int(row[0]) for row in found]
 
 
@@ -211,7 +211,8 @@ def _is_replica(connection: Connection, facts: ServerFacts) -> bool:
 
 
 def _grants(connection: Connection, facts: ServerFacts, wanted: Wanted) -> Iterator[Finding]:
-    """Rights are tried where trying is harmless: roles and wildcards make reading them a riddle."""
+    """Yield missing privileges, by harmless statements where possible: roles and wildcards make grants hard to
+    parse."""
     user = str(ask(connection, "SELECT CURRENT_USER()")[0][0])
     name = "@".join(f"'{part}'" for part in user.rsplit("@", 1))
     held = {
@@ -287,7 +288,11 @@ def _times_in_keys(connection: Connection, tables: Collection[TableName]) -> Ite
 
 
 def _labels(connection: Connection, facts: ServerFacts, settings: dict[str, str], wanted: Wanted) -> Iterator[Finding]:
-    """The catalog has question marks for characters of four bytes; the log tells labels only with full metadata."""
+    """Yield a finding if labels of ENUM or SET may be damaged.
+
+    The catalog shows characters of four bytes as question marks, and the binlog contains labels only with full
+    metadata.
+    """
     if settings.get("binlog_row_metadata", "MINIMAL") == "FULL":
         return
     statement = (
@@ -305,7 +310,7 @@ def _labels(connection: Connection, facts: ServerFacts, settings: dict[str, str]
 
 
 def _charsets(connection: Connection, tables: Collection[TableName]) -> Iterator[Finding]:
-    """The log has texts as the column keeps them, so each character set must be known here too."""
+    """Yield an error for unknown character sets: the binlog contains text in the column's character set."""
     statement = (
         "SELECT TABLE_SCHEMA, TABLE_NAME, CHARACTER_SET_NAME, GROUP_CONCAT(COLUMN_NAME) FROM information_schema.COLUMNS"
         " WHERE CHARACTER_SET_NAME IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
@@ -318,7 +323,7 @@ def _charsets(connection: Connection, tables: Collection[TableName]) -> Iterator
 
 
 def _cascades(connection: Connection, tables: Collection[TableName]) -> Iterator[Finding]:
-    # The catalog's list of constraints is hidden by MariaDB from those who may only read; the table's text is not.
+    # MariaDB hides the catalog's list of constraints from users with read privileges only, but not SHOW CREATE TABLE.
     for database, table in sorted(tables):
         text = str(ask(connection, f"SHOW CREATE TABLE {qualified((database, table))}")[0][1])
         for constraint, rules in _FOREIGN_KEY.findall(text):
@@ -333,5 +338,5 @@ def qualified(name: TableName) -> str:
 
 
 def quoted(name: str) -> str:
-    """An identifier as SQL takes it."""
+    """Return an identifier quoted for SQL."""
     return "`" + name.replace("`", "``") + "`"

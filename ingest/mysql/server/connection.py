@@ -1,4 +1,4 @@
-"""Connections to a MySQL or MariaDB server, and what kind of server answers."""
+"""Connections to a MySQL or MariaDB server, and the server's version and identity."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _told: set[tuple[str, int, bool]] = set()
 
 _LOST = {CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR, 1053, 1927}
 _PAUSE_S = 0.5
-# Keys that MySQL gives to tables without one are in the log, whether the catalog is told to hide them or not.
+# Invisible primary keys that MySQL generates are in the binlog even if the catalog is configured to hide them.
 _SESSION = (
     "SET time_zone = '+00:00', sql_mode = '', wait_timeout = 86400, net_write_timeout = 3600"
     " /*!80030 , show_gipk_in_create_table_and_information_schema = ON */"
@@ -46,9 +46,9 @@ _DENIED = {ER.ACCESS_DENIED_ERROR, ER.DBACCESS_DENIED_ERROR, 1142, 1143, 1227, 1
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A password by reference: the name of an environment variable or a file, or a text that may hold references.
+    """A password by reference: the name of an environment variable or a file, or a text that may contain references.
 
-    It is resolved where it is used, because descriptors end in logs.
+    It is resolved where it is used, because descriptors appear in logs.
     """
 
     value: str
@@ -74,11 +74,11 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How the connection is protected.
+    """The protection of the connection.
 
-    `preferred` and `required` encrypt and do not check whose server it is; `preferred` goes on without TLS where the
-    server offers none. `public_key` is the file of the server's RSA key; `public_key_retrieval` takes the key that the
-    server sends; `cleartext_password` gives the password itself to a server that nobody checked.
+    `preferred` and `required` encrypt without verifying the server's identity; `preferred` continues without TLS if the
+    server does not offer it. `public_key` is the file with the server's RSA key; `public_key_retrieval` accepts the key
+    that the server sends; `cleartext_password` sends the password itself to an unverified server.
     """
 
     mode: Literal["disabled", "preferred", "required", "verify-ca", "verify-identity"] = "preferred"
@@ -103,7 +103,7 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """All that a task needs to reach the server; safe to pickle and to print."""
+    """The settings that a task needs to connect to the server; safe to pickle and to print."""
 
     host: str
     port: int
@@ -112,12 +112,13 @@ class ServerAddress:
     tls: Tls = Tls()
     connect_timeout: float = 30.0
     read_timeout: float = 300.0
-    patience: float = 0.0  # seconds that a server which cannot be reached is waited for
+    patience: float = 0.0  # seconds to wait for a server that cannot be reached
 
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """What kind of server it is. `uuid` names the instance; MariaDB has none and says its server id."""
+    """The version and identity of a server. `uuid` identifies the instance; for MariaDB it is derived from the server
+    id."""
 
     flavour: Literal["mysql", "mariadb"]
     version: tuple[int, int, int]
@@ -130,15 +131,16 @@ class ServerFacts:
 
     @property
     def status_statement(self) -> str:
-        """Where the log stands; the old form is a syntax error from MySQL 8.4 on, the new one before 8.2."""
+        """The statement that shows the binlog position; MySQL 8.4 rejects the old form, versions before 8.2 the new
+        one."""
         new = not self.is_mariadb and self.version >= (8, 2, 0)
         return "SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS"
 
 
 def connect(server: ServerAddress) -> Connection:
-    """A connection in UTC, autocommit, with strings as utf8mb4 and no SQL mode that changes results.
+    """Return a connection in UTC with autocommit, strings as utf8mb4, and no SQL mode that changes results.
 
-    A server that cannot be reached is waited for as long as `patience` says, which is logged.
+    An unreachable server is retried for `patience` seconds, which is logged.
     """
     began, waits = time.monotonic(), False
     where = f"{server.host}:{server.port}"
@@ -175,14 +177,14 @@ def _open(server: ServerAddress, context: ssl.SSLContext | None) -> Connection:
         _tell_protection(server, encrypted=connection.is_encrypted)
         return connection
     except pymysql.OperationalError as error:
-        # A server without TLS: error 2026 comes before the password is sent.
+        # A server without TLS: error 2026 occurs before the password is sent.
         if error.args[0] == CR.CR_SSL_CONNECTION_ERROR and server.tls.mode == "preferred" and context is not None:
             return _open(server, None)
         raise
 
 
 def protection(server: ServerAddress, *, encrypted: bool) -> str | None:
-    """What of the connection is not protected, in words; None where all is."""
+    """Return a description of what the connection does not protect; None if it is fully protected."""
     if not encrypted:
         return "not encrypted: data can be read and changed on the way; the password is only given hashed"
     if server.tls.mode in {"verify-ca", "verify-identity"}:
@@ -191,7 +193,7 @@ def protection(server: ServerAddress, *, encrypted: bool) -> str | None:
 
 
 def _tell_protection(server: ServerAddress, *, encrypted: bool) -> None:
-    """Once a process and server: a job connects often."""
+    """Log the connection's protection once per process and server, because a job connects often."""
     open_ = protection(server, encrypted=encrypted)
     place = (server.host, server.port, encrypted)
     if open_ is None or place in _told:
@@ -218,12 +220,15 @@ def connected(server: ServerAddress) -> Iterator[Connection]:
 
 
 def is_lost(error: pymysql.MySQLError) -> bool:
-    """Whether the connection failed, not the statement. Of one that is closed already PyMySQL says only that."""
+    """Return whether the connection failed, not the statement.
+
+    On a connection that is closed already, PyMySQL raises InterfaceError without a code.
+    """
     return isinstance(error, pymysql.InterfaceError) or bool(error.args and error.args[0] in _LOST)
 
 
 def refused(error: pymysql.MySQLError, server: ServerAddress) -> SourceError:
-    """PyMySQL's error as ours, saying whether another try can help."""
+    """Return PyMySQL's error as a Penstock error, which says whether a retry can help."""
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     said = str(error.args[1]) if len(error.args) > 1 else str(error)
     where = f"{server.host}:{server.port}"
@@ -251,7 +256,7 @@ def _unreachable(server: ServerAddress, said: object) -> ConnectionLost:
 
 
 def ask(connection: Connection, sql: str, *values: object) -> list[Row]:
-    """The rows of a small query."""
+    """Return the rows of a small query."""
     with connection.cursor() as cursor:
         cursor.execute(sql, values or None)
         return list(cursor.fetchall())
@@ -270,13 +275,13 @@ def server_facts(connection: Connection) -> ServerFacts:
 
 
 def variables(connection: Connection, *names: str) -> dict[str, str]:
-    """Global settings by name; one that this server does not know is left out."""
+    """Return global settings by name; a setting that this server does not know is omitted."""
     marks = ", ".join(["%s"] * len(names))
     return dict(ask(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({marks})", *names))
 
 
 def current_position(connection: Connection, facts: ServerFacts) -> LogPosition | None:
-    """The end of the log now; None when the server writes none."""
+    """Return the current end of the binlog; None if the server writes no binlog."""
     rows = ask(connection, facts.status_statement)
     if not rows:
         return None
@@ -291,5 +296,5 @@ def _gtid_at(connection: Connection, facts: ServerFacts, status: Row) -> str:
 
 
 def log_files(connection: Connection) -> list[tuple[str, int]]:
-    """Names and sizes of the log files the server still has, oldest first."""
+    """Return names and sizes of the binlog files that the server still has, oldest first."""
     return [(str(row[0]), int(row[1])) for row in ask(connection, "SHOW BINARY LOGS")]

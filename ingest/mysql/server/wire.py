@@ -1,6 +1,7 @@
-"""The server's packets in bulk: bytes straight off the socket into one buffer, packets found by their headers.
+"""Bulk reading of the server's packets: bytes from the socket into one buffer, packets located by their headers.
 
-PyMySQL makes the connection and the login; from there its reader would cost a Python object and several calls a packet.
+PyMySQL establishes the connection and logs in; after that, its reader would cost a Python object and several calls per
+packet.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.server.connection import Connection
 
 HEADER = 4
-FULL_PACKET = 0xFFFFFF  # a payload of this length goes on in the next packet
+FULL_PACKET = 0xFFFFFF  # a payload of this length continues in the next packet
 _CHUNK = 1 << 20
 
 
@@ -32,7 +33,7 @@ class _Socket(Protocol):
 
 
 class _Inside(Protocol):
-    """The parts of a PyMySQL connection used here; they have not changed in years."""
+    """The private parts of a PyMySQL connection used here, which have been stable for years."""
 
     _rfile: _Stream
     _sock: _Socket
@@ -42,7 +43,7 @@ class _Inside(Protocol):
 
 @dataclass(slots=True)
 class Packets:
-    """Whole packets: where the payloads in `raw` start and end; spare bytes follow the last."""
+    """Whole packets: the positions in `raw` where payloads start and end; spare bytes follow the last payload."""
 
     raw: bytearray
     starts: Int64s
@@ -54,15 +55,15 @@ def command(connection: Connection, number: int, body: bytes) -> None:
 
 
 def read_timeout(connection: Connection, seconds: float | None) -> None:
-    """How long a silent server is waited for from now on."""
+    """Set the time to wait for a silent server from now on."""
     cast("_Inside", connection)._sock.settimeout(seconds)
 
 
 class PacketStream:
     """The packets that answer a command, collected until the caller takes them.
 
-    The caller calls `fill` until the last packet is the one that ends the answer or the block is large enough, then
-    `take`. Payloads over 16 MiB arrive joined. Holds one block and what has begun of the next packet.
+    The caller calls `fill` until the last packet ends the answer or the block is large enough, then `take`. Payloads
+    over 16 MiB are joined. Holds one block and the beginning of the next packet in memory.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -70,7 +71,7 @@ class PacketStream:
         self._start_over(b"", _CHUNK)
 
     def _start_over(self, rest: bytes | bytearray, size: int) -> None:
-        # A buffer of its own for every block: arrays may still look into the one before.
+        # A new buffer for every block, because arrays may still refer to the previous one.
         self._raw = bytearray(max(size, 2 * len(rest)) + SPARE)
         self._raw[: len(rest)] = rest
         self._starts: list[int] = []
@@ -87,13 +88,13 @@ class PacketStream:
         return len(self._starts)
 
     def payload(self, place: int) -> memoryview:
-        """The payload of one packet, -1 the last; to be let go before the next `fill`."""
+        """Return the payload of one packet, -1 for the last; it must be released before the next `fill`."""
         place %= len(self._starts)
         after = self._starts[place + 1] - HEADER if place + 1 < len(self._starts) else self._at
         return memoryview(self._raw)[self._starts[place] : self._joined_ends.get(place, after)]
 
     def fill(self) -> None:
-        """Wait for some bytes more. A connection that ends here was lost."""
+        """Wait for more bytes. If the connection ends here, it was lost."""
         raw = self._raw
         if len(raw) - SPARE - self._filled < _CHUNK // 4:
             raw.extend(bytes(max(_CHUNK, len(raw) // 2)))
@@ -110,16 +111,16 @@ class PacketStream:
         for place, end in self._joined_ends.items():
             ends[place] = end
         taken = Packets(self._raw, starts, ends)
-        # The next block will be about as large: growing a buffer copies it.
+        # The next block will have about the same size; growing a buffer would copy it.
         self._start_over(self._raw[self._at : self._filled], max(_CHUNK, self._at + _CHUNK))
         return taken
 
 
 def _split(raw: bytearray, at: int, filled: int, starts: list[int], joined_ends: dict[int, int]) -> int:
-    """Note where payloads start from the header at `at` on, and give where the next header is expected.
+    """Record where payloads start, from the header at `at` on, and return the position of the next header.
 
-    A quarter of the cost of a short row is spent here: the third byte is looked at first, because it is nearly always
-    zero, and where a payload ends follows from where the next one starts.
+    A quarter of the cost of a short row is spent here. Therefore the third length byte, which is nearly always zero, is
+    checked first, and the end of a payload is derived from the start of the next one.
     """
     note, last = starts.append, filled - HEADER
     while at <= last:
@@ -142,7 +143,10 @@ def _split(raw: bytearray, at: int, filled: int, starts: list[int], joined_ends:
 
 
 def _joined(raw: bytearray, at: int, filled: int) -> tuple[int, int] | None:
-    """The end of a payload continued over packets, made contiguous in place, and where the next packet begins."""
+    """Join a payload that spans several packets in place; return its end and the start of the next packet.
+
+    None if the last of its packets is incomplete.
+    """
     pieces, place = [], at
     while place + HEADER <= filled:
         length = raw[place] | raw[place + 1] << 8 | raw[place + 2] << 16

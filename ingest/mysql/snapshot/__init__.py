@@ -1,1 +1,1 @@
-"""Reading tables in chunks: bounds, rows off the text protocol, and the watermarks that make a chunk exact."""
+"""Reading of tables in chunks: bounds, rows of the text protocol, and the watermarks that make a chunk exact."""

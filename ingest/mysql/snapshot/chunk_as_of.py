@@ -1,7 +1,7 @@
-"""A chunk as it was at a place of the log fixed beforehand: the rows as they are, and the log since then taken back.
+"""A chunk as of a fixed earlier binlog position: rows are read as they are now, and later changes are undone.
 
-The first change of a key behind the place tells what the key was there: nothing where it was inserted, the image before
-where it was updated or deleted. So the rows of a chunk are the same however often and however late they are read.
+The first change of a key after the position shows the key's row at the position: no row if it was inserted, the before
+image if it was updated or deleted. So the rows of a chunk are the same, however often and however late they are read.
 """
 
 from __future__ import annotations
@@ -43,8 +43,11 @@ def read_as_of(
     server_id: int,
     oddities: Counter[str] | None = None,
 ) -> Iterator[ChangeBatch]:
-    """The chunk's rows as of `at`, as insertions. The log from there on must still be kept. Holds the chunk, and the
-    changes of its table since. Columns are those the table has now; what was not yet there then is null."""
+    """Yield the chunk's rows as of `at`, as inserts.
+
+    The binlog from there on must still exist on the server. Holds the chunk, and the changes of its table since `at`,
+    in memory. The columns are those of the current table; a column that did not exist at `at` is null.
+    """
     chunk = chunk.open_end
     name = (chunk.database, chunk.table)
     options = replace(log, choice=TheseTables(frozenset([name])), images={name: ImageRule("all")})
@@ -66,7 +69,7 @@ def read_as_of(
 def keys_before(
     rows: Sequence[ChangeBatch], changes: Sequence[ChangeBatch], is_in_chunk: Callable[[pa.Table], Bools]
 ) -> list[ChangeBatch]:
-    """Rows of a table with a key, these changes taken back."""
+    """Return the rows of a table with a key, with these changes undone."""
     if not changes:
         return list(rows)
     batches = _alike([*rows, *changes])
@@ -78,7 +81,7 @@ def keys_before(
     touched = np.flatnonzero(from_log)
     order = touched[np.lexsort((joined(batches, "sub")[touched], joined(batches, "pos")[touched]))]
     first = np.full(int(keys.max()) + 1, -1, np.int64)
-    first[keys[order[::-1]]] = order[::-1]  # the last assignment stays: the first change
+    first[keys[order[::-1]]] = order[::-1]  # of several assignments the last one stays, which is the first change
     stays = ~from_log & (first[keys] < 0)
     was_there = first[(first >= 0)]
     was_there = was_there[np.isin(kinds[was_there], [DELETE, UPDATE_BEFORE])]
@@ -93,8 +96,10 @@ def keys_before(
 
 
 def rows_before(rows: Sequence[ChangeBatch], changes: Sequence[ChangeBatch]) -> list[ChangeBatch]:
-    """Rows of a table without a key, these changes taken back: as often as a row was written it goes, as often as it
-    was deleted it comes."""
+    """Return the rows of a table without a key, with these changes undone.
+
+    Each copy of a row that was written is removed once, each copy that was deleted is added once.
+    """
     if not changes:
         return list(rows)
     batches = _alike([*rows, *changes])
@@ -112,8 +117,11 @@ def rows_before(rows: Sequence[ChangeBatch], changes: Sequence[ChangeBatch]) -> 
 def _whole_table(
     server: ServerAddress, chunk: Chunk, snapshot: SnapshotOptions, changes: Changes, oddities: Counter[str] | None
 ) -> tuple[list[ChangeBatch], LogPosition]:
-    """A table without a key, and the place of the log that its rows are of: known by itself on MariaDB, by nothing
-    having happened on MySQL, or by a lock (RELOAD) on a table that never rests."""
+    """Return the rows of a table without a key, and the binlog position that they correspond to.
+
+    MariaDB provides the position of a snapshot. On MySQL the position is known if nothing changed during the read; for
+    a table that changes all the time, it is found by a lock (RELOAD).
+    """
     for _ in range(_TRIES):
         with connected(server) as connection:
             facts = server_facts(connection)
@@ -130,7 +138,7 @@ def _whole_table(
 
 
 def _alike(batches: Sequence[ChangeBatch]) -> list[ChangeBatch]:
-    """All in the columns of the first, which are the newest: the table may have been altered since."""
+    """Return all batches with the columns of the first, which are the newest: the table may have been altered since."""
     target = batches[0].columns.schema
     return [
         batch

@@ -1,7 +1,7 @@
-"""A chunk as it was at one exact position, without a lock: rows read between two positions, and the log between them.
+"""A chunk as of an exact binlog position, without a lock: rows read between two positions, merged with the binlog.
 
-The log between the positions takes back and puts forward what the rows may or may not have seen; behind it stands the
-chunk at the later position, so that the stream goes on from there with neither gap nor repetition (DBLog's way).
+The binlog between the positions is applied to the rows, whether or not they already reflect it. The result is the chunk
+as of the later position, so that the stream continues from there without gap or repetition (the DBLog algorithm).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _BLOCK_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class ExactChunk:
-    """The chunk's rows as of `high`: events of its keys up to there are in them, later ones are not."""
+    """The chunk's rows as of `high`: changes of its keys up to `high` are included, later ones are not."""
 
     batches: tuple[ChangeBatch, ...]
     high: LogPosition
@@ -59,16 +59,17 @@ def read_exact(
     server_id: int,
     oddities: Counter[str] | None = None,
 ) -> ExactChunk:
-    """The chunk as of the position at which its reading ended. Holds the chunk. The table must have a key.
+    """Return the chunk as of the binlog position after reading it. Holds the chunk in memory. The table must have a
+    key.
 
-    All keys behind the last chunk count as its own. Altered while it is read, a chunk is read again.
+    All keys after the last chunk count as part of it. If the table is altered during the read, the chunk is read again.
     """
     chunk = chunk.open_end
     for _ in range(_TRIES):
         with connected(server) as connection:
             facts = server_facts(connection)
             if facts.is_mariadb:
-                # Its snapshots know their place in the log: nothing has to be laid over.
+                # MariaDB's snapshots know their binlog position: no changes have to be applied.
                 high = snapshot_position(connection, facts, keep=True)
                 return ExactChunk(tuple(chunk_batches(connection, chunk, snapshot, oddities)), high)
             low = settled(connection, facts)
@@ -96,7 +97,7 @@ def _columns(batch: ChangeBatch) -> tuple[tuple[str, str | None], ...]:
 def changes_between(
     server: ServerAddress, low: LogPosition, high: LogPosition, options: DecodeOptions, server_id: int
 ) -> Iterator[ChangeBatch]:
-    """The changes logged from `low` to `high`, across files; `pos` is raised by the file's number to stay in order."""
+    """Yield the changes logged from `low` to `high`, across files; `pos` includes the file number to keep the order."""
     decoder = Decoder(options)
     with dumping(server, DumpRequest(low, server_id)) as segments:
         for segment in segments:
@@ -117,10 +118,11 @@ def _is_past(segment: Segment, high: LogPosition) -> bool:
 def as_of_high(
     rows: Sequence[ChangeBatch], changes: Sequence[ChangeBatch], is_in_chunk: Callable[[pa.Table], Bools]
 ) -> list[ChangeBatch]:
-    """Rows with the changes applied, as insertions. The last image of a key wins; an image before or a deletion removes
-    it; one that appears is kept if it belongs to the chunk, which only the server can tell (`is_in_chunk`).
+    """Return the rows with the changes applied, as inserts.
 
-    Keys are compared by their bytes: the log has them as they are stored.
+    The last image of a key wins; a before image or a delete removes it. A key that appears only in the changes is kept
+    if it belongs to the chunk, which only the server can decide (`is_in_chunk`). Keys are compared by their bytes: the
+    binlog contains them as they are stored.
     """
     batches = [*rows, *changes]
     schema = batches[0].schema
@@ -130,7 +132,7 @@ def as_of_high(
     kinds = np.concatenate([batch.kinds for batch in batches])
     order = np.lexsort((joined(batches, "sub"), joined(batches, "pos"), from_log))
     last = np.zeros(int(keys.max()) + 1 if len(keys) else 0, np.int64)
-    last[keys[order]] = order  # the last assignment stays
+    last[keys[order]] = order  # of several assignments the last one stays
     stays = np.zeros(len(keys), np.bool_)
     stays[last] = np.isin(kinds[last], [INSERT, UPDATE_AFTER])
     in_rows = np.zeros(len(last), np.bool_)
@@ -148,7 +150,7 @@ def joined(batches: Sequence[ChangeBatch], name: str) -> npt.NDArray[np.int64]:
 
 
 def row_numbers(keys: pa.Table) -> npt.NDArray[np.int64]:
-    """A number for every distinct key; rows may be taken whole for one."""
+    """Return a number for every distinct key; a key may also be a whole row."""
     codes = [_comparable(column.combine_chunks()).dictionary_encode("encode") for column in keys.columns]
     numbers = np.stack([code.indices.to_numpy(zero_copy_only=False).astype(np.int64) for code in codes], axis=1)
     _, number = np.unique(numbers, axis=0, return_inverse=True)
@@ -157,7 +159,7 @@ def row_numbers(keys: pa.Table) -> npt.NDArray[np.int64]:
 
 
 def _comparable(column: pa.Array) -> pa.Array:
-    # Lists are those of SET columns, whose labels hold no commas.
+    # Lists come from SET columns, whose labels contain no commas.
     return pc.binary_join(column, ",") if pa.types.is_list(column.type) else column
 
 
@@ -174,7 +176,7 @@ def insertions(like: ChangeBatch, columns: pa.RecordBatch) -> ChangeBatch:
 
 
 def in_chunk(connection: Connection, chunk: Chunk, keys: pa.Table) -> Bools:
-    """Which of these keys lie within the chunk's bounds, by the server's own comparison."""
+    """Return which of these keys are within the chunk's bounds, by the server's comparison rules."""
     if not chunk.key:
         return np.ones(len(keys), np.bool_)
     answers: list[bool] = []

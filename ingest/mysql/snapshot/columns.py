@@ -1,4 +1,4 @@
-"""Text cells to Arrow, a whole column at a time; the same values that the log's cells become."""
+"""Conversion of text cells to Arrow, a whole column at a time; the values are the same as from binlog cells."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.types import MySqlType
     from penstock.ingest.mysql.values.rules import Cells
 
-_EASY_PRECISION = 18  # digits that 64 bits hold
+_EASY_PRECISION = 18  # digits that fit in 64 bits
 _ARROW_INTEGERS = {1: "int8", 2: "int16", 3: "int32", 4: "int32", 8: "int64"}
 
 
 def column_of(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: Cells) -> pa.Array:
-    """The column of the text cells at these places."""
+    """Return the Arrow column of the text cells at these positions."""
     if null.any():
         start, length = np.where(null, 0, start), np.where(null, 0, length)
     kind = cells.column.type
@@ -51,12 +51,12 @@ def _doubles(data: Bytes, start: Int64s, length: Int64s, null: Bools, _cells: Ce
 
 
 def _floats(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: Cells) -> pa.Array:
-    # Selected as doubles: a FLOAT's own text has six digits only.
+    # Selected as doubles, because the text of a FLOAT has only six digits.
     return _doubles(data, start, length, null, cells).cast(pa.float32(), safe=False)
 
 
 def _whole_numbers(data: Bytes, start: Int64s, length: Int64s) -> Int64s:
-    """Signed 64 bits; an unsigned number beyond them wraps and is itself again as unsigned."""
+    """Return signed 64-bit numbers; a larger unsigned number wraps and is right again when viewed as unsigned."""
     negative, start, length = signs(data, start, length)
     values = magnitudes(data, start, length).view(np.int64)
     return np.where(negative, -values, values)
@@ -121,7 +121,7 @@ def _datetimes(data: Bytes, start: Int64s, _length: Int64s, null: Bools, cells: 
 
 
 def _times(data: Bytes, start: Int64s, length: Int64s, null: Bools, cells: Cells) -> pa.Array:
-    """`[-]HHH:MM:SS[.f]`: what follows the hours has a fixed width, so it is read from the end."""
+    """Parse `[-]HHH:MM:SS[.f]` from the end, because everything after the hours has a fixed width."""
     count = cells.column.type.size or 0
     tail = 6 + (count + 1 if count else 0)
     negative = (data[start] == ord("-")) & ~null
@@ -167,6 +167,6 @@ _BUILDERS: dict[str, Callable[[Bytes, Int64s, Int64s, Bools, Cells], pa.Array]] 
 
 
 def expression(name: str, kind: MySqlType) -> str:
-    """What to select so that the cell loses nothing on its way through text."""
-    # Times one and not plus zero, which would take the sign of a zero away.
+    """Return the SQL expression that selects a column without losing precision in its text."""
+    # Multiplied by one rather than added to zero, which would drop the sign of a negative zero.
     return f"{name} * 1e0" if kind.base in {"float", "double"} else name

@@ -82,3 +82,10 @@ def test_every_key_of_a_pipeline_file_says_what_it_does() -> None:
     """A row of the options' page ends with the key's effect."""
     rows = re.findall(r"^\| `.*$", (ROOT / "docs" / "options.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert [row for row in rows if row.endswith("|  |")] == []
+
+
+def test_every_module_that_a_page_names_is_there() -> None:
+    place = re.compile(r"`((?:errors|formats|ingest|pipelines|schema_evolution|storage|table|tests)/[\w/.]*)`")
+    named = {(str(page.relative_to(ROOT)), name) for page in LINKING for name in place.findall(page.read_text("utf-8"))}
+    assert len(named) > 80
+    assert sorted(pair for pair in named if not (ROOT / pair[1]).exists()) == []

@@ -31,6 +31,7 @@ class BucketFiles:
 
     @property
     def folder(self) -> str:
+        """Return the folder of the bucket's data files."""
         return self.store.paths.bucket_dir(self.layout.partition_dir(self.partition), self.bucket)
 
     def path(self, file: DataFile) -> str:

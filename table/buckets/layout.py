@@ -56,10 +56,12 @@ class Layout:
 
     @property
     def has_keys(self) -> bool:
+        """Return whether the table has a primary key."""
         return bool(self.schema.primary_keys)
 
     @property
     def key_fields(self) -> tuple[Field, ...]:
+        """Return the columns of the primary key that are not partition columns."""
         return self.schema.select(self.schema.trimmed_primary_keys) if self.has_keys else ()
 
     @property

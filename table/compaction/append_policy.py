@@ -51,10 +51,10 @@ def pick_window(policy: AppendPolicy, files: Sequence[DataFile]) -> list[DataFil
 
 
 def pick_bucket(policy: AppendPolicy, files: Sequence[DataFile], deleted: Container[str] = ()) -> list[DataFile]:
-    """Return the files of a full compaction of a bucket: all but the large files at its beginning, or none if not worth
-    it.
+    """Return the files of a full compaction of a bucket: all but the large files at its beginning.
 
-    Large files named in `deleted` have deleted rows and are rewritten with the rest.
+    Returns no files if the compaction is not worth it. Large files named in `deleted` have deleted rows and are
+    rewritten with the rest.
     """
     skipped = 0
     while skipped < len(files) and _is_large(policy, files[skipped]) and files[skipped].name not in deleted:

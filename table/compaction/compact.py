@@ -94,6 +94,7 @@ class _Compaction:
         self._marked: dict[str, list[np.ndarray[Any, Any]]] = {}
 
     def run(self) -> Compacted:
+        """Execute all units. On any error the files that were written are deleted again."""
         done = False
         try:
             for unit in plan_units(self._spec, self._bucket.levels, self._pick):

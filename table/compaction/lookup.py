@@ -21,7 +21,7 @@ from penstock.table.meta.data_file import DataFile
 from penstock.table.values.buffers import fixed_values
 from penstock.table.values.ordering import comparable_keys
 
-# So few keys do not justify a lookup file of the whole data file at the first lookup; at the second they do.
+# Up to this many keys do not justify a lookup file of the whole data file at the first lookup; at the second they do.
 FEW_KEYS = 1_024
 Vectors = Mapping[str, np.ndarray[Any, Any]]
 

@@ -197,9 +197,9 @@ class LookupStore:
     def put(
         self, name: str, batches: Iterable[pa.RecordBatch], keys: Sequence[str], types: Sequence[DataType]
     ) -> StoredFile:
-        """Store the rows of a data file, which must be in key order.
+        """Store the rows of a data file, which must be in key order, and return them.
 
-        Safe if it dies half way, or if two processes do it.
+        A process that dies half way, or two that store the same file, do no harm.
         """
         mark = uuid.uuid4().hex
         data, key_file = self._folder / f".{mark}.arrow", self._folder / f".{mark}.keys"

@@ -45,8 +45,9 @@ class CompactionSpec:
         )
 
     def must_rewrite(self, file: DataFile) -> bool:
-        """Return whether a file must be rewritten on any level: records of it are expired, or the options rewrite
-        all files.
+        """Return whether a file must be rewritten even if nothing overlaps it.
+
+        That is so if records of it are expired, or if the options demand that all files are rewritten.
         """
         return self.rewrites_all or (self.expiry is not None and self.expiry.concerns(file))
 
@@ -78,6 +79,7 @@ class CompactionSpec:
 
     @property
     def full_changelog(self) -> bool:
+        """Return whether only full compactions produce the changelog."""
         return self.changelog.producer == "full-compaction"
 
     @property

@@ -143,8 +143,8 @@ class IndexFolder:
     def at(self, snapshot: Snapshot | None) -> KeyIndex:
         """Return the index at this snapshot, or at a later one to which another process advanced it.
 
-        Reads the files added since; reads the whole table if there is no index, or if its snapshot expired. If it dies
-        half way, the previous index remains valid, and the next process deletes incomplete runs.
+        Reads the files added since; reads the whole table if no index exists, or if its snapshot expired. If the
+        process dies half way, the previous index remains valid, and the next process deletes incomplete runs.
         """
         if snapshot is None:
             return KeyIndex()

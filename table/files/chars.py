@@ -51,7 +51,7 @@ def char_lengths(fields: Sequence[Field]) -> dict[int, int]:
 
 
 def _lengths(type_: DataType) -> Iterator[int]:
-    """Yield for each ORC column that the type makes its length if it is a CHAR, otherwise 0."""
+    """Yield the length of each ORC column that the type consists of: 0 unless the column is a CHAR."""
     yield type_.length if isinstance(type_, AtomicType) and type_.root == "CHAR" else 0
     match type_:
         case AtomicType("VARIANT"):

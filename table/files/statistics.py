@@ -80,7 +80,7 @@ def _general_mode(options: Mapping[str, str], level: int, *, changelog: bool) ->
 
 @dataclass(slots=True)
 class Span:
-    """The statistics of a column so far. `known` is false once some rows had values without known bounds."""
+    """The statistics of a column so far. `known` is false once some rows had values whose bounds are unknown."""
 
     low: Any = None
     high: Any = None

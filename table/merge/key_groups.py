@@ -35,7 +35,7 @@ class Groups:
     """
 
     rows: pa.Table
-    kinds: Kinds  # by row
+    kinds: Kinds  # the kind of each row
     order: Ints
     starts: Ints
 

@@ -91,6 +91,7 @@ class Levels:
 
     @property
     def max_level(self) -> int:
+        """Return the number of the top level."""
         return len(self.upper)
 
     @property
@@ -106,6 +107,7 @@ class Levels:
 
     @property
     def all_files(self) -> tuple[DataFile, ...]:
+        """Return the files of all levels."""
         return (*self.level0, *(file for files in self.upper for file in files))
 
 

@@ -80,6 +80,7 @@ class AvroWriter:
         self._writer = Writer(stream, schema, codec=codec, sync_marker=marker, compression_level=level)
 
     def write(self, rows: pa.Table) -> None:
+        """Append rows as blocks of about BLOCK_BYTES."""
         public = stored_rows(rows, self._fields, arrow_schema(self._fields))
         fit = _SLICE_BYTES * public.num_rows // max(public.nbytes, 1)
         for batch in public.to_batches(max(1, min(_SLICE_ROWS, fit))):
@@ -87,6 +88,7 @@ class AvroWriter:
                 self._writer.write_block(_Block(count, io.BytesIO(data)))
 
     def close(self) -> None:
+        """Write buffered bytes to the stream, which stays open."""
         self._writer.flush()
 
 

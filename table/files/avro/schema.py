@@ -88,6 +88,7 @@ def _refused(what: str, name: str, otherwise: str) -> FormatUnknown:
 
 
 def has_text_keys(key: DataType) -> bool:
+    """Return whether map keys of this type are text, which is the only key type of an Avro map."""
     return isinstance(key, AtomicType) and key.root in ("CHAR", "VARCHAR")
 
 
@@ -103,9 +104,7 @@ def _map(key: DataType, value: DataType, name: str) -> Any:
 
 
 def without_logical_types(schema: Any) -> Any:
-    """Return the schema without logical types: it reads the same bytes as integers and bytes instead of dates and so
-    on.
-    """
+    """Return the schema without logical types, which reads dates and decimals as plain integers and bytes."""
     if isinstance(schema, list):
         return [without_logical_types(one) for one in schema]
     if not isinstance(schema, dict):

@@ -41,6 +41,7 @@ class OrcWriter:
         self._assembly = OrcAssembly(stream, char_lengths(self._fields))
 
     def write(self, rows: pa.Table) -> None:
+        """Append rows as a stripe."""
         table = stored_rows(rows, self._fields, self._stored)
         pairs = zip(table.columns, self._fields, strict=True)
         columns = [_safe_to_write(column, field) for column, field in pairs]
@@ -61,6 +62,7 @@ class OrcWriter:
         return out.getvalue()
 
     def close(self) -> None:
+        """Write the metadata of the file. The stream stays open."""
         self._assembly.close()
 
 

@@ -171,10 +171,10 @@ class OrcTail:
 
 
 def _check_types(types: list[Message]) -> None:
-    """Raise ValueError for types that make liborc or Arrow abort the process.
+    """Raise ValueError for types that make liborc or Arrow abort the process instead of raising an error.
 
-    Instead of refusing they abort on a decimal whose precision is out of range, and they follow type members without
-    checking that the members exist.
+    They abort on a decimal whose precision is out of range, and they follow type members without checking that the
+    members exist.
     """
     if not types or types[0].integer(1) != Kind.STRUCT:
         raise ValueError("the rows are of no structure")
@@ -197,10 +197,12 @@ def _check_types(types: list[Message]) -> None:
 
 
 def stream_message(kind: int, column: int, length: int) -> Message:
+    """Return the description of a stream in a stripe footer."""
     return Message([(1, 0, kind), (2, 0, column), (3, 0, length)])
 
 
 def stripe_message(offset: int, index_length: int, data_length: int, footer_length: int, rows: int) -> Message:
+    """Return the description of a stripe in the footer."""
     return Message([(1, 0, offset), (2, 0, index_length), (3, 0, data_length), (4, 0, footer_length), (5, 0, rows)])
 
 

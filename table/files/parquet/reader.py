@@ -48,6 +48,7 @@ class ParquetWriter:
         )
 
     def write(self, rows: pa.Table) -> None:
+        """Append rows as a row group."""
         rows = stored_rows(rows, self._fields, self._stored)
         self._writer.write_table(rows, row_group_size=max(len(rows), 1))
 

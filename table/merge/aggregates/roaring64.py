@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 Values = np.ndarray[Any, np.dtype[np.uint16]]
-Containers = dict[bytes, Values]  # by the upper 48 bits, big endian: low 16 bits, rising
+Containers = dict[bytes, Values]  # low 16 bits in ascending order, by the upper 48 bits in big endian
 _TRIMMED = 0xFE
 _NODE, _LEAF, _TAIL = struct.Struct("<BHB"), 4, struct.Struct("<qii")
 _RUNS, _BITS, _ARRAY = range(3)

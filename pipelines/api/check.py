@@ -1,5 +1,6 @@
-"""Checks everything that could prevent a pipeline from running: file, options, source, warehouse, tables, checkpoint,
-Java.
+"""Checks everything that could prevent a pipeline from running.
+
+It looks at the file, the options, the source, the warehouse, the tables, the checkpoint, and Java.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 
 
 def checked(path: Path, jars: str = "") -> Iterator[Finding]:
-    """Yield the findings of all checks. If the file itself is wrong, that ends the check, since nothing else can be
-    checked.
+    """Yield the findings of all checks.
+
+    If the file itself is wrong, that ends the check, since nothing else can be checked.
     """
     from penstock.pipelines.config.yaml_file import examine
 

@@ -24,8 +24,9 @@ _MANY_FILES, _SMALL_FILE = 500, 8 << 20
 
 
 def check_warehouse(spec: PipelineSpec) -> Iterator[Finding]:
-    """Check that the warehouse creates a file, refuses to create it again, and deletes it. Commits rely on the
-    refusal.
+    """Check that the warehouse creates a file, refuses to create it again, and deletes it.
+
+    Commits rely on the refusal.
     """
     catalog = spec.sink.catalog
     opened = Catalog(catalog.warehouse, catalog.options)

@@ -101,8 +101,9 @@ def _server(spec: PipelineSpec, server: MySqlSource) -> Iterator[Finding]:
 def _tables_planned(
     spec: PipelineSpec, schemas: Sequence[SourceSchema], before: Collection[SourceName] = (), *, sampled: bool = False
 ) -> Iterator[Finding]:
-    """Yield all problems with rules, names, keys and options that `run` would refuse. Of a message source only a sample
-    is known: a rule for a table that is not in it is not an error.
+    """Yield all problems with rules, names, keys and options that `run` would refuse.
+
+    Of a message source only a sample is known: a rule for a table that is not in it is not an error.
     """
     warehouse = build.job_warehouse(spec)
     shape = build.shape(spec, warehouse)
@@ -139,8 +140,9 @@ def _goes_on(spec: PipelineSpec, server: MySqlSource, reached: Offsets) -> Itera
 
 
 def lacking_tables(lacking: Lacking, hint: str, left_out: Collection[str] = ()) -> Iterator[Finding]:
-    """Yield findings for tables that lack rows which the checkpoint counts as read, except tables that cannot be
-    created, which were already reported.
+    """Yield findings for tables that lack rows which the checkpoint counts as read.
+
+    Tables that cannot be created are skipped, since they were already reported.
     """
     for one in (one for one in lacking.again if one.table not in left_out):
         fix = "the next run empties the table and copies its source tables again"

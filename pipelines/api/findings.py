@@ -14,8 +14,9 @@ _MARKS = {"ok": "ok     ", "warning": "warning", "error": "error  "}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One result. `about` is file, source, warehouse, tables, checkpoint or java; `code` is the exit code of an
-    error.
+    """One result of a check.
+
+    `about` is file, source, warehouse, tables, checkpoint or java; `code` is the exit code of an error.
     """
 
     about: str
@@ -38,7 +39,8 @@ def of_error(about: str, error: PenstockError) -> Finding:
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
-    """Return the smallest exit code of the errors, or 0 without errors: a wrong file has priority over an unreachable
-    source.
+    """Return the smallest exit code of the errors, or 0 without errors.
+
+    So a wrong file has priority over an unreachable source.
     """
     return min((finding.code for finding in findings if finding.level == "error"), default=0)

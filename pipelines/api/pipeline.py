@@ -50,6 +50,7 @@ class Pipeline:
 
     def plan(self, sample: int = 1000) -> PipelinePlan:
         """Return the tables that a run would create or alter; for message sources based on the first `sample` messages.
+
         Changes nothing.
         """
         # it imports PySpark, which the pipeline's name does not need

@@ -22,8 +22,9 @@ from penstock.table.values.types import Field
 
 @dataclass(frozen=True, slots=True)
 class PlannedColumn:
-    """A column of a planned table. `source` is the type declared at its origin; `change` is empty if nothing has to
-    change.
+    """A column of a planned table.
+
+    `source` is the type declared at its origin; `change` is empty if nothing has to change.
     """
 
     name: str
@@ -35,8 +36,9 @@ class PlannedColumn:
 
 @dataclass(frozen=True, slots=True)
 class PlannedTable:
-    """A planned table. `action` is create, alter, keep, leave out or refuse; for the last two, `problem` gives the
-    reason.
+    """A planned table.
+
+    `action` is create, alter, keep, leave out or refuse; for the last two, `problem` gives the reason.
     """
 
     table: str

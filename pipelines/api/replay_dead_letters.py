@@ -143,8 +143,10 @@ class LetterSource:
 
 
 def replay(spec: PipelineSpec, letters: Sequence[Letter], snapshot: Snapshot) -> Replayed:
-    """Write the content of the letters into the pipeline's tables, exactly once: repeated for the same snapshot of the
-    dead-letter table, it changes nothing. Letters that are still bad are reported, not written.
+    """Write the content of the letters into the pipeline's tables, exactly once.
+
+    Repeated for the same snapshot of the dead-letter table, it changes nothing. Letters that are still bad are
+    reported, not written.
     """
     empty = next((one for one in letters if one.value is None), None)
     if empty is not None:

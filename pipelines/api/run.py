@@ -124,8 +124,9 @@ def summary(watch: Watch) -> dict[str, object]:
 
 @contextmanager
 def watched(spec: PipelineSpec, running: Running) -> Iterator[Watch]:
-    """Publish status and metrics of a run and obey its signals. Required packages and the port are claimed before the
-    first batch.
+    """Publish status and metrics of a run and obey its signals.
+
+    Required packages and the port are claimed before the first batch.
     """
     from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
     from penstock.pipelines.monitor.observers import observed

@@ -1,5 +1,6 @@
-"""Verifies that a table equals its source, compared at the binlog position that the table has reached, while both
-continue to change.
+"""Verifies that a table equals its source, while both continue to change.
+
+They are compared at the binlog position that the table has reached.
 
 Every chunk of the source is read as of that position, every row of both sides is hashed, and the hashes are summed by
 key range. Ranges whose sums differ are read again and compared key by key. In memory: one chunk, one batch, the sums,
@@ -58,8 +59,9 @@ class SourceAltered(SourceError):
 
 @dataclass(frozen=True, slots=True)
 class KeyDiffers:
-    """A key with a difference. `how`: missing in the table, extra in it, changed, or doubled (several source rows have
-    the key).
+    """A key with a difference.
+
+    `how`: missing in the table, extra in it, changed, or doubled (several source rows have the key).
     """
 
     how: str
@@ -68,8 +70,9 @@ class KeyDiffers:
 
 @dataclass(frozen=True, slots=True)
 class TableVerdict:
-    """The result for one table. `ranges` are the differing key ranges as readable text; `keys` lists the first
-    differing keys, `counts` counts all.
+    """The result for one table.
+
+    `ranges` are the differing key ranges as readable text; `keys` lists the first differing keys, `counts` counts all.
 
     `not_compared` gives the reason why a table was not compared. `unfit` counts the source's bad records, which no
     table accepts and which are not compared.
@@ -100,8 +103,10 @@ class TableVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """A verification of a pipeline's tables. `reached` is the pipeline's position according to the checkpoint, or None
-    if it is unknown: the tables' snapshots then provide it.
+    """A verification of a pipeline's tables.
+
+    `reached` is the pipeline's position according to the checkpoint, or None if it is unknown: the tables' snapshots
+    then provide it.
     """
 
     pipeline: str
@@ -113,9 +118,7 @@ class Verification:
     parked: Mapping[str, str] = field(default_factory=dict)  # tables that lack batches, and why
 
     def verdicts(self, wanted: Collection[str] = ()) -> Iterator[TableVerdict]:
-        """Yield a verdict for each table that has sources, or for the wanted ones, named `database.table` or
-        `table`.
-        """
+        """Yield a verdict for each table with sources, or for the wanted ones, named `database.table` or `table`."""
         settings = self.source.settings
         planner = Planner(settings)
         with connected(settings.server) as connection:
@@ -128,8 +131,9 @@ class Verification:
             yield self._verdict_or_why_not(target, targets[target], must=bool(wanted) or len(known) == 1)
 
     def _verdict_or_why_not(self, target: str, sources: Sequence[TableDefinition], must: bool) -> TableVerdict:
-        """Return a verdict also for tables that cannot be compared, so that the others are compared; raise if asked for
-        this table.
+        """Return a verdict also for a table that cannot be compared, so that the others are.
+
+        If this table was asked for, raise the error instead.
         """
         if target in self.parked:
             return TableVerdict(target, "", None, 0, 0, not_compared=f"it is parked: {self.parked[target]}")
@@ -164,8 +168,9 @@ class Verification:
         return TableVerdict(target, at, number, before.rows, after.rows, ranges, keys, counts, unfit=unfit, lossy=lossy)
 
     def _common(self, table: Table) -> tuple[Snapshot | None, Progress]:
-        """Return the table's newest snapshot and the binlog position it represents: the end of its own last batch, or
-        of a later batch that had no changes for this table.
+        """Return the table's newest snapshot and the binlog position it represents.
+
+        The position is the end of the table's own last batch, or of a later batch that had no changes for this table.
         """
         latest = table.store.snapshots.latest()
         newest_first = table.store.snapshots.newest_first()
@@ -191,9 +196,7 @@ class Verification:
     def _source_rows(
         self, compared: Compared, sources: Sequence[TableDefinition], progress: Progress
     ) -> Iterator[tuple[Rows, int, Counter[str]]]:
-        """Yield rows, how many further ones are bad records, and counts of values that no type of the table can
-        represent.
-        """
+        """Yield rows, the number of bad records beside them, and counts of values that no type represents."""
         for definition in sources:
             for change, oddities in self._changes(definition, progress):
                 rows, bad, lost = compared.rows_of(change, self.shape)

@@ -46,8 +46,9 @@ def is_flink_cdc(values: Mapping[str, Any]) -> bool:
 
 
 def translated(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the same pipeline under Penstock's keys. Raise ConfigError for settings that would change rows and have no
-    counterpart here.
+    """Return the same pipeline under Penstock's keys.
+
+    Raise ConfigError for settings that would change rows and have no counterpart here.
     """
     passed: list[str] = []
     pipeline, source, sink = (_section(values, name) for name in ("pipeline", "source", "sink"))
@@ -107,9 +108,7 @@ def _refuse_second_rules(routes: list[Mapping[str, Any]], transforms: list[Mappi
 
 
 def _shares(earlier: str, later: str) -> bool:
-    """Return whether the later pattern repeats the earlier one, or matches the single table that the earlier one
-    names.
-    """
+    """Return whether the later pattern repeats the earlier one, or matches the single table that it names."""
     database, _, table = earlier.partition(".")
     named = re.fullmatch(r"[\w-]+", database) and re.fullmatch(r"[\w-]+", table)
     return earlier == later or (named is not None and TablePattern.of(later).match(database, table) is not None)
@@ -186,8 +185,9 @@ def _sink(given: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
 
 
 def _events(given: Any) -> list[str]:
-    """Expand shorthand event names: `add`, `column` and `table` mean all events with that word in their name, `all`
-    means every event.
+    """Expand shorthand event names.
+
+    `add`, `column` and `table` mean all events with that word in their name, `all` means every event.
     """
     texts = given if isinstance(given, list) else str(given or "").strip("[]").split(",")
     written = [str(one).strip().lower().removesuffix(".event") for one in texts]

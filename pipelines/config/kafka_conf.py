@@ -26,8 +26,9 @@ SPECIFIC = "partition:0,offset:42;partition:1,offset:300"
 
 
 def kafka_source(conf: Mapping[str, str]) -> dict[str, Any]:
-    """Return the keys of the `source` section. Options that Paimon's connector knows but that have no effect here are
-    logged.
+    """Return the keys of the `source` section.
+
+    Options that Paimon's connector knows but that have no effect here are logged.
     """
     if "value.format" not in conf:
         raise ConfigError("kafka_conf [value.format] must be specified.")

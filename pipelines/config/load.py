@@ -21,8 +21,9 @@ _KINDS = {"kafka", "files", "mysql"}
 
 
 def parsed(values: Mapping[str, Any], line_of: Callable[[Place], int | None] = lambda _: None) -> PipelineSpec:
-    """Return the pipeline that the values describe. Raise ConfigError for the first problem, with its place in the
-    file.
+    """Return the pipeline that the values describe.
+
+    Raise ConfigError for the first problem, with its place in the file.
     """
     found = examined(values, line_of)
     if isinstance(found, PipelineSpec):

@@ -1,5 +1,6 @@
-"""A pipeline as its user describes it: the one object that both flags and YAML files become. Imports neither Spark nor
-Arrow.
+"""A pipeline as its user describes it: the one object that both flags and YAML files become.
+
+Imports neither Spark nor Arrow.
 
 In files, keys have the names that Flink CDC and Paimon gave them, with dots and hyphens; the attributes here are snake
 case.
@@ -67,8 +68,9 @@ class Pipeline(Strict):
     @model_validator(mode="before")
     @classmethod
     def _by_sparks_triggers(cls, given: Any) -> Any:
-        """Translate Spark's trigger names. `once` and `available-now` end when caught up; `continuous` starts a batch
-        as soon as the last one ended.
+        """Translate Spark's trigger names.
+
+        `once` and `available-now` end when caught up; `continuous` starts a batch as soon as the last one ended.
         """
         trigger = given.get("trigger") if isinstance(given, Mapping) else None
         if trigger == "continuous":

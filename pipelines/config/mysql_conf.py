@@ -65,8 +65,9 @@ _REQUIRED = ("hostname", "username", "password", "database-name")
 
 
 def mysql_source(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any]:
-    """Return the keys of the `source` section. With `names_table`, the action writes one target table, and the options
-    must name its source tables too.
+    """Return the keys of the `source` section.
+
+    With `names_table`, the action writes one target table, and the options must name its source tables too.
     """
     required = (*_REQUIRED, "table-name") if names_table else _REQUIRED
     for key in required:
@@ -91,9 +92,7 @@ def mysql_source(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any
 
 
 def has_effect(key: str) -> bool | None:
-    """Return True if the key has an effect, False if other connectors know it but it has none here, None if it is
-    unknown.
-    """
+    """Return True if the key has an effect, False if only other connectors know it, None if it is unknown."""
     if key in _KNOWN or key.startswith("jdbc.properties.ssl") or key.lower() in _JDBC:
         return True
     return False if key in _WITHOUT_EFFECT or key.startswith(("jdbc.properties.", "debezium.")) else None

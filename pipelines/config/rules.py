@@ -1,6 +1,4 @@
-"""The sections that decide how source tables are changed and written: transform, route, and the schema changes to
-follow.
-"""
+"""The sections that change and redirect source tables: transform, route, and the schema changes to follow."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Reads pipelines from YAML files. Every scalar keeps its text, so YAML does not turn `no`, `1:30` or `017` into other
-values. Duplicate keys are errors, and errors name the line.
+"""Reads pipelines from YAML files.
+
+Every scalar keeps its text, so YAML does not turn `no`, `1:30` or `017` into other values. Duplicate keys are errors,
+and errors name the line.
 """
 
 from __future__ import annotations
@@ -59,8 +61,9 @@ def read(text: str, name: str = "pipeline") -> PipelineSpec:
 
 
 def of_mapping(values: Mapping[str, Any]) -> PipelineSpec:
-    """Return the pipeline that a Python mapping describes, under the keys of a file. References to secrets work as in a
-    file.
+    """Return the pipeline that a Python mapping describes, under the keys of a file.
+
+    References to secrets work as in a file.
     """
     found = examine(yaml.safe_dump(_dumpable(values), sort_keys=False, allow_unicode=True))
     if isinstance(found, PipelineSpec):

@@ -74,8 +74,9 @@ class Batches:
             self.on_batch(identity, report)
 
     def take_late(self, missed: MissedBatch, table: str, again: Again) -> bool:
-        """Commit a batch to a table that was parked when the batch was read, and only to it. Return False if that fails
-        again. Called again with a batch that the table has, it changes nothing.
+        """Commit a batch to a table that was parked when the batch was read, and only to it.
+
+        Return False if that fails again. Called again with a batch that the table has, it changes nothing.
         """
         taking = Isolating(replace(self.parking, isolates=True), self.reading, self.targets, missed.number, late=table)
         only = self.reading.on_bad.letters | {table}
@@ -201,8 +202,9 @@ class Batches:
         taking: Isolating,
         watermarks: Mapping[str, int],
     ) -> set[str]:
-        """Commit the batch and return the tables that may lack its compaction. Tables that another job wrote to in the
-        meantime are read and written again on top of that job's commits.
+        """Commit the batch and return the tables that may lack its compaction.
+
+        Tables that another job wrote to in the meantime are read and written again on top of that job's commits.
         """
         messages = dict(written.messages)
         self.targets.report_options(messages)
@@ -237,9 +239,11 @@ class Batches:
     def _compact_what_is_owed(
         self, identity: BatchIdentity, written: Written, uncompacted: Collection[str], taking: Isolating
     ) -> None:
-        """Compact buckets outside of this batch. Full compactions include buckets that this batch did not write. Where
-        rows become visible only by compaction, none may stay undone because a compaction lost a commit conflict, a
-        driver crashed before it, or the commit did not wait for it.
+        """Compact buckets outside of this batch.
+
+        Full compactions include buckets that this batch did not write. Where rows become visible only by compaction,
+        none may stay undone because a compaction lost a commit conflict, a driver crashed before it, or the commit did
+        not wait for it.
         """
         for table, messages in written.messages.items():
             if table in taking.parked:

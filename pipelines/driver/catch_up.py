@@ -16,8 +16,10 @@ Again = Callable[[int, Sequence[Share]], Written]
 
 
 def catch_up(batches: Batches, again: Again, stopped: Callable[[], bool] = lambda: False) -> None:
-    """Release the parked tables that can apply the batches they missed. Dies half way, or is stopped: the next call
-    continues there. A table that fails again stays parked and does not delay the others.
+    """Release the parked tables that can apply the batches they missed.
+
+    Dies half way, or is stopped: the next call continues there. A table that fails again stays parked and does not
+    delay the others.
     """
     for table in sorted(batches.parking.tables):
         if _took_all(batches, table, again, stopped):

@@ -29,9 +29,10 @@ THREADS = 8
 
 @dataclass(slots=True)
 class Done:
-    """The result of a batch's commits: the schema ids of the tables that have the batch, those that may lack its
-    compaction, those with commits of another job in between, and those that failed, which may have the batch
-    nevertheless.
+    """The result of a batch's commits.
+
+    It has the schema ids of the tables that have the batch, the tables that may lack its compaction, those with commits
+    of another job in between, and those that failed, which may have the batch nevertheless.
     """
 
     schemas: dict[str, int] = field(default_factory=dict)
@@ -45,8 +46,10 @@ class Done:
 
 @dataclass(slots=True)
 class Commits:
-    """Commits the batches of one run. Remembers which tables were checked against older checkpoints; `follows` are the
-    commit users of older checkpoints that this one may continue.
+    """Commits the batches of one run.
+
+    Remembers which tables were checked against older checkpoints; `follows` are the commit users of older checkpoints
+    that this one may continue.
     """
 
     warehouse: Warehouse

@@ -64,8 +64,10 @@ def due_buckets(warehouse: Warehouse, table: str) -> list[Due]:
 def due_in_full(
     warehouse: Warehouse, table: str, schema: int, number: int, done: Sequence[CommitMessage], *, whole: bool
 ) -> list[Due]:
-    """Return the buckets that still need the full compaction due at this number of commits: those written before but
-    not by this batch. With `whole`, the batch's own tasks have compacted its buckets.
+    """Return the buckets that still need the full compaction due at this number of commits.
+
+    These are buckets written before but not by this batch, whose own tasks have compacted their buckets. Without
+    `whole` that compaction may be missing, and the batch's buckets are returned too.
     """
     store = warehouse.store(table)
     rule = FullCompaction.of(store, warehouse.layout(table, schema))
@@ -173,8 +175,9 @@ def land(warehouse: Warehouse, user: str, made: Mapping[str, Sequence[CommitMess
 
 
 def _next(store: TableStore, user: str) -> int:
-    """Return the next number for a compaction. Compactions have their own numbering, continued from the table's
-    snapshots.
+    """Return the next number for a compaction.
+
+    Compactions have their own numbering, continued from the table's snapshots.
     """
     last = next(
         (

@@ -19,8 +19,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Isolating:
-    """The failure isolation of one batch. If tables are not isolated, the first failure ends the batch and its files
-    are removed. `late`: the single table for which a past batch is applied now, when all others have it.
+    """The failure isolation of one batch.
+
+    If tables are not isolated, the first failure ends the batch and its files are removed. `late`: the single table for
+    which a past batch is applied now, when all others have it.
     """
 
     parking: Parking
@@ -32,9 +34,10 @@ class Isolating:
     _letters_stale: bool = False  # the batch's dead letters include those of tables parked meanwhile
 
     def parks(self, table: str, error: PenstockError, batch: int | None = None) -> bool:
-        """Park the table and return True if the batch may continue without it. The table is parked from this batch on,
-        unless another number is given. Names that no table can have never stop other tables, since anybody at the
-        source can choose a column name.
+        """Park the table and return True if the batch may continue without it.
+
+        The table is parked from this batch on, unless another number is given. Names that no table can have never stop
+        other tables, since anybody at the source can choose a column name.
         """
         # the dead-letter table is needed for the bad records of all tables
         kept = table not in self.reading.on_bad.letters
@@ -49,8 +52,9 @@ class Isolating:
         return True
 
     def sound(self, written: Written) -> Written:
-        """Return what was written, without the tables that failed in it. Raise the first error that cannot be
-        isolated.
+        """Return what was written, without the tables that failed in it.
+
+        Raise the first error that cannot be isolated.
         """
         for error in written.failures:
             self.drop(written)
@@ -70,8 +74,9 @@ class Isolating:
                 self._letters_stale |= report.forget(table) > 0
 
     def with_letters_of_others(self, written: Written, replay: Replay) -> Written:
-        """Write the dead letters again without those of parked tables, whose letters are written when their rows
-        are.
+        """Write the dead letters again without those of parked tables.
+
+        Letters of a parked table are written when its rows are.
         """
         letters = self.reading.on_bad.letters
         if not (self.parked and self._letters_stale and letters):

@@ -35,8 +35,10 @@ def pauses_of(seconds: float) -> tuple[float, ...]:
 
 @dataclass(frozen=True, slots=True)
 class FirstLook:
-    """The sampling of first records. `ranges` returns ranges with that many first records of the source. `table` is the
-    one target table that must be found; with `waits` it is waited for without limit.
+    """The sampling of first records.
+
+    `ranges` returns ranges with that many first records of the source. `table` is the one target table that must be
+    found; with `waits` it is waited for without limit.
     """
 
     ranges: Callable[[int], list[Range]]
@@ -48,8 +50,10 @@ class FirstLook:
     sleep: Callable[[float], None] = time.sleep
 
     def make_tables(self, reading: Reading, targets: Targets, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Create the tables that do not exist. Called again, it changes nothing. Raise SourceError when the schema of
-        the one required table is found in no record.
+        """Create the tables that do not exist.
+
+        Called again, it changes nothing. Raise SourceError when the schema of the one required table is found in no
+        record.
         """
         if self.table in targets.schemas:
             return
@@ -73,8 +77,10 @@ class FirstLook:
         )
 
     def _look_on(self, reading: Reading, targets: Targets) -> BatchReport:
-        """Sample the source. If a single target table is required, keep sampling (ten times more records each round)
-        until its schema is found or the source is exhausted: tombstones and DDL carry no schema.
+        """Sample the source.
+
+        If a single target table is required, keep sampling (ten times more records each round) until its schema is
+        found or the source is exhausted: tombstones and DDL carry no schema.
         """
         records = self.records
         while True:

@@ -1,5 +1,6 @@
-"""Runs one batch in this process without Spark, for small inputs. Reading, writing and committing are the same as in a
-job.
+"""Runs one batch in this process without Spark, for small inputs.
+
+Reading, writing and committing are the same as in a job.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ def _results(reading: Reading, rows: pa.Table, compacting: Compacting) -> Iterat
 
 
 def _shuffled(reading: Reading, rows: pa.Table) -> Iterator[Iterator[pa.RecordBatch]]:
-    """Yield each writer's rows in order, as Spark's shuffle distributes them: writer numbers wrap around. Blobs are not
-    copied.
+    """Yield each writer's rows in order, as Spark's shuffle distributes them: writer numbers wrap around.
+
+    Blobs are not copied.
     """
     order = pc.sort_indices(rows.drop_columns(["blob"]), ORDER).to_numpy()
     writer = rows.column("writer").to_numpy()[order] % reading.writers

@@ -24,8 +24,9 @@ JOIN_SECONDS = 30.0
 
 @dataclass(slots=True)
 class Care:
-    """The maintenance thread. `tables` returns the tables to maintain; `compact` runs compactions, or is None if the
-    batches do all of them.
+    """The maintenance thread.
+
+    `tables` returns the tables to maintain; `compact` runs compactions, or is None if the batches do all of them.
 
     A round never fails the pipeline: errors are logged, and the next round tries again.
     """

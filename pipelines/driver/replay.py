@@ -1,5 +1,6 @@
-"""Handles drift: alters the tables that did not fit a batch, reads the same ranges again for these tables only, and
-commits everything together.
+"""Handles drift: tables that did not fit a batch are altered, and the batch is read again for them.
+
+Only these tables are replayed, from the same ranges, and everything is committed together.
 
 This is not a second action on the batch's DataFrame, because Spark keeps its input partitions, with the old schemas,
 and its shuffle files.
@@ -44,8 +45,9 @@ class Replay:
     late: bool = False
 
     def settled(self, written: Written) -> Written:
-        """Return the batch without drift. Files of drifted tables are removed; files of other tables are kept as they
-        are.
+        """Return the batch without drift.
+
+        Files of drifted tables are removed; files of other tables are kept as they are.
         """
         for _ in range(MOST_REPLAYS):
             drifts = BatchReport(written.reports).drifts
@@ -78,8 +80,10 @@ class Replay:
         return [Share(tuple(group), versions, now, None, only, left_out, self.late) for group in groups]
 
     def evolve(self, drifts: Mapping[str, list[Seen]]) -> None:
-        """Alter each table so that it can store the schemas seen. New tables that cannot be created are left out if
-        other tables exist; with `ignore_incompatible`, so are tables that cannot store a schema.
+        """Alter each table so that it can store the schemas seen.
+
+        New tables that cannot be created are left out if other tables exist; with `ignore_incompatible`, so are tables
+        that cannot store a schema.
         """
         schemas, unmade = {}, dict[str, PenstockError]()
         for table, found in drifts.items():

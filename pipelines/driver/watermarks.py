@@ -14,8 +14,9 @@ def wants_watermark(options: Mapping[str, str]) -> bool:
 
 
 def idle_millis(options: Mapping[str, str]) -> int | None:
-    """Return the idle timeout: a place of the source that was silent for this long no longer holds back the
-    watermark.
+    """Return the idle timeout.
+
+    A place of the source that was silent for this long no longer delays the watermark.
     """
     return Options(options).duration("scan.watermark.idle-timeout", None)
 
@@ -34,8 +35,9 @@ class Watermarks:
                 self._places[one.range.place] = (max(before, newest), now)
 
     def at(self, now: int, idle: int | None = None) -> int | None:
-        """Return the watermark, or None if no row had an event time yet. Rows with this time may still arrive; earlier
-        rows are not expected.
+        """Return the watermark, or None if no row had an event time yet.
+
+        Rows with this time may still arrive; earlier rows are not expected.
         """
         times = [newest for newest, seen in self._places.values() if idle is None or now - seen <= idle]
         return min(times) - 1 if times else None

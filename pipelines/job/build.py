@@ -147,8 +147,9 @@ def _pauses(spec: PipelineSpec) -> tuple[float, ...]:
 
 
 def ready(spec: PipelineSpec) -> Job:
-    """Return the job, prepared for its first batch: a server was checked, and target tables of known source tables
-    exist.
+    """Return the job, prepared for its first batch.
+
+    A server was checked, and target tables of known source tables exist.
     """
     forget_tables()
     made = job(spec)

@@ -30,8 +30,9 @@ POOL = "compaction"
 
 @dataclass(slots=True)
 class Sink:
-    """The callable for foreachBatch. Spark writes its commit log after a call returns, so a batch is in the tables
-    before Spark counts it as done.
+    """The callable for foreachBatch.
+
+    Spark writes its commit log after a call returns, so a batch is in the tables before Spark counts it as done.
     """
 
     batches: Batches
@@ -90,8 +91,9 @@ class Sink:
         )
 
     def _rows(self, session: SparkSession, shares: Sequence[Share]) -> DataFrame:
-        """Return the DataFrame of a batch read of shares. It works inside foreachBatch, since its input comes from its
-        closure.
+        """Return the DataFrame of a batch read of shares.
+
+        It works inside foreachBatch, since its input comes from its closure.
         """
         reading = self.batches.reading
 
@@ -107,8 +109,9 @@ class Sink:
 def compacted_by_spark(
     session: SparkSession, warehouse: Warehouse, mark: ErrorMark, most: int | None = None
 ) -> Compact:
-    """Return a function that compacts in a Spark job beside the batches, in a separate pool, on `most` tasks or at most
-    a quarter of the slots.
+    """Return a function that compacts in a Spark job beside the batches, in a separate pool.
+
+    The job has `most` tasks, or by default at most a quarter of the slots.
     """
     slots = session.sparkContext.defaultParallelism
 

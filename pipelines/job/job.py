@@ -95,8 +95,9 @@ class Job:
         on_batch: OnBatch | None = None,
         stopped: Callable[[], bool] = lambda: False,
     ) -> Batches:
-        """Return the driver's part of a run, with its list of tables in `folder`. Creates what must exist before the
-        first batch.
+        """Return the driver's part of a run, with its list of tables in `folder`.
+
+        Creates what must exist before the first batch.
         """
         targets = Targets(self.warehouse, folder, options=self.table_options)
         self.shaping.adopt(self.tables)
@@ -162,8 +163,9 @@ class Job:
 
 @dataclass(slots=True)
 class Running:
-    """A job running in a session. `run` returns when the job has caught up or was stopped, and raises the error that
-    ended it.
+    """A job running in a session.
+
+    `run` returns when the job has caught up or was stopped, and raises the error that ended it.
     """
 
     job: Job
@@ -213,8 +215,9 @@ class Running:
         self.sleep(pause)
 
     def _over(self, ended: SparkEnded, error: BaseException) -> None:
-        """Handle the end of Spark's JVM. Stopping a whole process group also stops Spark, in the middle of a batch,
-        which is not an error.
+        """Handle the end of Spark's JVM.
+
+        Stopping a whole process group also stops Spark, in the middle of a batch, which is not an error.
         """
         if not self._stopped:
             raise ended from error
@@ -246,7 +249,7 @@ class Running:
                 sink.name(str(query.id))
                 with self._care(sink.batches) as care:
                     ended = self._wait(query, sink)
-                if ended:  # a bounded run is too short for the maintenance thread's timer
+                if ended:  # a bounded run may end before maintenance is due
                     care.maintain(now=True)
                 return ended
             except PySparkException as error:

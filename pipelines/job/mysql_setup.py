@@ -1,6 +1,4 @@
-"""Prepares the source of a MySQL pipeline from its description: server checks, and target tables created before the
-first batch.
-"""
+"""Prepares the source of a MySQL pipeline: checks the server and creates target tables before the first batch."""
 
 from __future__ import annotations
 
@@ -112,8 +110,9 @@ def prepared(
 
 
 def _sources_of(wanted: Sequence[str], found: Sequence[TableDefinition], shape: TableShape) -> tuple[TableName, ...]:
-    """Return all source tables of these target tables: a target table with several sources is emptied and read again as
-    a whole.
+    """Return all source tables of these target tables.
+
+    A target table with several sources is emptied and read again as a whole.
     """
     targets = {one.name: shape.target(one.database, one.table) for one in found}
     for table in wanted:
@@ -127,8 +126,9 @@ def _sources_of(wanted: Sequence[str], found: Sequence[TableDefinition], shape: 
 
 
 def _has_renames_ahead(spec: PipelineSpec, mysql: model.MySqlSource, warehouse: Warehouse) -> bool:
-    """Return whether target tables may legitimately differ from their sources' current columns: renames still ahead in
-    the binlog are applied at their position, and a change that fits nowhere stops the job there.
+    """Return whether target tables may legitimately differ from their sources' current columns.
+
+    Renames still ahead in the binlog are applied at their position, and a change that fits nowhere stops the job there.
     """
     follows = mysql.ddl.rename_column == "rename"
     return follows and not Checkpoint(Warehouse(spec.checkpoint, warehouse.options)).is_new
@@ -144,16 +144,17 @@ def check(
         try:
             return captured(connection, settings, must=must), found
         except ConfigError as error:
-            # Tables that the user may not read are invisible, so together with missing grants this error explains
-            # itself.
+            # Tables that the user may not read are invisible. If grants are missing, their findings explain why no
+            # table was found.
             if not any(one.error is MissingGrant for one in found):
                 raise
             return [], [*found, Finding(SourceError, "error", error.message, "none", "one at least", error.hint or "")]
 
 
 def check_reached(spec: PipelineSpec, mysql: model.MySqlSource, reached: Offsets) -> LogPosition | None:
-    """Return the binlog position from which the pipeline resumes, or None if it reads its tables again. Raise
-    PositionLost when the server has purged what comes next.
+    """Return the binlog position from which the pipeline resumes, or None if it reads its tables again.
+
+    Raise PositionLost when the server has purged what comes next.
     """
     pipeline = spec.pipeline
     accepted = pipeline.accept_gap or pipeline.resnapshot or spec.errors.position_lost == "resnapshot"
@@ -198,8 +199,9 @@ def findings(connection: Connection, settings: FollowSettings) -> list[Finding]:
 
 
 def _versioned(connection: Connection, settings: FollowSettings) -> Iterator[Finding]:
-    """Yield findings for MariaDB's system-versioned tables: their binlog shows rows of the past as if they were
-    current.
+    """Yield findings for MariaDB's system-versioned tables.
+
+    Their binlog shows rows of the past as if they were current.
     """
     for table in list_tables(connection, [SYSTEM_VERSIONED]):
         if settings.tables.takes(*table.name):
@@ -301,8 +303,9 @@ def address(mysql: model.MySqlSource) -> ServerAddress:
 
 
 def _is_keyed_by_flags(sink: Sink) -> bool:
-    """Return whether flags decide the key. A table sync captures tables without a key if flags define one, or want
-    none.
+    """Return whether flags decide the key.
+
+    A table sync captures tables without a key if flags define one, or want none.
     """
     return sink.table is not None and (bool(sink.primary_keys) or not sink.sync_primary_keys_from_source_schema)
 
@@ -312,9 +315,7 @@ def _is_one_name(patterns: set[str]) -> bool:
 
 
 def _check_shared(mysql: model.MySqlSource, sink: Sink) -> None:
-    """Raise ConfigError when a table with several sources should follow a truncate, drop or rename of only one of
-    them.
-    """
+    """Raise ConfigError when a table with several sources should follow DDL of only one of them."""
     parts = [one.partition(".") for one in mysql.tables] or [(mysql.database_name, ".", mysql.table_name)]
     literal = _is_one_name({database for database, _, _ in parts})
     if sink.table is not None:
@@ -382,8 +383,9 @@ def _seen(connection: Connection) -> str:
 
 
 def _check_letters(connection: Connection, tables: CapturedTables) -> None:
-    """Raise ConfigError when an expression has capital letters but the server keeps names in lower case: it would match
-    nothing, and tables that it should exclude would be captured.
+    """Raise ConfigError when an expression has capital letters but the server keeps names in lower case.
+
+    It would match nothing, and tables that it should exclude would be captured.
     """
     if str(ask(connection, "SELECT @@GLOBAL.lower_case_table_names")[0][0]) != "1":
         return
@@ -476,8 +478,9 @@ def _made_table(
 
 
 def _cure(target: str, schemas: Sequence[SourceSchema], shape: TableShape, warehouse: Warehouse) -> str:
-    """Return the hint for a table that cannot be created. Creating it without options shows whether they or the table
-    itself are the cause.
+    """Return the hint for a table that cannot be created.
+
+    Creating it without options shows whether they or the table itself are the cause.
     """
     bare = replace(shape, new_tables=replace(shape.new_tables, options=()), table_rules=NO_RULES)
     try:
@@ -547,8 +550,10 @@ def _with_options(target: str, current: TableSchema, wanted: Mapping[str, str], 
 
 
 def _snapshot_mode(mysql: model.MySqlSource, targets: Sequence[TableSchema]) -> SnapshotMode:
-    """Return the snapshot mode. A change applied twice is visible in tables that aggregate rows, keep them separately,
-    or emit them in a changelog as they arrive.
+    """Return the snapshot mode.
+
+    A change applied twice is visible in tables that aggregate rows, keep them separately, or emit them in a changelog
+    as they arrive.
     """
     if mysql.snapshot.mode != "auto":
         return mysql.snapshot.mode

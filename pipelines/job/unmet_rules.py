@@ -26,8 +26,9 @@ class NoSuchTable(ConfigError):
 def unmet_rules(
     spec: PipelineSpec, shape: TableShape, schemas: Sequence[SourceSchema], before: Collection[SourceName] = ()
 ) -> list[ConfigError]:
-    """Return an error for each rule that matches none of the source tables, or none of their columns. `before` are
-    tables read in the past: rules for those may stay.
+    """Return an error for each rule that matches none of the source tables, or none of their columns.
+
+    `before` are tables read in the past: rules for those may stay.
     """
     taken = [one for one in schemas if shape.target(one.database, one.table) is not None]
     return [

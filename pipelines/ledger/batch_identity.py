@@ -1,5 +1,6 @@
-"""The identity of a batch: who commits it, and whether it was committed before. The tables' own snapshots answer this,
-which makes batches exactly-once.
+"""The identity of a batch: who commits it, and whether it was committed before.
+
+The tables' own snapshots answer this, which makes batches exactly-once.
 """
 
 from __future__ import annotations
@@ -51,8 +52,10 @@ class BatchIdentity:
         return int(self.end.get(NOW, 0))
 
     def is_in(self, snapshot: Snapshot | None, table: str) -> bool:
-        """Return whether the snapshot is this very batch. It must be the newest that this user made for this batch or a
-        later one. Raise CheckpointMismatch if it has the number of the batch but another range of the source.
+        """Return whether the snapshot is this very batch.
+
+        It must be the newest that this user made for this batch or a later one. Raise CheckpointMismatch if it has
+        another number or another range of the source than this batch.
         """
         if snapshot is None:
             return False
@@ -82,8 +85,9 @@ def range_of(snapshot: Snapshot) -> tuple[Offsets, Offsets]:
 
 
 def last_of_pipeline(store: TableStore, pipeline: str, most: int | None = None) -> Snapshot | None:
-    """Return the newest snapshot of any run of the pipeline, whatever its checkpoint; only the `most` newest are
-    searched.
+    """Return the newest snapshot of any run of the pipeline, whatever its checkpoint.
+
+    Only the `most` newest snapshots are searched.
     """
     newest = islice(store.snapshots.newest_first(), most)
     return next((one for one in newest if one.properties.get(PIPELINE) == pipeline), None)
@@ -124,9 +128,10 @@ def another_checkpoint(table: str, last: Snapshot) -> CheckpointMismatch:
 
 
 def _check_proof(store: TableStore, identity: BatchIdentity) -> None:
-    """Raise ReplayUndecidable when expired snapshots leave it open whether the batch was committed. The table has no
-    snapshot of the pipeline. A commit of this batch would be younger than its plan, so if all snapshots since then
-    exist, there was no commit.
+    """Raise ReplayUndecidable when expired snapshots leave it open whether the batch was committed.
+
+    The table has no snapshot of the pipeline. A commit of this batch would be younger than its plan, so if all
+    snapshots since then exist, there was no commit.
     """
     first = store.snapshots.earliest_id()
     earliest = None if first is None else store.snapshots.find(first)
@@ -144,8 +149,9 @@ def _check_proof(store: TableStore, identity: BatchIdentity) -> None:
 
 
 def _shows_replay(options: Mapping[str, str], *, keyed: bool) -> bool:
-    """Return whether applying rows twice is visible. With deduplicate the last row per key wins, so a repetition is
-    not.
+    """Return whether applying rows twice is visible.
+
+    With deduplicate the last row per key wins, so a repetition is not.
     """
     engine = options.get("merge-engine", Engine.DEDUPLICATE).strip().lower()
     producer = options.get("changelog-producer", "none").strip().lower()

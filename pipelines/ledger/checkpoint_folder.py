@@ -1,6 +1,4 @@
-"""The pipeline's own state beside Spark's offsets in the checkpoint: the older checkpoints that this one may
-continue.
-"""
+"""The pipeline's own state beside Spark's offsets in the checkpoint: older checkpoints that this one may continue."""
 
 from __future__ import annotations
 

@@ -26,8 +26,9 @@ Condition: TypeAlias = Literal["same", "missing", "empty", "another", "behind"]
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The identity of a table, to recognize it at the next start: the time of its first schema, and the pipeline's last
-    snapshot in it.
+    """The identity of a table, by which it is recognized at the next start.
+
+    It consists of the time of the table's first schema and the pipeline's last snapshot in it.
     """
 
     created: int
@@ -91,8 +92,9 @@ class FilledTables:
     def differences(
         self, now: Mapping[SourceName, str | None], seen_before: Collection[SourceName] = ()
     ) -> list[Difference]:
-        """Return the tables that lack rows, given the current target of each source. `seen_before`: sources that were
-        read in the past although this record does not list them.
+        """Return the tables that lack rows, given the current target of each source.
+
+        `seen_before`: sources that were read in the past although this record does not list them.
         """
         if self.is_new:
             return []
@@ -149,8 +151,9 @@ class FilledTables:
         return store is None or store.snapshots.latest_id() is None
 
     def begin(self, now: Mapping[SourceName, str | None]) -> None:
-        """Begin a run that reads these sources. Rows of known sources not among them are skipped from now on, which is
-        recorded before the first batch.
+        """Begin a run that reads these sources.
+
+        Rows of known sources not among them are skipped from now on, which is recorded before the first batch.
         """
         gone = {source: target for source, target in self.sources.items() if now.get(source, target) is None}
         self.expected = {source: target for source, target in now.items() if target is not None}
@@ -169,8 +172,9 @@ class FilledTables:
             self._save()
 
     def took(self, number: int, sources: Mapping[str, Collection[SourceName]], made: Mapping[str, Snapshot]) -> None:
-        """Record a committed batch: the snapshots it made, and the sources of its rows. Called again, it changes
-        nothing.
+        """Record a committed batch: the snapshots it made, and the sources of its rows.
+
+        Called again, it changes nothing.
         """
         before = (dict(self.sources), dict(self.left), dict(self.marks))
         if number > self.planned:

@@ -1,5 +1,6 @@
-"""Tables that lack rows which the checkpoint counts as read: they are copied again if possible, otherwise the run is
-refused.
+"""Tables that lack rows which the checkpoint counts as read.
+
+They are copied again if possible, otherwise the run is refused.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ READS_ON = (
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """Tables that lack rows. Those in `again` are emptied and copied again, those in `refused` stop the run, and those
-    in `passed` are not copied because newly added tables are not to be.
+    """Tables that lack rows.
+
+    Those in `again` are emptied and copied again, those in `refused` stop the run, and those in `passed` are not copied
+    because newly added tables are not to be.
     """
 
     again: tuple[Difference, ...] = ()
@@ -102,8 +105,9 @@ def lacking_rows(
     shape: TableShape,
     filled: FilledTables,
 ) -> Lacking:
-    """Return the tables that lack rows of a database server, which can be copied again if the pipeline takes snapshots
-    at all.
+    """Return the tables that lack rows of a database server.
+
+    They can be copied again if the pipeline takes snapshots at all.
     """
     if spec.pipeline.resnapshot:  # all tables are copied again
         return Lacking()
@@ -127,8 +131,9 @@ def lacking_rows(
 
 
 def _ever_taken(settings: FollowSettings) -> set[SourceName]:
-    """Return the tables whose definitions were recorded as captured. A driver that crashes right after that has read
-    none of their rows.
+    """Return the tables whose definitions were recorded as captured.
+
+    A driver that crashes right after that has read none of their rows.
     """
     versions = (record.version for record in State(settings.state).records())
     return {one.name for one in versions if one.definition is not None and not one.left_out}

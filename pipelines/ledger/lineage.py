@@ -15,8 +15,10 @@ from penstock.table.meta.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """The last batch that any table has. Other tables may lack it if the driver crashed between two commits, so it is
-    read again, and the tables that have it skip it.
+    """The last batch that any table has.
+
+    Other tables may lack it if the driver crashed between two commits, so it is read again, and the tables that have it
+    skip it.
     """
 
     start: Offsets
@@ -48,8 +50,9 @@ class Lineage:
             raise another_checkpoint(table, snapshot)
 
     def last(self) -> Reached:
-        """Return the last batch. Compares batch numbers, which only rise within a checkpoint, because clocks may go
-        backwards.
+        """Return the last batch.
+
+        Compares batch numbers, which only rise within a checkpoint, because clocks may go backwards.
         """
         if not self.newest:
             raise ConfigError(
@@ -71,9 +74,7 @@ class Lineage:
         return max(last, key=lambda snapshot: snapshot.time_millis).commit_user
 
     def _before(self, table: str, newest: Snapshot) -> set[str]:
-        """Return the commit users of the pipeline's other checkpoints with snapshots before the newest one of a
-        table.
-        """
+        """Return the commit users of the pipeline's other checkpoints with snapshots before a table's newest."""
         assert self.warehouse is not None
         older = (one for one in self.warehouse.store(table).snapshots.newest_first() if one.id < newest.id)
         ours = {one.commit_user for one in older if one.properties.get(PIPELINE) == self.pipeline}

@@ -41,8 +41,9 @@ class MissedBatch:
 
 
 def is_of_its_table(error: PenstockError) -> bool:
-    """Return whether the error concerns only the table in which it occurred. Transient errors are retried first; a
-    wrong source or checkpoint concerns all tables.
+    """Return whether the error concerns only the table in which it occurred.
+
+    Transient errors are retried first; a wrong source or checkpoint concerns all tables.
     """
     if isinstance(error, ForeignWriter):
         return True
@@ -51,8 +52,9 @@ def is_of_its_table(error: PenstockError) -> bool:
 
 @dataclass(slots=True)
 class Parking:
-    """The parked tables. `isolates`: further tables may be parked. Tables already parked stay parked without it,
-    because they lack batches.
+    """The parked tables.
+
+    `isolates`: further tables may be parked. Tables already parked stay parked without it, because they lack batches.
     """
 
     place: Warehouse  # the checkpoint folder, accessed like a warehouse

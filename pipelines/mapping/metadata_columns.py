@@ -113,8 +113,9 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def type_of(name: str, *, named: bool = False) -> DataType:
-    """Return the type of a metadata column. With `named`, the source reports this value for every row, so it is NOT
-    NULL.
+    """Return the type of a metadata column.
+
+    With `named`, the source reports this value for every row, so it is NOT NULL.
     """
     type_ = read_type(COLUMNS[name].type)
     return with_nullability(type_, nullable=False) if named and name in _OF_DATABASES else type_

@@ -22,9 +22,7 @@ NO_ID = -1
 
 @dataclass(frozen=True, slots=True)
 class KeyRules:
-    """Primary and partition keys of new tables; `partitions_of` overrides the partition keys of single source
-    tables.
-    """
+    """Primary and partition keys of new tables; `partitions_of` overrides partition keys of single source tables."""
 
     primary: tuple[str, ...] = ()
     partition: tuple[str, ...] = ()
@@ -49,8 +47,9 @@ class NewTables:
     names_rows: bool = False  # whether the source reports database, table and time of every row
 
     def schema(self, table: str, sources: Sequence[SourceSchema], *, insists: bool, now: int) -> TableSchema:
-        """Return version 0 of the schema, wide enough for all source schemas. With `insists`, configured keys must
-        exist in the source; without it, a table that lacks them gets no such keys.
+        """Return version 0 of the schema, wide enough for all source schemas.
+
+        With `insists`, configured keys must exist in the source; without it, a table that lacks them gets no such keys.
         """
         first = sources[0]
         columns = [Field(NO_ID, one.name, one.type, one.comment or None) for one in self.rules.wanted(first)]

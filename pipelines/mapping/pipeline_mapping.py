@@ -1,6 +1,4 @@
-"""The table mapping that follows a pipeline's rules: names, keys, types and options of the tables it creates and
-alters.
-"""
+"""The table mapping by a pipeline's rules: names, keys, types and options of the tables it creates and alters."""
 
 from __future__ import annotations
 
@@ -43,8 +41,9 @@ _KEYS_PER_SCHEMA = 4096
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """An implementation of `Shaping`. With `table`, all rows go to that one table; otherwise each source table has its
-    own.
+    """An implementation of `Shaping`.
+
+    With `table`, all rows go to that one table; otherwise each source table has its own.
     """
 
     warehouse: Warehouse
@@ -144,8 +143,10 @@ class TableShape:
         return evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis(), check_usable)
 
     def _believed(self, table: str, current: TableSchema | None, seen: Sequence[Seen]) -> Sequence[Seen]:
-        """Return the schemas without those of messages that declare an unknown type for a column whose type other
-        messages know. Read again, those messages become bad records.
+        """Return the schemas that declare a known type for every column, or one that other messages do not contradict.
+
+        A message that declares an unknown type for a column whose type other messages know is left out. Read again,
+        those messages become bad records.
         """
         known = [one for one in seen if all(is_known(one.schema.dialect, column) for column in one.schema.fields)]
         if not known or len(known) == len(seen) or not all(one.by_message for one in seen):
@@ -216,9 +217,7 @@ class TableShape:
         return not set(table.primary_keys) <= given | self.made
 
     def _namesakes(self, source: SourceSchema) -> set[str]:
-        """Return columns of the source that have the same name as a computed or metadata column, and would be lost
-        behind it.
-        """
+        """Return source columns that would be lost because a computed or metadata column has the same name."""
         made = self.made
         return made & {self.rules.name(one.name) for one in source.fields} if made else made
 
@@ -247,8 +246,9 @@ class TableShape:
         return rules.schema(table, sources, insists=bool(self.table), now=now)
 
     def _check_masks(self, table: str, sources: Sequence[SourceSchema]) -> None:
-        """Raise ConfigError when a mask for exactly this table names a column it does not have: a misspelt mask would
-        leave the column it should hide in clear text.
+        """Raise ConfigError when a mask for exactly this table names a column it does not have.
+
+        A misspelt mask would leave the column it should hide in clear text.
         """
         rule = self.table_rules.transform(sources[0].database, sources[0].table)
         if rule is None or not rule.tables.is_one_table:
@@ -343,8 +343,9 @@ def _metadata_values(metadata: Metadata, fetched: Fetched | None, change: Change
 
 
 def _as_append(rows: FittedRows) -> Fitted:
-    """Return the rows for a table without keys: only new rows. Deletes and the old images of updates are dropped and
-    counted.
+    """Return the rows for a table without keys: only new rows.
+
+    Deletes and the old images of updates are dropped and counted.
     """
     taken = (rows.kinds & 1) == 0
     if taken.all():
@@ -367,8 +368,9 @@ def _as_upsert(rows: FittedRows, table: TableSchema) -> Fitted:
 
 
 def _bad_record(pos: int, reason: str, message: str, change: ChangeBatch, fetched: Fetched | None) -> BadRecord:
-    """Return the bad record with its fetched message. A source without messages has rows only: use the last row at this
-    position.
+    """Return the bad record with its fetched message.
+
+    A source without messages has rows only: use the last row at this position.
     """
     if fetched is not None:
         place = int(np.searchsorted(fetched.messages.offsets, pos))

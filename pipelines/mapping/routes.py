@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A route. `sink` may contain {database}, {table}, groups of the pattern as $1, and a symbol that is replaced by
-    the source table's name.
+    """A route.
+
+    `sink` may contain {database}, {table}, groups of the pattern as $1, and a symbol that is replaced by the source
+    table's name.
     """
 
     tables: TablePattern
@@ -115,9 +117,7 @@ class TableRules:
         return next((name for name in found if name is not None), None)
 
     def applied(self, change: ChangeBatch, mapping: TypeMapping, now_millis: int) -> tuple[ChangeBatch, list[BadRow]]:
-        """Return the transformed batch, with the constant columns of its route, and the rows whose expressions
-        failed.
-        """
+        """Return the transformed batch, with the constant columns of its route, and rows whose expressions failed."""
         schema, bad = change.schema, list[BadRow]()
         transform = self.transform(schema.database, schema.table)
         if transform is not None:
@@ -129,8 +129,9 @@ class TableRules:
         return change, bad
 
     def new_tables(self, given: NewTables, target: str, sources: Sequence[SourceSchema]) -> NewTables:
-        """Return the rules for creating one table: the general rules, overridden by its transform, then by its own
-        options.
+        """Return the rules for creating one table.
+
+        The general rules are overridden by its transform, then by its own options.
         """
         first = sources[0]
         transform = self.transform(first.database, first.table)

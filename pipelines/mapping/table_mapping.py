@@ -1,5 +1,6 @@
-"""The interface between the job and schema evolution: the target table of a change, the fit of its rows, the drift of
-its schema.
+"""The interface between the job and schema evolution.
+
+It determines the target table of a change, the fit of its rows, and the drift of its schema.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from penstock.table.schema.table_schema import TableSchema
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Rows with the table's columns and types. Messages with a value that does not fit are in `bad`, not in the
-    rows.
+    """Rows with the table's columns and types.
+
+    Messages with a value that does not fit are in `bad`, not in the rows.
     """
 
     batch: pa.RecordBatch
@@ -34,8 +36,9 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Drift: a source schema that the table, as the task knew it, cannot store. Small, because it is sent to the
-    driver.
+    """Drift: a source schema that the table, as the task knew it, cannot store.
+
+    Small, because it is sent to the driver.
     """
 
     table: str
@@ -46,8 +49,9 @@ class Seen:
 
 
 class Shaping(Protocol):
-    """Maps source changes to target tables. Contains settings only, so it pickles. Tasks call it; only the driver calls
-    `evolved`.
+    """Maps source changes to target tables.
+
+    Contains settings only, so it pickles. Tasks call it; only the driver calls `evolved`.
     """
 
     def decode_options(self, known: Mapping[str, TableSchema]) -> DecodeOptions: ...
@@ -78,15 +82,14 @@ class Shaping(Protocol):
         ...
 
     def adopt(self, known: Collection[str]) -> None:
-        """At the start of a run, alter existing tables to match the settings. Raise ConfigError where they contradict
-        each other. Called again, it changes nothing.
+        """At the start of a run, alter existing tables to match the settings.
+
+        Raise ConfigError where they contradict each other. Called again, it changes nothing.
         """
         ...
 
     def commented(self, table: str, seen: Sequence[Seen]) -> TableSchema | None:
-        """Return the table with the column comments of these schemas, the newest per source table, or None if nothing
-        changes.
-        """
+        """Return the table with the newest column comments of each source table, or None if nothing changes."""
         ...
 
     def nonsense(self, source: SourceSchema, table: TableSchema | None) -> str | None:
@@ -94,8 +97,9 @@ class Shaping(Protocol):
         ...
 
     def foreseen(self, table: str, current: TableSchema, source: SourceSchema) -> TableSchema | None:
-        """Return the schema that `evolved` would create for one more source schema, without creating it, or None if it
-        would refuse.
+        """Return the schema that `evolved` would create for one more source schema, without creating it.
+
+        Return None if `evolved` would refuse.
         """
         ...
 

@@ -35,8 +35,10 @@ NEWEST = -1
 
 
 class Version(NamedTuple):
-    """The version of a table that a batch works on: a schema id, and a snapshot id if all tasks must share one snapshot
-    (0: no snapshot yet; NEWEST: each bucket's writer uses the latest).
+    """The version of a table that a batch works on.
+
+    It has a schema id, and a snapshot id if all tasks must share one snapshot (0: no snapshot yet; NEWEST: each
+    bucket's writer uses the latest).
     """
 
     schema: int
@@ -49,8 +51,9 @@ Schemas: TypeAlias = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Warehouse:
-    """The location of the tables. `options` may contain references to secrets; they are resolved when the store is
-    opened.
+    """The location of the tables.
+
+    `options` may contain references to secrets; they are resolved when the store is opened.
     """
 
     location: str
@@ -64,8 +67,9 @@ class Warehouse:
         return _store(self, table)
 
     def opened(self, table: str) -> TableStore:
-        """Open the table as it is now. `store` may return a cached one from before the table was dropped and created
-        again.
+        """Open the table as it is now.
+
+        `store` may return a cached one from before the table was dropped and created again.
         """
         storage, root = _storage(self)
         return TableStore.open(storage, _path(root, table))
@@ -131,8 +135,9 @@ def forget_tables() -> None:
 
 @dataclass(slots=True)
 class Targets:
-    """The driver's list of tables with their schema ids. Every change to it is written to a file before the next batch
-    is planned.
+    """The driver's list of tables with their schema ids.
+
+    Every change to it is written to a file before the next batch is planned.
     """
 
     warehouse: Warehouse
@@ -145,8 +150,9 @@ class Targets:
     reported: set[str] = field(default_factory=set)  # tables whose options without effect were logged
 
     def report_options(self, tables: Iterable[str]) -> None:
-        """Log the options without effect of tables that receive rows for the first time in this run, except options
-        that the pipeline sets on all its tables.
+        """Log the options without effect of tables that receive rows for the first time in this run.
+
+        Options that the pipeline sets on all its tables are not logged here.
         """
         for table in set(tables) - self.reported:
             self.reported.add(table)

@@ -24,8 +24,9 @@ _WORKER_LATE = "org.apache.spark.SparkException: Python worker failed to connect
 def told_by_spark(
     error: PySparkException, failure: BaseException | None, checkpoint: str, mark: ErrorMark
 ) -> BaseException:
-    """Return the actual cause: the sink's own error, an error that a task or the planner sent, one of those below, or
-    Spark's.
+    """Return the actual cause of a query's end.
+
+    It is the sink's own error, an error that a task or the planner sent, one of those below, or Spark's.
 
     Spark's text includes values of records and names of the source, so only a marked line in it is accepted as an error
     of this package.
@@ -34,8 +35,9 @@ def told_by_spark(
 
 
 def jvm_ended(error: BaseException) -> SparkEnded | None:
-    """Return a SparkEnded error if `error` is caused by the end of the JVM that this process started, or None if it is
-    alive.
+    """Return a SparkEnded error if the JVM that this process started has ended, or None if it is alive.
+
+    `error` is the error that this may have caused.
     """
     process = getattr(SparkContext._gateway, "proc", None)
     if process is None:  # the JVM belongs to another process: spark-submit or a test

@@ -23,9 +23,7 @@ class Needed:
 
 
 def checkpoint_url(location: str) -> str:
-    """Return the URL as Hadoop expects it: its client for S3 uses the scheme s3a, whatever scheme the warehouse
-    uses.
-    """
+    """Return the URL as Hadoop expects it: its S3 client has the scheme s3a, whatever scheme the warehouse uses."""
     scheme, colon, rest = location.partition("://")
     return f"s3a://{rest}" if colon and scheme in {"s3", "s3n"} else location
 

@@ -23,9 +23,7 @@ _NEEDED = ("bin", "sbin", "jars", "conf")  # "conf" exists only if the user crea
 
 
 def use_lean_home() -> None:
-    """Set SPARK_HOME for the JVM that is started next, unless it is set already or workers would not find the
-    package.
-    """
+    """Set SPARK_HOME for the next JVM, unless it is set already or workers would not find the package."""
     if "SPARK_HOME" in os.environ:
         return
     package = Path(pyspark.__file__).parent

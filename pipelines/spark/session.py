@@ -1,5 +1,6 @@
-"""The Spark session of a pipeline. Its settings are chosen by measurement for what Spark does here: planning, shuffling
-blobs and storing offsets.
+"""The Spark session of a pipeline.
+
+Its settings are chosen by measurement for what Spark does here: planning, shuffling blobs and storing offsets.
 """
 
 from __future__ import annotations
@@ -119,8 +120,9 @@ def _launch(settings: Mapping[str, str], stderr: int) -> None:
 
 
 def _quiet(session: SparkSession) -> None:
-    """Silence the accumulator server: it prints a traceback when a JVM ends without notice. Accumulators are not used
-    here.
+    """Silence the accumulator server: it prints a traceback when a JVM ends without notice.
+
+    Accumulators are not used here.
     """
     server = getattr(session.sparkContext, "_accumulatorServer", None)
     if server is not None:
@@ -154,8 +156,9 @@ def session_settings(master: str, settings: Mapping[str, str]) -> dict[str, str]
 
 
 def prepare_environment() -> None:
-    """Set the environment that the JVM and its Python processes inherit. Changes os.environ; called twice it changes
-    nothing.
+    """Set the environment that the JVM and its Python processes inherit.
+
+    Changes os.environ; called twice it changes nothing.
     """
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -199,8 +202,10 @@ def local_cores(master: str) -> int:
 
 
 def zip_code(folder: Path) -> Path:
-    """Write the package as one zip with the layout of an installation, including bytecode, because Python does not
-    cache bytecode for a zip. Workers with another Python version ignore the bytecode.
+    """Write the package as one zip with the layout of an installation.
+
+    It includes bytecode, because Python does not cache bytecode for a zip. Workers with another Python version ignore
+    the bytecode.
     """
     target = folder / "penstock.zip"
     root = Path(penstock.__path__[0])

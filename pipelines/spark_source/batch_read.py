@@ -19,8 +19,9 @@ from penstock.pipelines.spark_source.table_read import Piece, TableRead, Way
 
 
 class TableReader(DataSourceReader):
-    """A batch reader. It is planned once per query, so every task reads the snapshot that was the newest at that
-    time.
+    """A batch reader.
+
+    It is planned once per query, so every task reads the snapshot that was the newest at that time.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:

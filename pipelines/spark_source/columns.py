@@ -29,8 +29,9 @@ def shaped(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
 
 
 def told_rows(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
-    """If `target` has no row kinds, return only the new rows: without a kind, the others could not be distinguished
-    from them.
+    """Return only the new rows if `target` has no row kinds.
+
+    Without a kind, the other rows could not be distinguished from them.
     """
     if ROWKIND not in batch.schema.names or ROWKIND in target.names:
         return batch

@@ -6,8 +6,10 @@ from penstock.errors import PenstockError
 
 
 class plain_errors:  # noqa: N801  used as a function; contextlib's decorator would put the traceback back
-    """Context manager around code that Spark calls. Spark shows an exception with its whole traceback; without causes
-    and inner frames, the message and its hint are most of the text and its end.
+    """Context manager around code that Spark calls.
+
+    Spark shows an exception with its whole traceback; without causes and inner frames, the message and its hint are
+    most of the text and its end.
     """
 
     def __enter__(self) -> None:

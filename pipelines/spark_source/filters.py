@@ -41,8 +41,9 @@ _TEXTS: Mapping[type[Filter], Callable[[pc.Expression, str], pc.Expression]] = {
 
 
 def expression(given: Filter, schema: pa.Schema) -> pc.Expression | None:
-    """Return the Arrow expression, or None if Arrow would decide differently or the value does not fit the column;
-    Spark then filters itself.
+    """Return the Arrow expression, or None if Spark has to filter itself.
+
+    Spark filters if Arrow would decide differently or the value does not fit the column.
     """
     if isinstance(given, Not):
         inner = expression(given.child, schema)
@@ -74,8 +75,9 @@ def _with_value(given: Filter, column: pc.Expression, type_: pa.DataType) -> pc.
 
 
 def _same_order(type_: pa.DataType) -> bool:
-    """Return whether Spark and Arrow order values of this type alike. In Spark a NaN is the greatest value and equals
-    itself, and nanoseconds are cut to microseconds.
+    """Return whether Spark and Arrow order values of this type alike.
+
+    In Spark a NaN is the greatest value and equals itself, and nanoseconds are cut to microseconds.
     """
     if pa.types.is_timestamp(type_):
         return bool(type_.unit != "ns")

@@ -47,8 +47,9 @@ _TRAVELS = ("scan.", "incremental-", "consumer")
 
 
 def check_options(given: Mapping[str, str]) -> None:
-    """Raise ConfigError for unknown options, with the nearest known name, and for options that would be silently
-    ignored.
+    """Raise ConfigError for unknown options and for options that would be silently ignored.
+
+    The error for an unknown option suggests the nearest known name.
 
     Options of stores (keys, endpoints) are in the same mapping, so only names that resemble table options are checked.
     """

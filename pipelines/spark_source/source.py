@@ -25,8 +25,9 @@ _PUSH_DOWN_PLANNER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 class PenstockDataSource(DataSource):
-    """The data source. Options: `path`, which may end in `$branch_b` or a system table such as `$snapshots`, and
-    Paimon's own.
+    """The data source.
+
+    Options: `path`, which may end in `$branch_b` or a system table such as `$snapshots`, and Paimon's own.
 
     Reading: time travel (`scan.snapshot-id`, `scan.tag-name`, `scan.timestamp-millis`, `scan.version`, `scan.mode`),
     `incremental-between`, `branch`, `consumer-id`; `rowkind` = true (Paimon: `read.changelog`) adds a leading column
@@ -90,8 +91,9 @@ class PenstockDataSource(DataSource):
 
 
 def _takes_filters() -> bool:
-    """Return whether this process plans a read with filter pushdown. Spark does not say so; only its loaded planner
-    module shows it.
+    """Return whether this process plans a read with filter pushdown.
+
+    Spark does not say so; only its loaded planner module shows it.
     """
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     return _PUSH_DOWN_PLANNER in sys.modules or getattr(main, "name", None) == _PUSH_DOWN_PLANNER

@@ -79,8 +79,9 @@ class NamedTable:
 
 
 def remembered(schema: StructType, options: Mapping[str, str]) -> StructType:
-    """Return the columns for Spark's catalog, with the options that identify their table. Unchanged if no name is being
-    created.
+    """Return the columns for Spark's catalog, with the options that identify their table.
+
+    Unchanged if no name is being created.
     """
     if not {"provider", "location"} <= options.keys() or not schema.fields:
         return schema
@@ -103,8 +104,9 @@ def _columns(schema: StructType) -> tuple[str, ...]:
 
 
 def _is_of_reads(name: str) -> bool:
-    """Return whether the option concerns reads. Credentials of stores do not: in the catalog everyone could read them,
-    so only references to them are kept.
+    """Return whether the option concerns reads.
+
+    Credentials of stores do not: in the catalog everyone could read them, so only references to them are kept.
     """
     return name in OWN or find(name) is not None
 
@@ -127,8 +129,10 @@ def read_options(options: Mapping[str, str], schema: StructType) -> dict[str, st
 
 
 def write_options(options: Mapping[str, str], schema: StructType) -> dict[str, str]:
-    """Return the options of a write. If it uses a table name, they override the options stored with the name, provided
-    that the name certainly belongs to the target.
+    """Return the options of a write.
+
+    If it uses a table name, they override the options stored with the name, provided that the name certainly belongs to
+    the target.
     """
     given = dict(options)
     if given.get("path"):

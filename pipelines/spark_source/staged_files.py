@@ -13,8 +13,9 @@ FOLDER = "_penstock_writes"
 
 
 def stage(store: TableStore, job: str, batches: Iterable[pa.RecordBatch]) -> str | None:
-    """Write the batches to a file and return its path, or None if there are no batches. One batch is in memory at a
-    time.
+    """Write the batches to a file and return its path, or None if there are no batches.
+
+    One batch is in memory at a time.
     """
     path = f"{_folder(store, job)}/{store.ambient.new_uuid()}.arrow"
     turn = iter(batches)

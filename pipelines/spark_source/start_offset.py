@@ -14,8 +14,9 @@ from penstock.table.schema.options import Options
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The start of a stream: the rows of snapshot `state` (0: no rows), then the changes of snapshot `first` and all
-    later ones.
+    """The start of a stream.
+
+    It reads the rows of snapshot `state` (0: no rows), then the changes of snapshot `first` and all later ones.
     """
 
     state: int
@@ -27,8 +28,9 @@ def consumer_files(store: TableStore) -> ConsumerFiles:
 
 
 def starting(store: TableStore, options: Mapping[str, str]) -> Start:
-    """Return the start. A consumer resumes at its position; otherwise scan.mode decides, or what the other scan options
-    imply.
+    """Return the start.
+
+    A consumer resumes at its position; otherwise scan.mode decides, or what the other scan options imply.
     """
     consumer = options.get("consumer-id")
     ignores = Options(options).boolean("consumer.ignore-progress", default=False)

@@ -34,7 +34,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The stream reader. Snapshots are never divided.
 
     A consumer-id advances when Spark asks for more, which is once a batch is done and recorded in the checkpoint. A
-    query without that checkpoint resumes after it.
+    query with the same consumer-id but another checkpoint resumes after that batch.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
@@ -85,8 +85,9 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"state": start["state"], "first": start["first"], "next": end}
 
     def _end(self, first: int, most_rows: int | None) -> int:
-        """Return the id after the last snapshot to read. At least one snapshot is read, even if it exceeds the row
-        limit alone.
+        """Return the id after the last snapshot to read.
+
+        At least one snapshot is read, even if it exceeds the row limit alone.
         """
         if next_snapshot(self.store, first) is None:
             return first

@@ -18,8 +18,9 @@ BETWEEN = frozenset({"incremental-between", "incremental-between-timestamp"})
 
 @dataclass(frozen=True, slots=True)
 class TablePlace:
-    """The location of a table. Small and without open resources: it is sent to tasks, which open the table
-    themselves.
+    """The location of a table.
+
+    Small and without open resources: it is sent to tasks, which open the table themselves.
     """
 
     path: str

@@ -48,8 +48,9 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class TableRead:
-    """A read of a table. `columns` is None for all columns. Row kinds are read if the options ask for them or changes
-    are read.
+    """A read of a table.
+
+    `columns` is None for all columns. Row kinds are read if the options ask for them or changes are read.
     """
 
     place: TablePlace
@@ -122,8 +123,10 @@ class TableRead:
 
 
 def _schema_of(store: TableStore, scan: Scan) -> TableSchema:
-    """Return the schema of the read. A stream may begin at a time before the first snapshot: it reads all snapshots
-    with the table's current columns. A batch read reports during planning that no snapshot is that old.
+    """Return the schema of the read.
+
+    A stream may begin at a time before the first snapshot: it reads all snapshots with the table's current columns. A
+    batch read reports during planning that no snapshot is that old.
     """
     try:
         return scan.table_schema()

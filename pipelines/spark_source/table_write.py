@@ -51,8 +51,9 @@ class TableWrite:
         return cls(place, overwrite)
 
     def take(self, batches: Iterable[pa.RecordBatch], job: str) -> TaskRows:
-        """Prepare a task's rows; the driver commits them. A task that dies half way leaves invisible files, which
-        `give_up` or `remove_orphan_files` deletes.
+        """Prepare a task's rows; the driver commits them.
+
+        A task that dies half way leaves invisible files, which `give_up` or `remove_orphan_files` deletes.
         """
         store = self.place.store()
         rows = self._rows(store, batches)
@@ -79,8 +80,9 @@ class TableWrite:
         clear(store, job)
 
     def give_up(self, parts: Sequence[TaskRows | None], job: str) -> None:
-        """Clean up after a task failed. If none did, the commit itself failed, and only the commit knows which files
-        are in use.
+        """Clean up after a task failed.
+
+        If none did, the commit itself failed, and only the commit knows which files are in use.
         """
         store = self.place.store()
         clear(store, job)
@@ -135,8 +137,10 @@ def _partition(text: str | None) -> dict[str, object]:
 
 
 def _as_the_table_spells(given: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Return the names as the table spells them. Spark does not distinguish ID from id, so a name that differs from
-    exactly one table column in case only means that column.
+    """Return the names as the table spells them.
+
+    Spark does not distinguish ID from id, so a name that differs from exactly one table column in case only means that
+    column.
     """
     by_letters: dict[str, list[str]] = {}
     for name in known:
@@ -147,8 +151,9 @@ def _as_the_table_spells(given: Sequence[str], known: Sequence[str]) -> list[str
 
 
 def _refuse_other_times(batch: pa.RecordBatch, schema: pa.Schema) -> None:
-    """Raise RowRefused when an instant is written to a local time column or the reverse: only the user knows the
-    zone.
+    """Raise RowRefused when an instant is written to a local time column, or the reverse.
+
+    Only the user knows the zone that converts them.
     """
     for field in batch.schema:
         if not pa.types.is_timestamp(field.type) or field.name not in schema.names:

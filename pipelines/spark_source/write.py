@@ -73,8 +73,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def user_of(options: Mapping[str, str]) -> str:
-    """Return the commit user of a stream that names none: the id that Spark gave its checkpoint. A checkpoint that was
-    deleted and recreated counts its batches from 0 again, under another id.
+    """Return the commit user of a stream that names none: the id that Spark gave its checkpoint.
+
+    A checkpoint that was deleted and recreated counts its batches from 0 again, under another id.
     """
     location = options.get("checkpointlocation")
     if not location:

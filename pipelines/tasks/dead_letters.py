@@ -37,8 +37,9 @@ COLUMNS = (
 
 
 def ensure(warehouse: Warehouse, table: str) -> TableSchema:
-    """Return the schema of the dead-letter table, creating the table if necessary. Raise ConfigError when a table of
-    this name exists with other columns.
+    """Return the schema of the dead-letter table, creating the table if necessary.
+
+    Raise ConfigError when a table of this name exists with other columns.
     """
     try:
         schema = warehouse.store(table).schema()

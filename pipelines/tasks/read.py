@@ -53,8 +53,10 @@ class Share:
 
 @dataclass(slots=True)
 class Reading:
-    """A `RangeStream` of blobs. `folder` is where the driver writes its list of tables; `resumes` is the first batch of
-    a new checkpoint over existing tables.
+    """A `RangeStream` of blobs.
+
+    `folder` is where the driver writes its list of tables; `resumes` is the first batch of a new checkpoint over
+    existing tables.
     """
 
     source: ChangeSource
@@ -79,8 +81,9 @@ class Reading:
         return self.source.available()
 
     def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None) -> Offsets:
-        """Return the source's newest offsets and the instant at which they were determined. That instant is the value
-        of now(), whenever the batch is read.
+        """Return the source's newest offsets and the instant at which they were determined.
+
+        That instant is the value of now(), whenever the batch is read.
         """
         if self.resumes is not None and start == self.resumes.start:
             return self.resumes.end
@@ -141,8 +144,9 @@ class RangeReader:
         self._left_out: dict[tuple[str, SourceSchema], tuple[str, ...]] = {}  # by updates
 
     def blobs(self, options: DecodeOptions) -> Iterator[pa.RecordBatch]:
-        """Yield the blobs, and the report last. An error that a retry cannot fix replaces the report, so that Spark
-        does not run the task four times.
+        """Yield the blobs, and the report last.
+
+        An error that a retry cannot fix replaces the report, so that Spark does not run the task four times.
         """
         try:
             seconds = self._report.seconds
@@ -199,8 +203,9 @@ class RangeReader:
             self._fail(table, error)
 
     def _nameless(self, change: ChangeBatch, error: DecodeError, fetched: Fetched | None) -> None:
-        """Report messages whose table cannot be determined as bad records. If that stops the job, the error says what
-        to do.
+        """Report messages whose table cannot be determined as bad records.
+
+        If that stops the job, the error says what to do.
         """
         values = dict(zip(fetched.messages.offsets.tolist(), fetched.messages.values, strict=True)) if fetched else {}
         records = [
@@ -250,8 +255,9 @@ class RangeReader:
             self._window.add(table, fitted.batch, fitted.kinds, fitted.pos, fitted.sub)
 
     def _note_comments(self, table: str, change: ChangeBatch) -> None:
-        """Record the newest comments. They are applied after the batch's rows are written, so no row is read again for
-        them.
+        """Record the newest comments.
+
+        They are applied after the batch's rows are written, so no row is read again for them.
         """
         schema = change.schema
         comments = (schema.comment, *(one.comment for one in schema.fields))
@@ -265,8 +271,9 @@ class RangeReader:
             newest[source] = Seen(table, schema, place, self._range.place)
 
     def _look_at_images(self, table: str, change: ChangeBatch, layout: Layout | None, fetched: Fetched | None) -> None:
-        """Count updates with incomplete row images. One update per schema is examined and represents all of the
-        range.
+        """Count updates with incomplete row images.
+
+        One update per schema is examined and represents all of the range.
         """
         count = updates(change)
         if not count or layout is None:
@@ -280,8 +287,9 @@ class RangeReader:
             self._report.left_out.setdefault(table, known)
 
     def _is_nonsense(self, table: str, change: ChangeBatch, layout: Layout | None, fetched: Fetched | None) -> bool:
-        """Return whether the messages declare an impossible schema; each is then reported as a bad record. Only
-        messages can be wrong in this way: a binlog declares existing schemas.
+        """Return whether the messages declare an impossible schema; each is then reported as a bad record.
+
+        Only messages can be wrong in this way: a binlog declares existing schemas.
         """
         if fetched is None:
             return False
@@ -294,8 +302,9 @@ class RangeReader:
         return True
 
     def _bad_anyway(self, table: str, change: ChangeBatch, fetched: Fetched | None) -> bool:
-        """Return whether no row would fit the table even after its schema change; the rows are then reported as bad
-        records. Bad records must not change a schema.
+        """Return whether no row would fit the table even after its schema change.
+
+        The rows are then reported as bad records. Bad records must not change a schema.
         """
         layout, shaping = self._layout(table), self._reading.shaping
         if layout is None or self._reading.on_bad.action == "fail" or not len(change):
@@ -308,8 +317,9 @@ class RangeReader:
         return True
 
     def _drift(self, table: str, change: ChangeBatch, *, by_message: bool) -> None:
-        """Report the schema. No more rows of the table are sent in this reading, because the driver has it read
-        again.
+        """Report the schema.
+
+        No more rows of the table are sent in this reading, because the driver has it read again.
         """
         first = int(change.pos[0]) if len(change) else 0
         if not any(drift.table == table and drift.schema == change.schema for drift in self._report.drifts):
@@ -324,8 +334,9 @@ class RangeReader:
 
     @property
     def _keeps_letters(self) -> bool:
-        """True if this reading writes the dead letters. It then writes those of all tables, whichever tables it reads
-        for.
+        """True if this reading writes the dead letters.
+
+        It then writes those of all tables, whichever tables it reads for.
         """
         letters = self._reading.on_bad.table
         return letters is not None and self._takes(letters)

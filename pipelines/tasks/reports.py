@@ -48,8 +48,10 @@ class TableFailed:
 
 @dataclass(slots=True)
 class Told:
-    """Statistics of a batch for monitoring. `seconds` by stage, summed over tasks; by table, the number of files and of
-    sorted runs in the fullest bucket written to, and the bytes of its new files.
+    """Statistics of a batch for monitoring.
+
+    `seconds` by stage, summed over tasks; by table, the number of files and of sorted runs in the fullest bucket
+    written to, and the bytes of its new files.
     """
 
     seconds: Seconds = field(default_factory=no_seconds)
@@ -103,8 +105,9 @@ def timed(parts: Iterator[Part], seconds: Seconds, stage: str) -> Iterator[Part]
 
 @dataclass(slots=True)
 class RangeReport:
-    """The report of one range. Only the first range of a batch has a `span`: the offsets where the batch starts and
-    ends.
+    """The report of one range.
+
+    Only the first range of a batch has a `span`: the offsets where the batch starts and ends.
     """
 
     range: Range
@@ -116,7 +119,7 @@ class RangeReport:
     kinds: dict[str, list[int]] = field(default_factory=dict)  # rows by table and by the four row kinds
     seconds: Seconds = field(default_factory=no_seconds)
     skipped: Counter[str] = field(default_factory=Counter)  # messages without rows, by operation
-    filtered: int = 0  # rows of source tables that are left out
+    filtered: int = 0  # rows that transforms filter out, or of left-out tables
     dropped: Counter[str] = field(default_factory=Counter)  # -U and -D of append tables, by table
     nulled: Counter[str] = field(default_factory=Counter)  # values made null by a rule, by table
     partial: Counter[str] = field(default_factory=Counter)  # updates that lack columns of their rows, by table
@@ -136,8 +139,9 @@ class RangeReport:
     failed: dict[str, PenstockError] = field(default_factory=dict)
 
     def forget(self, table: str) -> int:
-        """Discard what was recorded of the table, as if nothing of it had been read. Return how many of its records
-        were bad.
+        """Discard what was recorded of the table, as if nothing of it had been read.
+
+        Return how many of its records were bad.
         """
         by_table: tuple[dict[str, Any], ...] = (
             self.rows,

@@ -57,8 +57,9 @@ class Router:
             yield Part(part.partition, part.bucket, writer, part.rows)
 
     def _writer(self, partition: bytes, bucket: int, shuffle: int) -> int:
-        """Return the writer of a bucket. Neighbouring buckets get neighbouring writers; partitions and tables with a
-        single bucket are spread.
+        """Return the writer of a bucket.
+
+        Neighbouring buckets get neighbouring writers; partitions and tables with a single bucket are spread.
         """
         salt = zlib.crc32(partition, self._salt)
         if self.layout.mode is BucketMode.UNAWARE:  # rows without key: their order does not matter
@@ -66,8 +67,10 @@ class Router:
         return (salt + bucket) % self._writers
 
     def _by_key(self, batch: pa.RecordBatch) -> Iterator[Part]:
-        """Send all rows of a key to one task, whatever their partitions. For postponed buckets this keeps their order
-        in the task's files; where keys move, the next step finds their places.
+        """Send all rows of a key to one task, whatever their partitions.
+
+        For postponed buckets this keeps their order in the task's files; where keys move, the next step finds their
+        places.
         """
         if self.layout.mode is BucketMode.CROSS_PARTITION:
             partitions, places = [b""], np.zeros(batch.num_rows, np.int64)
@@ -98,8 +101,9 @@ class Router:
                 yield Part(part.partition, part.bucket, writer, part.rows)
 
     def _openers(self, hashes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-        """Return the writer that assigns a bucket to each new key. Each such writer opens its own bucket, so their
-        number is limited by the table's options.
+        """Return the writer that assigns a bucket to each new key.
+
+        Each such writer opens its own bucket, so their number is limited by the table's options.
         """
         options = Options(self.layout.schema.options)
         first = options.integer("dynamic-bucket.initial-buckets", self._writers)

@@ -130,8 +130,9 @@ def _rises(pos: Int64s, sub: npt.NDArray[np.int32]) -> bool:
 
 
 def pieces(batch: pa.RecordBatch, kinds: npt.NDArray[np.uint8], table: str) -> Iterator[tuple[int, pa.Buffer]]:
-    """Yield the rows as blobs of at most BLOB_BYTES, each with its number of rows. A single larger row gets a blob to
-    itself.
+    """Yield the rows as blobs of at most BLOB_BYTES, each with its number of rows.
+
+    A single larger row gets a blob to itself.
     """
     marked = with_kinds(batch, kinds)
     count = max(1, -(-batch.nbytes // BLOB_BYTES))

@@ -41,8 +41,9 @@ Result: TypeAlias = bytes | CommitMessage | PenstockError | Told
 
 @dataclass(frozen=True, slots=True)
 class Compacting:
-    """Which compaction the writers of a batch leave for later. `number` is the batch number, by which full compactions
-    are due.
+    """Which compaction the writers of a batch leave for later.
+
+    `number` is the batch number, by which full compactions are due.
     """
 
     number: int = 0
@@ -52,8 +53,9 @@ class Compacting:
         return FullCompaction.of(store, layout).is_due(self.number)
 
     def waits(self, writer: BucketWriter) -> bool:
-        """Return whether compaction of the bucket waits until after the commit. It does not wait if the bucket has too
-        many sorted runs or if its full compaction is due in this batch.
+        """Return whether compaction of the bucket waits until after the commit.
+
+        It does not wait if the bucket has too many sorted runs or if its full compaction is due in this batch.
         """
         layout = writer.files.layout
         if self.full(writer.files.store, layout):
@@ -67,8 +69,9 @@ INLINE = Compacting()
 
 
 def may_wait(layout: Layout) -> bool:
-    """Return whether compaction can be done later: no rows or changes that readers see depend on it, or readers may
-    wait.
+    """Return whether compaction can be done later.
+
+    It can if no rows or changes that readers see depend on it, or if readers may wait.
     """
     spec = CompactionSpec.of(layout.schema)
     return spec.lags or not (spec.shows_by_compaction or spec.full_changelog)
@@ -257,8 +260,10 @@ class TableWriting:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The output of a batch's tasks: commit messages by table, the reports of its ranges in order, and errors, either
-    of the whole batch or of single tables.
+    """The output of a batch's tasks.
+
+    It has the commit messages by table, the reports of the ranges in order, and errors, either of the whole batch or of
+    single tables.
     """
 
     messages: dict[str, list[CommitMessage]] = field(default_factory=dict)

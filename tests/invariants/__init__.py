@@ -37,8 +37,9 @@ def check_invariants(
     oracle: Oracle | None = None,
     excused: Collection[str] = (),
 ) -> None:
-    """Raise Broken when the table violates an invariant. `excused` are the numbers of invariants that another writer of
-    the table does not keep.
+    """Raise Broken when the table violates an invariant.
+
+    `excused` are the numbers of invariants that another writer of the table does not keep.
     """
     found = [wrong for wrong in broken(table, model or {}) if wrong.partition(" ")[0] not in excused]
     if oracle is not None and not found:
@@ -48,9 +49,7 @@ def check_invariants(
 
 
 def broken(table: Table, model: Mapping[int, Relation]) -> Iterable[str]:
-    """Return the violations of the first group of rules that has any: a table with missing files cannot be read
-    either.
-    """
+    """Return the violations of the first group of rules that has any: a table without its files cannot be read."""
     view = View.of(table.store)
     for rules in (metadata.WHOLE, metadata.RULES, content.RULES):
         found = [wrong for rule in rules for wrong in rule(view)]

@@ -93,8 +93,9 @@ def column_statistics(view: View, rows: pa.Table, file: DataFile) -> Iterator[st
 def bounds_hold(
     file: DataFile, stats: ColumnStats, fields: Sequence[Field], rows: pa.Table, *, exact: bool
 ) -> Iterator[str]:
-    """Check statistics. They may be truncated, so they must enclose the values; for keys they must equal the extreme
-    values.
+    """Check statistics.
+
+    They may be truncated, so they must enclose the values; for keys they must equal the extreme values.
     """
     if not stats.null_counts:
         return
@@ -121,8 +122,9 @@ GREGORIAN_SECONDS = -12_219_292_800
 
 
 def told_of(file: DataFile, field: Field, value: Any) -> bool:
-    """Return whether statistics cover the value. Java's ORC statistics exclude NaN and count days before 1582
-    differently.
+    """Return whether statistics cover the value.
+
+    Java's ORC statistics exclude NaN and count days before 1582 differently.
     """
     if file.format != "orc":
         return True
@@ -192,8 +194,9 @@ def keys_in_several_buckets(view: View, newest: Mapping[tuple[Bucket, Key], tupl
 
 
 def indexes_know_the_bucket_of_each_key(view: View) -> Iterator[str]:
-    """I7, for dynamic buckets: a key that the index lacks, or has twice, would get a second bucket at its next
-    write.
+    """I7, for dynamic buckets: the index has the bucket of each key.
+
+    A key that the index lacks, or has twice, would get a second bucket at its next write.
     """
     if view.layout.mode is not BucketMode.DYNAMIC or view.latest is None:
         return

@@ -96,8 +96,9 @@ def fold(state: dict[Row, Row], table: Table, changes: pa.Table, snapshot: Snaps
 
 
 def keyed(table: Table, rows: pa.Table) -> Iterator[tuple[str, Row, Row]]:
-    """Yield kind, key and row with canonical values. A key that moves between partitions counts as a different key in
-    each.
+    """Yield kind, key and row with canonical values.
+
+    A key that moves between partitions counts as a different key in each.
     """
     types = {field.name: type_json(field.type) for field in table.definition.fields}
     kind_column = KIND_COLUMN if KIND_COLUMN in rows.column_names else None

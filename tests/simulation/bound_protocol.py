@@ -55,8 +55,9 @@ class Bound:
         return cls(State((protocol.Snapshot(),), actors), disk, template)
 
     def steps(self, rules: Rules) -> Iterator[Bound]:
-        """Yield the state after each look of an actor and after each commit, whose check and offer are not
-        separated.
+        """Yield the state after each look of an actor and after each commit.
+
+        The check and the offer of a commit are not separated.
         """
         for place, actor in enumerate(self.state.actors):
             if actor.turns and actor.doing == "look":

@@ -1,5 +1,6 @@
-"""Random histories of a table: writes, tags, branches, rollbacks, fast-forwards, expiry, and dicts with the expected
-rows.
+"""Random histories of a table, with dicts of the expected rows.
+
+A history has writes, tags, branches, rollbacks, fast-forwards and expiry.
 
     History(seed).run(steps=12)      # the same seed produces the same history
 
@@ -52,8 +53,9 @@ OPTIONS = [
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Expected rows. `rows` are visible to readers; with deletion vectors `written` rows wait for the compaction that
-    follows.
+    """Expected rows.
+
+    `rows` are visible to readers; with deletion vectors `written` rows wait for the compaction that follows.
     """
 
     rows: Rows = field(default_factory=dict)

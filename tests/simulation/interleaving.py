@@ -1,5 +1,4 @@
-"""Runs several actors on one disk, in every order of their operations that a bounded number of interruptions can
-produce.
+"""Runs several actors on one disk, in every order that a bounded number of interruptions can produce.
 
     for order in orders(bound=2):
         run(order, {"writer": writer, "compactor": compactor}, disk)
@@ -116,8 +115,9 @@ class _Stage:
 
 
 def is_seen(operation: Operation) -> bool:
-    """Return whether another actor may notice when this operation happens. Files have unique names, so writing a file
-    is noticed only through the snapshot that names it.
+    """Return whether another actor may notice when this operation happens.
+
+    Files have unique names, so writing a file is noticed only through the snapshot that names it.
     """
     return "/snapshot/" in operation.path or operation.name in {"create", "delete", "delete_tree", "list"}
 

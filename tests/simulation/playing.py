@@ -86,8 +86,9 @@ class Play:
         raise AssertionError(f"{step} failed {ATTEMPTS} times") from failed
 
     def _is_done(self, step: Step) -> bool:
-        """Return whether a step that cannot be repeated took effect although it failed. Writes are recognized by
-        identifier.
+        """Return whether a step that cannot be repeated took effect although it failed.
+
+        Writes are recognized by identifier.
         """
         table = Table(self._sound_store(None))
         match step["op"]:

@@ -180,8 +180,9 @@ def may_replace(seen: Snapshot, latest: Snapshot, actor: Actor, rules: Rules) ->
 
 
 def compacted(seen: Snapshot, latest: Snapshot, actor: Actor, made: File) -> Snapshot:
-    """Return the snapshot after a compaction. The vectors of a bucket are in one file, which a compaction replaces as a
-    whole.
+    """Return the snapshot after a compaction.
+
+    The vectors of a bucket are in one file, which a compaction replaces as a whole.
     """
     gone = {file.name for file in actor.inputs}
     kept = latest.deleted - vectors_of(latest, actor.bucket)

@@ -54,8 +54,10 @@ class TableKind:
 
 @dataclass(frozen=True)
 class Scene:
-    """A scene. `actors`: the steps of each actor, committed under its own name or under the name in `users`. `whole`:
-    actors that must not be interrupted, because no other process may write beside them.
+    """A scene.
+
+    `actors`: the steps of each actor, committed under its own name or under the name in `users`. `whole`: actors that
+    must not be interrupted, because no other process may write beside them.
     """
 
     before: Sequence[Step]
@@ -174,9 +176,7 @@ class Performance:
                         raise
 
     def check(self) -> None:
-        """Check that every write is there once, and that each snapshot has the rows of the writes up to it, in snapshot
-        order.
-        """
+        """Check that every write is there once, and that each snapshot has the rows of the writes up to it."""
         scene, table = self.stage.scene, Table(TableStore.open(SimStore(self.disk), PATH, None, ambient(self.disk, "")))
         told, rows_at, writes_at = scene.told(), {0: dict[Key, Row]()}, {0: set[tuple[str, int]]()}
         for snapshot in self.made:

@@ -53,8 +53,9 @@ class StoreFailure(OSError):
 
 
 class Died(BaseException):
-    """The process was killed. No `except` of the code under test may catch it, and nothing it does later has an
-    effect.
+    """The process was killed.
+
+    No `except` of the code under test may catch it, and nothing it does later has an effect.
     """
 
 
@@ -175,8 +176,9 @@ class SimStore:
         log: list[Operation] | None = None,
         turn: Callable[[Operation], None] = lambda _: None,
     ) -> None:
-        """Open the disk. `log` continues that of the previous process; `turn` is called before each operation and may
-        block.
+        """Open the disk.
+
+        `log` continues that of the previous process; `turn` is called before each operation and may block.
         """
         self.disk, self.faults, self._turn = disk, faults, turn
         self.log: list[Operation] = [] if log is None else log

@@ -47,8 +47,9 @@ class Story:
         return cls(columns, ddl["pk"], case.expected["steps"], ddl["options"], ddl["partition"])
 
     def tamed(self) -> Story:
-        """Return the story without times before 1970: Java shifts them in ORC files, a little further with each
-        rewrite.
+        """Return the story without times before 1970.
+
+        Java shifts them in ORC files, a little further with each rewrite.
         """
         return replace(self, steps=[without_early_times(step) for step in self.steps])
 

@@ -1,5 +1,6 @@
-"""Performs the steps of a story on our table or on Java's. Both accept the same steps, so they can alternate on one
-table.
+"""Performs the steps of a story on our table or on Java's.
+
+Both accept the same steps, so they can alternate on one table.
 """
 
 from __future__ import annotations

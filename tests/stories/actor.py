@@ -31,8 +31,9 @@ IsDone = Callable[[Step], bool]
 
 
 def ambient(disk: Disk, seed: str, drawn: Callable[[str], None] = lambda _: None) -> Ambient:
-    """Return the time and randomness of one process. `drawn` is called with every unique name that the process
-    generates.
+    """Return the time and randomness of one process.
+
+    `drawn` is called with every unique name that the process generates.
     """
     draw = random.Random(seed)
 
@@ -51,8 +52,9 @@ def ambient(disk: Disk, seed: str, drawn: Callable[[str], None] = lambda _: None
 
 
 class Actor:
-    """A process. `users` are the commit users under which it may have committed; `refused` is the conflict that ended
-    its step.
+    """A process.
+
+    `users` are the commit users under which it may have committed; `refused` is the conflict that ended its step.
     """
 
     def __init__(

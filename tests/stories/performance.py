@@ -176,8 +176,9 @@ class Performance:
         self._learn(None, [(actor, again)])
 
     def _play_meanwhile(self, step: Step, number: int) -> None:
-        """Perform two steps at once: the other process acts when the first is about to list or change something for the
-        n-th time.
+        """Perform two steps at once.
+
+        The other process acts when the first is about to list or change something for the n-th time.
         """
         first, other = step["step"], step["other"]
         count, actors = 0, []
@@ -304,8 +305,9 @@ class Performance:
 
 
 class StoryFailed(AssertionError):
-    """The failure of a story. `cause` is the kind of failure; a shorter story with the same cause fails in the same
-    way.
+    """The failure of a story.
+
+    `cause` is the kind of failure; a shorter story with the same cause fails in the same way.
     """
 
     def __init__(self, story: Story, number: int, step: Mapping[str, Any], error: Exception) -> None:
@@ -339,8 +341,9 @@ def fitted(step: Step, model: TableModel) -> list[list[Any]]:
 
 
 def shown(table: Table, snapshot: Snapshot) -> bool:
-    """Return whether readers see everything written: postponed rows, and on some tables level 0, wait for
-    compaction.
+    """Return whether readers see everything written.
+
+    Postponed rows, and on some tables level 0, wait for compaction.
     """
     if not is_visible(table, snapshot):
         return False

@@ -125,7 +125,10 @@ class BucketCompactor:
         return self._together(done)
 
     def is_due(self) -> bool:
-        """Return whether a compaction of the bucket in its present state is due. Reads no data."""
+        """Return whether a compaction of the bucket in its present state is due.
+
+        Reads index files, but no data files.
+        """
         files = self.state.files
         if self._tracks_rows:
             return False

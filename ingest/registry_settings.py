@@ -1,4 +1,4 @@
-"""The schema registry of a source: its settings travel, the client stays in the process that asks."""
+"""The schema registry settings of a source: they are sent to tasks, the client stays in the process that uses it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TLS = "ssl."
 
 @dataclass(frozen=True, slots=True)
 class RegistrySettings:
-    """What follows `schema.registry.` in the options of Kafka's own clients; secrets as references."""
+    """The options after `schema.registry.` as in Kafka's clients; secrets as references."""
 
     options: tuple[tuple[str, str], ...]
 
@@ -36,7 +36,7 @@ class RegistrySettings:
         return cls(tuple(sorted(options.items())))
 
     def client(self) -> SchemaRegistry:
-        """The one client of this process."""
+        """Return the client, one per process."""
         return _client(self)
 
 

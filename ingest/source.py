@@ -1,7 +1,7 @@
-"""Offsets and ranges: what a batch of a source is, so that reading it again gives the same rows.
+"""Offsets and ranges: the definition of a source's batch, such that reading it again yields the same rows.
 
-Offsets are a JSON object that only their source understands; Spark keeps them in its checkpoint, snapshots carry them
-in their properties. A range is one task's share of the way between two of them.
+Offsets are a JSON object that only their source interprets; Spark stores them in its checkpoint, and Paimon snapshots
+contain them in their properties. A range is one part of the data between two offsets, read by one task.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any, Protocol, TypeAlias
 
 Offsets: TypeAlias = dict[str, Any]
 
-SMALLEST_PIECE = 20_000  # records; below that a task's fixed cost outweighs what a second core gains
+SMALLEST_PIECE = 20_000  # records; below that, the fixed cost of a task outweighs the gain of a second core
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How much one batch may hold; None: all there is."""
+    """The maximum size of one batch; None is unlimited."""
 
     rows: int | None = None
     bytes: int | None = None
@@ -30,11 +30,11 @@ NO_LIMIT = Limit()
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """One slice of a source: reading it twice gives the same rows in the same order.
+    """One slice of a source: reading it twice yields the same rows in the same order.
 
-    `number` orders the ranges of one batch; rows of one key that meet are ordered by (number, position, sub). `place`
-    is for people: topic/partition, file, table. `start` and `end` are JSON values of the source, `end` exclusive;
-    `weight` is the work it is, in the source's own unit.
+    `number` orders the ranges of one batch; rows of the same key are ordered by (number, position, sub). `place` is for
+    people: topic/partition, file, table. `start` and `end` are JSON values of the source, `end` exclusive; `weight` is
+    the amount of work, in a unit of the source.
     """
 
     number: int
@@ -52,51 +52,55 @@ class Range:
 
 
 class Source(Protocol):
-    """A place changes come from. Holds settings only, so it pickles; connects when first asked.
+    """A source of changes. Contains only settings, so it pickles; connects at the first call.
 
-    `plan` between the same offsets covers the same changes whenever it is asked, though it may cut them differently.
-    Positions that the server no longer has raise PositionLost, from whichever call meets it first.
+    `plan` between the same offsets always covers the same changes, though it may cut them differently. If the server no
+    longer has a position, the first call that needs it raises PositionLost.
     """
 
     def initial_offsets(self) -> Offsets:
-        """Where a pipeline without a checkpoint begins. Asked again after a crash in the first batch, so constant."""
+        """Return the start of a pipeline without a checkpoint. Called again after a crash in the first batch, so
+        constant."""
         ...
 
     def available(self) -> Offsets:
-        """The far end as it is now: what a bounded run goes up to."""
+        """Return the current end, which is the target of a bounded run."""
         ...
 
     def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
-        """Where a batch that begins at `start` ends, not beyond `until`; `start` itself when there is nothing."""
+        """Return the end of a batch that begins at `start`, not beyond `until`; `start` itself if there is nothing to
+        read."""
         ...
 
     def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
-        """The ranges between, numbered in order, cut so that about `tasks` tasks share them evenly."""
+        """Return the ranges between two offsets, numbered in order, cut so that about `tasks` tasks share them
+        evenly."""
         ...
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
-        """Per place, how many records (or bytes, as the source counts) lie beyond `offsets` now."""
+        """Return, by place, how many records (or bytes, depending on the source) follow `offsets` now."""
         ...
 
     def mirror(self, offsets: Offsets) -> None:
-        """Show others how far the tables are, where the source has a place for that. Best effort: never raises."""
+        """Publish the progress of the tables, if the source can store it. Best effort: never raises."""
         ...
 
     def close(self) -> None: ...
 
 
 def canonical(offsets: Offsets) -> str:
-    """The one text of offsets: equal offsets have equal text."""
+    """Return the canonical text of offsets: equal offsets have equal text."""
     return json.dumps(offsets, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def shares(available: Mapping[str, int], limit: int) -> dict[str, int]:
-    """Divide `limit` among places in proportion to what they have, each with something to give getting at least one."""
+    """Divide `limit` among places in proportion to what they have; each place that has something gets at least one."""
     total = sum(available.values())
     if total <= limit:
         return dict(available)
     granted = {place: min(count, max(1, count * limit // total)) if count else 0 for place, count in available.items()}
-    rest = limit - sum(granted.values())  # below one a place; left over, the last batch would be of these crumbs
+    # less than one per place; without it the last batch would consist of these remainders
+    rest = limit - sum(granted.values())
     for place in sorted(available, key=lambda one: (-(available[one] * limit % total), one)):
         if rest > 0 and granted[place] < available[place]:
             granted[place] += 1
@@ -105,19 +109,21 @@ def shares(available: Mapping[str, int], limit: int) -> dict[str, int]:
 
 
 def cut(start: int, end: int, size: int) -> Iterator[tuple[int, int]]:
-    """[start, end) in even pieces of about `size`, never a small rest at the end."""
+    """Yield [start, end) in even pieces of about `size`, without a small rest at the end."""
     count = max(1, round((end - start) / size))
     yield from itertools.pairwise(start + (end - start) * piece // count for piece in range(count + 1))
 
 
 def piece_size(lengths: Sequence[int], tasks: int, smallest: int = SMALLEST_PIECE) -> int:
-    """The length of a piece with which `tasks` tasks share all lengths evenly, but not below `smallest`."""
+    """Return the length of pieces with which `tasks` tasks share all lengths evenly, but at least `smallest`."""
     return max(smallest, -(-sum(lengths) // max(1, tasks)))
 
 
 def grouped(ranges: Sequence[Range], tasks: int) -> list[list[Range]]:
-    """Neighbouring ranges together, so that at most `tasks` groups or so share the weight: many small partitions of a
-    source do not become as many tasks."""
+    """Group neighbouring ranges into about `tasks` groups of equal weight.
+
+    So many small partitions of a source do not become as many tasks.
+    """
     share = sum(one.weight for one in ranges) / max(1, tasks)
     groups: list[list[Range]] = []
     room = 0.0

@@ -1,8 +1,8 @@
-"""The thin adapter: a stream of ranges as a Python data source of Spark.
+"""The adapter of a stream of ranges to Spark's Python data source API.
 
-Spark runs several processes here. One long-lived planner beside the driver asks for offsets and partitions; tasks read;
-nothing set in the one is seen by the others but what a partition carries. `commit` comes a batch late or never, so
-nothing hangs on it.
+Spark runs several processes here. One long-lived planner next to the driver plans offsets and partitions; tasks read.
+State set in one process is visible in the others only if a partition carries it. Spark calls `commit` a batch late or
+never, so nothing depends on it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ LONGEST_WAIT = 60.0  # seconds in one call of Spark
 
 
 class RangeStream(Protocol):
-    """A stream, planned in the planner and read in tasks. `read` yields batches of exactly the source's columns."""
+    """A stream, planned in the planner process and read in tasks. `read` yields batches of exactly the source's
+    columns."""
 
     limit: Limit
 
@@ -52,11 +53,11 @@ class Share(InputPartition):
 def changes_source(
     name: str, columns: str, stream: RangeStream, mark: ErrorMark, interval: float = 0.0
 ) -> type[DataSource]:
-    """Return a data source to register with one session and to read by its name. `columns` is the schema as Spark's
-    DDL, `interval` the seconds from one batch's start to the next.
+    """Return a data source to register with one session and to read by its name.
 
-    The stream is a part of the class, which Spark takes to its processes as it takes every function. It is no option:
-    options are text that anybody may give who can name the source, and a stream can only be unpickled.
+    `columns` is the schema as Spark DDL, `interval` the seconds from the start of one batch to the next. The stream is
+    part of the class, which Spark pickles like any function. It is not an option: options are text that anybody who can
+    name the source may set, and reading a stream from text would mean unpickling it.
     """
     source_name = name
 
@@ -75,9 +76,12 @@ def changes_source(
 
 
 class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Holds the trigger's interval, because a batch that follows a barrier must not wait for it, and a trigger of Spark
-    always does. The query itself has a trigger of 0 seconds: its call of `latestOffset` sleeps until the batch is due.
-    Stopping the query interrupts that call."""
+    """Plans and reads the stream, and waits for the trigger interval itself.
+
+    A batch that follows a barrier must not wait for the interval, but a trigger of Spark always does. Therefore the
+    query has a trigger of 0 seconds, and `latestOffset` sleeps until the batch is due. Stopping the query interrupts
+    that call.
+    """
 
     def __init__(
         self,

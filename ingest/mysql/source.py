@@ -1,6 +1,6 @@
 """A MySQL or MariaDB server as a `ChangeSource`.
 
-Offsets are a `Progress`: where the log is, which tables are still to be read, and all that lies in the batch itself, so
+Offsets are a `Progress`: the binlog position, the tables still to be read, and the complete content of the batch, so
 that a batch planned once is the same however often it is read.
 """
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 _TRIES = 3
 _LAST_FILE = "end.999999999"
-# Beside a byte of the log: a full chunk, and a table that is one chunk, which is small as a rule.
+# Weights in bytes of binlog: a full chunk, and a table that is a single chunk, which is usually small.
 _WEIGHT_OF_A_CHUNK, _WEIGHT_OF_A_TABLE = 5 << 20, 1 << 18
 
 
@@ -47,7 +47,7 @@ class MySqlSource:
         return self._planner
 
     def initial_offsets(self) -> Offsets:
-        # Where the log stands is looked up with the first end, which is what the checkpoint keeps.
+        # The binlog position is determined together with the first end, which the checkpoint stores.
         return {}
 
     def available(self) -> Offsets:
@@ -58,9 +58,10 @@ class MySqlSource:
             try:
                 return self._latest(start, limit, until)
             except SourceError as error:
-                # What a plan that broke off has learnt of the tables is forgotten with its planner.
+                # A failed plan may have changed the planner's knowledge of tables; both are discarded.
                 self._planner = None
-                # Where a log is purged under a pipeline that had read it, a new planner goes on behind it.
+                # If the binlog was purged after the pipeline had read it, a new planner continues after the purged
+                # part.
                 again = error.retryable or (isinstance(error, BinlogPurged) and attempt == 0)
                 if not again or attempt == _TRIES - 1:
                     raise
@@ -82,7 +83,8 @@ class MySqlSource:
         return end.to_json()
 
     def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
-        """Chunks first, then new definitions, then the log: what it says of a row comes behind the row read."""
+        """Return the ranges: chunks first, then new definitions, then the binlog, so that its changes follow the rows
+        read."""
         progress = Progress.from_json(end)
         batch = progress.batch
         before = LogPosition.from_json(start["log"]) if "log" in start else None
@@ -96,19 +98,20 @@ class MySqlSource:
                 for place, content, weight in parts
             ]
         ranges = [Range(number, place, content, None, weight) for number, (place, content, weight) in enumerate(parts)]
-        # A reader a task: two with one identity would push each other out.
+        # One server id per task: the server disconnects the older of two readers with the same id.
         for reader, group in enumerate(grouped(ranges, tasks)):
             for one in group:
                 one.start["reader"] = reader
         return ranges
 
     def _known(self, progress: Progress, before: LogPosition | None) -> dict[str, Any]:
-        """The definitions that readers of the log need: those it does not tell by itself."""
+        """Return the definitions that binlog readers need because the binlog does not contain them."""
         start = progress.batch.as_of or before or LogPosition(progress.log.file, 0)
         return self._part(self.planner.history_at(progress), start, LogPosition(_after(progress.log), 0))
 
     def definitions_for(self, progress: Progress) -> dict[str, Any]:
-        """The same for a reader of the log from this place to its end, as far as the pipeline has looked."""
+        """Return the definitions for a reader of the binlog from this position to its end, as far as the pipeline has
+        planned."""
         return self._part(self.planner.whole_history(progress.server), progress.log, LogPosition(_LAST_FILE, 0))
 
     def _part(self, history: SchemaHistory, start: LogPosition, end: LogPosition) -> dict[str, Any]:
@@ -127,7 +130,7 @@ class MySqlSource:
         return RangeReading(self.settings, range_.start, options).chunks()
 
     def lag(self, offsets: Offsets) -> dict[str, int]:
-        """Bytes of the log beyond these offsets, and tables that are still to be read."""
+        """Return the bytes of binlog after these offsets, and the tables that are still to be read."""
         if "server" not in offsets:
             return {}
         progress = Progress.from_json(offsets)
@@ -143,14 +146,14 @@ class MySqlSource:
         return self._planner is not None and self._planner.at_barrier
 
     def mirror(self, offsets: Offsets) -> None:
-        """A server keeps no place for its readers."""
+        """Do nothing: a server does not store the positions of its readers."""
 
     def close(self) -> None:
         self._planner = None
 
 
 def _after(position: LogPosition) -> str:
-    """The name of a file behind this one."""
+    """Return a file name that sorts after this position's file."""
     return f"end.{file_number(position.file) + 1}"
 
 
@@ -183,7 +186,7 @@ def _reads_log(content: Mapping[str, Any]) -> bool:
 
 
 def _has_details(version: Version) -> bool:
-    """Whether the log leaves out something of this table: booleans, addresses, uuids."""
+    """Return whether the binlog omits details of this table: booleans, addresses, uuids."""
     if version.definition is None:
         return True
     return any(

@@ -1,7 +1,7 @@
-"""Beside the checkpoint: how the captured tables were defined at every place of the log, and what people ask for.
+"""State of the MySQL source in the checkpoint folder: the history of table definitions, and signals from users.
 
-One planner writes the history; records are added before a batch relies on them. Records behind the place where a
-pipeline goes on are of a plan that was never taken up, and are made again.
+A single planner writes the history; records are added before a batch relies on them. Records after the position where a
+pipeline resumes belong to a plan that was never used, and are created again.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from penstock.ingest.files.ledger import file_system
 from penstock.ingest.mysql.ddl.history import Version
 
 HISTORY, SIGNALS = "mysql/history", "signals"
-ASKED = "snapshot-"  # how a signal's name begins that has tables read again
+ASKED = "snapshot-"  # prefix of signals that request a new snapshot of tables
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A definition as one server's log has it."""
+    """A definition, valid in the binlog of one server."""
 
     server: str
     version: Version
@@ -29,14 +29,14 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """`tables`, as `table` or `database.table`, are to be read again."""
+    """A request to read `tables` again, given as `table` or `database.table`."""
 
     name: str
     tables: tuple[str, ...]
 
 
 class State:
-    """Files of JSON lines, each written whole and never changed."""
+    """Files of JSON lines, each written completely and never changed."""
 
     def __init__(self, location: str) -> None:
         self._store, self._folder = file_system(location)

@@ -1,6 +1,7 @@
-"""A MySQL column type, in one spelling whatever told of it: the catalog, the log or a DDL text.
+"""A MySQL column type in its canonical spelling, whether it comes from the catalog, the binlog or DDL.
 
-The log does not know display widths, so the one spelling has none, save TINYINT(1), which the definition tells apart.
+The binlog has no display widths, so the canonical spelling omits them, except for TINYINT(1), which only the definition
+distinguishes.
 """
 
 from __future__ import annotations
@@ -57,7 +58,10 @@ _PATTERN = re.compile(r"\s*(\w+)\s*(?:\(([^)]*)\))?(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class MySqlType:
-    """`size` is the length, precision or fraction digits, as the base needs; `labels` those of ENUM and SET."""
+    """A column type. `size` is the length, precision or fraction digits, depending on `base`.
+
+    `labels` are those of ENUM and SET.
+    """
 
     base: str
     size: int | None = None
@@ -81,7 +85,7 @@ class MySqlType:
 def normal_type(
     base: str, sizes: tuple[int, ...] = (), *, unsigned: bool = False, labels: tuple[str, ...] = ()
 ) -> MySqlType:
-    """The type in the one spelling; `sizes` are the numbers in brackets as written."""
+    """Return the type in its canonical spelling; `sizes` are the numbers in brackets as written."""
     base = _ALIASES.get(base, base)
     size = sizes[0] if sizes else None
     match base:
@@ -111,13 +115,13 @@ def normal_type(
 
 
 def _by_length(base: str, length: int) -> str:
-    # TEXT(n) and BLOB(n) become the smallest kind that holds n bytes.
+    # TEXT(n) and BLOB(n) become the smallest type with room for n bytes.
     family = TEXTS if base == "text" else BLOBS
     return next(name for name, bits in zip(family, (8, 16, 24, 64), strict=True) if length < 1 << bits)
 
 
 def parse_type(text: str) -> MySqlType:
-    """The type of a catalog's COLUMN_TYPE text, such as `int(10) unsigned zerofill` or `enum('a','b')`."""
+    """Parse a COLUMN_TYPE text of the catalog, such as `int(10) unsigned zerofill` or `enum('a','b')`."""
     match = _PATTERN.match(text)
     if match is None:
         return MySqlType(text.strip().lower())
@@ -129,7 +133,7 @@ def parse_type(text: str) -> MySqlType:
 
 
 def split_labels(text: str) -> tuple[str, ...]:
-    """The labels of `'a','it''s','back\\\\slash'` as the catalog prints them, whatever the SQL mode."""
+    """Return the labels of `'a','it''s','back\\\\slash'` as the catalog prints them in every SQL mode."""
     return tuple(
         _ESCAPED.sub(lambda escape: _ESCAPES.get(escape[1], escape[1]), label.replace("''", "'"))
         for label in re.findall(r"'((?:[^']|'')*)'", text)

@@ -1,4 +1,4 @@
-"""Keys as SQL literals that compare as the columns themselves do: same character set, same collation."""
+"""Keys as SQL literals that compare exactly as the columns do: same character set, same collation."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ _KEYS_A_QUERY = 500
 
 
 def key_rows(connection: Connection, chunk: Chunk, keys: pa.Table) -> Iterator[list[tuple[str, ...]]]:
-    """The chunk's key columns of these keys as lists of literals, some hundred at a time."""
+    """Yield these keys, reduced to the chunk's key columns, as lists of literals, some hundred at a time."""
     definition = definitions(connection, [(chunk.database, chunk.table)]).get((chunk.database, chunk.table))
     columns = [definition.column(name) for name in chunk.key] if definition else []
     if not columns or None in columns:
         raise NoUsableKey("the table's key changed while a chunk of it was read", table=chunk.table, retryable=True)
     collations = _collations(connection, chunk)
     spell = [_spelling(column, collations.get(column.name)) for column in columns if column is not None]
-    # The keys are spelt into a statement, so they are Python's here; only those that the log changed meanwhile.
+    # The keys become text of a statement, so Python objects are needed; they are few, only those that changed in the
+    # binlog during the read.
     values = [keys[column.name].to_pylist() for column in columns if column is not None]
     rows = zip(*values, strict=True)
     literals = [tuple(write(one) for write, one in zip(spell, row, strict=True)) for row in rows]

@@ -1,4 +1,4 @@
-"""Tables as of one position by one transaction: the way for tables without a key, which no log can be laid over."""
+"""Tables as of one position in one transaction, for tables without a key, to which binlog changes cannot be applied."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def one_moment(server: ServerAddress) -> Iterator[tuple[Connection, LogPosition]]:
-    """A connection that sees all tables as they were at the position given; it ends with the block.
+    """Open a connection that sees all tables as of the returned position; it is closed at the end of the context.
 
-    Writers are held back by FLUSH TABLES WITH READ LOCK for the instant between both (RELOAD is needed), not while the
-    tables are read. Only transactional tables keep that moment.
+    FLUSH TABLES WITH READ LOCK (needs RELOAD) blocks writers only while snapshot and position are determined, not while
+    the tables are read. Only transactional tables keep that state.
     """
     with connected(server) as reader:
         ask(reader, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -40,6 +40,6 @@ def one_moment(server: ServerAddress) -> Iterator[tuple[Connection, LogPosition]
 def read_locked(
     connection: Connection, names: Sequence[TableName], options: SnapshotOptions, oddities: Counter[str] | None = None
 ) -> Iterator[ChangeBatch]:
-    """All rows of these tables, one table after another, on a connection of `one_moment`."""
+    """Yield all rows of these tables, one table after another, on a connection of `one_moment`."""
     for database, table in names:
         yield from chunk_batches(connection, Chunk(database, table, 0, is_last=True), options, oddities)

@@ -1,4 +1,4 @@
-"""Chunks of a table to change batches."""
+"""Reading of table chunks as change batches."""
 
 from __future__ import annotations
 
@@ -41,10 +41,11 @@ class SnapshotOptions:
 def read_chunk(
     server: ServerAddress, chunk: Chunk, options: SnapshotOptions, oddities: Counter[str] | None = None
 ) -> Iterator[ChangeBatch]:
-    """The chunk's rows as they are now, as insertions, over a connection of its own.
+    """Yield the chunk's current rows, as inserts, over a separate connection.
 
-    The columns are those the table has now, in one statement's view. A table that was dropped in the meantime gives
-    nothing: the log tells of it. Called again it reads again: perhaps newer rows. Holds one block.
+    The columns are those of the current table, consistent within one statement. A table that was dropped in the
+    meantime yields nothing: the binlog reports the drop. Called again it reads again, possibly newer rows. Holds one
+    block in memory.
     """
     connection = connect(server)
     try:
@@ -60,7 +61,7 @@ def read_chunk(
 def chunk_batches(
     connection: Connection, chunk: Chunk, options: SnapshotOptions, oddities: Counter[str] | None = None
 ) -> Iterator[ChangeBatch]:
-    """The same on a connection at hand, within whatever transaction it is in."""
+    """Yield the chunk's current rows on a given connection, within the transaction that it is in."""
     counts: Counter[str] = Counter() if oddities is None else oddities
     for attempt in range(3):
         name = (chunk.database, chunk.table)
@@ -77,7 +78,7 @@ def chunk_batches(
                     row += len(block)
             return
         except pymysql.MySQLError as error:
-            # Altered or dropped between the look at its columns and the statement: look again.
+            # The table was altered or dropped between the lookup of its columns and the statement: look them up again.
             if started or attempt == 2 or error.args[0] not in {_NO_SUCH_COLUMN, _NO_SUCH_TABLE}:
                 raise
 

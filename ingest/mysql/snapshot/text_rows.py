@@ -1,4 +1,5 @@
-"""Rows of a SELECT as the text protocol sends them: one lane a row, all cells of a column found together."""
+"""Rows of a SELECT in the text protocol: each row is a lane, and the cells of a column are located in all lanes at
+once."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ _LONG_LENGTHS = {0xFC: 2, 0xFD: 3, 0xFE: 8}
 
 @dataclass(slots=True)
 class RowBlock:
-    """Some rows of an answer; `start` and `end` bound each in `data`."""
+    """Some rows of a result; `start` and `end` bound each row in `data`."""
 
     data: Bytes
     start: Int64s
@@ -37,7 +38,8 @@ class RowBlock:
         return len(self.start)
 
     def cells(self) -> Iterator[tuple[Int64s, Int64s, Bools]]:
-        """Start, length and null of the cells, column by column. ValueError where the rows do not end with the last."""
+        """Yield start, length and null of the cells, column by column. ValueError if a row does not end with its last
+        cell."""
         at = self.start
         for _ in range(self.columns):
             first = self.data[at]
@@ -46,7 +48,7 @@ class RowBlock:
             for mark, width in _LONG_LENGTHS.items() if (first > _NULL).any() else ():
                 long = np.flatnonzero(first == mark)
                 if len(long):
-                    # The upper byte of an eight-byte length is zero: no cell is that long.
+                    # The top byte of an eight-byte length is zero: no cell is that long.
                     length[long] = unsigned_at(self.data, at[long] + 1, min(width, 7))
                     start[long] += width
             at = start + length
@@ -56,9 +58,9 @@ class RowBlock:
 
 
 def select(connection: Connection, sql: str, block_bytes: int) -> Iterator[RowBlock]:
-    """The rows of a SELECT in blocks of about `block_bytes`; the connection is free again after the last.
+    """Yield the rows of a SELECT in blocks of about `block_bytes`; the connection is free again after the last block.
 
-    Left early, the connection is no longer usable: close it.
+    If the caller stops early, the connection is not usable any more and must be closed.
     """
     command(connection, _QUERY, sql.encode())
     stream, seen = PacketStream(connection), 0
@@ -70,7 +72,7 @@ def select(connection: Connection, sql: str, block_bytes: int) -> Iterator[RowBl
         ends = _is_end(stream.payload(-1))
         if columns is None:
             columns = _column_count(stream)
-        # One packet of the count, one a column, one that ends those; then rows.
+        # One packet with the column count, one per column, one that ends the column list; then rows.
         over = ends and seen + stream.count > columns + 2
         if not over and (seen + stream.count <= columns + 2 or stream.size < block_bytes):
             continue

@@ -1,1 +1,1 @@
-"""One function a type: both the snapshot and the log give their cells through these, so that both give the same."""
+"""One conversion function per type, shared by snapshot and binlog, so that both yield the same values."""

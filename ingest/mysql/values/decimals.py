@@ -1,4 +1,4 @@
-"""DECIMAL out of its packed form: groups of nine digits, by arithmetic on whole columns."""
+"""Decoding of packed DECIMAL: groups of nine digits, by arithmetic on whole columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from penstock.ingest.mysql.byte_view import Bools, Bytes, Int64s
 
-MAX_PRECISION = 38  # of decimal128 and of the table; a wider column is text
+MAX_PRECISION = 38  # of decimal128 and of Paimon; a wider column is text
 _BYTES_OF_DIGITS = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 UInt64s = npt.NDArray[np.uint64]
 
@@ -26,7 +26,7 @@ def packed_size(precision: int, scale: int) -> int:
 
 
 def _groups(precision: int, scale: int) -> Iterator[int]:
-    """Digits of each group: the integer's short group first, the fraction's last."""
+    """Yield the digits of each group: the short integer group first, the short fraction group last."""
     whole, whole_rest = divmod(precision - scale, 9)
     part, part_rest = divmod(scale, 9)
     yield whole_rest
@@ -35,7 +35,7 @@ def _groups(precision: int, scale: int) -> Iterator[int]:
 
 
 def decimals(data: Bytes, start: Int64s, null: Bools, precision: int, scale: int) -> pa.Array:
-    """decimal128 of the packed cells, or text for columns too wide for it."""
+    """Return decimal128 values of the packed cells, or text for columns too wide for it."""
     width = packed_size(precision, scale)
     packed = gathered(data, start, width)
     negative = packed[:, 0] < 0x80
@@ -50,7 +50,7 @@ def decimals(data: Bytes, start: Int64s, null: Bools, precision: int, scale: int
 
 
 def _group_values(packed: Bytes, precision: int, scale: int) -> Iterator[tuple[int, Int64s]]:
-    # The matrix is read as one buffer; spare bytes keep the last cell's read inside it.
+    # The matrix is read as one buffer; spare bytes keep the read of the last cell inside.
     flat = np.concatenate([packed.reshape(-1), np.zeros(8, np.uint8)])
     at = np.arange(len(packed), dtype=np.int64) * packed.shape[1]
     for digits in _groups(precision, scale):
@@ -60,7 +60,8 @@ def _group_values(packed: Bytes, precision: int, scale: int) -> Iterator[tuple[i
 
 
 def as_128_bits(groups: list[tuple[int, Int64s]], negative: Bools) -> UInt64s:
-    """Two's complement, low half first. Up to 18 digits one half does; beyond, four limbs of 32 bits carry."""
+    """Return 128-bit two's complement, low half first; beyond 18 digits the sum is carried over four limbs of 32
+    bits."""
     if sum(digits for digits, _ in groups) <= 18:
         value = np.zeros(len(negative), np.int64)
         for digits, group in groups:
@@ -86,7 +87,7 @@ def _multiply_add(limbs: UInt64s, factor: int, addend: Int64s) -> None:
 def _plain_texts(
     groups: list[tuple[int, Int64s]], negative: Bools, null: Bools, precision: int, scale: int
 ) -> pa.Array:
-    """The digits as the server prints them: no leading zeros, the scale in full."""
+    """Return the digits as the server prints them: no leading zeros, all fraction digits."""
     whole = precision - scale
     digits = np.empty((len(negative), precision), np.uint8)
     column = 0

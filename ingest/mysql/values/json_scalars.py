@@ -1,4 +1,4 @@
-"""Scalars of JSON as the server prints them: strings, doubles, and the SQL values that JSON can hold."""
+"""JSON scalars as the server prints them: strings, doubles, and the SQL values that JSON can contain."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ def quoted(raw: bytes) -> str:
 
 
 def double_text(value: float) -> str:
-    """The shortest digits that read back: plain from 1e-15 to below 1e15 or with a fraction, else with an exponent."""
+    """Return the shortest digits that parse to the same double, in the server's format.
+
+    Values are plain from 1e-15 to below 1e15 or with a fraction, all others have an exponent.
+    """
     digits = repr(value)
     mantissa, _, exponent = digits.partition("e")
     if not exponent and "." not in digits:
@@ -38,7 +41,7 @@ def double_text(value: float) -> str:
 
 
 def _placed(figures: str, point: int) -> str:
-    """The figures with the decimal point before figure `point`."""
+    """Return the figures with the decimal point before figure number `point`."""
     if point > -15 and (point <= 15 or point < len(figures)):
         if point <= 0:
             return "0." + "0" * -point + figures
@@ -50,7 +53,7 @@ def _placed(figures: str, point: int) -> str:
 
 
 def opaque_text(kind: int, content: bytes) -> str | None:
-    """A DECIMAL, date or time inside JSON; None for kinds that print as their bytes."""
+    """Return the text of a DECIMAL, date or time inside JSON; None for types that are printed as their bytes."""
     match kind:
         case 246:
             return _decimal(content)

@@ -1,4 +1,4 @@
-"""MySQL's binary JSON as the text the server itself prints."""
+"""Conversion of MySQL's binary JSON to the text that the server prints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_DEPTH = 110  # the server allows 100
 
 
 def json_text(raw: bytes) -> str | None:
-    """None for no bytes at all, which old rows have where a column was added; ValueError for broken ones."""
+    """Return the text; None for an empty value, which old rows have in an added column; ValueError for a broken one."""
     if not raw:
         return None
     try:
@@ -30,7 +30,7 @@ def json_text(raw: bytes) -> str | None:
 class _Document:
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
-        # Every value has bytes of its own; a forged document may point to the same ones again and again.
+        # In a valid document every value has separate bytes; a forged one may refer to the same bytes again and again.
         self.values_left = len(raw)
 
     def value(self, kind: int, at: int, depth: int) -> str:
@@ -68,7 +68,7 @@ def _number(form: str) -> Callable[[bytes, int], str]:
 
 
 def _length(raw: bytes, at: int) -> tuple[int, int]:
-    """A length in groups of seven bits, and where it ends."""
+    """Return a length in groups of seven bits, and the position after it."""
     length = shift = 0
     while True:
         byte = raw[at]

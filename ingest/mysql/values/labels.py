@@ -1,4 +1,4 @@
-"""ENUM, SET and BIT: small numbers in the log, texts or bytes for everybody else."""
+"""ENUM, SET and BIT, which the binlog contains as small numbers: conversion to texts or bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MEMBERS = pa.list_(pa.string())
 
 
 def enum_labels(numbers: Int64s, null: Bools, cells: Cells) -> pa.Array:
-    """Labels count from 1; 0 is the empty text of a value the server could not take."""
+    """Return the labels of ENUM numbers. Labels count from 1; 0 is the empty text of an invalid value."""
     labels = ("", *cells.column.type.labels)
     known = np.where(null, 0, numbers)
     if len(known) and known.max() >= len(labels):
@@ -27,7 +27,7 @@ def enum_labels(numbers: Int64s, null: Bools, cells: Cells) -> pa.Array:
 
 
 def set_members(masks: Int64s, null: Bools, cells: Cells) -> pa.Array:
-    """A bit a label, the first label lowest; no bit is the empty list."""
+    """Return the labels of SET masks: one bit per label, the first label lowest; no bit is the empty list."""
     labels = cells.column.type.labels
     distinct, place = np.unique(np.where(null, 0, masks), return_inverse=True)
     if len(distinct) and int(distinct[-1]) >> len(labels):
@@ -37,7 +37,7 @@ def set_members(masks: Int64s, null: Bools, cells: Cells) -> pa.Array:
 
 
 def split_members(texts: pa.Array) -> pa.Array:
-    """Members of `a,b` texts: a label cannot hold a comma."""
+    """Return the members of texts like `a,b`: a label cannot contain a comma."""
     parted = pc.split_pattern(texts, ",")
     empty = pc.fill_null(pc.equal(texts, ""), fill_value=False)
     if not pc.any(empty).as_py():
@@ -46,7 +46,7 @@ def split_members(texts: pa.Array) -> pa.Array:
 
 
 def bits(data: Bytes, start: Int64s, length: Int64s, null: Bools, size: int) -> pa.Array:
-    """BIT(1) as truth, wider ones as their bytes, most significant first."""
+    """Return BIT(1) as booleans, wider ones as bytes, most significant first."""
     width = (size + 7) // 8
     if size == 1:
         return booleans(data[np.where(null, 0, start)] > 0, null)
@@ -54,7 +54,7 @@ def bits(data: Bytes, start: Int64s, length: Int64s, null: Bools, size: int) -> 
 
 
 def same_width(matrix: Bytes, null: Bools) -> pa.Array:
-    """Binaries that are all of one width."""
+    """Return binaries that all have the same width."""
     offsets = np.arange(len(matrix) + 1, dtype=np.int64) * matrix.shape[1]
     if validity(null) is None:
         return of_offsets(pa.binary(), matrix.reshape(-1), offsets, null)

@@ -1,4 +1,4 @@
-"""MariaDB's UUID, INET4 and INET6: bytes in the log, texts for everybody else."""
+"""MariaDB's UUID, INET4 and INET6, which the binlog contains as bytes: conversion to text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def _inet4(raw: bytes) -> str:
 
 
 def _inet6(raw: bytes) -> str:
-    """As the server prints it: the first longest run of zero words is shortened, were it a single word."""
+    """Return the address as the server prints it: the first longest run of zero words is shortened, even a single
+    word."""
     words = [int.from_bytes(raw[place : place + 2], "big") for place in range(0, 16, 2)]
     runs = [next((n for n, word in enumerate(words[place:]) if word), 8 - place) for place in range(8)]
     longest = max(runs)

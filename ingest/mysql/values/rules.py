@@ -1,4 +1,4 @@
-"""What becomes of values that Arrow or the table has no place for, and how many there were."""
+"""Rules for values that Arrow or the target table cannot represent, and the count of such values."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ ZERO_DATE, TIME_OUT_OF_DAY, UNREADABLE = "zero-date", "time-out-of-day", "unread
 
 @dataclass(frozen=True, slots=True)
 class ValueRules:
-    """`zero_date` covers every date with a zero or impossible part; a NOT NULL column gets the epoch instead of null.
+    """Rules for dates with a zero or impossible part (`zero_date`) and times outside of a day (`time`).
 
-    With `text` the column is a string, spelled as the server spells it, odd values included. With `error` it is one
-    where it holds an odd value: what fits a table's columns is judged there, row by row.
+    With `null`, a NOT NULL column gets the epoch, or midnight, instead of null. With `text` the column is a string,
+    spelled as the server spells it, odd values included. With `error` a column becomes a string only where it contains
+    an odd value: the fit to the table's columns then rejects it row by row.
     """
 
     zero_date: Literal["null", "epoch", "text", "error"] = "null"
@@ -28,7 +29,7 @@ class ValueRules:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Whose cells a function makes: the column, the table's name for messages, the rules, and the count it adds to."""
+    """The context of a column's conversion: column, table name for messages, rules, and the counter of odd values."""
 
     column: Column
     table: str

@@ -1,4 +1,4 @@
-"""Character data, bytes and what is made of them: decoded once for every distinct value."""
+"""Character data, bytes and types based on them: each distinct value is decoded once."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.values.rules import Cells
 
 
-_LARGEST = 1 << 30  # bytes of a value: max_allowed_packet can be no larger
+_LARGEST = 1 << 30  # bytes of a value, the largest possible max_allowed_packet
 
 
 def decoded(raw: pa.Array, charset: Charset, cells: Cells) -> pa.Array:
-    """Strings of bytes in the column's character set."""
+    """Return strings from bytes in the column's character set."""
     if not charset.is_utf8:
         return by_distinct(raw, charset.decode, pa.string())
     try:
@@ -34,8 +34,10 @@ def decoded(raw: pa.Array, charset: Charset, cells: Cells) -> pa.Array:
 
 
 def uncompressed(raw: pa.Array, cells: Cells) -> pa.Array:
-    """Cells of MariaDB's COMPRESSED columns, which the log keeps as they are stored. A Python object a cell: zlib
-    takes one at a time."""
+    """Return the content of cells of MariaDB's COMPRESSED columns, which the binlog contains as stored.
+
+    It costs a Python object per cell, because zlib decompresses one cell at a time.
+    """
 
     def content(cell: bytes) -> bytes | None:
         try:
@@ -48,8 +50,11 @@ def uncompressed(raw: pa.Array, cells: Cells) -> pa.Array:
 
 
 def _uncompressed(cell: bytes) -> bytes:
-    """A byte that tells the method (high half), whether zlib's own header is left out (8), and how many bytes the
-    plain length has, which follow; then the content."""
+    """Return the content of a compressed cell.
+
+    Its first byte contains the method (high half), whether the zlib header is missing (8), and the size of the plain
+    length (low bits). The plain length and the content follow.
+    """
     if not cell or cell[0] >> 4 == 0:
         return cell[1:]
     length_bytes = cell[0] & 7
@@ -62,14 +67,14 @@ def _uncompressed(cell: bytes) -> bytes:
 
 
 def by_distinct(raw: pa.Array, convert: Callable[[bytes], object], kind: pa.DataType) -> pa.Array:
-    """`convert` for every distinct value; nulls stay."""
+    """Return `convert` of every distinct value; nulls stay null."""
     encoded = raw.dictionary_encode()
     values = pa.array([convert(value) for value in encoded.dictionary.to_pylist()], kind)
     return values.take(encoded.indices)
 
 
 def geometries(raw: pa.Array, cells: Cells) -> pa.Array:
-    """GeoJSON text of the server's own form: the SRID in four bytes, then WKB."""
+    """Return GeoJSON text from the server's format: the SRID in four bytes, then WKB."""
 
     def text(value: bytes) -> str | None:
         try:
@@ -82,7 +87,7 @@ def geometries(raw: pa.Array, cells: Cells) -> pa.Array:
 
 
 def vectors(raw: pa.Array) -> pa.Array:
-    """VECTOR: its numbers, four bytes each."""
+    """Return VECTOR values as lists of numbers, which are stored in four bytes each."""
 
     def numbers(value: bytes) -> list[float]:
         return list(struct.unpack(f"<{len(value) // 4}f", value[: len(value) // 4 * 4]))
@@ -91,7 +96,10 @@ def vectors(raw: pa.Array) -> pa.Array:
 
 
 def jsons(raw: pa.Array, cells: Cells) -> pa.Array:
-    """The server's own text of its binary JSON. A Python object a document: there is no columnar way through a tree."""
+    """Return the server's text of its binary JSON.
+
+    It costs a Python object per document, because a tree cannot be decoded by columns.
+    """
 
     def text(value: bytes) -> str | None:
         try:

@@ -1,4 +1,4 @@
-"""Dates and times. Both sources come here with the parts as numbers."""
+"""Dates and times from their numeric parts, shared by snapshot and binlog."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DAYS = np.array([0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A point of the calendar, part by part, as MySQL has it: any part may be zero."""
+    """A calendar date and time, part by part, as in MySQL: any part may be zero."""
 
     year: Int64s
     month: Int64s
@@ -38,7 +38,7 @@ class Parts:
 
     @classmethod
     def of_instants(cls, seconds: Int64s, micro: Int64s) -> Parts:
-        """Of seconds since the epoch, where all zero is MySQL's zero date."""
+        """Return the parts of seconds since the epoch, where zero is MySQL's zero date."""
         days, rest = np.divmod(seconds, 86_400)
         year, month, day = _civil(days)
         zero = (seconds == 0) & (micro == 0)
@@ -46,7 +46,7 @@ class Parts:
         return cls(year, month, day, rest // 3600, rest // 60 % 60, rest % 60, micro)
 
     def is_real(self) -> Bools:
-        """Whether the calendar has such a day. Year 0 counts as a zero date, as the text `0000` does."""
+        """Return whether each date exists in the calendar. Year 0 counts as a zero date, like the text `0000`."""
         leap = (self.year % 4 == 0) & ((self.year % 100 != 0) | (self.year % 400 == 0))
         month = np.clip(self.month, 0, 12)
         last = np.where((month == 2) & ~leap, 28, _DAYS[month])
@@ -54,7 +54,7 @@ class Parts:
         return real
 
     def days(self) -> Int64s:
-        """Days since 1970-01-01 of real dates (others: no meaning)."""
+        """Return days since 1970-01-01 for real dates (meaningless for others)."""
         early = self.month <= 2
         year = self.year - early
         era = year // 400
@@ -89,7 +89,7 @@ def dates(parts: Parts, null: Bools, cells: Cells) -> pa.Array:
 
 
 def datetimes(parts: Parts, null: Bools, cells: Cells) -> pa.Array:
-    """DATETIME without a zone, TIMESTAMP as an instant (UTC)."""
+    """Return DATETIME without time zone, TIMESTAMP as an instant (UTC)."""
     if _stay_texts(parts, null, cells):
         return _calendar_texts(parts, null, clock=True, digits=_text_digits(cells))
     odd, null = _zero_dates(parts, null, cells)
@@ -98,7 +98,8 @@ def datetimes(parts: Parts, null: Bools, cells: Cells) -> pa.Array:
 
 
 def _text_digits(cells: Cells) -> int:
-    """Digits of the fraction. Texts that stay texts have those that Paimon's actions write, whatever was declared."""
+    """Return the digits of the fraction. With the rule `text` they are those of Paimon's CDC actions, not the
+    declared."""
     declared = cells.column.type.size or 0
     if cells.rules.zero_date != "text":
         return declared
@@ -106,8 +107,11 @@ def _text_digits(cells: Cells) -> int:
 
 
 def _stay_texts(parts: Parts, null: Bools, cells: Cells) -> bool:
-    """Whether texts are wished, or are the way to have odd days refused one by one: by the rule, or in a key, where all
-    of them would be the epoch, and rows one. There the zero date alone has the epoch to itself."""
+    """Return whether the column becomes text, because of the rule or because of odd dates that must be rejected by row.
+
+    Odd dates are rejected in key columns too: all of them would become the epoch, and distinct rows would collapse into
+    one. Only the zero date itself is allowed there, as the epoch.
+    """
     rule = cells.rules.zero_date
     if rule == "text" or not (cells.in_key or rule == "error"):
         return rule == "text"
@@ -118,7 +122,7 @@ def _stay_texts(parts: Parts, null: Bools, cells: Cells) -> bool:
 
 
 def _zero_dates(parts: Parts, null: Bools, cells: Cells) -> tuple[Bools, Bools]:
-    """Which dates are odd, and which cells are null once the rule has been applied to them."""
+    """Return which dates are odd, and which cells are null after applying the rule to them."""
     odd = ~parts.is_real() & ~null
     if not odd.any():
         return odd, null
@@ -128,19 +132,19 @@ def _zero_dates(parts: Parts, null: Bools, cells: Cells) -> tuple[Bools, Bools]:
 
 
 def times(micros: Int64s, negative: Bools, null: Bools, cells: Cells) -> pa.Array:
-    """TIME as time of day; what is none, below zero or from 24 hours on, goes by the rule.
+    """Return TIME as time of day; values below zero or from 24 hours on are subject to the rule.
 
-    `micros` is the absolute value: MySQL knows a negative zero. Those to be refused come as texts.
+    `micros` is the absolute value, because MySQL has a negative zero. Values to be rejected are returned as texts.
     """
     if cells.rules.time == "text":
         return _clock_texts(micros, negative, null, cells.column.type.size or 0)
     odd = (negative | (micros >= _DAY_US)) & ~null
     if odd.any():
         if cells.rules.time == "error" or cells.in_key:
-            # In a key all of them would meet at midnight, and rows be one.
+            # In a key, all odd times would become midnight, and distinct rows would collapse into one.
             return _clock_texts(micros, negative, null, cells.column.type.size or 0)
         cells.oddities[TIME_OUT_OF_DAY] += int(odd.sum())
-        # A NOT NULL column has no other place for it than midnight.
+        # A NOT NULL column has no other representation than midnight.
         null = null | odd if cells.column.nullable else null
     return fixed(pa.time64("us"), np.where(odd | null, 0, micros), null)
 
@@ -158,7 +162,7 @@ def _fraction(matrix: Bytes, column: int, micro: Int64s, digits: int) -> None:
 
 
 def _calendar_texts(parts: Parts, null: Bools, *, clock: bool, digits: int) -> pa.Array:
-    """`YYYY-MM-DD[ HH:MM:SS[.f]]`, as the server prints them, zero parts included."""
+    """Return `YYYY-MM-DD[ HH:MM:SS[.f]]` as the server prints it, zero parts included."""
     width = (20 + digits if digits else 19) if clock else 10
     matrix = np.empty((len(null), width), np.uint8)
     matrix[:, :10] = np.frombuffer(b"    -  -  ", np.uint8)
@@ -173,7 +177,7 @@ def _calendar_texts(parts: Parts, null: Bools, *, clock: bool, digits: int) -> p
 
 
 def _clock_texts(micros: Int64s, negative: Bools, null: Bools, digits: int) -> pa.Array:
-    """`[-]HH:MM:SS[.f]` with a third digit of hours where it is needed."""
+    """Return `[-]HH:MM:SS[.f]`, with a third digit of hours if needed."""
     matrix = np.empty((len(null), 10 + (digits + 1 if digits else 0)), np.uint8)
     matrix[:, :10] = np.frombuffer(b"-   :  :  ", np.uint8)
     seconds, micro = np.divmod(np.where(null, 0, micros), 1_000_000)

@@ -27,6 +27,7 @@ class ComputedColumn:
 
     @classmethod
     def of(cls, text: str, case_sensitive: bool = True) -> ComputedColumn:
+        """Parse `name=function(arguments)`; ConfigError when it is invalid for any table."""
         name, equals, expression = text.partition("=")
         match = _EXPRESSION.fullmatch(expression)
         if not equals or not name.strip() or match is None:
@@ -46,6 +47,7 @@ class ComputedColumn:
 
     @property
     def references(self) -> tuple[str, ...]:
+        """Return the names of the columns it refers to."""
         return FUNCTIONS[self.function].references(self.arguments)
 
     def type(self, types: Mapping[str, DataType], *, lenient: bool = False) -> DataType:

@@ -68,6 +68,7 @@ class Function:
     refuse: Callable[[Arguments], object] = lambda arguments: None
 
     def check(self, name: str, arguments: Arguments) -> None:
+        """Raise ConfigError when the number or the values of the arguments are invalid for any column."""
         if not self.least <= len(arguments) <= self.most:
             wanted = str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
             raise ConfigError(f"computed column {name!r} has {len(arguments)} arguments; its function takes {wanted}")
@@ -79,6 +80,7 @@ class Function:
         self.refuse(arguments)
 
     def references(self, arguments: Arguments) -> tuple[str, ...]:
+        """Return the names of the columns the arguments refer to."""
         if self.no_column or not arguments:
             return ()
         return tuple(one.column for one in (arguments if self.all_columns else arguments[:1]) if not one.quoted)
@@ -124,7 +126,7 @@ def _root_of_time(type_: DataType, name: str) -> str:
 
 
 def _of_time(type_: DataType) -> Callable[[Arguments, Mapping[str, DataType]], DataType]:
-    """Return a function that gives `type_` as result type, and raises ConfigError for a column that is not a time."""
+    """Return a type function whose result is `type_`, and which raises ConfigError for a column that is not a time."""
 
     def of(arguments: Arguments, types: Mapping[str, DataType]) -> DataType:
         _root_of_time(types[arguments[0].column], arguments[0].column)

@@ -36,6 +36,9 @@ Piece = Callable[[dt.datetime, int], str]
 
 
 def format_timestamps(stamps: pa.Array, pattern: str) -> pa.Array:
+    """Return timestamps as text. Arrow formats common patterns; otherwise each distinct value is formatted in
+    Python.
+    """
     fast = _arrow_pattern(pattern)
     if fast is not None:
         return pc.strftime(pc.floor_temporal(stamps, 1, unit="second"), fast)

@@ -66,9 +66,11 @@ class ColumnRules:
     made: frozenset[str] = frozenset()  # columns of the tables that do not come from the source
 
     def name(self, source: str) -> str:
+        """Return the name that a source column has in the table."""
         return source if self.case_sensitive else source.lower()
 
     def wanted(self, source: SourceSchema) -> tuple[Wanted, ...]:
+        """Return the table columns for a source schema. SchemaConflict when two of them have the same name."""
         columns = tuple(
             Wanted(self.name(one.name), self._type(source, one), one.comment)
             for one in source.fields

@@ -66,6 +66,7 @@ class Fit:
     zone: str = "UTC"  # time zone of times that have none
 
     def rows(self, batch: ChangeBatch) -> FittedRows:
+        """Return the rows of a batch that fit, and the messages that do not."""
         misfits = Misfits()
         columns = self._columns(batch, misfits)
         self._refuse_nulls(columns, misfits)

@@ -30,6 +30,7 @@ class Mask:
 
     @classmethod
     def of(cls, text: str) -> Mask:
+        """Parse a mask; ConfigError when it is unknown or lacks its argument."""
         found = _WRITTEN.fullmatch(text.strip().lower() if "(" not in text else text.strip())
         if found is None or found[1] not in MASKS:
             raise ConfigError(f"there is no mask {text!r}", hint=f"there are {', '.join(form for form, _ in FORMS)}")
@@ -41,6 +42,7 @@ class Mask:
         return mask
 
     def values(self, column: pa.Array) -> pa.Array:
+        """Return the masked column as text."""
         return MASKS[self.name](texts(column), self.argument or "")
 
 

@@ -23,6 +23,7 @@ class TablePattern:
 
     @classmethod
     def of(cls, text: str) -> TablePattern:
+        """Parse a pattern; ConfigError when it is invalid."""
         database, table = _parted(text)
         try:
             return cls(text, re.compile(f"{_as_regex(database)}\\.{_as_regex(table)}"))
@@ -35,6 +36,7 @@ class TablePattern:
         return re.fullmatch(r"[\w$-]+\\?\.[\w$-]+", self.text) is not None
 
     def match(self, database: str | None, table: str | None) -> re.Match[str] | None:
+        """Return the match of a table's name, None when it does not match."""
         return self.regex.fullmatch(f"{database or ''}.{table or ''}")
 
 

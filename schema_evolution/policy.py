@@ -27,13 +27,16 @@ class SchemaPolicy:
 
     @property
     def is_lenient(self) -> bool:
+        """Return whether a column keeps its type when a change cannot be followed."""
         return self.behavior in {"try_evolve", "lenient", "ignore"}
 
     @property
     def ignores(self) -> bool:
+        """Return whether all changes are ignored."""
         return self.behavior == "ignore"
 
     def follows(self, event: str) -> bool:
+        """Return whether changes of this kind are followed."""
         return event not in self.exclude and (not self.include or event in self.include)
 
     def kept(self, drift: Drift) -> Drift:

@@ -37,6 +37,7 @@ class Naming:
                 raise ConfigError(f"{pattern!r} is not a regular expression: {reason}") from reason
 
     def takes(self, database: str | None, table: str | None) -> bool:
+        """Return whether the filters select the source table."""
         return _passes(table, self.including, self.excluding) and _passes(
             database, self.including_databases, self.excluding_databases
         )

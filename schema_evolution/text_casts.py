@@ -65,6 +65,7 @@ class Misfits:
     nulled: int = 0
 
     def add(self, rows: npt.NDArray[np.int64], reason: str) -> None:
+        """Record the rows with the reason; a row keeps its first reason."""
         for row in rows.tolist():
             self.reasons.setdefault(row, reason)
 

@@ -14,6 +14,8 @@ from penstock.table.values.types import STRING, ArrayType, AtomicType, DataType,
 
 
 class Verdict(StrEnum):
+    """The effect of a source column's type change on the table's column."""
+
     SAME = "same"  # nothing to do
     WIDEN = "widen"  # the table's column gets the new type
     KEEP = "keep"  # the table's type is wider and stays
@@ -22,6 +24,8 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
+    """A verdict, and the type the table's column has afterwards."""
+
     verdict: Verdict
     type: DataType  # the table's type afterwards
 

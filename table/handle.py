@@ -84,18 +84,21 @@ class Table:
         columns = [(one.name, written(one.type), one.description) for one in self._schema.fields]
         return facts_html(self.name, facts) + rows_html(("column", "type", "comment"), columns)
 
-    # what it is
+    # description
 
     @property
     def name(self) -> str:
+        """Return the table's name: `database.table` if the path has that form, otherwise the path."""
         return self._store.name
 
     @property
     def path(self) -> str:
+        """Return the path of the table's folder."""
         return self._store.paths.root
 
     @property
     def store(self) -> TableStore:
+        """Return the table's store, the internal access to its files."""
         return self._store
 
     @property
@@ -105,43 +108,53 @@ class Table:
 
     @property
     def schema(self) -> pa.Schema:
+        """Return the schema in Arrow types."""
         return arrow_schema(self._schema.fields)
 
     @property
     def schemas(self) -> list[TableSchema]:
+        """Return all versions of the schema, oldest first."""
         return [self._store.schemas.get(schema_id) for schema_id in self._store.schemas.ids()]
 
     @property
     def schema_id(self) -> int:
+        """Return the id of the schema version this table was opened at."""
         return self._schema.id
 
     @property
     def options(self) -> dict[str, str]:
+        """Return the table options stored in the schema."""
         return dict(self._schema.options)
 
     @property
     def primary_keys(self) -> list[str]:
+        """Return the names of the primary key columns; empty for an append table."""
         return list(self._schema.primary_keys)
 
     @property
     def partition_keys(self) -> list[str]:
+        """Return the names of the partition columns."""
         return list(self._schema.partition_keys)
 
     @property
     def comment(self) -> str | None:
+        """Return the table's comment."""
         return self._schema.comment
 
     @property
     def bucket_mode(self) -> str:
+        """Return how rows are assigned to buckets."""
         return str(Layout.of(self._schema).mode)
 
     @property
     def snapshots(self) -> list[Snapshot]:
+        """Return the snapshots that have not expired, oldest first."""
         found = (self._store.snapshots.find(snapshot_id) for snapshot_id in self._store.snapshots.ids())
         return [snapshot for snapshot in found if snapshot is not None]
 
     @property
     def latest_snapshot(self) -> Snapshot | None:
+        """Return the newest snapshot, None for a table without one."""
         return self._store.snapshots.latest()
 
     @property
@@ -152,6 +165,7 @@ class Table:
 
     @property
     def branches(self) -> list[str]:
+        """Return the names of the branches other than main."""
         return branch_names(self._store)
 
     @property
@@ -169,9 +183,11 @@ class Table:
         report(self.name, given)
 
     def refresh(self) -> Table:
+        """Return the table opened at its newest schema."""
         return Table(self._store)
 
     def branch(self, name: str) -> Table:
+        """Return the table opened on a branch."""
         return Table(self._store.on_branch(name))
 
     def _on_branch(
@@ -248,6 +264,7 @@ class Table:
         return follow(self._store, from_snapshot, consumer_id, until=until, poll_seconds=poll_seconds)
 
     def system(self, name: str) -> pa.Table:
+        """Return a system table such as `snapshots` or `files`."""
         return system_table(self._store, name)
 
     # writing
@@ -273,6 +290,9 @@ class Table:
         commit_user: str | None = None,
         options: Mapping[str, str] | None = None,
     ) -> OverwriteWriter:
+        """Return a writer whose commit replaces the rows of `partition`, or of the partitions it writes to; see
+        `OverwriteWriter`.
+        """
         store, options = self._on_branch(options)
         check_writable({**store.schema().options, **options})
         report(self.name, self.options)
@@ -307,6 +327,7 @@ class Table:
         return _looked_after(store, sort_table(store, strategy, columns, only=only, options=options))
 
     def truncate(self) -> None:
+        """Delete all rows of the table, in one OVERWRITE snapshot."""
         with self.overwrite(partition={}) as writer:
             writer.commit()
 
@@ -325,9 +346,10 @@ class Table:
         return rescale(self._store, buckets, partition)
 
     def committer(self, commit_user: str) -> Committer:
+        """Return a committer for messages that writers in other processes prepared."""
         return Committer(self._store, commit_user)
 
-    # maintaining
+    # maintenance
 
     def maintain(self, last: Upkeep | None = None, *, seconds: float = 60.0) -> Upkeep:
         """Run one bounded round of the expirations the table's options ask for, and create the tags that are due; see
@@ -393,12 +415,15 @@ class Table:
             create_tag(self._store, name, snapshot, retain_millis)
 
     def replace_tag(self, name: str, snapshot: int | None = None, *, retain_millis: int | None = None) -> None:
+        """Move an existing tag to another snapshot, the latest when None."""
         replace_tag(self._store, name, snapshot, retain_millis)
 
     def rename_tag(self, name: str, new_name: str) -> None:
+        """Rename a tag."""
         rename_tag(self._store, name, new_name)
 
     def delete_tag(self, name: str) -> None:
+        """Delete a tag, and the files that only it used."""
         delete_tag(self._store, name)
 
     def expire_tags(self, *, older_than: int | str | datetime | None = None) -> list[str]:
@@ -411,6 +436,7 @@ class Table:
         return self.branch(name)
 
     def delete_branch(self, name: str) -> None:
+        """Delete a branch with its snapshots, tags and schemas."""
         delete_branch(self._store, name)
 
     def fast_forward(self, branch: str) -> Undone:
@@ -430,6 +456,9 @@ class Table:
             files.put(consumer_id, next_snapshot)
 
     def expire_consumers(self, older_than: int | str | datetime | None = None) -> list[str]:
+        """Delete the consumers that have not moved since `older_than`, or for `consumer.expiration-time`; return their
+        ids.
+        """
         return expire_consumers(self._store, _millis(older_than, "older_than"))
 
     def expire_partitions(self, options: Mapping[str, str] | None = None) -> list[dict[str, object]]:
@@ -465,6 +494,7 @@ class Table:
         )
 
     def compact_manifests(self, *, dry_run: bool = False, options: Mapping[str, str] | None = None) -> Healed:
+        """Merge the table's manifests into fewer and larger ones, in a COMPACT snapshot that changes no row."""
         store, options = self._on_branch(options)
         return compact_manifests(store, dry_run=dry_run, options=options)
 

@@ -33,6 +33,8 @@ def evaluated(node: Node, columns: Mapping[str, pa.Array], moment: Moment, misfi
 
 
 class _Evaluation:
+    """The evaluation of an expression on the columns of one batch."""
+
     def __init__(self, columns: Mapping[str, pa.Array], moment: Moment, misfits: Misfits) -> None:
         self._columns, self._moment, self._misfits = columns, moment, misfits
 

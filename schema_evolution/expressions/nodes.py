@@ -11,11 +11,15 @@ from penstock.table.values.types import DataType
 
 @dataclass(frozen=True, slots=True)
 class Literal:
+    """A constant."""
+
     value: str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
+    """A reference to a column."""
+
     name: str
 
 
@@ -29,12 +33,16 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
+    """A conversion to a type."""
+
     value: Node
     type: DataType
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
+    """A CASE expression: pairs of condition and value, and the value of ELSE."""
+
     branches: tuple[tuple[Node, Node], ...]
     default: Node
 

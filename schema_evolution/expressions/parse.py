@@ -97,6 +97,8 @@ def _shallow(node: Node) -> Node:
 
 
 class _Parser:
+    """A recursive descent parser with a method per level of precedence."""
+
     def __init__(self, text: str) -> None:
         self._text = text
         self._tokens = _tokens(text)
@@ -125,6 +127,7 @@ class _Parser:
             raise self._wrong(f"{self._now.written!r} is not expected")
 
     def took(self, value: str) -> bool:
+        """Consume the word or sign `value` if it is next, and return whether it was."""
         if self._now.kind in {"word", "sign"} and self._now.value == value:
             self._at += 1
             return True

@@ -35,6 +35,7 @@ _LOGICAL: dict[str, DataType] = {
 
 
 def avro_type(declared: str, mapping: TypeMapping) -> DataType:
+    """Return the Paimon type of an Avro schema in JSON."""
     schema = json.loads(declared)
     logical = None if "connect.name" in schema else _LOGICAL.get(schema.get("logicalType", ""))
     if logical is not None:

@@ -52,6 +52,7 @@ _SEMANTIC: dict[str, DataType] = {
 
 
 def debezium_type(declared: str, mapping: TypeMapping) -> DataType:
+    """Return the Paimon type of a Kafka Connect schema."""
     kind = ConnectType.parse(declared)
     if kind.source_type is not None:
         return _propagated(kind, kind.source_type, mapping)

@@ -11,6 +11,8 @@ from penstock.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class TypeMapping:
+    """The options of --type-mapping that change how source types are mapped and converted."""
+
     tinyint1_not_bool: bool = False
     to_nullable: bool = False
     to_string: bool = False

@@ -62,6 +62,7 @@ def mysql_type(declared: str, mapping: TypeMapping) -> DataType:
 
 
 def knows(declared: str) -> bool:
+    """Return whether the declared type is a known MySQL type."""
     return _known(declared, TypeMapping()) is not None
 
 

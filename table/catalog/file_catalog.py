@@ -65,6 +65,7 @@ class Catalog:
 
     @property
     def storage(self) -> Storage:
+        """Return the store of the warehouse."""
         return self._storage
 
     @property
@@ -82,6 +83,7 @@ class Catalog:
         return sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
 
     def create_database(self, name: str, ignore_if_exists: bool = False) -> None:
+        """Create a database folder. ConfigError when the database exists, unless `ignore_if_exists`."""
         check_name(name, "database")
         if self._storage.exists(self._database_path(name)):
             if ignore_if_exists:
@@ -91,6 +93,7 @@ class Catalog:
         self._storage.mkdirs(self._database_path(name))
 
     def drop_database(self, name: str, ignore_if_missing: bool = False, cascade: bool = False) -> None:
+        """Delete a database. ConfigError when it still contains tables, unless `cascade`."""
         if not self._storage.exists(self._database_path(name)):
             if ignore_if_missing:
                 return
@@ -109,6 +112,7 @@ class Catalog:
     # tables
 
     def tables(self, database: str) -> list[str]:
+        """Return the names of a database's tables: its folders that contain a schema."""
         path = self._database_path(database)
         if not self._storage.exists(path):
             raise ConfigError(f"there is no database {database!r}", warehouse=self.warehouse)
@@ -119,6 +123,7 @@ class Catalog:
         )
 
     def table_exists(self, name: str) -> bool:
+        """Return whether the table's folder contains a schema."""
         return bool(SchemaFiles(self._storage, self.table_path(name)).ids())
 
     def create_table(
@@ -132,6 +137,7 @@ class Catalog:
         *,
         ignore_if_exists: bool = False,
     ) -> Table:
+        """Create a table and return it. ConfigError when the table exists, unless `ignore_if_exists`."""
         database, table = split_name(name)
         check_name(table, "table")
         if options and "path" in options:
@@ -182,6 +188,7 @@ class Catalog:
             raise
 
     def alter_table(self, name: str, changes: Sequence[SchemaChange], ignore_if_missing: bool = False) -> None:
+        """Apply schema changes as one new version of the table's schema."""
         base, branch, _ = parse_name(name)
         if not isinstance(changes, Sequence) or any(not isinstance(one, SchemaChange) for one in changes):
             hint = 'write [AddColumn("c", "INT"), SetOption("bucket", "4")]'
@@ -198,6 +205,7 @@ class Catalog:
         report(store.name, {key: evolved.options[key] for key in given & evolved.options.keys()})
 
     def drop_table(self, name: str, ignore_if_missing: bool = False) -> None:
+        """Delete a table with all its files."""
         if not self.table_exists(name):
             if ignore_if_missing:
                 return
@@ -206,6 +214,7 @@ class Catalog:
         forget_table(self.table_path(name))
 
     def rename_table(self, name: str, new_name: str) -> None:
+        """Move the table's folder. Not atomic in object stores, where every file is copied."""
         if not self.table_exists(name):
             raise TableMissing(f"there is no table {name!r}", warehouse=self.warehouse)
         database, table = split_name(new_name)
@@ -218,6 +227,7 @@ class Catalog:
         forget_table(self.table_path(name))
 
     def table_path(self, name: str) -> str:
+        """Return the path of a table's folder within the store, whether or not the table exists."""
         database, table = split_name(name)
         return f"{self._database_path(database)}/{path_step(table, 'table')}"
 
@@ -276,6 +286,7 @@ def create_table(path: str, schema: Any, storage_options: Mapping[str, str] | No
 
 
 def split_name(name: str) -> tuple[str, str]:
+    """Split `database.table` into its two parts; ConfigError for any other form."""
     database, dot, table = name.partition(".")
     if not dot or not database or not table:
         raise ConfigError(f"{name!r} is not a table's name", hint="write it as database.table")

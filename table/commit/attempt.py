@@ -32,6 +32,8 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Retries:
+    """The limits of the commit retries, times in seconds."""
+
     most: int
     first_wait: float
     longest_wait: float
@@ -39,6 +41,7 @@ class Retries:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Retries:
+        """Build from the options of the table."""
         read = Options(options)
         timeout = read.duration("commit.timeout", None)
         return cls(
@@ -49,6 +52,9 @@ class Retries:
         )
 
     def wait(self, attempt: int, jitter: float) -> float:
+        """Return the seconds to wait after an attempt: exponential backoff with up to 20 percent of jitter either
+        way.
+        """
         return min(self.first_wait * float(2**attempt), self.longest_wait) * (0.8 + 0.4 * jitter)
 
 
@@ -85,6 +91,7 @@ class OnlyOnce:
     refused_from: int
 
     def check(self, store: TableStore, user: str, latest: Snapshot | None) -> None:
+        """Raise AlreadyCommitted when a snapshot since the last check has one of the identifiers."""
         snapshot = latest
         while snapshot is not None and snapshot.id > self.looked_at:
             identifier = snapshot.commit_identifier
@@ -119,6 +126,7 @@ class _Commit:
         self.lists = Lists(self.store)
 
     def run(self) -> Snapshot:
+        """Make attempts until one takes effect; CommitConflict when all of them were too late."""
         ambient = self.store.ambient
         started = ambient.now_millis()
         for attempt in range(self.retries.most + 1):

@@ -40,6 +40,7 @@ class Changes:
 
 
 def append_half(messages: Sequence[CommitMessage]) -> Changes:
+    """Return the APPEND half of a commit: new rows, their changelog, and index changes."""
     changes = Changes(CommitKind.APPEND)
     for message in messages:
         changes.entries.extend(_entries(message, FileKind.DELETE, message.deleted_files))
@@ -50,6 +51,7 @@ def append_half(messages: Sequence[CommitMessage]) -> Changes:
 
 
 def compact_half(messages: Sequence[CommitMessage]) -> Changes:
+    """Return the COMPACT half of a commit: replaced files, their changelog, and index changes."""
     changes = Changes(CommitKind.COMPACT)
     # Deletes precede adds, because an upgrade to another level has the same file in both.
     for message in messages:
@@ -66,4 +68,5 @@ def _entries(message: CommitMessage, kind: FileKind, files: Iterable[DataFile]) 
 
 
 def record_delta(entries: Iterable[ManifestEntry]) -> int:
+    """Return how many rows the entries add to the table, without deduplication by key."""
     return sum(entry.file.row_count if entry.kind is FileKind.ADD else -entry.file.row_count for entry in entries)

@@ -26,12 +26,16 @@ _BYTES_PER_ENTRY = 400  # rough compressed size of an entry, to cut manifests ne
 
 @dataclass(frozen=True, slots=True)
 class Written:
+    """The name and size of a file that was written."""
+
     name: str
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotLists:
+    """The manifest lists and index manifest of one snapshot."""
+
     base: Written
     delta: Written
     changelog: Written | None
@@ -54,6 +58,7 @@ class Lists:
         self._of_doubts: list[str] = []
 
     def write(self, latest: Snapshot | None, changes: Changes, schema: TableSchema) -> SnapshotLists:
+        """Write the lists of one attempt, reusing those of earlier attempts that are still valid."""
         delta, changelog = self._delta(changes, schema)
         if changes.base is None:
             manifests = self._base(latest, schema)

@@ -135,6 +135,7 @@ class AutomaticTags:
 
 
 def mode_of(values: Mapping[str, str]) -> str:
+    """Return the table's mode of automatic tags, one of MODES."""
     return Options(values).choice("tag.automatic-creation", MODES, "none")
 
 

@@ -27,7 +27,7 @@ def fast_forward(store: TableStore, name: str) -> Undone:
     that ids have no gap. Java keeps them, and with them snapshots that were never part of the branch.
 
     After a crash half way, main is shorter (empty when nothing is shared) and the branch still complete; call it
-    again. Nobody may write to main in the meantime.
+    again. No job may write to main in the meantime.
     """
     if name not in branch_names(store):
         raise branch_missing(store, name)
@@ -89,8 +89,8 @@ def _undone(main: TableStore, branch: TableStore, shared: int, ids: Sequence[int
 
 
 def _earliest_kept(main: TableStore, shared: int, ids: Sequence[int]) -> int:
-    """Return the first snapshot id of main afterwards: one of main's own if they continue into the branch's without a
-    gap.
+    """Return the first snapshot id of main afterwards: main's own first one if its snapshots lead into the branch's
+    without a gap.
     """
     kept = [number for number in main.snapshots.ids() if number <= shared]
     return kept[0] if kept and kept[-1] + 1 >= ids[0] else ids[0]

@@ -17,7 +17,7 @@ from penstock.table.meta.store import TableStore
 
 log = logging.getLogger(__name__)
 
-NEVER = 1 << 62  # stands for the snapshot that removed a file, when none did
+NEVER = 1 << 62  # in place of a snapshot id, for files that no snapshot removed
 
 
 @dataclass(slots=True)
@@ -127,6 +127,7 @@ def _delete_held(store: TableStore, held: Held) -> Swept:
 
 
 def delete_all(store: TableStore, paths: Collection[str]) -> Swept:
+    """Delete files one by one; files that cannot be deleted are counted and left behind."""
     failed = 0
     for path in paths:
         if ".." in path.split("/"):

@@ -17,6 +17,8 @@ DAY = 24 * 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
+    """A file nothing refers to, with its modification time in epoch milliseconds."""
+
     path: str
     size: int
     modified: int
@@ -41,6 +43,7 @@ def find_orphans(store: TableStore, older_than: int | None = None) -> list[Orpha
 
 
 def remove_orphans(store: TableStore, older_than: int | None = None) -> Swept:
+    """Delete the orphans; see `find_orphans`."""
     return delete_all(store, [orphan.path for orphan in find_orphans(store, older_than)])
 
 

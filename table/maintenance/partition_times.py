@@ -124,6 +124,7 @@ class PartitionTimes:
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> PartitionTimes:
+        """Build from the options of a table."""
         options = Options(values)
         formatter = options.text("partition.timestamp-formatter", None)
         form = DEFAULT_FORM if formatter is None else TimeForm.of(formatter)
@@ -140,5 +141,6 @@ class PartitionTimes:
 
     @staticmethod
     def texts(layout: Layout, partition: bytes) -> dict[str, str | None]:
+        """Return the partition's values as text by column name."""
         values = zip(layout.partition_fields, layout.partition_values(partition), strict=True)
         return {field.name: value_text(value, field.type) for field, value in values}

@@ -39,6 +39,7 @@ class Held:
         self.add_index(store, snapshot)
 
     def add_index(self, store: TableStore, snapshot: Snapshot) -> None:
+        """Add the snapshot's index files and statistics."""
         if snapshot.index_manifest is not None:
             self.lists.add(snapshot.index_manifest)
             self.indexes.update({entry.name: entry for entry in index_entries(store, snapshot)})
@@ -73,6 +74,7 @@ class Held:
                 self.add_lists(name, read(store, snapshot), snapshot)
 
     def add_lists(self, name: str, manifests: Iterable[ManifestFile], snapshot: Snapshot) -> None:
+        """Add a manifest list and its manifests, which `snapshot` refers to."""
         self.lists.add(name)
         self.manifests.update({manifest.name: (manifest, snapshot) for manifest in manifests})
 
@@ -83,6 +85,7 @@ class Held:
         self.statistics |= other.statistics
 
     def without(self, other: Held) -> Held:
+        """Return the files that `other` does not contain."""
         return Held(
             self.lists - other.lists,
             {name: found for name, found in self.manifests.items() if name not in other.manifests},
@@ -116,6 +119,7 @@ def lines(store: TableStore) -> list[TableStore]:
 
 
 def other_lines(store: TableStore) -> list[TableStore]:
+    """Return the branches other than this one."""
     return [line for line in lines(store) if line.paths.branch_root != store.paths.branch_root]
 
 
@@ -126,6 +130,7 @@ def snapshots_of(store: TableStore) -> Iterator[Snapshot]:
 
 
 def changelogs_of(store: TableStore) -> Iterator[Snapshot]:
+    """Yield every long-lived changelog, oldest first."""
     found = (store.snapshots.find_changelog(number) for number in store.snapshots.changelogs.numbers())
     return (snapshot for snapshot in found if snapshot is not None)
 

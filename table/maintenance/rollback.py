@@ -20,8 +20,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What a rollback or fast-forward removes: snapshots and tags. Also the consumers that had read beyond the target,
-    with the snapshot each is set back to.
+    """The effect of a rollback or fast-forward: the removed snapshots and tags, and the consumers that had read beyond
+    the target, with the snapshot each is set back to.
     """
 
     snapshots: tuple[int, ...] = ()
@@ -60,7 +60,7 @@ def rollback_to(store: TableStore, target: int | str) -> Snapshot:
 
     The data files of removed snapshots become orphans. Later ids are assigned again, so consumers that had read them
     are set back to the first of them. Snapshots are removed newest first, and readers see the newest that is left:
-    after a crash half way that is one in between; call it again. Nobody may write in the meantime.
+    after a crash half way that is one in between; call it again. No job may write in the meantime.
     """
     snapshot = _found(store, target)
     undone = _undone(store, snapshot)
@@ -95,12 +95,14 @@ def _undone(store: TableStore, snapshot: Snapshot) -> Undone:
 
 
 def set_consumers_back(store: TableStore, consumers: Mapping[str, int]) -> None:
+    """Store the snapshot each consumer reads next."""
     files = ConsumerFiles(store.storage, store.paths.root, store.paths.branch)
     for name, next_id in consumers.items():
         files.put(name, next_id)
 
 
 def delete_changelogs_after(store: TableStore, snapshot_id: int) -> None:
+    """Delete the long-lived changelogs of later snapshots, newest first, after correcting the hints."""
     folder = store.snapshots.changelogs
     numbers = folder.numbers()
     later = [number for number in numbers if number > snapshot_id]

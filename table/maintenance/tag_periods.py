@@ -42,6 +42,7 @@ class TagPeriod:
 
     @classmethod
     def of(cls, values: Mapping[str, str]) -> TagPeriod:
+        """Build from the options of a table."""
         options = Options(values)
         delay = options.duration("tag.creation-delay", 0)
         length = options.duration("tag.creation-period-duration", None)
@@ -58,9 +59,11 @@ class TagPeriod:
         return local // self.millis * self.millis - self.millis
 
     def after(self, begin: int) -> int:
+        """Return the begin of the next period."""
         return begin + self.millis
 
     def name(self, begin: int) -> str:
+        """Return the name of the tag of the period that begins at `begin`."""
         return (EPOCH + timedelta(milliseconds=begin)).strftime(self.form)
 
     def begin(self, name: str) -> int | None:

@@ -18,6 +18,7 @@ NANOS_PER_MILLI = 1_000_000
 
 
 def tag_files(store: TableStore) -> TagFiles:
+    """Return access to the tag files of this branch."""
     return TagFiles(store.storage, store.paths.root, store.paths.branch)
 
 

@@ -39,6 +39,7 @@ class Upkeep:
 
     @property
     def did_something(self) -> bool:
+        """Return whether the round changed the table."""
         swept = self.expired.snapshots or self.expired.changelogs
         return bool(self.consumers or swept or self.partitions or self.marked_done or self.tags or self.tags_over)
 
@@ -100,11 +101,14 @@ def after_commit(store: TableStore) -> Callable[[Snapshot, bool], None]:
 
 @dataclass(slots=True)
 class _Round:
+    """The steps of one maintenance round, and what they have done so far."""
+
     store: TableStore
     deadline: int
     done: Upkeep = field(default_factory=Upkeep)
 
     def step(self, name: str, take: Callable[[Upkeep], Upkeep]) -> None:
+        """Run a step unless the time is over. A failure is recorded and does not stop the round."""
         if self.store.ambient.now_millis() >= self.deadline:
             return
         try:

@@ -131,6 +131,7 @@ class _Tally:
             self._high = high if self._high is None else max(self._high, high)  # type: ignore[call-overload]
 
     def told(self, rows: int) -> dict[str, object]:
+        """Return the statistics in the form of Paimon's statistics file; `rows` is the number of rows of the table."""
         told: dict[str, object] = {"colId": self.of.id}
         atomic = isinstance(self.of.type, AtomicType) and self.of.type.root != "VARIANT"
         if atomic:

@@ -46,6 +46,7 @@ def bucket_totals(layout: Layout, live: Sequence[ManifestEntry]) -> dict[bytes, 
 
 
 def postponed(layout: Layout, live: Sequence[ManifestEntry]) -> list[Postponed]:
+    """Return the postponed files of each partition that has some."""
     totals = bucket_totals(layout, live)
     waiting = grouped([entry for entry in live if entry.bucket == POSTPONE_BUCKET])
     return [

@@ -21,7 +21,7 @@ from penstock.table.values.partition_text import DEFAULT_NAME, partition_values
 
 
 class OverwriteWriter(TableWriter):
-    """A writer whose commit replaces existing rows: those of the partitions that match `partition` (which may give only
+    """A writer whose commit replaces existing rows: those of the partitions that match `partition` (which may name only
     some of the partition columns), or, with `dynamic-partition-overwrite` and without `partition`, those of the
     partitions that rows were written to.
 
@@ -143,10 +143,12 @@ class PartitionSpec:
 
     @classmethod
     def of(cls, layout: Layout, given: Mapping[str, object]) -> PartitionSpec:
+        """Build from partition values given as text or as Python values. ConfigError for an unknown column."""
         default = Options(layout.schema.options).text("partition.default-name", DEFAULT_NAME)
         return cls(layout, partition_values(given, layout.partition_fields, default))
 
     def covers(self, partition: bytes) -> bool:
+        """Return whether the partition has these values."""
         found = dict(zip(self._layout.schema.partition_keys, self._layout.partition_values(partition), strict=True))
         return all(found[name] == value for name, value in self.values.items())
 

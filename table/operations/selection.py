@@ -42,6 +42,7 @@ class Selection:
         return sorted(place for place in places if place[0] in chosen)
 
     def partitions_of(self, store: TableStore, entries: Iterable[ManifestEntry]) -> set[bytes]:
+        """Return the selected partitions among those of the entries."""
         newest: dict[bytes, int] = {}
         for entry in entries:
             newest[entry.partition] = max(newest.get(entry.partition, 0), entry.file.creation_millis or 0)

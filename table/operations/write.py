@@ -129,6 +129,7 @@ class TableWriter:
         return writer
 
     def open_bucket(self, place: Bucket, state: BucketState) -> BucketWriter:
+        """Return a writer for the bucket in the given state."""
         return BucketWriter.opened(self.store, self.layout, *place, state, self._budget, Writer(self.user))
 
     def _bucket_state(self, partition: bytes, bucket: int) -> BucketState:

@@ -35,6 +35,7 @@ class Between:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Between | None:
+        """Build from the read's options; None when they do not name a range."""
         mode = Options(options).choice("incremental-between-scan-mode", _MODES, "auto")
         for key, times in (("incremental-between", False), ("incremental-between-timestamp", True)):
             if key in options:
@@ -46,6 +47,7 @@ class Between:
 
 
 def read_changes(store: TableStore, start: int, end: int, mode: str = "auto") -> pa.Table:
+    """Return the rows changed in (start, end], snapshot ids, with a leading rowkind column."""
     schema = store.schema()
     reader = SplitReader(store, Layout.of(schema), schema.fields, kinds=True)
     between = Between(str(start), str(end), Options({"mode": mode}).choice("mode", _MODES, "auto"))
@@ -94,6 +96,7 @@ def _shown_in_batch(layout: Layout, split: Split, mode: str) -> Split | None:
 
 
 def producer(layout: Layout) -> str:
+    """Return the table's changelog producer."""
     return layout.schema.options.get("changelog-producer", "none").strip().lower()
 
 

@@ -30,6 +30,7 @@ def partition_facts(layout: Layout, partition: bytes | ColumnStats, rows: int) -
 
 
 def key_facts(layout: Layout, file: DataFile) -> list[Known]:
+    """Return the bounds of the key columns of a file."""
     least, greatest = decode_row(file.min_key, layout.key_types), decode_row(file.max_key, layout.key_types)
     if len(layout.key_fields) == 1:
         return [Known(layout.key_fields[0], least[0], greatest[0], 0, file.row_count)]

@@ -12,6 +12,8 @@ from penstock.errors import ConfigError
 
 
 class Outputs(ABC):
+    """A read whose rows can be returned in several formats; subclasses provide the schema and the batches."""
+
     __slots__ = ()
 
     @property
@@ -22,6 +24,7 @@ class Outputs(ABC):
     def to_batches(self) -> Iterator[pa.RecordBatch]: ...
 
     def to_arrow(self) -> pa.Table:
+        """Return all rows in memory."""
         return pa.Table.from_batches(self.to_batches(), self.schema)
 
     def to_reader(self) -> pa.RecordBatchReader:
@@ -31,9 +34,11 @@ class Outputs(ABC):
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
 
     def to_pandas(self) -> Any:
+        """Return all rows as a pandas DataFrame."""
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:
+        """Return all rows as a polars DataFrame."""
         try:
             import polars as pl
         except ImportError as reason:

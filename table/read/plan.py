@@ -61,6 +61,8 @@ class Split:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Plan:
+    """The splits to read; `snapshot` is None for a table without snapshots."""
+
     snapshot: Snapshot | None
     splits: tuple[Split, ...]
 
@@ -129,6 +131,7 @@ def invisible_level_0(layout: Layout) -> bool:
 
 
 def grouped(entries: Collection[ManifestEntry]) -> dict[Bucket, list[ManifestEntry]]:
+    """Return the entries by partition and bucket."""
     groups: dict[Bucket, list[ManifestEntry]] = {}
     for entry in entries:
         groups.setdefault((entry.partition, entry.bucket), []).append(entry)
@@ -256,4 +259,5 @@ def _packed(
 
 
 def only(split: Split, files: Sequence[DataFile]) -> Split:
+    """Return the split with only these of its files."""
     return replace(split, files=tuple(files))

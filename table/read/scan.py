@@ -95,9 +95,11 @@ class Scan(Outputs):
 
     @property
     def schema(self) -> pa.Schema:
+        """Return the Arrow schema of the rows, including rowkind for reads of changes."""
         return self._reader(self.table_schema()).schema
 
     def plan(self) -> Plan:
+        """Return the splits to read, of the fallback branch too, after pruning by statistics."""
         snapshot = self.snapshot or resolve(self.store, self.travel)
         schema = self.table_schema()
         where = self._condition(schema)
@@ -174,8 +176,8 @@ class Scan(Outputs):
         return self.store.schema() if snapshot is None else self.store.schemas.get(snapshot.schema_id)
 
     def _schema_snapshot(self) -> Snapshot | None:
-        """Return the snapshot whose schema is read. A stream that starts before the first snapshot uses the first
-        one's.
+        """Return the snapshot whose schema is read. A stream that starts before the first snapshot uses the schema of
+        the first one.
         """
         millis = self.travel.millis
         if millis is None or self.store.snapshots.by_time(millis) is not None:

@@ -48,14 +48,17 @@ class SplitReader:
 
     @property
     def batch_rows(self) -> int:
+        """Return the largest number of rows in a batch (`read.batch-size`)."""
         return Options(self.layout.schema.options).integer("read.batch-size", _MANY_ROWS)
 
     @property
     def schema(self) -> pa.Schema:
+        """Return the Arrow schema of the batches."""
         schema = arrow_schema(self.wanted)
         return schema.insert(0, pa.field(ROWKIND, pa.string(), nullable=False)) if self.kinds else schema
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a split, merged by key unless the split is raw."""
         if split.branch is not None and split.branch != (self.store.paths.branch or MAIN_BRANCH):
             yield from (self._as_own(batch) for batch in self._on_branch(split).read(split))
             return

@@ -54,6 +54,9 @@ class Travel:
         timestamp: int | str | datetime | None = None,
         mode: str | None = None,
     ) -> Travel:
+        """Build from the options and the arguments of a scan, which take precedence. ConfigError when they contradict
+        each other.
+        """
         if snapshot is not None:
             whole_number(snapshot, "snapshot")
         read = Options(options)

@@ -139,6 +139,8 @@ def _refuse_doubles(session: Session, table: Table) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Merge:
+    """The SQL of one merge."""
+
     table: Table
     database: str
     name: str
@@ -147,6 +149,7 @@ class _Merge:
     on: str
 
     def query(self, clauses: Sequence[Clause]) -> str:
+        """Return the query for the changed rows: a SELECT per clause."""
         return " UNION ALL ".join(self._select(clause) for clause in clauses)
 
     def _select(self, clause: Clause) -> str:

@@ -80,6 +80,7 @@ class Session:
             raise self._refused(sql, reason) from reason
 
     def register(self, name: str, rows: pa.Table) -> None:
+        """Make an Arrow table available under a name."""
         self._connection.register(name, rows)
 
     def prepared(self, sql: str) -> str:

@@ -24,6 +24,8 @@ _NO_ALIAS = {
 
 @dataclass(frozen=True, slots=True)
 class Token:
+    """A token of a statement; `kind` is the name of the matching group."""
+
     kind: str
     text: str
 
@@ -48,18 +50,22 @@ class Mention:
 
 
 def tokens_of(sql: str) -> list[Token]:
+    """Return the tokens of a statement; joined, they are the statement again."""
     return [Token(match.lastgroup or "sign", match[0]) for match in _TOKEN.finditer(sql)]
 
 
 def duck_text(tokens: Sequence[Token]) -> str:
+    """Return the text of tokens, with names in backquotes changed to double quotes."""
     return "".join(quoted(token.text[1:-1]) if token.text.startswith("`") else token.text for token in tokens)
 
 
 def quoted(name: str) -> str:
+    """Return a name in double quotes."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:
+    """Return a text as SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -144,6 +150,7 @@ def _point(what: str, told: str) -> dict[str, str]:
 
 
 def has_alias(tokens: Sequence[Token], end: int) -> bool:
+    """Return whether the table that ends before token `end` has an alias."""
     place = _solid(tokens, end)
     if place >= len(tokens) or tokens[place].name is None:
         return False

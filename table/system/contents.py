@@ -30,6 +30,7 @@ def _row_text(row: bytes, fields: Sequence[Field], brackets: str = "{}") -> str:
 
 
 def files(store: TableStore) -> pa.Table:
+    """Return `files`: the live data files."""
     columns = [
         ("partition", pa.string()),
         ("bucket", pa.int32()),
@@ -105,6 +106,7 @@ def _stats_texts(store: TableStore, file: DataFile) -> tuple[str, str, str]:
 
 
 def manifests(store: TableStore) -> pa.Table:
+    """Return `manifests`: the manifests of the newest snapshot."""
     columns = [
         ("file_name", pa.string()),
         ("file_size", pa.int64()),
@@ -161,6 +163,7 @@ def _summed(store: TableStore, sums: dict[tuple[object, ...], _Sum]) -> list[Seq
 
 
 def partitions(store: TableStore) -> pa.Table:
+    """Return `partitions`: rows, bytes and files per partition."""
     fields = Layout.of(store.schema()).partition_fields
     sums: dict[tuple[object, ...], _Sum] = {}
     for entry in _entries(store):
@@ -169,6 +172,7 @@ def partitions(store: TableStore) -> pa.Table:
 
 
 def buckets(store: TableStore) -> pa.Table:
+    """Return `buckets`: rows, bytes and files per bucket."""
     fields = Layout.of(store.schema()).partition_fields
     sums: dict[tuple[object, ...], _Sum] = {}
     for entry in _entries(store):
@@ -177,6 +181,7 @@ def buckets(store: TableStore) -> pa.Table:
 
 
 def table_indexes(store: TableStore) -> pa.Table:
+    """Return `table_indexes`: the index files, with deletion vectors by data file."""
     vector = pa.struct([("f0", pa.string()), ("f1", pa.int32()), ("f2", pa.int32()), ("_CARDINALITY", pa.int64())])
     columns = [
         ("partition", pa.string()),

@@ -20,6 +20,7 @@ TIMESTAMP = pa.timestamp("ms")
 
 
 def table_of(columns: Sequence[tuple[str, pa.DataType]], rows: Iterable[Sequence[object]]) -> pa.Table:
+    """Build an Arrow table from rows."""
     listed = list(rows)
     arrays = [pa.array([row[place] for row in listed], type_) for place, (_, type_) in enumerate(columns)]
     return pa.Table.from_arrays(arrays, names=[name for name, _ in columns])
@@ -31,6 +32,7 @@ def local(store: TableStore, millis: int | None) -> int | None:
 
 
 def snapshots(store: TableStore) -> pa.Table:
+    """Return `snapshots`: the snapshots that have not expired."""
     columns = [
         ("snapshot_id", pa.int64()),
         ("schema_id", pa.int64()),
@@ -73,6 +75,7 @@ def _compact(value: object) -> str:
 
 
 def schemas(store: TableStore) -> pa.Table:
+    """Return `schemas`: all versions of the schema."""
     columns = [
         ("schema_id", pa.int64()),
         ("fields", pa.string()),
@@ -101,10 +104,12 @@ def schemas(store: TableStore) -> pa.Table:
 
 
 def options(store: TableStore) -> pa.Table:
+    """Return `options`: the table options."""
     return table_of([("key", pa.string()), ("value", pa.string())], store.schema().options.items())
 
 
 def tags(store: TableStore) -> pa.Table:
+    """Return `tags`: the tags and their snapshots."""
     columns = [
         ("tag_name", pa.string()),
         ("snapshot_id", pa.int64()),
@@ -143,6 +148,7 @@ def iso_duration(nanos: int) -> str:
 
 
 def branches(store: TableStore) -> pa.Table:
+    """Return `branches`: the branches and their creation times."""
     entries = {entry.name: entry for entry in store.storage.list(store.paths.branches_folder)}
     rows = (
         (name, local(store, entries[f"branch-{name}"].modified) if f"branch-{name}" in entries else None)
@@ -152,12 +158,14 @@ def branches(store: TableStore) -> pa.Table:
 
 
 def consumers(store: TableStore) -> pa.Table:
+    """Return `consumers`: the consumers and the snapshots they read next."""
     files = ConsumerFiles(store.storage, store.paths.root, store.paths.branch)
     columns = [("consumer_id", pa.string()), ("next_snapshot_id", pa.int64())]
     return table_of(columns, ((one.id, one.next_snapshot) for one in files.all()))
 
 
 def statistics(store: TableStore) -> pa.Table:
+    """Return `statistics`: the statistics of the newest ANALYZE, empty without one."""
     columns = [
         ("snapshot_id", pa.int64()),
         ("schema_id", pa.int64()),
@@ -190,6 +198,7 @@ def _number(value: object) -> float:
 
 
 def aggregation_fields(store: TableStore) -> pa.Table:
+    """Return `aggregation_fields`: the columns with their aggregate functions and options."""
     columns = [(name, pa.string()) for name in ("field_name", "field_type", "function", "function_options", "comment")]
     schema = store.schema()
     rows = []

@@ -35,6 +35,7 @@ NAMES = tuple(sorted(_TABLES))
 
 
 def check_name(name: str, table: str) -> None:
+    """Raise ConfigError for an unknown system table, with the nearest name as hint."""
     if name.lower() not in _TABLES:
         near = difflib.get_close_matches(name.lower(), NAMES, 1)
         raise ConfigError(
@@ -45,5 +46,6 @@ def check_name(name: str, table: str) -> None:
 
 
 def system_table(store: TableStore, name: str) -> pa.Table:
+    """Return the system table of that name; names are not case sensitive."""
     check_name(name, store.name)
     return _TABLES[name.lower()](store)

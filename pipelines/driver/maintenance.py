@@ -65,7 +65,7 @@ class Care:
                 log.warning("event=care_failed reason=%s", str(error).partition("\n")[0])
 
     def maintain(self, *, now: bool = False) -> None:
-        """Expire snapshots of tables whose last maintenance is long enough ago, or with `now` of all tables."""
+        """Maintain the tables whose last maintenance is long enough ago, or with `now` all tables."""
         for table in list(self.tables()):
             at, last = self._kept.get(table, (None, None))
             if now or at is None or self.clock() - at >= self.maintenance_seconds:

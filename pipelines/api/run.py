@@ -131,6 +131,7 @@ def watched(spec: PipelineSpec, running: Running) -> Iterator[Watch]:
     from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
     from penstock.pipelines.monitor.observers import observed
     from penstock.pipelines.monitor.run_monitor import LOOK_SECONDS, Watch
+    from penstock.pipelines.monitor.source_lag import lag_unit
 
     job = running.job
     watch = Watch(
@@ -141,6 +142,7 @@ def watched(spec: PipelineSpec, running: Running) -> Iterator[Watch]:
         source=job.source,
         trigger_seconds=job.trigger_seconds,
         letters=job.on_bad.table,
+        lag_unit=lag_unit(spec.source.type),
         look_seconds=spec.source.heartbeat if spec.source.type == "mysql" else LOOK_SECONDS,
     )
     running.on_batch = watch.on_batch

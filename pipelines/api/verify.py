@@ -40,6 +40,7 @@ from penstock.table.meta.store import TableMissing
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.types import AtomicType
 
+HASH_RANGE = "hash of "  # the start of the name of a range where keys are not numbers
 RANGES = 1024  # sums per table, if keys are not numbers
 _CHUNKS_AT_ONCE = 20
 _WHOLE = {"TINYINT", "SMALLINT", "INT", "BIGINT"}
@@ -295,7 +296,7 @@ class Compared:
     def range_text(self, number: int) -> str:
         name = ", ".join(self.keys)
         if self.step is None:
-            return f"hash of ({name}) is {number} of {RANGES}"
+            return f"{HASH_RANGE}({name}) is {number} of {RANGES}"
         return f"{name} from {number * self.step} to {(number + 1) * self.step - 1}"
 
 

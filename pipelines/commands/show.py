@@ -45,17 +45,17 @@ def _tables(given: Given) -> int:
     if not described:
         print(f"there are no tables in {catalog.warehouse}")
         return 0
-    columns = ("table", "rows", "snapshot", "committed", "schema", "keys", "partitions")
+    columns = ("table", "records", "snapshot", "committed", "schema", "keys", "partitions")
     print_rows(columns, ([row[column] for column in columns] for row in described))
     return 0
 
 
 def _summary(name: str, table: Table) -> dict[str, object]:
-    """Rows as the newest snapshot counts them: before merging, so an upper bound for tables with keys."""
+    """Return the line of a table. `records` are counted in its files before merging: at least as many as its rows."""
     latest = table.latest_snapshot
     return {
         "table": name,
-        "rows": latest.total_record_count if latest else 0,
+        "records": latest.total_record_count if latest else 0,
         "snapshot": latest.id if latest else None,
         "committed": _at(latest) if latest else None,
         "schema": table.schema_id,
@@ -128,7 +128,7 @@ def _snapshot(snapshot: Snapshot) -> dict[str, object]:
         "snapshot": snapshot.id,
         "kind": str(snapshot.commit_kind),
         "committed": _at(snapshot),
-        "rows": snapshot.total_record_count,
+        "records": snapshot.total_record_count,
         "added": snapshot.delta_record_count,
         "user": snapshot.commit_user,
         "schema": snapshot.schema_id,

@@ -23,6 +23,8 @@ FLAGS = (
     Flag("offline", "do not ask the source how much it still has", "bool"),
 )
 
+_NOT_WELL = 1  # exit code where the driver failed or died
+
 
 def command(name: str, words: list[str]) -> int:
     word, given = parse_with_word(
@@ -32,15 +34,16 @@ def command(name: str, words: list[str]) -> int:
 
     pipeline = named(word, given, name)
     while True:
-        _show(pipeline, given)
+        state = _show(pipeline, given)
         if not yes(given, "watch"):
-            return 0
+            return _NOT_WELL if state in {"failed", "dead"} else 0
         time.sleep(seconds(text(given, "every") or "2s"))
         if not wants_json(given) and sys.stdout.isatty():
             print("\033[2J\033[H", end="")
 
 
-def _show(pipeline: Named, given: Given) -> None:
+def _show(pipeline: Named, given: Given) -> str:
+    """Print the status and return the state of the driver."""
     from penstock.pipelines.monitor.status import position_of, state_of
     from penstock.pipelines.monitor.status_text import as_facts, as_lines
 
@@ -53,7 +56,7 @@ def _show(pipeline: Named, given: Given) -> None:
     if wants_json(given):
         answer(given, facts)
         sys.stdout.flush()  # who reads a watch from a pipe waits for each look
-        return
+        return state.state
     head, names, rows, foot = as_lines(state, facts, pipeline.command)
     print("\n".join(head))
     if rows:
@@ -62,6 +65,7 @@ def _show(pipeline: Named, given: Given) -> None:
     if foot:
         print("\n" + "\n".join(foot))
     sys.stdout.flush()
+    return state.state
 
 
 def _with_differences(state: PipelineState, pipeline: Named) -> PipelineState:
@@ -91,13 +95,14 @@ def _with_lag(state: PipelineState, pipeline: Named, position: dict[str, Any]) -
     from penstock.pipelines.config.mysql_model import MySqlSource
     from penstock.pipelines.job import mysql_setup as mysql
     from penstock.pipelines.job.build import source
+    from penstock.pipelines.monitor.source_lag import lag_unit
 
     assert pipeline.spec is not None
     server = pipeline.spec.source
     try:
         opened = source(pipeline.spec)
         try:
-            state = replace(state, lag=opened.lag(position))
+            state = replace(state, lag=opened.lag(position), lag_unit=lag_unit(server.type))
         finally:
             opened.close()
         warned = mysql.warnings(server) if isinstance(server, MySqlSource) else []

@@ -6,30 +6,15 @@ import os
 import socket
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
 
 from penstock.pipelines.errors import CheckpointInUse
 from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
+from penstock.pipelines.monitor.driver_process import is_alive
 from penstock.pipelines.monitor.status import ALIVE_SECONDS
 
 
-def _is_alive(pid: int) -> bool:
-    """A process that has ended and waits for its parent to notice is dead."""
-    with suppress(OSError):
-        # The name of a process may hold anything, brackets too.
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
 def refuse_second_driver(
-    folder: CheckpointFolder, is_alive: Callable[[int], bool] = _is_alive, now: Callable[[], float] = time.time
+    folder: CheckpointFolder, is_alive: Callable[[int], bool] = is_alive, now: Callable[[], float] = time.time
 ) -> None:
     """CheckpointInUse where a driver of this machine was heard of just now and lives.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 from penstock.errors import PenstockError
 from penstock.pipelines.monitor.facts import BatchFacts, Look
 from penstock.pipelines.monitor.snapshot_progress import SnapshotProgress
+from penstock.pipelines.monitor.source_lag import RECORDS, lag_text
 from penstock.pipelines.monitor.status_text import span
 
 _CLEAR = "\r\033[2K"
@@ -18,17 +19,29 @@ _CLEAR = "\r\033[2K"
 class LiveProgress:
     """An observer. Log lines that come between erase it first: see `clear`."""
 
-    def __init__(self, pipeline: str, stream: TextIO | None = None, snapshot: Callable[[], Any] | None = None) -> None:
+    def __init__(
+        self,
+        pipeline: str,
+        stream: TextIO | None = None,
+        snapshot: Callable[[], Any] | None = None,
+        unit: str = RECORDS,
+    ) -> None:
+        self._unit = unit
         self._pipeline, self._stream = pipeline, stream or sys.stderr
         self._snapshot = snapshot
         self._line = ""
-        self._lag: int | None = None
+        self._lag: Mapping[str, int] | None = None
+        self._facts: BatchFacts | None = None
 
     def batch(self, facts: BatchFacts) -> None:
-        rate = facts.total_rows / facts.seconds
+        self._facts = facts
         newest = max(facts.newest.values(), default=None)
-        fresh = "" if newest is None else f"   fresh {span((facts.millis - newest) / 1000)}"
-        lag = "" if self._lag is None else ("   caught up" if self._lag == 0 else f"   {self._lag:,} behind")
+        self._draw(facts, None if newest is None else (facts.millis - newest) / 1000)
+
+    def _draw(self, facts: BatchFacts, fresh_seconds: float | None) -> None:
+        rate = facts.total_rows / facts.seconds
+        fresh = "" if fresh_seconds is None else f"   fresh {span(fresh_seconds)}"
+        lag = "" if self._lag is None else f"   {lag_text(self._lag, self._unit)}"
         bad = f"   {sum(facts.bad.values())} bad" if facts.bad else ""
         found = self._snapshot() if self._snapshot else None
         copying = f"   {found.line()}" if isinstance(found, SnapshotProgress) and found.tables else ""
@@ -38,7 +51,12 @@ class LiveProgress:
         )
 
     def looked(self, look: Look) -> None:
-        self._lag = sum(look.lag.values())
+        """Draw the line again: after the last batch of an idle source nothing else would."""
+        self._lag = look.lag
+        if self._facts is not None:
+            newest = max(self._facts.newest.values(), default=None)
+            age = None if newest is None else (look.millis - newest) / 1000
+            self._draw(self._facts, 0.0 if look.caught_up else age)
 
     def ended(self, error: PenstockError | None) -> None:
         if self._line:

@@ -44,7 +44,7 @@ def observed(spec: PipelineSpec, watch: Watch) -> Iterator[None]:
         if notify.webhook is not None and resolve(notify.webhook):
             observers.append(Notifying(spec.pipeline.name, notify.webhook, notify.events, notify.at_most_every))
         if wanted.progress == "always" or (wanted.progress == "auto" and sys.stderr.isatty()):
-            live = LiveProgress(spec.pipeline.name, snapshot=lambda: watch.copying.now)
+            live = LiveProgress(spec.pipeline.name, snapshot=lambda: watch.copying.now, unit=watch.lag_unit)
             keep_above(live)
             stack.callback(keep_above, None)
             observers.append(live)

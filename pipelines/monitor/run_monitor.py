@@ -24,6 +24,7 @@ from penstock.pipelines.mapping.target_tables import Warehouse
 from penstock.pipelines.monitor.checkpoint_files import PAUSED, STOP, CheckpointFolder
 from penstock.pipelines.monitor.facts import BatchFacts, Look, Observer, SchemaChanged
 from penstock.pipelines.monitor.snapshot_progress import Copying, SnapshotProgress
+from penstock.pipelines.monitor.source_lag import RECORDS
 from penstock.pipelines.tasks.reports import BatchReport
 from penstock.table.schema.table_schema import TableSchema
 
@@ -65,6 +66,7 @@ class Watch:
     copying: Copying = field(default_factory=Copying)
     letters: str | None = None  # the dead-letter table
     look_seconds: float = LOOK_SECONDS
+    lag_unit: str = RECORDS
     _facts: dict[str, Any] = field(default_factory=dict)
     _schemas: dict[str, int] = field(default_factory=dict)
     _end: Offsets | None = None
@@ -84,6 +86,7 @@ class Watch:
             "recent": [],
             "dead_letter_table": self.letters,
             "passed_over": {},
+            "lag_unit": self.lag_unit,
         }
         self._quietly(lambda: self.folder.clear_signal(STOP))  # one that no driver was there to obey
         if self._paused():
@@ -104,6 +107,7 @@ class Watch:
             if error is not None:
                 message = str(error).splitlines()[0] if str(error) else type(error).__name__
                 self._facts["error"] = f"{type(error).__name__}: {message}"
+                self._facts["hint"] = known.hint if known else None
                 self._remember("error", message)
             self._write()
         for observer in self.observers:
@@ -209,6 +213,7 @@ class Watch:
         for table in self._facts["tables"].keys() | facts.rows.keys():
             one = self._facts["tables"].setdefault(table, {"rows": 0})
             one["state"] = "copying" if table in open_ else "streaming"
+            one["rows_per_second"] = 0.0  # unless this batch has rows of it
         for table, rows in facts.rows.items():
             one = self._facts["tables"].setdefault(table, {"rows": 0, "state": "streaming"})
             one["rows"] += rows

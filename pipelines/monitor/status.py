@@ -14,8 +14,11 @@ import pyarrow.compute as pc
 
 from penstock.errors import PenstockError
 from penstock.pipelines.ledger.batch_identity import END, NEWEST, PIPELINE
+from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.mapping.target_tables import Warehouse
 from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder, Progress
+from penstock.pipelines.monitor.driver_process import has_ended
+from penstock.pipelines.monitor.source_lag import RECORDS
 from penstock.pipelines.tasks.dead_letters import DEFAULT_NAME
 from penstock.table.handle import Table
 from penstock.table.meta.live import live_entries
@@ -24,6 +27,7 @@ from penstock.table.meta.store import TableMissing, TableStore
 
 ALIVE_SECONDS = 60.0
 STALLED_SECONDS = 600.0
+IDLE_MILLIS = 10_000  # and two triggers without a batch
 _LOOKED_AT = 200  # snapshots of a table that are searched for the pipeline's last
 THREADS = 8
 
@@ -38,7 +42,7 @@ class TableState:
     batch: int | None = None
     committed_millis: int | None = None
     newest_millis: int | None = None
-    rows: int = 0
+    records: int = 0  # in all files, before merging: an update is a record beside the row's older one
     files: int = 0
     level0: int = 0
     runs: int = 0
@@ -57,6 +61,7 @@ class PipelineState:
     tables: tuple[TableState, ...]
     now_millis: int
     lag: Mapping[str, int] | None = None
+    lag_unit: str = RECORDS
     warnings: tuple[str, ...] = field(default=())
     parked: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     letters: Mapping[str, int] = field(default_factory=dict)  # dead letters that are there, by their table ("": none)
@@ -70,6 +75,8 @@ class PipelineState:
         said = str(self.driver.get("state", "stopped"))
         if said not in {"running", "pausing", "paused"}:
             return said
+        if has_ended(self.driver):
+            return "dead"
         heard = (self.now_millis - int(self.driver.get("heard_millis", 0))) / 1000
         allowed = max(ALIVE_SECONDS, 10 * float(self.driver.get("trigger_seconds", 0)))
         return said if heard < allowed else "dead"
@@ -86,15 +93,25 @@ class PipelineState:
     def fresh_seconds(self, table: TableState) -> float | None:
         """Now less the source's time of the newest committed change. Where the source has nothing more, the table is as
         fresh as the last look at the source: idle tables do not grow old."""
-        if table.newest_millis is None:
-            return None
-        age = max(0.0, (self.now_millis - table.newest_millis) / 1000)
+        newest = table.newest_millis  # none where all rows are of a first copy
+        age = None if newest is None else max(0.0, (self.now_millis - newest) / 1000)
+        if table.error or table.table in self.parked:
+            return age
         if self.lag is not None and not any(self.lag.values()):
             return 0.0
         idle = self.driver.get("caught_up_millis") if self.driver else None
-        if idle is not None:
-            return min(age, max(0.0, (self.now_millis - int(idle)) / 1000))
-        return age
+        if idle is None:
+            return age
+        looked = max(0.0, (self.now_millis - int(idle)) / 1000)
+        return looked if age is None else min(age, looked)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the newest batch is too old for its rates to be those of now."""
+        if self.driver is None or self.state != "running":
+            return True
+        quiet = self.now_millis - int(self.driver.get("committed_millis") or 0)
+        return quiet > IDLE_MILLIS + 2000 * float(self.driver.get("trigger_seconds", 0))
 
 
 def stalled(driver: Mapping[str, Any], now_millis: int) -> float | None:
@@ -112,9 +129,10 @@ def state_of(
 ) -> PipelineState:
     """Reads snapshots and manifests of the tables that this pipeline wrote; others of the databases are left out."""
     folder = CheckpointFolder(checkpoint, dict(warehouse.options))
+    made = set(FilledTables.of(Warehouse(checkpoint, warehouse.options), warehouse).sources.values())
     names = [table for database in databases for table in warehouse.tables(database)]
     with ThreadPoolExecutor(THREADS) as pool:
-        states = list(pool.map(lambda table: _table(warehouse, table, name), names))
+        states = list(pool.map(lambda table: _table(warehouse, table, name, in_ledger=table in made), names))
     driver, parked = folder.status(), folder.parked()
     known = {one.table for one in states if one is not None}
     states += [TableState(table, 0) for table in sorted(parked.keys() - known)]  # that could not even be made
@@ -159,7 +177,9 @@ def _letters(warehouse: Warehouse, table: str, snapshot: int, pipeline: str) -> 
     return Counter(target or "" for target in rows.to_arrow()["target_table"].to_pylist())
 
 
-def _table(warehouse: Warehouse, table: str, pipeline: str) -> TableState | None:
+def _table(warehouse: Warehouse, table: str, pipeline: str, *, in_ledger: bool) -> TableState | None:
+    """Return the state of a table of the pipeline, None for a table of others. A table that the pipeline made may have
+    no snapshot yet, or have lost the pipeline's snapshots to an expiry or a fast-forward: the checkpoint lists it."""
     try:
         store = warehouse.store(table)
         schema = store.schema().id
@@ -167,7 +187,7 @@ def _table(warehouse: Warehouse, table: str, pipeline: str) -> TableState | None
         return None
     try:
         last = _last(store, pipeline)
-        return None if last is None else _described(store, table, schema, last)
+        return None if last is None and not in_ledger else _described(store, table, schema, last)
     except PenstockError as error:
         return TableState(table, schema, error=error.message)
 
@@ -181,11 +201,11 @@ def _last(store: TableStore, pipeline: str) -> Snapshot | None:
     return None
 
 
-def _described(store: TableStore, table: str, schema: int, last: Snapshot) -> TableState:
-    newest = last.properties.get(NEWEST)
+def _described(store: TableStore, table: str, schema: int, last: Snapshot | None) -> TableState:
+    newest = None if last is None else last.properties.get(NEWEST)
     latest = store.snapshots.latest() or last
     counts: dict[tuple[bytes, int], list[int]] = {}
-    for entry in live_entries(store, latest):
+    for entry in live_entries(store, latest) if latest else ():
         bucket = counts.setdefault((entry.partition, entry.bucket), [0, 0, 0])
         bucket[0] += 1
         bucket[1] += entry.file.level == 0
@@ -193,11 +213,11 @@ def _described(store: TableStore, table: str, schema: int, last: Snapshot) -> Ta
     return TableState(
         table=table,
         schema=schema,
-        snapshot=latest.id,
-        batch=last.commit_identifier,
-        committed_millis=last.time_millis,
+        snapshot=latest.id if latest else None,
+        batch=last.commit_identifier if last else None,
+        committed_millis=last.time_millis if last else None,
         newest_millis=None if newest is None else int(newest),
-        rows=latest.total_record_count,
+        records=latest.total_record_count if latest else 0,
         files=max((files for files, _, _ in counts.values()), default=0),
         level0=max((level0 for _, level0, _ in counts.values()), default=0),
         # Each file of level 0 is a sorted run of its own, each deeper level is one.

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from penstock.pipelines.monitor.source_lag import LOG_BYTES, lag_text
 from penstock.pipelines.monitor.status import PipelineState, TableState
 
-_COLUMNS = ("table", "state", "fresh", "rows/s", "rows", "files L0/runs", "snapshot", "schema", "note")
+_COLUMNS = ("table", "state", "fresh", "rows/s", "records", "files L0/runs", "snapshot", "schema", "note")
 
 
 def as_facts(state: PipelineState, position: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -26,6 +27,7 @@ def as_facts(state: PipelineState, position: Mapping[str, Any] | None = None) ->
         "last_commit": moment(state.last_commit_millis),
         "position": dict(position) if position is not None else None,
         "lag": None if state.lag is None else dict(state.lag),
+        "lag_unit": None if state.lag is None else state.lag_unit,
         "driver": dict(driver) or None,
         "dead_letters": sum(state.letters.values()),
         "bad_records": driver.get("bad", 0),
@@ -44,8 +46,15 @@ def page_facts(state: PipelineState) -> dict[str, Any]:
         name: facts[name]
         for name in ("pipeline", "state", "stalled_seconds", "batch", "last_commit", "dead_letters", "tables")
     }
-    shown = ("host", "rows_per_second", "lag", "error", "copying")
-    return {**kept, "recent": driver.get("recent", []), **{name: driver.get(name) for name in shown}}
+    shown = ("host", "lag", "lag_unit", "error", "copying")
+    rate = _rate(state, driver.get("rows_per_second"))
+    recent = {"recent": driver.get("recent", []), "rows_per_second": rate}
+    return {**kept, **recent, **{name: driver.get(name) for name in shown}}
+
+
+def _rate(state: PipelineState, rate: float | None) -> float | None:
+    """Return a rate of the newest batch as long as it is one of now, else 0."""
+    return 0.0 if state.is_idle and rate is not None else rate
 
 
 def _table(state: PipelineState, one: TableState, driver: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,8 +68,8 @@ def _table(state: PipelineState, one: TableState, driver: Mapping[str, Any]) -> 
         "table": one.table,
         "state": "failed" if error else seen.get("state", "streaming"),
         "fresh_seconds": None if fresh is None else round(fresh, 3),
-        "rows_per_second": seen.get("rows_per_second"),
-        "rows": one.rows,
+        "rows_per_second": _rate(state, seen.get("rows_per_second")),
+        "records": one.records,
         "files": one.files,
         "level0": one.level0,
         "sorted_runs": one.runs,
@@ -92,11 +101,12 @@ def as_lines(
     batch = "" if state.progress.done is None else f"   batch {state.progress.done:,}"
     head = [f"{state.name}   {state.state}{running}{batch}{ago}{host}"]
     if facts["position"] is not None:
-        head.append(f"source at {place(facts['position'])}{_behind(state.lag)}")
+        head.append(f"source at {place(facts['position'])}{_behind(state)}")
     if state.state == "new":
         head.append(f"it has never run: there is nothing at {state.checkpoint}")
     if driver.get("error"):
         head.append(f"error  {driver['error']}")
+        head += [f"  to repair  {driver['hint']}"] if driver.get("hint") else []
     rows = [_row(one) for one in facts["tables"]]
     foot = []
     if state.stalled_seconds is not None:
@@ -120,7 +130,7 @@ def _row(one: Mapping[str, Any]) -> list[object]:
         one["state"],
         "-" if fresh is None else span(fresh),
         "-" if rate is None else f"{rate:,.0f}",
-        one["rows"],
+        one["records"],
         f"{one['level0']} / {one['sorted_runs']}",
         one["snapshot"],
         one["schema"],
@@ -128,23 +138,29 @@ def _row(one: Mapping[str, Any]) -> list[object]:
     ]
 
 
-def _behind(lag: Mapping[str, int] | None) -> str:
-    if lag is None:
+def _behind(state: PipelineState) -> str:
+    """Return how far the position is from the source's end. That compares positions, not rows: `verify` does."""
+    if state.lag is None:
         return ""
-    total = sum(lag.values())
-    return "   caught up" if total == 0 else f"   {total:,} behind in {sum(1 for one in lag.values() if one)} places"
+    text = lag_text(state.lag, state.lag_unit)
+    if text == "caught up" and state.lag_unit == LOG_BYTES:
+        text += " with the end of the log; rows are compared by  penstock verify"
+    return f"   {text}"
 
 
 def place(position: Mapping[str, Any]) -> str:
-    """An offset as people read it: Kafka's by topic and partition, others as JSON."""
-    offsets = position.get("offsets")
+    """Return offsets for people: Kafka's by topic and partition, MySQL's by log file, others as JSON."""
+    offsets, at = position.get("offsets"), position.get("log")
     if isinstance(offsets, Mapping):
         parts = [
             f"{topic}[{partition}]@{offset}" for topic, found in offsets.items() for partition, offset in found.items()
         ]
         return " ".join(parts[:8]) + (f" and {len(parts) - 8} more" if len(parts) > 8 else "")
-    shown = {name: value for name, value in position.items() if name != "now"}
-    return json.dumps(shown, separators=(", ", " "))[:200]
+    if isinstance(at, Mapping):
+        to_copy = len(position.get("waiting", ())) + len(position.get("cursors", ()))
+        return f"{at['file']}:{at['pos']}" + (f", {to_copy} tables to copy" if to_copy else "")
+    shown = json.dumps({name: value for name, value in position.items() if name != "now"})
+    return shown if len(shown) <= 200 else f"{shown[:200]}..."
 
 
 def span(seconds: float) -> str:

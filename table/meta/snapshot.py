@@ -50,15 +50,15 @@ class Snapshot:
         return datetime.fromtimestamp(self.time_millis / 1000, UTC)
 
     def __repr__(self) -> str:
-        rows = f"rows={self.total_record_count} ({self.delta_record_count:+})"
-        return f"Snapshot({self.id} {self.commit_kind} {self.time:%Y-%m-%d %H:%M:%S}Z {rows} by {self.commit_user})"
+        records = f"records={self.total_record_count} ({self.delta_record_count:+})"
+        return f"Snapshot({self.id} {self.commit_kind} {self.time:%Y-%m-%d %H:%M:%S}Z {records} by {self.commit_user})"
 
     def _repr_html_(self) -> str:
         facts = {
             "kind": str(self.commit_kind),
             "committed": f"{self.time:%Y-%m-%d %H:%M:%S} UTC",
             "by": f"{self.commit_user}, {self.commit_identifier}",
-            "rows before merging": self.total_record_count,
+            "records": self.total_record_count,
             "of these new": self.delta_record_count,
             "changelog rows": self.changelog_record_count,
             "schema": self.schema_id,

@@ -40,7 +40,7 @@ def test_what_is_shown_says_what_it_is(catalog: Catalog) -> None:
     table = catalog.table("shop.orders")
     snapshot, plan = table.latest_snapshot, table.scan().plan()
     assert repr(snapshot).startswith("Snapshot(1 APPEND 2")
-    assert repr(snapshot).endswith("rows=2 (+2) by etl)")
+    assert repr(snapshot).endswith("records=2 (+2) by etl)")
     assert repr(plan).startswith("Plan(snapshot 1: 1 splits, 1 files, 2 rows")
     assert "INT NOT NULL" in html(table)
     assert '<td style="text-align:left">shop</td>' in html(catalog)

@@ -33,6 +33,7 @@ from penstock.pipelines.monitor.metrics import MOST_TABLES, Metrics
 from penstock.pipelines.monitor.server import StatusServer
 from penstock.pipelines.monitor.sizes import Sizes
 from penstock.pipelines.monitor.snapshot_progress import Copying, SnapshotProgress, TableCopy
+from penstock.pipelines.monitor.source_lag import BYTES, LOG_BYTES, RECORDS, lag_text
 from penstock.pipelines.monitor.status import stalled
 from penstock.pipelines.monitor.tracing import Tracing, stages
 from penstock.pipelines.monitor.webhook import Notifying, post
@@ -251,6 +252,32 @@ def test_the_live_line_is_rewritten_and_log_lines_come_above_it(monkeypatch: pyt
     shown = stream.getvalue().split("\r\033[2K")
     assert "batch 8  10 rows in 2 tables  5 rows/s   caught up   fresh 6 s" in shown[0]
     assert shown[1].endswith("event=hello\n" + shown[0] + "\n")
+
+
+def test_the_live_line_is_drawn_again_when_the_source_has_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setenv("COLUMNS", "200")
+    live = LiveProgress("shop", stream, unit=LOG_BYTES)
+    live.looked(Look(NOW, {"log": 1_671_976, "shop.orders": 1}))
+    live.batch(facts())
+    live.looked(Look(NOW + 30_000, {"log": 0}))
+    first, second = stream.getvalue().split("\r\033[2K")
+    assert first.endswith("1.7 MB of the log behind, 1 tables to copy   fresh 6 s")
+    assert "caught up   fresh 0 s" in second
+
+
+@pytest.mark.parametrize(
+    ("lag", "unit", "text"),
+    [
+        ({"log": 0}, LOG_BYTES, "caught up"),
+        ({"log": 0, "shop.a": 1, "shop.b": 1}, LOG_BYTES, "2 tables to copy"),
+        ({"log": 999}, LOG_BYTES, "999 bytes of the log behind"),
+        ({"a.json": 1500, "b.json": 500}, BYTES, "2.0 kB behind in 2 files"),
+        ({"t/0": 494, "t/1": 0}, RECORDS, "494 records behind in 1 partitions"),
+    ],
+)
+def test_lag_is_shown_in_the_unit_of_the_source(lag: dict[str, int], unit: str, text: str) -> None:
+    assert lag_text(lag, unit) == text
 
 
 def test_log_lines_can_be_json(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -281,7 +281,7 @@ def test_a_warehouse_shows_its_tables(shop: Shop) -> None:
     told = shop.words("tables", shop.warehouse)
     assert "shop.orders" in told
     [table] = json.loads(shop.words("tables", "--warehouse", shop.warehouse, "--json"))["tables"]
-    assert (table["rows"], table["snapshot"], table["keys"]) == (6, 3, "dt, id")
+    assert (table["records"], table["snapshot"], table["keys"]) == (6, 3, "dt, id")
 
 
 def test_a_table_shows_columns_options_snapshots_and_files(shop: Shop) -> None:

@@ -187,7 +187,7 @@ def test_status_is_told_from_the_tables_alone(shop: Shop, capsys: pytest.Capture
     run(yaml_file.load(Path("shop.yaml")))
     facts = answered(capsys, "status", "shop", "--warehouse", shop.warehouse.location)
     (orders, users) = facts["tables"]
-    assert (orders["table"], orders["rows"], orders["snapshot"], orders["batch"]) == ("ods.orders", 1, 1, 0)
+    assert (orders["table"], orders["records"], orders["snapshot"], orders["batch"]) == ("ods.orders", 1, 1, 0)
     assert orders["fresh_seconds"] > 0
     assert (users["table"], facts["driver"], facts["position"]["batch"]) == ("ods.users", None, 1)
 

@@ -10,7 +10,7 @@ EFFECTS: dict[str, dict[str, str]] = {
         "until": "`caught-up`: take what is there at the start, commit, exit 0",
         "parallelism": "tasks of a batch; default, and by `auto`: the cores of the session",
         "max-batch": "how much one batch may hold; default: all there is",
-        "local-time-zone": "zone of times that come without one",
+        "local-time-zone": "zone of times that come without one, and of `localtime`, `from_unixtime` and their like",
         "resnapshot": "MySQL: empty the tables and read them again; where a log that is needed is gone",
         "reset": "MySQL: empty these tables of the warehouse and read theirs again; `penstock run --reset ods.orders`",
         "retry-parked": "parked tables take first what went by without them; `penstock run --retry` says it for once",

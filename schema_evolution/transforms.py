@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError
 from penstock.formats.change import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangeBatch, SourceField
 from penstock.schema_evolution.expressions.evaluate import evaluated
-from penstock.schema_evolution.expressions.functions import Moment
 from penstock.schema_evolution.expressions.nodes import Column, Item, Node, columns_of
 from penstock.schema_evolution.expressions.parse import parse_expression, parse_projection
+from penstock.schema_evolution.expressions.time_functions import Moment
 from penstock.schema_evolution.fit import BadRow, whole_messages
 from penstock.schema_evolution.masks import Mask
 from penstock.schema_evolution.patterns import TablePattern
@@ -77,11 +77,13 @@ class Transform:
         """Return whether the transform needs the before image of every update."""
         return self.filter is not None or bool(self.primary_keys or self.partition_keys)
 
-    def applied(self, change: ChangeBatch, mapping: TypeMapping, now_millis: int) -> tuple[ChangeBatch, list[BadRow]]:
+    def applied(
+        self, change: ChangeBatch, mapping: TypeMapping, now_millis: int, zone: str = "UTC"
+    ) -> tuple[ChangeBatch, list[BadRow]]:
         """Return the transformed batch, and the messages refused because an expression could not read a value.
         ConfigError for an expression that does not fit the columns.
         """
-        work = _Work(change, mapping, now_millis)
+        work = _Work(change, mapping, now_millis, zone)
         columns = list(work.projected(self.projection, self.masks or {}))
         kinds, kept = change.kinds.copy(), np.ones(len(change), np.bool_)
         if self.filter is not None:
@@ -99,9 +101,9 @@ class Transform:
 class _Work:
     """The typed columns of one batch, each computed when it is first used."""
 
-    def __init__(self, change: ChangeBatch, mapping: TypeMapping, now_millis: int) -> None:
+    def __init__(self, change: ChangeBatch, mapping: TypeMapping, now_millis: int, zone: str) -> None:
         self._change, self._mapping = change, mapping
-        self._moment = Moment(now_millis, len(change))
+        self._moment = Moment(now_millis, len(change), zone)
         self._places = {one.name: place for place, one in enumerate(change.schema.fields)}
         self._typed: dict[str, pa.Array] = {}
         self.misfits = Misfits()

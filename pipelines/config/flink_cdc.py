@@ -102,9 +102,15 @@ def _refuse_second_rules(routes: list[Mapping[str, Any]], transforms: list[Mappi
                     f"a second {name} takes tables of an earlier one",
                     key=f"{name}.{number}.source-table",
                     source_table=rule.get("source-table"),
-                    hint="here the first rule of a table counts: "
-                    + ("write a file for each target" if name == "route" else "tell rows apart by  CASE WHEN ... END"),
+                    hint=_ONE_TARGET if name == "route" else _ONE_RULE,
                 )
+
+
+_ONE_RULE = "only the first rule of a table counts here: tell rows apart by  CASE WHEN ... END"
+_ONE_TARGET = (
+    "Flink CDC writes such a table to both targets. If only the first route shall count (a catch-all behind special "
+    "ones), set  pipeline: {route-mode: FIRST_MATCH}  ; for both targets write a file for each"
+)
 
 
 def _shares(earlier: str, later: str) -> bool:

@@ -83,7 +83,7 @@ class TableShape:
     ) -> tuple[ChangeBatch, tuple[BadRecord, ...]]:
         if not self.table_rules:
             return change, ()
-        taken, bad = self.table_rules.applied(change, self.rules.mapping, now_millis)
+        taken, bad = self.table_rules.applied(change, self.rules.mapping, now_millis, self.zone)
         return taken, tuple(_bad_record(one.pos, one.reason_class, one.message, change, fetched) for one in bad)
 
     def column(self, source: str) -> str:

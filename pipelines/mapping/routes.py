@@ -116,12 +116,14 @@ class TableRules:
         found = (one.target(database, table) for one in self.routes)
         return next((name for name in found if name is not None), None)
 
-    def applied(self, change: ChangeBatch, mapping: TypeMapping, now_millis: int) -> tuple[ChangeBatch, list[BadRow]]:
+    def applied(
+        self, change: ChangeBatch, mapping: TypeMapping, now_millis: int, zone: str = "UTC"
+    ) -> tuple[ChangeBatch, list[BadRow]]:
         """Return the transformed batch, with the constant columns of its route, and rows whose expressions failed."""
         schema, bad = change.schema, list[BadRow]()
         transform = self.transform(schema.database, schema.table)
         if transform is not None:
-            change, bad = transform.applied(change, mapping, now_millis)
+            change, bad = transform.applied(change, mapping, now_millis, zone)
         if schema.table is not None:
             route = next((one for one in self.routes if one.tables.match(schema.database, schema.table)), None)
             if route is not None:

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
-from penstock.schema_evolution.expressions.functions import FUNCTIONS, Moment
+from penstock.schema_evolution.expressions.functions import FUNCTIONS
 from penstock.schema_evolution.expressions.nodes import Call, Case, Cast, Column, Literal, Node
 from penstock.schema_evolution.expressions.operators import common, operate, texts
+from penstock.schema_evolution.expressions.time_functions import Moment
 from penstock.schema_evolution.text_casts import Misfits
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.schema_evolution.value_casts import fit_column

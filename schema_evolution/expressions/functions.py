@@ -13,33 +13,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import ConfigError
-from penstock.schema_evolution.date_patterns import format_timestamps, parse_timestamps
+from penstock.schema_evolution.expressions import time_functions as times
 from penstock.schema_evolution.expressions.operators import aligned, common, divided, stamps, texts, whole
+from penstock.schema_evolution.expressions.time_functions import Moment, constant, formatted, read_time
 
 Values = Any  # an Arrow array, or a scalar when the expression is constant
 MANY = 64
-
-
-# Microseconds per unit; a negative number counts months.
-UNITS = {
-    "second": 1_000_000,
-    "minute": 60_000_000,
-    "hour": 3_600_000_000,
-    "day": 86_400_000_000,
-    "week": 604_800_000_000,
-    "month": -1,
-    "quarter": -3,
-    "year": -12,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """The context of a function besides its arguments: the batch's instant and number of rows."""
-
-    now_millis: int
-    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +32,27 @@ class Function:
     values: Callable[[Sequence[Values], Moment], Values]
 
 
+# Functions of Flink CDC and MySQL that are refused, and why.
+REFUSED = {
+    "uuid": (
+        "uuid() gives other values when a batch is read again, so a row could get two of them",
+        "make one that stays, e.g.  md5(concat_ws('/', __table_name__, id))",
+    ),
+    "rand": ("rand() gives other values when a batch is read again", "take a hash of the key, e.g.  md5(id)"),
+}
+
+
 def _text(change: Callable[[Values], Values]) -> Callable[[Sequence[Values], Moment], Values]:
     return lambda given, moment: change(texts(given[0]))
+
+
+def _trimmed(trim: Callable[..., Values]) -> Callable[[Sequence[Values], Moment], Values]:
+    """Without some characters, which are blanks where none are given."""
+
+    def trimmed(given: Sequence[Values], moment: Moment) -> Values:
+        return trim(texts(given[0]), constant(given[1], "trim") if len(given) > 1 else " ")
+
+    return trimmed
 
 
 def _concat(given: Sequence[Values], moment: Moment) -> Values:
@@ -117,13 +115,6 @@ def hashed(column: Values, kind: str) -> Values:
     return pa.array(digests, pa.string()).take(encoded.indices)
 
 
-def constant(value: Values, of: str) -> str:
-    """Return the value of an argument that must be a constant text."""
-    if not isinstance(value, pa.Scalar) or not pa.types.is_string(value.type) or not value.is_valid:
-        raise ConfigError(f"{of} takes a constant text there, no column")
-    return str(value.as_py())
-
-
 def _round(given: Sequence[Values], moment: Moment) -> Values:
     digits = whole(given[1], "round") if len(given) > 1 else 0
     return pc.round(given[0], digits, round_mode="half_towards_infinity")
@@ -153,67 +144,15 @@ def _field(take: Callable[[Values], Values]) -> Callable[[Sequence[Values], Mome
 
 
 def _date_format(given: Sequence[Values], moment: Moment) -> Values:
-    value = stamps(given[0])
-    column = pa.array([value.as_py()], value.type) if isinstance(value, pa.Scalar) else value
-    formatted = format_timestamps(column, constant(given[1], "date_format"))
-    return formatted[0] if isinstance(value, pa.Scalar) else formatted
-
-
-def _now(given: Sequence[Values], moment: Moment) -> Values:
-    return pa.scalar(moment.now_millis, pa.timestamp("ms"))
-
-
-def _today(given: Sequence[Values], moment: Moment) -> Values:
-    return pa.scalar(moment.now_millis // 86_400_000, pa.date32())
+    return formatted(stamps(given[0]), constant(given[1], "date_format"))
 
 
 def _to_date(given: Sequence[Values], moment: Moment) -> Values:
-    return pc.cast(pc.floor_temporal(_read(given, "to_date"), 1, unit="day"), pa.date32())
+    return pc.cast(pc.floor_temporal(read_time(given, "to_date"), 1, unit="day"), pa.date32())
 
 
 def _to_timestamp(given: Sequence[Values], moment: Moment) -> Values:
-    return _read(given, "to_timestamp")
-
-
-def _read(given: Sequence[Values], of: str) -> Values:
-    """Return timestamps, parsed from texts by a Java pattern when one is given."""
-    if len(given) == 1:
-        return stamps(given[0])
-    value, pattern = texts(given[0]), constant(given[1], of)
-    if isinstance(value, pa.Scalar):
-        return parse_timestamps(pa.array([value.as_py()], pa.string()), pattern)[0]
-    return parse_timestamps(value, pattern)
-
-
-def _difference(given: Sequence[Values], moment: Moment) -> Values:
-    """Return the whole units from the first time to the second, negative when the second is earlier."""
-    unit = constant(given[0], "timestampdiff").lower()
-    begin, end = (pc.cast(stamps(one), pa.timestamp("us")) for one in given[1:])
-    if unit not in UNITS:
-        raise ConfigError(f"{unit!r} is no unit of time", hint=", ".join(UNITS))
-    micros = pc.cast(pc.subtract(end, begin), pa.int64())
-    if (per_unit := UNITS[unit]) > 0:
-        return pc.divide(micros, per_unit)
-    months = pc.add(
-        pc.multiply(pc.subtract(pc.year(end), pc.year(begin)), 12), pc.subtract(pc.month(end), pc.month(begin))
-    )
-    # A month counts only when the day and time within the month have been reached too.
-    late, early = _within_month(end), _within_month(begin)
-    months = pc.if_else(pc.and_(pc.greater(months, 0), pc.less(late, early)), pc.subtract(months, 1), months)
-    months = pc.if_else(pc.and_(pc.less(months, 0), pc.greater(late, early)), pc.add(months, 1), months)
-    return pc.divide(months, -per_unit)
-
-
-def _within_month(stamp: Values) -> Values:
-    return pc.cast(pc.subtract(stamp, pc.floor_temporal(stamp, 1, unit="month")), pa.int64())
-
-
-def _unix(given: Sequence[Values], moment: Moment) -> Values:
-    return pc.cast(pc.cast(pc.floor_temporal(stamps(given[0]), 1, unit="second"), pa.timestamp("s")), pa.int64())
-
-
-def _from_unix(given: Sequence[Values], moment: Moment) -> Values:
-    return pc.cast(pc.cast(given[0], pa.int64()), pa.timestamp("s"))
+    return read_time(given, "to_timestamp")
 
 
 def _mod(given: Sequence[Values], moment: Moment) -> Values:
@@ -227,9 +166,10 @@ def _sign(given: Sequence[Values], moment: Moment) -> Values:
 FUNCTIONS: dict[str, Function] = {
     "upper": Function(1, 1, "upper(text)", "the text in capitals", _text(pc.utf8_upper)),
     "lower": Function(1, 1, "lower(text)", "the text in small letters", _text(pc.utf8_lower)),
-    "trim": Function(1, 1, "trim(text)", "without blanks at both ends", _text(lambda v: pc.utf8_trim(v, " "))),
-    "ltrim": Function(1, 1, "ltrim(text)", "without blanks at the beginning", _text(lambda v: pc.utf8_ltrim(v, " "))),
-    "rtrim": Function(1, 1, "rtrim(text)", "without blanks at the end", _text(lambda v: pc.utf8_rtrim(v, " "))),
+    "trim": Function(1, 2, "trim(text[, characters])", "without these characters, or blanks, at both ends; "
+        "`trim(leading 'x' from text)` is known too", _trimmed(pc.utf8_trim)),
+    "ltrim": Function(1, 2, "ltrim(text[, characters])", "the same at the beginning", _trimmed(pc.utf8_ltrim)),
+    "rtrim": Function(1, 2, "rtrim(text[, characters])", "the same at the end", _trimmed(pc.utf8_rtrim)),
     "reverse": Function(1, 1, "reverse(text)", "the text backwards", _text(pc.utf8_reverse)),
     "char_length": Function(1, 1, "char_length(text)", "how many characters", _text(pc.utf8_length)),
     "length": Function(1, 1, "length(text)", "the same as char_length", _text(pc.utf8_length)),
@@ -247,6 +187,7 @@ FUNCTIONS: dict[str, Function] = {
     "abs": Function(1, 1, "abs(x)", "without its sign", lambda given, _: pc.abs_checked(given[0])),
     "sign": Function(1, 1, "sign(x)", "-1, 0 or 1", _sign),
     "ceil": Function(1, 1, "ceil(x)", "up to the next whole number", lambda given, _: pc.ceil(given[0])),
+    "ceiling": Function(1, 1, "ceiling(x)", "the same as ceil", lambda given, _: pc.ceil(given[0])),
     "floor": Function(1, 1, "floor(x)", "down to the next whole number", lambda given, _: pc.floor(given[0])),
     "round": Function(1, 2, "round(x[, digits])", "to so many digits, halves up", _round),
     "mod": Function(2, 2, "mod(a, b)", "what is left of a / b, with the sign of a; `a % b` is the same", _mod),
@@ -269,12 +210,17 @@ FUNCTIONS: dict[str, Function] = {
     "date_format": Function(2, 2, "date_format(time, 'yyyy-MM-dd')", "a time as text, by Java's pattern", _date_format),
     "to_date": Function(1, 2, "to_date(x[, pattern])", "the day of a time or text, by Java's pattern", _to_date),
     "to_timestamp": Function(1, 2, "to_timestamp(x[, pattern])", "a text as timestamp, the same way", _to_timestamp),
-    "timestampdiff": Function(3, 3, "timestampdiff(unit, a, b)", "whole units: `second` to `year`", _difference),
-    "timestamp_diff": Function(3, 3, "timestamp_diff(unit, a, b)", "the same as timestampdiff", _difference),
-    "unix_timestamp": Function(1, 1, "unix_timestamp(time)", "seconds since 1970", _unix),
-    "from_unixtime": Function(1, 1, "from_unixtime(seconds)", "the timestamp of seconds since 1970", _from_unix),
-    "now": Function(0, 0, "now()", "the instant of the batch, the same when it is read again", _now),
-    "current_timestamp": Function(0, 0, "current_timestamp", "the same as now()", _now),
-    "localtimestamp": Function(0, 0, "localtimestamp", "the same as now()", _now),
-    "current_date": Function(0, 0, "current_date", "the day of the batch", _today),
+    "timestampdiff": Function(3, 3, "timestampdiff(unit, a, b)", "whole units: `second` to `year`", times.difference),
+    "timestamp_diff": Function(3, 3, "timestamp_diff(unit, a, b)", "the same as timestampdiff", times.difference),
+    "timestampadd": Function(3, 3, "timestampadd(unit, n, time)", "n units later: `second` to `year`", times.added),
+    "unix_timestamp": Function(0, 2, "unix_timestamp([x[, pattern]])", "seconds since 1970 of the batch, of a time, or "
+        "of a text in `local-time-zone`", times.unix_timestamp),
+    "from_unixtime": Function(1, 2, "from_unixtime(seconds[, pattern])", "the text of seconds since 1970 in "
+        "`local-time-zone`, by default as `yyyy-MM-dd HH:mm:ss`", times.from_unixtime),
+    "now": Function(0, 0, "now()", "the instant of the batch in UTC, the same when it is read again", times.now),
+    "current_timestamp": Function(0, 0, "current_timestamp", "the same as now()", times.now),
+    "localtimestamp": Function(0, 0, "localtimestamp", "that instant in `local-time-zone`", times.local_timestamp),
+    "localtime": Function(0, 0, "localtime", "its time of day in `local-time-zone`, `TIME(0)`", times.local_time),
+    "current_time": Function(0, 0, "current_time", "the same as localtime", times.local_time),
+    "current_date": Function(0, 0, "current_date", "its day in `local-time-zone`", times.today),
 }  # fmt: skip

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from penstock.errors import ConfigError
-from penstock.schema_evolution.expressions.functions import FUNCTIONS, UNITS
+from penstock.schema_evolution.expressions.functions import FUNCTIONS, REFUSED
 from penstock.schema_evolution.expressions.nodes import Call, Case, Cast, Column, Item, Literal, Node, children
+from penstock.schema_evolution.expressions.time_functions import UNITS
 from penstock.table.values.types import parse_type
 
 DEEPEST = 250
@@ -18,9 +19,16 @@ _TOKEN = re.compile(
     r"|(?P<quoted>`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\")|(?P<word>[A-Za-z_]\w*)|(?P<sign><=>|<>|!=|<=|>=|\|\||[-+*/%=<>(),.]))"
 )
 _COMPARISONS = {"=", "<>", "!=", "<", "<=", ">", ">="}
-_BARE = {"current_timestamp", "current_date", "localtimestamp"}  # functions that may also be written without brackets
+_BARE = {
+    "current_timestamp",
+    "current_date",
+    "current_time",
+    "localtimestamp",
+    "localtime",
+}  # functions that are written without brackets too
 _FROM_FOR = {"substring", "substr"}
-_UNIT_FIRST = {"timestampdiff", "timestamp_diff"}
+_UNIT_FIRST = {"timestampdiff", "timestamp_diff", "timestampadd"}
+_ENDS = {"both": "trim", "leading": "ltrim", "trailing": "rtrim"}
 _RESERVED = {"and", "or", "not", "as", "then", "else", "end", "when", "between", "in", "like", "is", "from", "where"}
 
 
@@ -263,6 +271,10 @@ class _Parser:
         return Column(self._name()) if self.took(".") else Column(name)
 
     def _call(self, token: Token) -> Node:
+        if token.value in REFUSED:
+            raise self._wrong(*REFUSED[token.value])
+        if token.value == "trim":
+            return self._trim()
         function = FUNCTIONS.get(token.value)
         arguments = () if self.took(")") else self._arguments(token.value)
         if function is None:
@@ -274,6 +286,25 @@ class _Parser:
         if not function.least <= len(arguments) <= function.most:
             raise self._wrong(f"{token.written} is written as {function.form}")
         return Call(token.value, arguments)
+
+    def _trim(self) -> Node:
+        """SQL's own forms too: trim(both 'x' from t), trim(leading from t), trim('x' from t)."""
+        word = self._now.value if self._now.kind == "word" and self._now.value in _ENDS else None
+        if word is not None:
+            self._next()
+        characters: Node = Literal(" ")
+        if word is not None and self.took("from"):
+            value = self.expression()
+        else:
+            value = self.expression()
+            if self.took("from"):
+                characters, value = value, self.expression()
+            elif word is not None:
+                raise self._wrong("'from' is missing", f"write  trim({word} ' ' from x)")
+            elif self.took(","):
+                characters = self.expression()
+        self._need(")")
+        return Call(_ENDS[word or "both"], (value, characters))
 
     def _arguments(self, name: str) -> tuple[Node, ...]:
         """Parse arguments up to the closing bracket, separated by commas or in SQL's older forms: substring(x from 2

@@ -14,8 +14,8 @@ from penstock.ingest.mysql.binlog.query import Query
 from penstock.ingest.mysql.ddl.statements import parse_ddl
 from penstock.pipelines.config import yaml_file
 from penstock.schema_evolution.expressions.evaluate import evaluated
-from penstock.schema_evolution.expressions.functions import Moment
 from penstock.schema_evolution.expressions.parse import parse_expression, parse_projection
+from penstock.schema_evolution.expressions.time_functions import Moment
 from penstock.schema_evolution.text_casts import Misfits
 from penstock.table.meta.snapshot_json import snapshot_of
 from penstock.table.meta.tag_files import parse_tag

@@ -126,6 +126,40 @@ def test_routes_of_which_the_first_counts_are_ours() -> None:
     assert [route.sink_table for route in spec.route] == ["ods.ods_<>", "ods.users"]
 
 
+def test_a_catch_all_route_behind_special_ones_is_refused_with_the_way_out() -> None:
+    """Flink CDC writes such a table to both targets unless the file says otherwise."""
+    both = FILE.replace("source-table: bdb.user_table_\\.*", "source-table: adb.\\.*").replace(
+        "source-table: adb.\\.*\n    sink-table: ods.ods_<>\n    replace-symbol: <>",
+        "source-table: adb.web_order01\n    sink-table: ods.special",
+    )
+    with pytest.raises(ConfigError, match="a second route takes tables") as caught:
+        yaml_file.read(both)
+    assert "route-mode: FIRST_MATCH" in (caught.value.hint or "")
+    spec = yaml_file.read(f"{both}  route-mode: FIRST_MATCH\n")
+    shape = build.shape(spec, build.job_warehouse(spec))
+    assert (shape.target("adb", "web_order01"), shape.target("adb", "t1")) == ("ods.special", "ods.users")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "TIMESTAMPADD(MONTH, 1, made)",
+        "LOCALTIME",
+        "CURRENT_TIME",
+        "CEILING(price)",
+        "UNIX_TIMESTAMP()",
+        "UNIX_TIMESTAMP('2026-01-31', 'yyyy-MM-dd')",
+        "TRIM(BOTH ' ' FROM name)",
+        "FROM_UNIXTIME(id, 'yyyy')",
+    ],
+)
+def test_functions_of_flink_cdc_are_known(expression: str) -> None:
+    spec = yaml_file.read(FILE.replace("UPPER(product_name) as product_name", f"{expression} as product_name"))
+    transform = build.shape(spec, build.job_warehouse(spec)).table_rules.transform("adb", "web_order01")
+    assert transform is not None
+    assert [item.name for item in transform.projection] == ["*", "product_name"]
+
+
 def test_its_routes_lead_where_flink_cdc_leads() -> None:
     spec = yaml_file.read(FILE)
     shape = build.shape(spec, build.job_warehouse(spec))

@@ -12,9 +12,10 @@ import pytest
 
 from penstock.errors import ConfigError, DecodeError
 from penstock.schema_evolution.expressions.evaluate import evaluated
-from penstock.schema_evolution.expressions.functions import FUNCTIONS, Moment
+from penstock.schema_evolution.expressions.functions import FUNCTIONS
 from penstock.schema_evolution.expressions.nodes import Column, Item, columns_of
 from penstock.schema_evolution.expressions.parse import parse_expression, parse_projection
+from penstock.schema_evolution.expressions.time_functions import Moment
 from penstock.schema_evolution.text_casts import Misfits
 
 NOW = 1_769_860_805_000  # 2026-01-31 12:00:05 UTC
@@ -87,8 +88,12 @@ BY_FUNCTION: dict[str, list[tuple[str, list[Any]]]] = {
     "to_timestamp": [("to_timestamp(text_time) = ts", [True, None]), ("to_timestamp(text_time, 'yyyy-MM-dd HH:mm:ss') = ts", [True, None]), ("to_timestamp(nullif(num, 'oops'), 'dd')", [dt.datetime(1970, 1, 12), None]), ("to_timestamp('12:00:05.25', 'HH:mm:ss.SS')", [dt.datetime(1970, 1, 1, 12, 0, 5, 250_000)] * 2)],
     "timestampdiff": [("timestampdiff(day, day, ts)", [0, None]), ("timestampdiff(MONTH, '2025-12-31 12:34:57', ts)", [0, None]), ("timestampdiff(year, day, '2026-12-31')", [0, 57]), ("timestampdiff(month, '2026-03-30 00:00:00', day)", [-1, -674]), ("timestampdiff(month, '2026-01-30 12:00:00', '2026-02-28 13:00:00')", [0, 0])],
     "timestamp_diff": [("timestamp_diff('hour', '2026-01-31 10:00:00', ts)", [2, None])],
-    "unix_timestamp": [("unix_timestamp(day)", [1_769_817_600, -86_400])],
-    "from_unixtime": [("from_unixtime(i)", [dt.datetime(1970, 1, 1, 0, 0, 7), dt.datetime(1969, 12, 31, 23, 59, 53)])],
+    "unix_timestamp": [("unix_timestamp(day)", [1_769_817_600, -86_400]), ("unix_timestamp()", [1_769_860_805] * 2), ("unix_timestamp(text_time) = unix_timestamp(ts)", [True, None]), ("unix_timestamp('31.1.26', 'dd.M.yy')", [1_769_817_600] * 2)],
+    "from_unixtime": [("from_unixtime(i)", ["1970-01-01 00:00:07", "1969-12-31 23:59:53"]), ("from_unixtime(n, 'dd.MM')", [None, "01.01"]), ("from_unixtime(0)", ["1970-01-01 00:00:00"] * 2)],
+    "timestampadd": [("timestampadd(day, 1, day)", [dt.datetime(2026, 2, 1), dt.datetime(1970, 1, 1)]), ("timestampadd(month, 1, day)", [dt.datetime(2026, 2, 28), dt.datetime(1970, 1, 31)]), ("timestampadd(year, -2, '2024-02-29 01:02:03')", [dt.datetime(2022, 2, 28, 1, 2, 3)] * 2), ("timestampadd(SECOND, n, day)", [None, dt.datetime(1969, 12, 31, 0, 0, 3)]), ("timestampadd(MONTH, n, day)", [None, dt.datetime(1970, 3, 31)]), ("timestampadd('quarter', 1, ts) = timestampadd(month, 3, ts)", [True, None])],
+    "localtime": [("localtime", [dt.time(12, 0, 5)] * 2)],
+    "current_time": [("current_time = localtime", [True, True])],
+    "ceiling": [("ceiling(f)", [3.0, -2.0])],
     "now": [("unix_timestamp(now())", [1_769_860_805] * 2)],
     "current_timestamp": [("current_timestamp = now()", [True, True])],
     "localtimestamp": [("localtimestamp = now()", [True, True])],
@@ -138,6 +143,12 @@ OPERATORS: list[tuple[str, list[Any]]] = [
     ("'it''s'", ["it's", "it's"]),
     ("null", [None, None]),
     ("1.5e1", [15.0, 15.0]),
+    ("trim(both ' ' from s)", ["Ab", None]),
+    ("trim(both from s)", ["Ab", None]),
+    ("trim(leading ' ' from s)", ["Ab ", None]),
+    ("trim(trailing 'ox' from t)", ["hell", ""]),
+    ("trim('h' from t)", ["ello", "x"]),
+    ("trim(t, 'o')", ["hell", "x"]),
 ]
 
 
@@ -169,6 +180,9 @@ def test_a_text_that_a_cast_cannot_read_names_its_row() -> None:
         ("to_date(t, 'ddMMdd')", "twice"),
         ("timestampdiff('moon', ts, ts)", "no unit of time"),
         ("upper()", "upper(text)"),
+        ("uuid()", "when a batch is read again"),
+        ("trim(both ' ')", "'from' is missing"),
+        ("timestampadd(day, f, ts)", "whole numbers"),
         ("i +", "ends too early"),
         ("i + + ) 1", "not expected"),
         ("i $ 1", "'$ 1' is not expected"),
@@ -207,3 +221,24 @@ def test_a_projection_names_each_column_once() -> None:
     for wrong in ("i, i", "i * 2", "i as a, i as a", "i,"):
         with pytest.raises(ConfigError):
             parse_projection(wrong)
+
+
+def test_local_times_are_those_of_the_zone() -> None:
+    """As Flink CDC takes them: now() is an instant, the local functions follow pipeline.local-time-zone."""
+
+    def there(text: str) -> Any:
+        return evaluated(parse_expression(text), COLUMNS, Moment(NOW, 1, "Asia/Tokyo"), Misfits()).to_pylist()[0]
+
+    utc = dt.datetime.fromtimestamp(NOW / 1000, dt.UTC).replace(tzinfo=None)
+    local = utc + dt.timedelta(hours=9)
+    assert (there("localtimestamp"), there("now()")) == (local, utc)
+    assert (there("localtime"), there("current_date")) == (local.time().replace(microsecond=0), local.date())
+    assert there("from_unixtime(0)") == "1970-01-01 09:00:00"
+    assert there("unix_timestamp('1970-01-01 09:00:00')") == 0
+    assert there("unix_timestamp(from_unixtime(1769860805))") == 1769860805
+    assert there("unix_timestamp()") == NOW // 1000
+
+
+def test_a_time_beyond_its_type_is_an_error_and_no_other_time() -> None:
+    with pytest.raises(DecodeError, match="beyond its type"):
+        value("timestampadd(day, 9223372036854775, ts)")

@@ -1,0 +1,162 @@
+"""Functions of the clock and of time arithmetic, on whole columns.
+
+They depend on nothing but the batch's instant and the pipeline's time zone, so a batch that is read again gives the
+same values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.errors import ConfigError, DecodeError
+from penstock.schema_evolution.date_patterns import format_timestamps, parse_timestamps
+from penstock.schema_evolution.expressions.operators import stamps, texts
+
+Values = Any  # an Arrow array, or a scalar where the expression is constant
+
+# Microseconds of a unit; below zero: months of it.
+UNITS = {
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+    "week": 604_800_000_000,
+    "month": -1,
+    "quarter": -3,
+    "year": -12,
+}
+_SECONDS_PATTERN = "yyyy-MM-dd HH:mm:ss"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What functions know beside their arguments: the batch's instant, the number of rows, the pipeline's time zone."""
+
+    now_millis: int
+    rows: int
+    zone: str = "UTC"
+
+
+def constant(value: Values, of: str) -> str:
+    """Return an argument that has to be a text of the expression itself."""
+    if not isinstance(value, pa.Scalar) or not pa.types.is_string(value.type) or not value.is_valid:
+        raise ConfigError(f"{of} takes a constant text there, no column")
+    return str(value.as_py())
+
+
+def now(given: Sequence[Values], moment: Moment) -> Values:
+    return pa.scalar(moment.now_millis, pa.timestamp("ms"))
+
+
+def local_timestamp(given: Sequence[Values], moment: Moment) -> Values:
+    return _in_zone(pa.scalar(moment.now_millis, pa.timestamp("ms", "UTC")), moment.zone)
+
+
+def local_time(given: Sequence[Values], moment: Moment) -> Values:
+    second = pc.floor_temporal(local_timestamp(given, moment), 1, unit="second")
+    return pc.cast(pc.cast(second, pa.timestamp("s")), pa.time32("s"))
+
+
+def today(given: Sequence[Values], moment: Moment) -> Values:
+    return pc.cast(pc.floor_temporal(local_timestamp(given, moment), 1, unit="day"), pa.date32())
+
+
+def unix_timestamp(given: Sequence[Values], moment: Moment) -> Values:
+    """Seconds since 1970: of the batch without arguments, of a text by the pipeline's zone, of a time as it is."""
+    if not given:
+        return pa.scalar(moment.now_millis // 1000, pa.int64())
+    stamp = read_time(given, "unix_timestamp")
+    if pa.types.is_string(given[0].type):
+        stamp = pc.assume_timezone(stamp, moment.zone, ambiguous="earliest", nonexistent="latest")
+    second = pc.floor_temporal(stamp, 1, unit="second")
+    return pc.cast(pc.cast(second, pa.timestamp("s", second.type.tz)), pa.int64())
+
+
+def from_unixtime(given: Sequence[Values], moment: Moment) -> Values:
+    """The text of seconds since 1970, as clocks of the pipeline's zone show them."""
+    instant = pc.cast(pc.cast(given[0], pa.int64()), pa.timestamp("s", "UTC"))
+    pattern = constant(given[1], "from_unixtime") if len(given) > 1 else _SECONDS_PATTERN
+    return formatted(_in_zone(instant, moment.zone), pattern)
+
+
+def _in_zone(instant: Values, zone: str) -> Values:
+    return pc.local_timestamp(pc.cast(instant, pa.timestamp(instant.type.unit, zone)))
+
+
+def formatted(value: Values, pattern: str) -> Values:
+    """Texts of timestamps, by a pattern of Java's."""
+    if isinstance(value, pa.Scalar):
+        return format_timestamps(pa.array([value], value.type), pattern)[0]
+    return format_timestamps(value, pattern)
+
+
+def read_time(given: Sequence[Values], of: str) -> Values:
+    """Timestamps, of texts by a pattern of Java's where one is given."""
+    if len(given) == 1:
+        return stamps(given[0])
+    value, pattern = texts(given[0]), constant(given[1], of)
+    if isinstance(value, pa.Scalar):
+        return parse_timestamps(pa.array([value.as_py()], pa.string()), pattern)[0]
+    return parse_timestamps(value, pattern)
+
+
+def added(given: Sequence[Values], moment: Moment) -> Values:
+    """A time so many units later; of a month that is too short, its last day."""
+    per_unit = _per_unit(given[0], "timestampadd")
+    count = given[1]
+    if not (pa.types.is_integer(count.type) or pa.types.is_null(count.type)):
+        raise ConfigError(f"timestampadd adds whole numbers of units, not {count.type}", hint="cast it to int")
+    count, stamp = pc.cast(count, pa.int64()), pc.cast(stamps(given[2]), pa.timestamp("us"))
+    try:
+        if per_unit > 0:
+            return pc.add_checked(stamp, pc.cast(pc.multiply_checked(count, per_unit), pa.duration("us")))
+        return _months_later(stamp, pc.multiply_checked(count, -per_unit), moment.rows)
+    except pa.ArrowInvalid as reason:
+        raise DecodeError(f"a time is beyond its type: {reason}") from reason
+
+
+def _per_unit(value: Values, of: str) -> int:
+    unit = constant(value, of).lower()
+    if unit not in UNITS:
+        raise ConfigError(f"{unit!r} is no unit of time", hint=", ".join(UNITS))
+    return UNITS[unit]
+
+
+def _months_later(stamp: Values, months: Values, rows: int) -> pa.Array:
+    stamp, months = (pa.repeat(one, rows) if isinstance(one, pa.Scalar) else one for one in (stamp, months))
+    valid = pc.and_(pc.is_valid(stamp), pc.is_valid(months))
+    times = pc.fill_null(stamp, 0).to_numpy(zero_copy_only=False).astype("M8[us]")
+    begun = times.astype("M8[M]")
+    wanted = begun + pc.fill_null(months, 0).to_numpy(zero_copy_only=False).astype("m8[M]")
+    days = times.astype("M8[D]")
+    last = (wanted + 1).astype("M8[D]") - np.timedelta64(1, "D")
+    day = np.minimum(wanted.astype("M8[D]") + (days - begun.astype("M8[D]")), last)
+    later = day.astype("M8[us]") + (times - days.astype("M8[us]"))
+    return pc.if_else(valid, pa.array(later, pa.timestamp("us")), pa.scalar(None, pa.timestamp("us")))
+
+
+def difference(given: Sequence[Values], moment: Moment) -> Values:
+    """Whole units that have passed from the first time to the second, below zero where it is the earlier."""
+    per_unit = _per_unit(given[0], "timestampdiff")
+    begin, end = (pc.cast(stamps(one), pa.timestamp("us")) for one in given[1:])
+    micros = pc.cast(pc.subtract(end, begin), pa.int64())
+    if per_unit > 0:
+        return pc.divide(micros, per_unit)
+    months = pc.add(
+        pc.multiply(pc.subtract(pc.year(end), pc.year(begin)), 12), pc.subtract(pc.month(end), pc.month(begin))
+    )
+    # A month that has begun has not passed before its day and hour: those of the two times tell.
+    late, early = _within_month(end), _within_month(begin)
+    months = pc.if_else(pc.and_(pc.greater(months, 0), pc.less(late, early)), pc.subtract(months, 1), months)
+    months = pc.if_else(pc.and_(pc.less(months, 0), pc.greater(late, early)), pc.add(months, 1), months)
+    return pc.divide(months, -per_unit)
+
+
+def _within_month(stamp: Values) -> Values:
+    return pc.cast(pc.subtract(stamp, pc.floor_temporal(stamp, 1, unit="month")), pa.int64())

@@ -334,7 +334,7 @@ _patience = ContextVar("patience", default=PATIENCE_SECONDS)
 
 
 def is_patient() -> bool:
-    """Return whether a broker that is away is waited for at all: `check` and `plan` report it instead."""
+    """Return whether to wait for an unreachable broker at all; `check` and `plan` report it instead."""
     return _patience.get() > 0
 
 
@@ -355,10 +355,9 @@ def patiently(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> _T:
-    """Return the answer, asking again with growing pauses while the broker is away.
+    """Return the answer of `ask`, retried with growing pauses while the broker is unreachable.
 
-    Raise a SourceError if it stays away. An unknown topic is asked for during a few seconds only: usually it does not
-    exist.
+    SourceError if the broker stays away. An unknown topic is retried for a few seconds only: usually it does not exist.
     """
     seconds = _patience.get() if seconds is None else seconds
     began, pause = clock(), 0.2

@@ -142,8 +142,10 @@ class KafkaCluster:
         return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
 
     def set_group_offsets(self, group: str, offsets: Mapping[Place, int]) -> None:
-        """Set the committed offsets of a group. Raises KafkaException without a retry, because nothing depends on
-        them."""
+        """Set the committed offsets of a group.
+
+        Raises KafkaException without a retry, because nothing depends on them.
+        """
         places = [TopicPartition(*place, offset) for place, offset in offsets.items()]
         asked = [ConsumerGroupTopicPartitions(group, places)]
         for answer in self._admin.alter_consumer_group_offsets(asked, request_timeout=REQUEST_SECONDS).values():

@@ -60,8 +60,10 @@ class GuardedConnection(PyMySqlConnection):
 
     @property
     def server_public_key(self) -> bytes | None:
-        """Return the server's key. PyMySQL reads this just before it would request the key over a connection without
-        TLS."""
+        """Return the server's key.
+
+        PyMySQL reads this just before it would request the key over a connection without TLS.
+        """
         if self._key is None and not self.address.tls.public_key_retrieval:
             raise exposed(
                 self.address,

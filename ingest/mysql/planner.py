@@ -84,8 +84,10 @@ class Planner:
         return Progress(facts.uuid, start, by_gtid=by_gtid, waiting=waiting, reread=granted)
 
     def _anew(self, connection: Connection, facts: ServerFacts) -> Progress:
-        """Return a new start at the current binlog end, with a batch that empties all tables, which are then read
-        again."""
+        """Return a new start at the current binlog end, with a batch that empties all tables.
+
+        All tables are then read again.
+        """
         start, tables = settled(connection, facts), self.captured(connection)
         names = tuple(table.name for table in tables)
         self._history = self._empty_history(connection, facts)
@@ -100,8 +102,10 @@ class Planner:
         return Progress(facts.uuid, start, waiting=names, reread=reread, batch=Batch(barriers=empty))
 
     def _emptied(self, progress: Progress) -> Progress:
-        """Return a batch that empties the targets of some tables, whose rows are then read again while the binlog
-        continues."""
+        """Return a batch that empties the targets of some tables.
+
+        Their rows are then read again while the binlog continues.
+        """
         names = self.settings.reset
         log.info("event=tables_read_again tables=%s", ",".join(map(".".join, names)))
         empty = Batch(barriers=tuple(Barrier("truncate", *name) for name in names))
@@ -221,8 +225,7 @@ class Planner:
             self._history.unsaved.clear()
 
     def _returned(self, connection: Connection, facts: ServerFacts, progress: Progress) -> Progress:
-        """Resume after a restart, on the same server or another, and add tables that match since the pipeline
-        stopped."""
+        """Resume on the same server or another after a restart, and add tables that match since the stop."""
         try:
             way = resume(connection, facts, progress.log, progress.server)
         except BinlogPurged as error:

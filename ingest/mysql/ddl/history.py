@@ -33,8 +33,9 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A table's definition from a binlog position on; None if there is no table, or if `unclear` says why it is
-    unknown.
+    """A table's definition from a binlog position on.
+
+    None if there is no table, or if `unclear` says why it is unknown.
 
     `left_out` is the reason why the table's rows are not captured. A table without key keeps its definition, because a
     key may be added later; without a definition its rows are skipped without being read.

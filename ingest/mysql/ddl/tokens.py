@@ -54,8 +54,10 @@ _PATTERNS = {
 
 
 def tokens(sql: str, *, ansi_quotes: bool = False, backslashes: bool = True) -> list[Token]:
-    """Return the tokens of a statement. Comments are dropped, the content of executed ones (`/*!50100 ... */`) is
-    kept."""
+    """Return the tokens of a statement.
+
+    Comments are dropped, the content of executed ones (`/*!50100 ... */`) is kept.
+    """
     found: list[Token] = []
     for match in _PATTERNS[ansi_quotes, backslashes].finditer(sql):
         kind, text = match.lastgroup or "", match[0]

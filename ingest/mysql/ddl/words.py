@@ -26,8 +26,10 @@ class Words:
     """The tokens of a statement or of a part of it; `take` methods advance the cursor, `at` methods only look ahead."""
 
     def __init__(self, tokens: Sequence[Token], *, lower_names: bool = False) -> None:
-        """Create a cursor. With `lower_names` table names are lower-cased, as on servers with
-        lower_case_table_names."""
+        """Create a cursor.
+
+        With `lower_names` table names are lower-cased, as on servers with lower_case_table_names.
+        """
         self.tokens = tokens
         self.place = 0
         self._lower_names = lower_names

@@ -51,8 +51,9 @@ class ComputedColumn:
         return FUNCTIONS[self.function].references(self.arguments)
 
     def type(self, types: Mapping[str, DataType], *, lenient: bool = False) -> DataType:
-        """Return its type in a table with these columns. A missing column is an error, or with `lenient` counts as
-        STRING.
+        """Return its type in a table with these columns.
+
+        A missing column is an error, or with `lenient` counts as STRING.
         """
         missing = [name for name in self.references if name not in types]
         if missing and not lenient:
@@ -81,8 +82,10 @@ def _argument(text: str, fold: Callable[[str], str]) -> Argument:
 
 
 def in_order(columns: Sequence[ComputedColumn]) -> list[ComputedColumn]:
-    """Return the columns sorted so that each follows the columns it refers to, in Paimon's order: first all that refer
-    to no other computed column, as given, then each as soon as the columns before it suffice. ConfigError for a cycle.
+    """Return the columns sorted so that each follows the columns it refers to.
+
+    In Paimon's order: first all that refer to no other computed column, as given, then each as soon as the columns
+    before it suffice. ConfigError for a cycle.
     """
     names = {column.name for column in columns}
     if len(names) < len(columns):

@@ -34,8 +34,9 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Fitted columns by name with their types, and the wall clock of the batch in milliseconds. `misfits` collects the
-    rows whose values a function cannot read.
+    """Fitted columns by name with their types, and the wall clock of the batch in milliseconds.
+
+    `misfits` collects the rows whose values a function cannot read.
     """
 
     arrays: Mapping[str, pa.Array]
@@ -55,8 +56,9 @@ _WIDE = Context(prec=80)  # Python's default context has fewer digits than a DEC
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of computed columns. `refuse` raises ConfigError for arguments that are invalid for any column, before
-    anything is read.
+    """A function of computed columns.
+
+    `refuse` raises ConfigError for arguments that are invalid for any column, before anything is read.
     """
 
     least: int
@@ -136,8 +138,9 @@ def _of_time(type_: DataType) -> Callable[[Arguments, Mapping[str, DataType]], D
 
 
 def _of_this_era(stamps: pa.Array, name: str, misfits: Misfits) -> pa.Array:
-    """Return the stamps with those outside of the years 1 to 9999 as misfits, since calendars and patterns support no
-    others. Nanoseconds cannot leave that range.
+    """Return the stamps with those outside of the years 1 to 9999 as misfits.
+
+    Calendars and patterns support no other years. Nanoseconds cannot leave that range.
     """
     if stamps.type.unit == "ns":
         return stamps

@@ -36,8 +36,9 @@ Piece = Callable[[dt.datetime, int], str]
 
 
 def format_timestamps(stamps: pa.Array, pattern: str) -> pa.Array:
-    """Return timestamps as text. Arrow formats common patterns; otherwise each distinct value is formatted in
-    Python.
+    """Return timestamps as text.
+
+    Arrow formats common patterns; otherwise each distinct value is formatted in Python.
     """
     fast = _arrow_pattern(pattern)
     if fast is not None:
@@ -56,6 +57,7 @@ def format_timestamps(stamps: pa.Array, pattern: str) -> pa.Array:
 
 def parse_timestamps(texts: pa.Array, pattern: str) -> pa.Array:
     """Return the timestamps in texts of this pattern; fields the pattern lacks are those of 1970-01-01 00:00.
+
     DecodeError for texts of another form.
     """
     regex = _reading(pattern)
@@ -185,8 +187,9 @@ def _year(year: int, count: int) -> str:
 
 
 def _us_week(moment: dt.datetime) -> tuple[int, int]:
-    """Return week-based year and week in Java's default locale: weeks start on Sunday, the first one contains January
-    1.
+    """Return week-based year and week in Java's default locale.
+
+    Weeks start on Sunday, and the first one contains January 1.
     """
     sunday = moment.date() - dt.timedelta(days=moment.isoweekday() % 7)
     year = (sunday + dt.timedelta(days=6)).year

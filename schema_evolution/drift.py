@@ -48,16 +48,18 @@ class Drift:
 
     @property
     def is_none(self) -> bool:
-        """Return whether the table can store the source's rows as it is; comments are ignored because they affect no
-        row.
+        """Return whether the table can store the source's rows as it is.
+
+        Comments are ignored because they affect no row.
         """
         return not (self.added or self.widened or self.relaxed)
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnRules:
-    """The rules for source columns becoming table columns. Names are folded to lower case if the catalog is not case
-    sensitive.
+    """The rules for source columns becoming table columns.
+
+    Names are folded to lower case if the catalog is not case sensitive.
     """
 
     mapping: TypeMapping = field(default_factory=TypeMapping)
@@ -92,8 +94,9 @@ class ColumnRules:
 
 
 def drift_of(source: SourceSchema, table: str, schema: TableSchema, rules: ColumnRules) -> Drift:
-    """Return the drift of a source schema. SchemaConflict when no type can store the values of both. Formats without
-    types only drift by new names.
+    """Return the drift of a source schema.
+
+    SchemaConflict when no type can store the values of both. Formats without types only drift by new names.
     """
     typed, comments_follow = source.dialect != "text", source.comments_follow
     known = {column.name: column for column in schema.fields}
@@ -112,10 +115,10 @@ def drift_of(source: SourceSchema, table: str, schema: TableSchema, rules: Colum
 
 
 def nonsense(source: SourceSchema, schema: TableSchema | None, rules: ColumnRules) -> str | None:
-    """Return why rows of this source schema cannot be stored in any table: it declares an impossible type, or an
-    unknown type for a column whose type in the table is incompatible. None when the schema is plausible.
+    """Return why rows of this source schema cannot be stored in any table, or None.
 
-    A single message of a topic can declare anything; such a declaration is not treated as a change of the source.
+    Either it declares an impossible type, or an unknown type for a column whose type in the table is incompatible. A
+    single message of a topic can declare anything; such a declaration is not treated as a change of the source.
     """
     held = {column.name: column.type for column in schema.fields} if schema else {}
     for one in source.fields:

@@ -36,8 +36,9 @@ class BadRow:
 
 @dataclass(frozen=True, slots=True)
 class FittedRows:
-    """Rows in the table's columns and types, in message order; messages with a misfit are listed in `bad` as a
-    whole.
+    """Rows in the table's columns and types, in message order.
+
+    Messages with a misfit are listed in `bad` as a whole.
     """
 
     rows: pa.RecordBatch
@@ -50,8 +51,9 @@ class FittedRows:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The conversion of batches to rows of one version of a table. `extras` compute metadata columns; `computed` is
-    sorted by dependency.
+    """The conversion of batches to rows of one version of a table.
+
+    `extras` compute metadata columns; `computed` is sorted by dependency.
 
     `now_millis` is the result of now(): the same for a whole batch and for its replay. A partition value that is longer
     than `longest_name` bytes, or contains a NUL, is refused because it cannot be a folder name.

@@ -14,8 +14,9 @@ _ESCAPED_DOT = "\\."
 
 @dataclass(frozen=True, slots=True)
 class TablePattern:
-    """A pattern that matches `database.table` as a whole. The first dot that is not a wildcard separates the two
-    parts.
+    """A pattern that matches `database.table` as a whole.
+
+    The first dot that is not a wildcard separates the two parts.
     """
 
     text: str

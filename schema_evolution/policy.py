@@ -16,9 +16,11 @@ ADD_COLUMN, ALTER_TYPE, CREATE_TABLE = "add.column", "alter.column.type", "creat
 
 @dataclass(frozen=True, slots=True)
 class SchemaPolicy:
-    """A policy for schema changes. `behavior`: exception stops at any change; ignore follows none; evolve stops at a
-    change that cannot be followed; try_evolve and lenient leave the column unchanged in that case. `include` (empty:
-    all) and `exclude` select kinds of change.
+    """A policy for schema changes.
+
+    `behavior`: exception stops at any change; ignore follows none; evolve stops at a change that cannot be followed;
+    try_evolve and lenient leave the column unchanged in that case. `include` (empty: all) and `exclude` select kinds of
+    change.
     """
 
     behavior: str = "evolve"
@@ -40,8 +42,10 @@ class SchemaPolicy:
         return event not in self.exclude and (not self.include or event in self.include)
 
     def kept(self, drift: Drift) -> Drift:
-        """Return the part of a drift that is followed. Columns that are not added are omitted from the rows; a column
-        that is not widened accepts values that fit, and other values are bad records.
+        """Return the part of a drift that is followed.
+
+        Columns that are not added are omitted from the rows; a column that is not widened accepts values that fit, and
+        other values are bad records.
         """
         if self.ignores:
             return replace(drift, added=(), widened=(), comments=(), relaxed=())

@@ -11,8 +11,10 @@ from penstock.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """Naming rules. Filters are regular expressions that must match the full source name; exclusion wins over
-    inclusion. A null name passes.
+    """The rules that select source tables and name their target tables.
+
+    Filters are regular expressions that must match the full source name; exclusion wins over inclusion. A null name
+    passes.
 
     `mapping`, `database_prefix` and `database_suffix` are keyed by source names in lower case.
     """

@@ -46,8 +46,9 @@ class Zero(Exception):
 
 
 class OutsideOfDay(Zero):
-    """A time outside of a day. Rejected in key columns: every such value would become midnight, and distinct rows would
-    collapse into one.
+    """A time outside of a day.
+
+    Rejected in key columns: every such value would become midnight, and distinct rows would collapse into one.
     """
 
 
@@ -57,8 +58,9 @@ KEEPS_DATES = "in a key: --type-mapping to-string keeps such dates"
 
 @dataclass(slots=True)
 class Misfits:
-    """Rows with a value that does not fit, each with its first reason. `nulled` counts the values that a rule replaced
-    by null, or by zero in NOT NULL columns.
+    """Rows with a value that does not fit, each with its first reason.
+
+    `nulled` counts the values that a rule replaced by null, or by zero in NOT NULL columns.
     """
 
     reasons: dict[int, str] = field(default_factory=dict)
@@ -145,8 +147,9 @@ def _cast_whole(column: pa.Array, target: AtomicType) -> pa.Array | None:
 
 
 def _are_short_and_plain(column: pa.Array) -> bool:
-    """Return whether Arrow parses these decimals correctly: it silently returns wrong numbers for more than 38 digits,
-    and crashes on very negative exponents.
+    """Return whether Arrow parses these decimals correctly.
+
+    It silently returns wrong numbers for more than 38 digits, and crashes on very negative exponents.
     """
     if (pc.max(pc.binary_length(column)).as_py() or 0) > _MOST_DIGITS:
         return False
@@ -159,8 +162,9 @@ def _are_short_and_plain(column: pa.Array) -> bool:
 
 
 def _of_this_era(column: pa.Array, numbers: pa.DataType, first: int) -> pa.Array | None:
-    """Return None when there are values before year 1: Arrow has a year 0, which is a zero date here, so each text must
-    be parsed separately.
+    """Return the column, or None when it has values before year 1.
+
+    Arrow has a year 0, which is a zero date here, so each text must be parsed separately.
     """
     least = pc.min(column.view(numbers)).as_py()
     return None if least is not None and least < first else column
@@ -206,8 +210,9 @@ def _stamps(column: pa.Array, arrow: pa.TimestampType, precision: int) -> pa.Arr
 
 
 def instants_of(texts: pa.Array, stamps: pa.Array, zone: str) -> pa.Array:
-    """Return the instants of texts that were parsed as UTC but are local times of `zone`. Numbers and texts that end in
-    Z are independent of the zone and stay unchanged.
+    """Return the instants of texts that were parsed as UTC but are local times of `zone`.
+
+    Numbers and texts that end in Z are independent of the zone and stay unchanged.
     """
     clocks = stamps.view(pa.timestamp(stamps.type.unit))
     there = pc.assume_timezone(clocks, zone, ambiguous="earliest", nonexistent="earliest")
@@ -343,8 +348,9 @@ def _time(text: str) -> int:
 
 
 def _exact_time(text: str) -> int:
-    """Parse a time of a key: a fraction that the table's milliseconds cannot store would make distinct keys equal, and
-    is refused.
+    """Parse a time of a key; refuse fractions of milliseconds.
+
+    The table cannot store them, and distinct keys would become equal.
     """
     match = _CLOCK.fullmatch(text)
     if match is not None and _nanos(match[5]) % 1_000_000:

@@ -81,6 +81,7 @@ class Transform:
         self, change: ChangeBatch, mapping: TypeMapping, now_millis: int, zone: str = "UTC"
     ) -> tuple[ChangeBatch, list[BadRow]]:
         """Return the transformed batch, and the messages refused because an expression could not read a value.
+
         ConfigError for an expression that does not fit the columns.
         """
         work = _Work(change, mapping, now_millis, zone)
@@ -109,8 +110,9 @@ class _Work:
         self.misfits = Misfits()
 
     def value(self, node: Node, made: tuple[Item, ...] = ()) -> pa.Array:
-        """Evaluate an expression. Names in the projection `made` refer to its expressions, unless the source has a
-        column of that name.
+        """Evaluate an expression.
+
+        Names in the projection `made` refer to its expressions, unless the source has a column of that name.
         """
         computed = {item.name: item.value for item in made if item.value is not None and item.name not in self._places}
         columns = {

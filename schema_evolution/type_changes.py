@@ -39,8 +39,9 @@ _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 
 
 def change_of(old: DataType, new: DataType, mapping: TypeMapping) -> Change:
-    """Return the verdict. `old` is the table's type, `new` the one the source declares now. The table's nullability is
-    kept.
+    """Return the verdict on a change from type `old` to type `new`.
+
+    `old` is the table's type, `new` the type the source declares now. The table's nullability is kept.
     """
     new = _as_nullable_as(new, old)
     if old == new:
@@ -86,8 +87,9 @@ def _by_width(old: AtomicType, new: AtomicType, held: int, wanted: int) -> Chang
 
 
 def _decimals(old: AtomicType, new: AtomicType, mapping: TypeMapping) -> Change:
-    """Return a decimal with the larger number of integer digits and the larger scale of both, so that no value is
-    lost.
+    """Return a decimal that stores the values of both.
+
+    It has the larger number of integer digits and the larger scale of both.
     """
     if mapping.decimal_no_change:
         return Change(Verdict.KEEP, old)

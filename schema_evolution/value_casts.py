@@ -19,10 +19,10 @@ from penstock.table.values.types import STRING_LENGTH, ArrayType, AtomicType, Da
 def fit_column(
     column: pa.Array, target: Field, mapping: TypeMapping, misfits: Misfits, *, in_key: bool = False
 ) -> pa.Array:
-    """Return `column` in the Arrow type of `target`; rows whose value does not fit are null there and recorded in
-    `misfits`.
+    """Return `column` in the Arrow type of `target`.
 
-    With `in_key`, values that a rule would replace by others do not fit, because distinct keys could become equal.
+    Rows whose value does not fit are null there and recorded in `misfits`. With `in_key`, values that a rule would
+    replace by others do not fit, because distinct keys could become equal.
     """
     type_ = target.type
     arrow = to_arrow(type_)
@@ -174,8 +174,9 @@ def bit_texts(column: pa.Array) -> pa.Array:
 
 
 def _parsed(column: pa.Array, type_: DataType, name: str, misfits: Misfits) -> pa.Array:
-    """Parse nested values from JSON text, each distinct text once; a list of texts may also be written `[a,b]` or
-    `a,b`.
+    """Parse nested values from JSON text, each distinct text once.
+
+    A list of texts may also be written `[a,b]` or `a,b`.
     """
     encoded = column.dictionary_encode()
     arrow = to_arrow(type_)

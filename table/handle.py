@@ -57,8 +57,9 @@ from penstock.table.write.memory_budget import WriteBudget
 
 
 class Table:
-    """A Paimon table, opened at one version of its schema. `refresh()` returns the table at its newest schema. Keeps no
-    file open.
+    """A Paimon table, opened at one version of its schema.
+
+    `refresh()` returns the table at its newest schema. Keeps no file open.
     """
 
     def __init__(self, store: TableStore) -> None:
@@ -175,8 +176,9 @@ class Table:
         return {consumer.id: consumer.next_snapshot for consumer in files.all()}
 
     def _check_options(self, options: Mapping[str, str] | None) -> None:
-        """Raise ConfigError when an option of one read or write is unknown, invalid or not supported; log the options
-        that have no effect.
+        """Raise ConfigError when an option of one read or write is unknown, invalid or not supported.
+
+        Options that have no effect are logged.
         """
         given = option_texts(options)
         check_given(given)
@@ -193,8 +195,9 @@ class Table:
     def _on_branch(
         self, options: Mapping[str, str] | None, branch: str | None = None
     ) -> tuple[TableStore, dict[str, str]]:
-        """Return the table on the branch named by the argument or by the option `branch` (this table when neither names
-        one), and the other options.
+        """Return the table's store on the named branch, and the options without `branch`.
+
+        The branch is named by the argument or by the option `branch`; without either it is this table's own.
         """
         self._check_options(options)
         others = dict(options or {})
@@ -220,8 +223,9 @@ class Table:
         options: Mapping[str, str] | None = None,
         limit: int | None = None,
     ) -> Scan:
-        """Describe a batch read. Nothing is read before rows are asked for; see `Scan` for the forms in which it
-        returns them.
+        """Describe a batch read.
+
+        Nothing is read before rows are asked for; see `Scan` for the forms in which it returns them.
 
         `where` is an Arrow expression or SQL text; files whose statistics rule out a matching row are not read.
         """
@@ -258,8 +262,9 @@ class Table:
         until: int | None = None,
         poll_seconds: float = 1.0,
     ) -> Iterator[SnapshotChanges]:
-        """Yield the changes of each snapshot as it is committed (a streaming read): for ever, or up to the snapshot
-        `until`.
+        """Yield the changes of each snapshot as it is committed (a streaming read).
+
+        It does not end unless `until` names the last snapshot.
         """
         return follow(self._store, from_snapshot, consumer_id, until=until, poll_seconds=poll_seconds)
 
@@ -275,9 +280,10 @@ class Table:
         options: Mapping[str, str] | None = None,
         budget: WriteBudget | None = None,
     ) -> TableWriter:
-        """Return a writer. `commit_user` with rising identifiers makes commits idempotent; without a user each commit
-        is independent of the others. A `budget` shared by the writers of several tables bounds the memory they buffer
-        together.
+        """Return a writer of rows; nothing is visible before its `commit`.
+
+        `commit_user` with rising identifiers makes commits idempotent; without a user each commit is independent of the
+        others. A `budget` shared by the writers of several tables bounds the memory they buffer together.
         """
         store, options = self._on_branch(options)
         check_writable({**store.schema().options, **options})
@@ -290,8 +296,9 @@ class Table:
         commit_user: str | None = None,
         options: Mapping[str, str] | None = None,
     ) -> OverwriteWriter:
-        """Return a writer whose commit replaces the rows of `partition`, or of the partitions it writes to; see
-        `OverwriteWriter`.
+        """Return a writer whose commit replaces rows; see `OverwriteWriter`.
+
+        It replaces the rows of `partition`, or of the partitions that rows are written to.
         """
         store, options = self._on_branch(options)
         check_writable({**store.schema().options, **options})
@@ -306,9 +313,10 @@ class Table:
         only: Selection | None = None,
         options: Mapping[str, str] | None = None,
     ) -> list[Snapshot]:
-        """Compact all data files, or with `full=False` only those the compaction policy picks; `only` selects more
-        finely than by partitions. Then runs the maintenance that a writer runs after a commit, also for tables whose
-        writers leave it to compaction (`write-only`).
+        """Compact all data files, or with `full=False` only those the compaction policy picks.
+
+        `only` selects more finely than by partitions. Then runs the maintenance that a writer runs after a commit, also
+        for tables whose writers leave it to compaction (`write-only`).
         """
         store, options = self._on_branch(options)
         made = compact_table(store, full=full, partitions=partitions, only=only, options=options)
@@ -336,8 +344,9 @@ class Table:
         return drop_partitions(self._store, partitions)
 
     def delete(self, where: pc.Expression | str) -> list[Snapshot]:
-        """Delete the rows that match `where`, an Arrow expression or SQL text. No snapshot is committed when none
-        match.
+        """Delete the rows that match `where`, an Arrow expression or SQL text.
+
+        No snapshot is committed when none match.
         """
         return delete_rows(self._store, where)
 
@@ -352,9 +361,7 @@ class Table:
     # maintenance
 
     def maintain(self, last: Upkeep | None = None, *, seconds: float = 60.0) -> Upkeep:
-        """Run one bounded round of the expirations the table's options ask for, and create the tags that are due; see
-        `keep_up`.
-        """
+        """Run one bounded round of the table's expirations, and create the tags that are due; see `keep_up`."""
         return keep_up(self._store, last, seconds=seconds)
 
     def expire_snapshots(
@@ -366,8 +373,9 @@ class Table:
         max_deletes: int | None = None,
         options: Mapping[str, str] | None = None,
     ) -> Expired:
-        """Expire snapshots, in one bounded round. Arguments that are None fall back to the table's options, or to
-        `options`.
+        """Expire snapshots, in one bounded round.
+
+        Arguments that are None fall back to the table's options, or to `options`.
         """
         store, options = self._on_branch(options)
         return expire_snapshots(
@@ -380,8 +388,10 @@ class Table:
         )
 
     def rollback_to(self, target: int | str | datetime) -> Snapshot:
-        """Roll the table back to a snapshot (its id), a tag (its name) or the last snapshot at a time. Later snapshots
-        and tags are removed, and consumers that had read them are set back; `undone_by_rollback` lists them.
+        """Roll the table back to a snapshot (its id), a tag (its name) or the last snapshot at a time.
+
+        Later snapshots and tags are removed, and consumers that had read them are set back; `undone_by_rollback` lists
+        them.
         """
         return rollback_to(self._store, self._point(target))
 
@@ -444,8 +454,9 @@ class Table:
         return fast_forward(self._store, branch)
 
     def reset_consumer(self, consumer_id: str, next_snapshot: int | None = None) -> None:
-        """Set the snapshot a consumer reads next. With None the consumer is deleted, and protects no snapshot from
-        expiring.
+        """Set the snapshot a consumer reads next.
+
+        With None the consumer is deleted, and protects no snapshot from expiring.
         """
         files = ConsumerFiles(self._store.storage, self._store.paths.root, self._store.paths.branch)
         if next_snapshot is None:
@@ -456,8 +467,9 @@ class Table:
             files.put(consumer_id, next_snapshot)
 
     def expire_consumers(self, older_than: int | str | datetime | None = None) -> list[str]:
-        """Delete the consumers that have not moved since `older_than`, or for `consumer.expiration-time`; return their
-        ids.
+        """Delete the consumers that have not moved since `older_than`; return their ids.
+
+        None uses `consumer.expiration-time`.
         """
         return expire_consumers(self._store, _millis(older_than, "older_than"))
 
@@ -467,8 +479,9 @@ class Table:
         return expire_partitions(store, options)
 
     def mark_partitions_done(self, partitions: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
-        """Run `partition.mark-done-action` for the partitions, each given by the values of all or some partition
-        columns.
+        """Run `partition.mark-done-action` for the partitions.
+
+        Each is given by the values of all or some partition columns.
         """
         return mark_partitions_done(self._store, partitions)
 
@@ -481,8 +494,9 @@ class Table:
         max_deletes: int | None = None,
         delete_all: bool = False,
     ) -> Expired:
-        """Expire, in one bounded round, changelogs that outlived their snapshots. With `delete_all`, all of them are
-        deleted.
+        """Expire, in one bounded round, changelogs that outlived their snapshots.
+
+        With `delete_all`, all of them are deleted.
         """
         return expire_changelogs(
             self._store,
@@ -511,8 +525,9 @@ class Table:
     def remove_orphan_files(
         self, *, dry_run: bool = False, older_than: int | str | datetime | None = None
     ) -> list[Orphan]:
-        """Return the files that no snapshot refers to, last written before `older_than` (default: a day ago); they are
-        deleted unless `dry_run`.
+        """Delete the files that no snapshot refers to; return them.
+
+        Only files last written before `older_than` (default: a day ago). With `dry_run` nothing is deleted.
         """
         found = find_orphans(self._store, _millis(older_than, "older_than"))
         if found and not dry_run:
@@ -520,8 +535,10 @@ class Table:
         return found
 
     def analyze(self, columns: Sequence[str] | None = None) -> Snapshot | None:
-        """Read the table and store statistics of `columns` (None: all): rows, bytes, distinct values, minimum and
-        maximum, nulls, lengths. Up to 65,536 distinct values are counted, more are estimated.
+        """Read the table and store statistics of `columns` (None: all).
+
+        They are rows, bytes, distinct values, minimum and maximum, nulls, lengths. Up to 65,536 distinct values are
+        counted, more are estimated.
         """
         return analyze(self._store, columns)
 

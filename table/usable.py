@@ -17,8 +17,9 @@ from penstock.table.values.names import path_step, relative_folder
 
 
 def check_usable(schema: TableSchema) -> None:
-    """Raise ConfigError unless the bucket layout, file format and compression, merge engine, scan options, partition
-    times and tag periods of `schema` are all valid.
+    """Raise ConfigError unless the options of `schema` are valid.
+
+    Checks the bucket layout, file format and compression, merge engine, scan options, partition times and tag periods.
     """
     layout = Layout.of(schema)
     encoding_of(schema.options)
@@ -43,8 +44,9 @@ def _check_postponed_files(layout: Layout) -> None:
 
 
 def check_name(name: str, what: str, *, more: str = "") -> None:
-    """Raise UnusableName for a name that cannot be a folder, or contains `$`, which introduces the name of a system
-    table.
+    """Raise UnusableName for a name that cannot be a folder, or that contains `$`.
+
+    A `$` introduces the name of a system table.
     """
     if not name.strip(".") or any(sign in name for sign in "$/\\\0") or name != name.strip():
         hint = "leave out $, slashes and outer blanks"

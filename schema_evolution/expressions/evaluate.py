@@ -22,8 +22,9 @@ Values = Any  # an Arrow array, or a scalar when the expression is constant
 
 
 def evaluated(node: Node, columns: Mapping[str, pa.Array], moment: Moment, misfits: Misfits) -> pa.Array:
-    """Return a value for every row. Texts that a cast cannot read become null, and their rows are recorded in
-    `misfits`.
+    """Return a value for every row.
+
+    Texts that a cast cannot read become null, and their rows are recorded in `misfits`.
     """
     value = _Evaluation(columns, moment, misfits).of(node)
     if isinstance(value, pa.ChunkedArray):

@@ -50,8 +50,10 @@ def whole(value: Values, of: str) -> int:
 
 
 def aligned(left: Values, right: Values) -> tuple[Values, Values]:
-    """Return two operands that can be compared. A text compared with a time is parsed as time; a boolean compared with
-    a number is 0 or 1; text and numbers cannot be compared.
+    """Return two operands that can be compared.
+
+    A text compared with a time is parsed as time; a boolean compared with a number is 0 or 1; text and numbers cannot
+    be compared.
     """
     if left.type == right.type or pa.types.is_null(left.type) or pa.types.is_null(right.type):
         return left, right
@@ -82,8 +84,9 @@ def _is_number(type_: pa.DataType) -> bool:
 
 
 def common(values: Sequence[Values]) -> list[Values]:
-    """Return the values in a common type: numbers by Arrow's rules, times as timestamps. ConfigError for any other mix
-    of types.
+    """Return the values in a common type: numbers by Arrow's rules, times as timestamps.
+
+    ConfigError for any other mix of types.
     """
     typed = [value for value in values if not pa.types.is_null(value.type)]
     if not typed:
@@ -113,8 +116,9 @@ def _wider(types: Sequence[pa.DataType]) -> pa.DataType:
 
 
 def arithmetic(sign: str, left: Values, right: Values) -> Values:
-    """Add, subtract, multiply or divide. Whole numbers stay whole and must not overflow; decimals stay decimals; with a
-    double operand both become doubles.
+    """Add, subtract, multiply or divide.
+
+    Whole numbers stay whole and must not overflow; decimals stay decimals; with a double operand both become doubles.
     """
     if sign in {"/", "%"}:
         return divided(left, right, rest=sign == "%")
@@ -129,8 +133,9 @@ def arithmetic(sign: str, left: Values, right: Values) -> Values:
 
 
 def divided(left: Values, right: Values, *, rest: bool = False) -> Values:
-    """Return a double, or with `rest` the remainder, which has the sign of the left operand. Null for a divisor
-    of 0.
+    """Return a double, or with `rest` the remainder, which has the sign of the left operand.
+
+    Null for a divisor of 0.
     """
     whole_numbers = rest and all(pa.types.is_integer(one.type) for one in (left, right))
     zero = pa.scalar(0, right.type)

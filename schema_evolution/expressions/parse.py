@@ -34,8 +34,9 @@ _RESERVED = {"and", "or", "not", "as", "then", "else", "end", "when", "between",
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token; `kind` is number, text, quoted, word, sign or end. Words and signs are in lower case in `value`, and
-    unchanged in `written`.
+    """A token; `kind` is number, text, quoted, word, sign or end.
+
+    Words and signs are in lower case in `value`, and unchanged in `written`.
     """
 
     kind: str
@@ -307,8 +308,9 @@ class _Parser:
         return Call(_ENDS[word or "both"], (value, characters))
 
     def _arguments(self, name: str) -> tuple[Node, ...]:
-        """Parse arguments up to the closing bracket, separated by commas or in SQL's older forms: substring(x from 2
-        for 3), timestampdiff(day, a, b).
+        """Parse arguments up to the closing bracket.
+
+        They are separated by commas or in SQL's older forms: substring(x from 2 for 3), timestampdiff(day, a, b).
         """
         if name in _UNIT_FIRST and self._now.kind == "word" and self._now.value in UNITS:
             unit = Literal(self._next().value)

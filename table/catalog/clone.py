@@ -31,12 +31,12 @@ def clone_table(
     into_existing: bool = False,
     rows: bool = True,
 ) -> Table:
-    """Create `name` in `catalog` with the columns, keys and options of `source`, and its current rows as one snapshot
-    (with postponed buckets, a second snapshot assigns the rows to buckets).
+    """Create `name` in `catalog` with the definition and the current rows of `source`.
 
-    An existing table is refused, or with `into_existing` overwritten if its columns are the same. History, tags and
-    branches are not copied. To call it again after a crash, pass `into_existing`. Memory is bounded by the write
-    buffer.
+    The definition is its columns, keys and options. The rows are committed as one snapshot (with postponed buckets, a
+    second snapshot assigns the rows to buckets). An existing table is refused, or with `into_existing` overwritten if
+    its columns are the same. History, tags and branches are not copied. To call it again after a crash, pass
+    `into_existing`. Memory is bounded by the write buffer.
     """
     definition = source.definition
     if catalog.table_exists(name):
@@ -71,12 +71,11 @@ def _copy(source: Table, target: Table, where: pc.Expression | str | None) -> No
 
 
 def copy_table(source: Table, catalog: Catalog, name: str) -> Table:
-    """Create `name` in `catalog` from copies of the files of the newest snapshot of `source`: schemas, metadata and
-    data.
+    """Create `name` in `catalog` from copies of the files of the newest snapshot of `source`.
 
-    The table must not exist yet. The snapshot keeps its id, and is written last: after a crash half way there is a
-    table without rows, which has to be dropped. History, tags, branches and consumers are not copied. Keeps one file in
-    memory.
+    The schemas, metadata and data files are copied. The table must not exist yet. The snapshot keeps its id, and is
+    written last: after a crash half way there is a table without rows, which has to be dropped. History, tags, branches
+    and consumers are not copied. Keeps one file in memory.
     """
     if catalog.table_exists(name):
         raise ConfigError(f"table {name!r} exists already", warehouse=catalog.warehouse)

@@ -35,8 +35,10 @@ _BRANCH = "branch_"
 
 
 class Catalog:
-    """A catalog in a warehouse folder. `warehouse` is a path or a URL; `options` configure its store. A store that
-    cannot create a file atomically only if it does not exist is refused, by a probe before the first table is created.
+    """A catalog in a warehouse folder.
+
+    `warehouse` is a path or a URL; `options` configure its store. A store that cannot create a file atomically only if
+    it does not exist is refused, by a probe before the first table is created.
     """
 
     def __init__(
@@ -294,8 +296,9 @@ def split_name(name: str) -> tuple[str, str]:
 
 
 def parse_name(name: str) -> tuple[str, str | None, str | None]:
-    """Split a name into table, branch and system table: `db.t`, `db.t$snapshots`, `db.t$branch_b`,
-    `db.t$branch_b$snapshots`.
+    """Split a name into table, branch and system table.
+
+    The forms are `db.t`, `db.t$snapshots`, `db.t$branch_b` and `db.t$branch_b$snapshots`.
     """
     base, *rest = name.split("$")
     branch = rest.pop(0).removeprefix(_BRANCH) if rest and rest[0].startswith(_BRANCH) else None

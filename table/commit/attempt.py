@@ -52,8 +52,9 @@ class Retries:
         )
 
     def wait(self, attempt: int, jitter: float) -> float:
-        """Return the seconds to wait after an attempt: exponential backoff with up to 20 percent of jitter either
-        way.
+        """Return the seconds to wait after an attempt.
+
+        The wait grows exponentially, with up to 20 percent of jitter either way.
         """
         return min(self.first_wait * float(2**attempt), self.longest_wait) * (0.8 + 0.4 * jitter)
 
@@ -83,8 +84,9 @@ def land(
 
 @dataclass(slots=True)
 class OnlyOnce:
-    """Protection against committing an identifier twice: snapshots after `looked_at` are searched for the user's
-    identifiers from `refused_from` on.
+    """Protection against committing an identifier twice.
+
+    Snapshots after `looked_at` are searched for the user's identifiers from `refused_from` on.
     """
 
     looked_at: int
@@ -109,8 +111,10 @@ class OnlyOnce:
 
 @dataclass(slots=True)
 class _Commit:
-    """The attempts of one commit. `doubts` are the snapshots whose put got no clear reply, and `failure` the last error
-    of the store: each of them may be in the table, or may still appear as long as its id is free.
+    """The attempts of one commit.
+
+    `doubts` are the snapshots whose put got no clear reply, and `failure` the last error of the store: each of them may
+    be in the table, or may still appear as long as its id is free.
     """
 
     store: TableStore
@@ -179,8 +183,9 @@ class _Commit:
         return None
 
     def _landed(self, latest: Snapshot | None) -> Snapshot | None:
-        """Return the uncertain snapshot that is in the table. An uncertain snapshot is settled once another one has its
-        id.
+        """Return the uncertain snapshot that is in the table.
+
+        An uncertain snapshot is settled once another one has its id.
         """
         for number in sorted({doubt.id for doubt in self.doubts}):
             found = self.store.snapshots.find(number)

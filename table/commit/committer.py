@@ -32,9 +32,11 @@ Contents = frozenset[object]
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The result of a commit. `lost_compaction` is the error that made the COMPACT half fail; the rows are committed
-    nevertheless. `retries` counts the attempts that another writer was faster in. `already` is set when nothing was
-    done: the user has committed the identifier before, and this is its newest snapshot.
+    """The result of a commit.
+
+    `lost_compaction` is the error that made the COMPACT half fail; the rows are committed nevertheless. `retries`
+    counts the attempts that another writer was faster in. `already` is set when nothing was done: the user has
+    committed the identifier before, and this is its newest snapshot.
     """
 
     snapshots: tuple[Snapshot, ...] = ()
@@ -49,8 +51,9 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Committer:
-    """The commits of one commit user (`user` is the job), whose identifiers rise. The batch identifier marks commits
-    without identifier and is never recognised as committed before.
+    """The commits of one commit user (`user` is the job), whose identifiers rise.
+
+    The batch identifier marks commits without identifier and is never recognised as committed before.
     """
 
     store: TableStore
@@ -75,8 +78,9 @@ class Committer:
     def _land_once(
         self, identity: Identity, check: Check, *, newest: Snapshot | None, second: bool = False
     ) -> Snapshot:
-        """Commit an identifier that nobody has committed up to the snapshot `newest`. AlreadyCommitted when another
-        process commits it at the same time.
+        """Commit an identifier that nobody has committed up to the snapshot `newest`.
+
+        AlreadyCommitted when another process commits it at the same time.
 
         The second snapshot of a commit has the same identifier as the first. It is refused once the user has committed
         a later identifier: as the user's newest snapshot it would hide the later one.
@@ -134,8 +138,10 @@ class Committer:
         return Committed(tuple(snapshots), retries=retries)
 
     def _keeps_empty(self, identifier: int) -> bool:
-        """Return whether a commit without rows makes a snapshot: any commit unless `snapshot.ignore-empty-commit`, and
-        a commit with an identifier if `commit.force-create-snapshot` is set.
+        """Return whether a commit without rows makes a snapshot.
+
+        Any commit does unless `snapshot.ignore-empty-commit`, and a commit with an identifier if
+        `commit.force-create-snapshot` is set.
         """
         options = Options(self.store.schema().options)
         if identifier != BATCH_IDENTIFIER and options.boolean("commit.force-create-snapshot", default=False):
@@ -288,8 +294,9 @@ class Committer:
 
 
 def contents(store: TableStore, snapshot: Snapshot | None, covers: Covers) -> Contents:
-    """Return the identities of these partitions' data files and deletion vector files, to detect whether they
-    change.
+    """Return the identities of these partitions' files, to detect whether they change.
+
+    These are the data files and the files of deletion vectors.
     """
     if snapshot is None:
         return frozenset()

@@ -30,8 +30,9 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The completion of half-made commits of `committer`. `open_bucket` returns a writer for a bucket in the given
-    state.
+    """The completion of half-made commits of `committer`.
+
+    `open_bucket` returns a writer for a bucket in the given state.
     """
 
     committer: Committer

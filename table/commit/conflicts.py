@@ -16,8 +16,9 @@ class ForeignWriter(CommitConflict):
 
 
 def check_bucket_totals(live: Iterable[ManifestEntry], added: Sequence[ManifestEntry], table: str) -> None:
-    """Raise ConfigError unless all files of a partition have the same number of buckets. Rows for a changed number can
-    only be written by an overwrite.
+    """Raise ConfigError unless all files of a partition have the same number of buckets.
+
+    Rows for a changed number can only be written by an overwrite.
     """
     totals: dict[bytes, int] = {}
     for entry in live:
@@ -89,10 +90,10 @@ def _check_run(group: list[ManifestEntry], decode_key: DecodeKey, table: str) ->
 
 
 def check_vectors(index: Iterable[IndexEntry], messages: Iterable[CommitMessage], table: str) -> None:
-    """Raise CommitConflict unless a compaction read the deletion vectors its bucket has now: rows hidden by vectors it
-    did not read would reappear in its files.
+    """Raise CommitConflict unless a compaction read the deletion vectors its bucket has now.
 
-    `index` contains the index files of the table's current snapshot.
+    Rows hidden by vectors it did not read would reappear in its files. `index` contains the index files of the table's
+    current snapshot.
     """
     now: dict[Bucket, set[str]] = {}
     for entry in index:

@@ -18,8 +18,10 @@ _ONE_WRITER = "let one job write a primary-key bucket, or set write-only on all 
 def check_foreign_writers(
     store: TableStore, layout: Layout, messages: Sequence[CommitMessage], latest: Snapshot
 ) -> None:
-    """Raise ForeignWriter when `messages` with new rows cannot be committed on `latest`, and HistoryExpired when
-    snapshots needed for the check have expired. A second driver of the same job counts as another job.
+    """Raise ForeignWriter when `messages` with new rows cannot be committed on `latest`.
+
+    HistoryExpired when snapshots needed for the check have expired. A second driver of the same job counts as another
+    job.
     """
     written = [message for message in messages if message.new_files and message.bucket >= 0]
     base = min((message.base_snapshot for message in written), default=latest.id)
@@ -55,11 +57,10 @@ def _starts(messages: Sequence[CommitMessage]) -> dict[Bucket, tuple[int, int]]:
 def check_foreign_rows(
     between: Iterable[tuple[str, int, ManifestEntry]], starts: Mapping[Bucket, tuple[int, int]], table: str
 ) -> None:
-    """Raise ForeignWriter when another job added rows with sequence numbers that our writer of the bucket also
-    assigned.
+    """Raise ForeignWriter when another job added rows with sequence numbers our writer also assigned.
 
-    `between` contains (commit user, snapshot, entry) of everything committed after our writers read the table;
-    `starts` is the result of `_starts`.
+    `between` contains (commit user, snapshot, entry) of everything committed after our writers read the table; `starts`
+    is the result of `_starts`.
     """
     for other, snapshot, entry in between:
         start = starts.get((entry.partition, entry.bucket))
@@ -111,10 +112,10 @@ def check_not_overwritten(
 
 
 def check_foreign_keys(between: Iterable[tuple[str, int, ManifestEntry]], table: str) -> None:
-    """Raise ForeignWriter when another job added rows to a table whose keys move between partitions: a row in any
-    bucket may have moved a key away from the partition our index has it in.
+    """Raise ForeignWriter when another job added rows to a table whose keys move between partitions.
 
-    `between` is as in `check_foreign_rows`, starting after the snapshot our index was read at.
+    A row in any bucket may have moved a key away from the partition our index has it in. `between` is as in
+    `check_foreign_rows`, starting after the snapshot our index was read at.
     """
     for other, snapshot, entry in between:
         if entry.kind is FileKind.ADD and entry.file.level == 0:
@@ -131,9 +132,10 @@ def check_foreign_keys(between: Iterable[tuple[str, int, ManifestEntry]], table:
 def _check_places_of_keys(
     store: TableStore, layout: Layout, messages: Sequence[CommitMessage], latest: Snapshot
 ) -> None:
-    """Raise ForeignWriter when another job changed the hash index of buckets this job writes. With dynamic buckets it
-    may have assigned a bucket to a key that this job assigned too, or have dropped the index this job looked its keys
-    up in.
+    """Raise ForeignWriter when another job changed the hash index of buckets this job writes.
+
+    With dynamic buckets it may have assigned a bucket to a key that this job assigned too, or have dropped the index
+    this job looked its keys up in.
     """
     now = _hash_files(store, latest)
     for base in {message.base_snapshot for message in messages}:

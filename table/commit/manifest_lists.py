@@ -1,5 +1,6 @@
-"""The manifest files of one commit: those an attempt writes, those the next attempt reuses, and those to delete after a
-failure.
+"""The manifest files of one commit.
+
+Some are written by an attempt, some can be reused by the next attempt, and some must be deleted after a failure.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ class SnapshotLists:
 
 
 class Lists:
-    """The manifest files and lists that the attempts of one commit write. Delta and changelog do not depend on the
-    previous snapshot, and are reused by later attempts while the changes stay the same; base list and index manifest
-    are written again by each attempt.
+    """The manifest files and lists that the attempts of one commit write.
+
+    Delta and changelog do not depend on the previous snapshot, and are reused by later attempts while the changes stay
+    the same; base list and index manifest are written again by each attempt.
     """
 
     def __init__(self, store: TableStore) -> None:

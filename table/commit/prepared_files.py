@@ -16,6 +16,7 @@ from penstock.table.meta.store import TableStore
 @dataclass(frozen=True, slots=True)
 class Fate:
     """The snapshots that contain the files of some messages: `rows` the new files, `compaction` the compacted ones.
+
     `is_known` is False when expired snapshots may have contained them.
     """
 

@@ -24,8 +24,9 @@ Clock = Callable[[Snapshot], int | None]
 
 @dataclass(frozen=True, slots=True)
 class AutomaticTags:
-    """The automatic tags of a table. `clock` returns the local time of a snapshot. Only the newest `most` tags are
-    kept.
+    """The automatic tags of a table.
+
+    `clock` returns the local time of a snapshot. Only the newest `most` tags are kept.
     """
 
     store: TableStore
@@ -76,8 +77,9 @@ class AutomaticTags:
         return made
 
     def snapshot_is_wanted(self) -> bool:
-        """Return whether a tag by the clock is due that no snapshot exists for, because the table is idle: an empty
-        snapshot committed now would get it.
+        """Return whether a tag by the clock is due for which an idle table has no snapshot.
+
+        An empty snapshot committed now would get that tag.
         """
         latest = self.store.snapshots.latest()
         if mode_of(self.store.schema().options) != "process-time" or latest is None:
@@ -87,8 +89,9 @@ class AutomaticTags:
         return last is not None and self._is_due(now, last) and not self._is_due(latest, last)
 
     def _is_due(self, snapshot: Snapshot, last: int | None) -> bool:
-        """Return whether a tag is due at this snapshot: the first tag at once, any other when the period after the last
-        tag's period has ended.
+        """Return whether a tag is due at this snapshot.
+
+        The first tag is due at once, any other when the period after the last tag's period has ended.
         """
         time = self.clock(snapshot)
         if time is None or last is None:
@@ -96,9 +99,7 @@ class AutomaticTags:
         return time - self.period.delay >= self.period.after(self.period.after(last))
 
     def _newest(self) -> tuple[int | None, int]:
-        """Return the begin of the newest automatic tag's period (or None), and the id of the first snapshot after
-        it.
-        """
+        """Return the begin of the newest automatic tag's period (or None), and the first snapshot id after it."""
         found = self._automatic()
         if not found:
             return None, self.store.snapshots.earliest_id() or 1
@@ -140,8 +141,10 @@ def mode_of(values: Mapping[str, str]) -> str:
 
 
 def create_batch_tag(store: TableStore) -> str | None:
-    """Move the tag of a batch job (`tag.automatic-creation` = batch) to the newest snapshot, and keep the newest
-    `tag.num-retained-max` of all tags. Return the tag's name; None when the table has no snapshot or no such option.
+    """Move the tag of a batch job (`tag.automatic-creation` = batch) to the newest snapshot.
+
+    Then only the newest `tag.num-retained-max` of all tags are kept. Returns the tag's name; None when the table has no
+    snapshot or no such option.
     """
     options, snapshot = Options(store.schema().options), store.snapshots.latest()
     if mode_of(options.values) != "batch" or snapshot is None:
@@ -193,8 +196,9 @@ def _zone(name: str, option: str) -> ZoneInfo:
 
 
 def _seen(millis: int, place: ZoneInfo) -> int | None:
-    """Return a time as the clocks of that zone show it, encoded as if it were UTC; None when it is outside the
-    calendar.
+    """Return a time as the clocks of that zone show it, encoded as if it were UTC.
+
+    None when it is outside the calendar.
     """
     try:
         at = EPOCH + timedelta(milliseconds=millis)

@@ -27,8 +27,9 @@ _TIMEOUT = 5_000
 
 @dataclass(frozen=True, slots=True)
 class DoneRule:
-    """The rule when a partition is done: once its time (`interval` long) is over, plus `idle` after that and after its
-    last rows.
+    """The rule when a partition is done.
+
+    Its time (`interval` long) must be over, and `idle` must have passed after that and after its last rows.
     """
 
     interval: int
@@ -63,8 +64,9 @@ def mark_partitions_done(store: TableStore, partitions: Sequence[Mapping[str, ob
 
 
 def mark_due(store: TableStore, since: int | None = None) -> list[dict[str, object]]:
-    """Mark the partitions that became done since the wall-clock time `since`, or, when it is None, the newest ones that
-    are done and not marked. At most MOST_AT_ONCE, those done first. Return their values as text.
+    """Mark the partitions that became done since the wall-clock time `since`; return their values as text.
+
+    When `since` is None, the newest partitions that are done and not marked. At most MOST_AT_ONCE, those done first.
     """
     rule, latest = DoneRule.of(store.schema().options), store.snapshots.latest()
     if rule is None or latest is None:

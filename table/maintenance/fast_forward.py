@@ -56,8 +56,9 @@ def fast_forward(store: TableStore, name: str) -> Undone:
 
 
 def _newest_shared(main: TableStore, branch: TableStore) -> int:
-    """Return the newest snapshot id that main and the branch both have, as a snapshot or a tag, where the branch began;
-    0 when they share none.
+    """Return the newest snapshot id that main and the branch both have, where the branch began.
+
+    Snapshots and tags count; 0 when they share none.
     """
     ours, theirs = _states(main), _states(branch)
     return max((number for number, state in ours.items() if theirs.get(number) == state), default=0)
@@ -89,16 +90,18 @@ def _undone(main: TableStore, branch: TableStore, shared: int, ids: Sequence[int
 
 
 def _earliest_kept(main: TableStore, shared: int, ids: Sequence[int]) -> int:
-    """Return the first snapshot id of main afterwards: main's own first one if its snapshots lead into the branch's
-    without a gap.
+    """Return the first snapshot id of main afterwards.
+
+    It is main's own first one if its snapshots lead into the branch's without a gap.
     """
     kept = [number for number in main.snapshots.ids() if number <= shared]
     return kept[0] if kept and kept[-1] + 1 >= ids[0] else ids[0]
 
 
 def _copy_schemas(main: TableStore, branch: TableStore) -> None:
-    """Replace main's schemas with all versions of the branch, since any of them may have live files. Main is never left
-    without a schema.
+    """Replace main's schemas with all versions of the branch, since any of them may have live files.
+
+    Main is never left without a schema.
     """
     wanted = branch.schemas.ids()
     for number in wanted:

@@ -1,5 +1,6 @@
-"""Deletion of files that no snapshot, tag or branch uses any more: data files first, then the metadata that refers to
-them.
+"""Deletion of files that no snapshot, tag or branch uses any more.
+
+Data files are deleted first, then the metadata that refers to them.
 """
 
 from __future__ import annotations

@@ -19,8 +19,9 @@ STRATEGIES = ("values-time", "update-time")
 
 @dataclass(frozen=True, slots=True)
 class PartitionExpiry:
-    """The expiry of a table's partitions. `millis` is how long a partition is kept, counted from the time in its values
-    or from its last rows.
+    """The expiry of a table's partitions.
+
+    `millis` is how long a partition is kept, counted from the time in its values or from its last rows.
     """
 
     millis: int
@@ -43,11 +44,11 @@ class PartitionExpiry:
 
 
 def expire_partitions(store: TableStore, options: Mapping[str, str] | None = None) -> list[dict[str, object]]:
-    """Drop the partitions older than `partition.expiration-time`, oldest first, at most `partition.expiration-max-num`,
-    as one OVERWRITE (or several, see `partition.expiration-batch-size`); return their values as text.
+    """Drop the partitions older than `partition.expiration-time`; return their values as text.
 
-    A partition whose values contain no time is kept. When rows are added to a partition in the meantime, expiry by
-    values still drops it; expiry by update time raises CommitConflict.
+    The oldest are dropped first, at most `partition.expiration-max-num`, as one OVERWRITE (or several, see
+    `partition.expiration-batch-size`). A partition whose values contain no time is kept. When rows are added to a
+    partition in the meantime, expiry by values still drops it; expiry by update time raises CommitConflict.
     """
     expiry = PartitionExpiry.of({**store.schema().options, **(options or {})})
     if expiry is None:

@@ -82,8 +82,9 @@ def _unknown(formatter: str) -> ConfigError:
 
 
 def _smart(numbers: Mapping[str, int]) -> datetime | None:
-    """Return the time, with the 31st of a shorter month as its last day and 24:00 as midnight of the next day; None
-    when any other number is out of range.
+    """Return the time, or None when a number is out of range.
+
+    The 31st of a shorter month is its last day, and 24:00 is midnight of the next day.
     """
     if not (1 <= numbers["month"] <= 12 and 1 <= numbers["day"] <= 31 and 1 <= numbers["year"] <= 9999):
         return None

@@ -110,8 +110,9 @@ def nearest_before(tags: Iterable[Snapshot], snapshot_id: int) -> Snapshot | Non
 
 
 def lines(store: TableStore) -> list[TableStore]:
-    """Return the main branch and all others. A branch folder without a schema is being created or deleted, and uses no
-    files.
+    """Return the main branch and all others.
+
+    A branch folder without a schema is being created or deleted, and uses no files.
     """
     names = [name for name in branch_names(store) if store.schemas.on_branch(name).ids()]
     # All branches store their manifests in one folder, so they can share a cache.
@@ -137,8 +138,9 @@ def changelogs_of(store: TableStore) -> Iterator[Snapshot]:
 
 @dataclass(frozen=True, slots=True)
 class Holdings:
-    """Everything a branch uses: its files outside the buckets, and an entry for each of its data and changelog
-    files.
+    """Everything a branch uses.
+
+    These are its files outside the buckets, and an entry for each of its data and changelog files.
     """
 
     held: Held
@@ -146,8 +148,10 @@ class Holdings:
 
 
 def holdings_of(store: TableStore) -> Holdings:
-    """Return what the snapshots, tags and long-lived changelogs of a branch use. A file that a snapshot removed is used
-    only by older ones. Reads each manifest once; starts over when snapshots expire during the read.
+    """Return what the snapshots, tags and long-lived changelogs of a branch use.
+
+    A file that a snapshot removed is used only by older ones. Reads each manifest once; starts over when snapshots
+    expire during the read.
     """
     while True:
         ids = store.snapshots.ids()
@@ -188,8 +192,9 @@ def _add_files(holdings: Holdings, entries: Iterable[ManifestEntry]) -> None:
 
 
 def held_by_changelogs(store: TableStore) -> Held:
-    """Return the deltas that long-lived changelogs are read from. Changelogs with lists share no manifest with a
-    snapshot.
+    """Return the deltas that long-lived changelogs are read from.
+
+    Changelogs with lists share no manifest with a snapshot.
     """
     first = store.snapshots.find_changelog(store.snapshots.changelogs.earliest() or 0)
     held = Held()
@@ -200,8 +205,9 @@ def held_by_changelogs(store: TableStore) -> Held:
 
 
 def stands_on_delta(store: TableStore, snapshot: Snapshot) -> bool:
-    """Return whether the table had no changelog producer at the time, so that readers read changes from the delta
-    files.
+    """Return whether readers read the snapshot's changes from the delta files.
+
+    They do if the table had no changelog producer at the time.
     """
     options = store.schemas.get(snapshot.schema_id).options
     return snapshot.changelog_manifest_list is None and options.get("changelog-producer", "none").lower() == "none"

@@ -50,8 +50,9 @@ class Retention:
         millis: int | None = None,
         at_once: int | None = None,
     ) -> Retention:
-        """Build from the options of a table, overridden by the arguments. Changelogs expire with their snapshots unless
-        an option keeps them longer.
+        """Build from the options of a table, overridden by the arguments.
+
+        Changelogs expire with their snapshots unless an option keeps them longer.
         """
         options = Options(values)
         most = options.integer("snapshot.num-retained.max", None) if most is None else most

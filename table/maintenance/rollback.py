@@ -20,8 +20,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """The effect of a rollback or fast-forward: the removed snapshots and tags, and the consumers that had read beyond
-    the target, with the snapshot each is set back to.
+    """The effect of a rollback or fast-forward.
+
+    It removes snapshots and tags, and sets back the consumers that had read beyond the target, each to the given
+    snapshot.
     """
 
     snapshots: tuple[int, ...] = ()
@@ -55,8 +57,9 @@ def undone_by_rollback(store: TableStore, target: int | str) -> Undone:
 
 
 def rollback_to(store: TableStore, target: int | str) -> Snapshot:
-    """Make a snapshot, given by id or tag, the newest again: everything after it is removed, tags included. A snapshot
-    that has expired is restored from its tag.
+    """Make a snapshot, given by id or tag, the newest again: everything after it is removed, tags included.
+
+    A snapshot that has expired is restored from its tag.
 
     The data files of removed snapshots become orphans. Later ids are assigned again, so consumers that had read them
     are set back to the first of them. Snapshots are removed newest first, and readers see the newest that is left:

@@ -55,8 +55,9 @@ def expire_snapshots(
     protect_users: int = WEEK,
     options: Mapping[str, str] | None = None,
 ) -> Expired:
-    """Expire snapshots in one bounded round, by the table's options where arguments are None. `older_than` is in epoch
-    millis.
+    """Expire snapshots in one bounded round, by the table's options where arguments are None.
+
+    `older_than` is in epoch millis.
 
     A consumer protects the snapshots it has not read, and the newest snapshot of each commit user is kept for
     `protect_users` milliseconds, because replayed commits are recognised by it. A further call continues where this one
@@ -83,9 +84,10 @@ def expire_changelogs(
     max_deletes: int | None = None,
     delete_all: bool = False,
 ) -> Expired:
-    """Expire, in one bounded round, changelogs that outlived their snapshots, by the table's `changelog.*` options
-    where arguments are None; no snapshot is touched. With `delete_all` every changelog is deleted, even if readers
-    still need it.
+    """Expire, in one bounded round, changelogs that outlived their snapshots.
+
+    Arguments that are None are replaced by the table's `changelog.*` options; no snapshot is touched. With `delete_all`
+    every changelog is deleted, even if readers still need it.
     """
     now, folder = store.ambient.now_millis(), store.snapshots.changelogs
     if delete_all:
@@ -159,8 +161,9 @@ def _following(store: TableStore, ids: Sequence[int], snapshot_id: int) -> Snaps
 
 
 def _beyond_gaps(store: TableStore, ids: Sequence[int], first: int, end: Snapshot) -> list[Snapshot]:
-    """Return newer states that may still use files an expired snapshot removed; empty when the ids have no gap. Behind
-    a gap there is another history, in which such a file may still be live.
+    """Return newer states that may still use files an expired snapshot removed; empty when the ids have no gap.
+
+    Behind a gap there is another history, in which such a file may still be live.
     """
     starts = [number for before, number in pairwise(ids) if number != before + 1 and number > first]
     if not starts:
@@ -198,8 +201,9 @@ def _before_last_of_user(
 
 
 def _garbage(store: TableStore, expired: Sequence[Snapshot], end: Snapshot, retention: Retention) -> Garbage:
-    """Return the files only expired snapshots need. A file that a snapshot removed was needed by its predecessor, so
-    the range of snapshots to read is shifted by one.
+    """Return the files only expired snapshots need.
+
+    A file that a snapshot removed was needed by its predecessor, so the range of snapshots to read is shifted by one.
     """
     garbage = Garbage()
     for snapshot in (*expired[1:], end):
@@ -270,8 +274,9 @@ def _expire_changelogs(store: TableStore, gone: Sequence[Snapshot], left: Sequen
 
 
 def _changelog_garbage(store: TableStore, snapshots: Sequence[Snapshot]) -> Garbage:
-    """Return the changelog files of all snapshots but the last. Where data files serve as changelog, a file that a
-    snapshot removed was part of an older snapshot's changes.
+    """Return the changelog files of all snapshots but the last.
+
+    Where data files serve as changelog, a file that a snapshot removed was part of an older snapshot's changes.
     """
     garbage = Garbage()
     for place, snapshot in enumerate(snapshots):

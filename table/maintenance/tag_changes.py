@@ -13,8 +13,9 @@ from penstock.table.meta.tag_files import Tag, tag_json
 
 
 def replace_tag(store: TableStore, name: str, snapshot_id: int | None = None, retain_millis: int | None = None) -> Tag:
-    """Move an existing tag to another snapshot (default: the latest). Files only the old snapshot used become orphans.
-    TagMissing when there is no such tag.
+    """Move an existing tag to another snapshot (default: the latest).
+
+    Files only the old snapshot used become orphans. TagMissing when there is no such tag.
     """
     files = tag_files(store)
     files.get(name)

@@ -28,8 +28,9 @@ _CLOCK = {"%H": r"(?P<hour>\d\d)", "%M": r"(?P<minute>\d\d)"}
 
 @dataclass(frozen=True, slots=True)
 class TagPeriod:
-    """The periods of automatic tags. A tag is created `delay` after the end of its period of `millis`, and is named by
-    the begin of the period.
+    """The periods of automatic tags.
+
+    A tag is created `delay` after the end of its period of `millis`, and is named by the begin of the period.
     """
 
     millis: int
@@ -67,8 +68,10 @@ class TagPeriod:
         return (EPOCH + timedelta(milliseconds=begin)).strftime(self.form)
 
     def begin(self, name: str) -> int | None:
-        """Return the begin of a tag's period; None for a name that is not an automatic tag's. As lenient as Java: day
-        32 is the first of the next month, and anything after a daily name and a space is ignored.
+        """Return the begin of a tag's period; None for a name that is not an automatic tag's.
+
+        As lenient as Java: day 32 is the first of the next month, and anything after a daily name and a space is
+        ignored.
         """
         pattern = re.escape(self.form)
         for letter, part in (_PARTS | _CLOCK).items():

@@ -95,8 +95,9 @@ def _other_tags(store: TableStore, name: str, snapshot: Snapshot) -> list[str]:
 
 
 def _neighbours(store: TableStore, snapshot: Snapshot, tags: list[Snapshot]) -> list[Snapshot]:
-    """Return the nearest states before and after. A file that neither uses is used by no other state, because a deleted
-    file never becomes live again.
+    """Return the nearest states before and after a snapshot that exists only as a tag.
+
+    A file that neither uses is used by no other state, because a deleted file never becomes live again.
     """
     before = nearest_before(tags, snapshot.id)
     after = [tag for tag in tags if tag.id > snapshot.id][:1]
@@ -107,8 +108,10 @@ def _neighbours(store: TableStore, snapshot: Snapshot, tags: list[Snapshot]) -> 
 
 
 def expire_tags(store: TableStore, most: int | None = None, *, older_than: int | None = None) -> list[str]:
-    """Delete the tags whose time is over, and those created before `older_than` (epoch millis), those of the oldest
-    snapshots first; return their names. For tags without retention the file's modification time counts as creation.
+    """Delete the tags whose time is over, and those created before `older_than` (epoch millis).
+
+    Tags of the oldest snapshots are deleted first, `most` at a time; returns their names. For tags without retention
+    the file's modification time counts as creation.
     """
     now = store.ambient.local_millis() * NANOS_PER_MILLI
     over = {tag.name for tag in tag_files(store).all() if _is_over(tag, now)}

@@ -52,8 +52,10 @@ def keep_up(
     committed: Snapshot | None = None,
     write_only: bool | None = None,
 ) -> Upkeep:
-    """Expire everything the table's options allow to expire, and create the tags that are due: consumers, snapshots and
-    long-lived changelogs, partitions, marks of done partitions, automatic tags, expired tags.
+    """Expire everything the table's options allow to expire, and create the tags that are due.
+
+    In this order: consumers, snapshots and long-lived changelogs, partitions, marks of done partitions, automatic tags,
+    expired tags.
 
     Never raises errors of the table or the store: a step that fails is reported in `failures` and in the log, and the
     other steps still run. Bounded: every step does what its options allow at once (`snapshot.expire.limit`,
@@ -87,8 +89,9 @@ def keep_up(
 
 
 def after_commit(store: TableStore) -> Callable[[Snapshot, bool], None]:
-    """Return the function a writer calls after each of its commits, as Paimon's writer does: a maintenance round that
-    checks partitions every `partition.expiration-check-interval`, starting now.
+    """Return the function a writer calls after each of its commits, as in Paimon.
+
+    It runs a maintenance round that checks partitions every `partition.expiration-check-interval`, starting now.
     """
     last = Upkeep(partitions_checked=store.ambient.now_millis())
 

@@ -1,5 +1,6 @@
-"""ANALYZE: the statistics of a table, its rows and bytes, and per column distinct values, minimum, maximum, nulls and
-lengths.
+"""ANALYZE: the statistics of a table.
+
+They are its rows and bytes, and per column distinct values, minimum, maximum, nulls and lengths.
 """
 
 from __future__ import annotations

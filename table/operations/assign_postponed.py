@@ -37,8 +37,9 @@ class Postponed:
 
 
 def bucket_totals(layout: Layout, live: Sequence[ManifestEntry]) -> dict[bytes, int]:
-    """Return the number of buckets per partition: the current number, or `postpone.default-bucket-num` for a new
-    one.
+    """Return the number of buckets per partition.
+
+    It is the current number, or `postpone.default-bucket-num` for a partition that has only postponed rows.
     """
     default = Options(layout.schema.options).integer("postpone.default-bucket-num", 1)
     totals = dict.fromkeys((entry.partition for entry in live), default)
@@ -58,10 +59,10 @@ def postponed(layout: Layout, live: Sequence[ManifestEntry]) -> list[Postponed]:
 def distribute(
     store: TableStore, layout: Layout, parts: Sequence[Postponed], user: str, base: int
 ) -> Iterator[CommitMessage]:
-    """Yield the messages of one compaction on snapshot `base`; the real buckets are compacted too if their options ask
-    for it.
+    """Yield the messages of one compaction on snapshot `base`.
 
-    After a crash half way, the files written so far are orphans. Uses `write-buffer-size` of memory.
+    The real buckets are compacted too if their options ask for it. After a crash half way, the files written so far are
+    orphans. Uses `write-buffer-size` of memory.
     """
     for buckets in sorted({part.buckets for part in parts}):
         options = {**layout.schema.options, "bucket": str(buckets), "write-only": "false"}
@@ -100,8 +101,9 @@ def _rows(
 
 
 def _as_compaction(store: TableStore, layout: Layout, message: CommitMessage) -> CommitMessage:
-    """Return a message of rows that were written and compacted together as a compaction only. Files that were both
-    created and replaced within the message are deleted.
+    """Return a message of rows that were written and compacted together as a compaction only.
+
+    Files that were both created and replaced within the message are deleted.
     """
     made = {file.name: file for file in message.new_files}
     gone = {file.name for file in message.compact_before}

@@ -33,12 +33,12 @@ def compact_table(
     only: Selection | None = None,
     options: Mapping[str, str] | None = None,
 ) -> list[Snapshot]:
-    """Compact the buckets that need it, or with `full` all of them, also in tables whose writers do not compact
-    (write-only).
+    """Compact the buckets that need it, or with `full` all of them.
 
-    Postponed rows are assigned to buckets first, in a separate snapshot. `options` override the table's. A compaction
-    that conflicts with another one is repeated on the new state; after three attempts CommitConflict is raised. After a
-    crash half way, the files written so far are orphans. Keeps the runs of one bucket at a time in memory.
+    This also works for tables whose writers do not compact (write-only). Postponed rows are assigned to buckets first,
+    in a separate snapshot. `options` override the table's. A compaction that conflicts with another one is repeated on
+    the new state; after three attempts CommitConflict is raised. After a crash half way, the files written so far are
+    orphans. Keeps the runs of one bucket at a time in memory.
     """
     chosen = only or Selection(partitions)
     return _committed(store, chosen, options or {}, user, lambda bucket: bucket.due((), full=full))
@@ -53,13 +53,14 @@ def sort_table(
     only: Selection | None = None,
     options: Mapping[str, str] | None = None,
 ) -> list[Snapshot]:
-    """Rewrite the rows of partitions in sorted order: by the columns one after the other (`order`), or by all of them
-    along a space-filling curve (`zorder`, `hilbert`). Each file covers a range of the order, so scans can skip most
-    files.
+    """Rewrite the rows of partitions in sorted order.
 
-    Only for append tables without buckets. Commits one COMPACT snapshot: rows committed in the meantime are kept
-    beside the sorted ones. A concurrent rewrite or delete wins over this one, which is then repeated, at most three
-    times in all. Memory is bounded by `write-buffer-size`, the rest is sorted on local disk.
+    They are sorted by the columns one after the other (`order`), or by all of them along a space-filling curve
+    (`zorder`, `hilbert`). Each file covers a range of the order, so scans can skip most files.
+
+    Only for append tables without buckets. Commits one COMPACT snapshot: rows committed in the meantime are kept beside
+    the sorted ones. A concurrent rewrite or delete wins over this one, which is then repeated, at most three times in
+    all. Memory is bounded by `write-buffer-size`, the rest is sorted on local disk.
     """
     layout = Layout.of(store.schema())
     if layout.mode is not BucketMode.UNAWARE:

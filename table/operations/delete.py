@@ -209,8 +209,9 @@ class _Appended:
         store, seen = self.store, _names(self._vectors_before, changes.partitions)
 
         def check(latest: Snapshot | None, first: bool) -> Changes:
-            """Accept rows that were added in the meantime. Raise CommitConflict when a file or a vector disappeared, so
-            that the delete is repeated.
+            """Accept rows that were added in the meantime.
+
+            Raise CommitConflict when a file or a vector disappeared, so that the delete is repeated.
             """
             live = live_entries(store, latest, partitions=changes.partitions) if latest else []
             try:

@@ -21,12 +21,13 @@ from penstock.table.values.partition_text import DEFAULT_NAME, partition_values
 
 
 class OverwriteWriter(TableWriter):
-    """A writer whose commit replaces existing rows: those of the partitions that match `partition` (which may name only
-    some of the partition columns), or, with `dynamic-partition-overwrite` and without `partition`, those of the
-    partitions that rows were written to.
+    """A writer whose commit replaces existing rows.
 
-    An overwrite is a single commit, so leaving the `with` block commits, if rows were written and the block has
-    neither committed nor prepared a commit for others to make.
+    These are the rows of the partitions that match `partition` (which may name only some of the partition columns), or,
+    with `dynamic-partition-overwrite` and without `partition`, of the partitions that rows were written to.
+
+    An overwrite is a single commit, so leaving the `with` block commits, if rows were written and the block has neither
+    committed nor prepared a commit for others to make.
     """
 
     def __init__(
@@ -85,8 +86,9 @@ class OverwriteWriter(TableWriter):
         return TableState(self.store, None)
 
     def _check_keys(self, covers: Covers) -> None:
-        """Raise RowRefused for a key that exists in a partition that is kept. It would exist twice, because an
-        overwrite cannot delete it there.
+        """Raise RowRefused for a key that exists in a partition that is kept.
+
+        It would exist twice, because an overwrite cannot delete it there.
         """
         if self._placer is None or not (self._dynamic or (self._spec is not None and self._spec.values)):
             return
@@ -154,8 +156,9 @@ class PartitionSpec:
 
 
 def drop_partitions(store: TableStore, partitions: Sequence[Mapping[str, object]]) -> list[Snapshot]:
-    """Commit one OVERWRITE that deletes every partition that matches one of the specs; an empty snapshot when none
-    does, as in Paimon.
+    """Commit one OVERWRITE that deletes every partition that matches one of the specs.
+
+    The snapshot is empty when none matches, as in Paimon.
     """
     if not partitions or not all(mappings(partitions, "partitions")):
         raise RowRefused("name at least one partition, by at least one column", table=store.name)

@@ -19,8 +19,9 @@ from penstock.table.schema.options import Options
 
 @dataclass(frozen=True, slots=True)
 class Healed:
-    """The result of a repair: `paths` are the lost files, or the manifests to merge. Empty, and without a snapshot,
-    when there was nothing to repair.
+    """The result of a repair: `paths` are the lost files, or the manifests to merge.
+
+    Empty, and without a snapshot, when there was nothing to repair.
     """
 
     paths: tuple[str, ...] = ()

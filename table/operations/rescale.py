@@ -70,8 +70,10 @@ def rescale(
 
 
 def _with_rows_shown(store: TableStore, layout: Layout, spec: PartitionSpec, user: str) -> Snapshot | None:
-    """Return the newest snapshot. Rows that scans do not show yet are compacted first, such as those a crashed rescale
-    left behind. Rows of a write-only table must wait for its compaction job: ConfigError.
+    """Return the newest snapshot.
+
+    Rows that scans do not show yet are compacted first, such as those a crashed rescale left behind. Rows of a
+    write-only table must wait for its compaction job: ConfigError.
     """
     latest = store.snapshots.latest()
     if latest is None or _hidden(store, layout, latest, spec) is None:

@@ -21,8 +21,10 @@ from penstock.table.values.internal import from_internal
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A selection of partitions and buckets; everything unless narrowed: partitions by the values of some columns or by
-    an SQL condition on them, partitions that received no rows for `idle_millis`, some buckets.
+    """A selection of partitions and buckets; everything unless narrowed.
+
+    Partitions are selected by the values of some columns, by an SQL condition on them, or because they received no rows
+    for `idle_millis`; buckets by `buckets`.
     """
 
     partitions: Sequence[Mapping[str, object]] | None = None
@@ -31,8 +33,9 @@ class Selection:
     buckets: frozenset[int] | None = None
 
     def buckets_of(self, store: TableStore, entries: Iterable[ManifestEntry]) -> list[Bucket]:
-        """Return the selected buckets among those of the entries, sorted; postponed rows are in no bucket and
-        left out.
+        """Return the selected buckets among those of the entries, sorted.
+
+        Postponed rows are in no bucket and left out.
         """
         entries = [entry for entry in entries if entry.bucket >= 0]
         chosen = self.partitions_of(store, entries)

@@ -38,9 +38,11 @@ log = logging.getLogger(__name__)
 
 
 class TableWriter:
-    """A writer of one table. Its buckets share `write-buffer-size`, or a budget with the writers of other tables; when
-    the budget is used up, the largest buffers are written to disk first. Nothing is visible before `commit`; leaving
-    the `with` block without a commit deletes what was written.
+    """A writer of one table.
+
+    Its buckets share `write-buffer-size`, or a budget with the writers of other tables; when the budget is used up, the
+    largest buffers are written to disk first. Nothing is visible before `commit`; leaving the `with` block without a
+    commit deletes what was written.
     """
 
     def __init__(
@@ -75,8 +77,9 @@ class TableWriter:
         after_commit: AfterCommit | None = None,
         budget: WriteBudget | None = None,
     ) -> TableWriter:
-        """Open a writer. `after_commit` is called after each commit that made a snapshot, with whether it had no
-        identifier.
+        """Open a writer.
+
+        `after_commit` is called after each commit that made a snapshot, with whether it had no identifier.
         """
         return cls(store, cls.schema_with(store, options), user or store.new_commit_user(), after_commit, budget)
 
@@ -95,8 +98,9 @@ class TableWriter:
         self.abort()
 
     def write(self, data: pa.Table | pa.RecordBatch, kinds: object = None) -> None:
-        """Write rows; `kinds` contains one row kind per row (default: all +I). A row that is refused refuses the whole
-        batch.
+        """Write rows; `kinds` contains one row kind per row (default: all +I).
+
+        A row that is refused refuses the whole batch.
         """
         batch, numbers = self._rules.fit(data, kinds)
         refuse_folders(self.store, self.layout, batch)
@@ -245,9 +249,7 @@ class TableWriter:
         return snapshots
 
     def _committed_unawares(self, messages: Sequence[CommitMessage]) -> Snapshot | None:
-        """Return the snapshot that contains these messages, when the store failed during their commit but it took
-        effect.
-        """
+        """Return the snapshot that contains these messages, if a commit that failed took effect after all."""
         if not self._uncertain:
             return None
         fate = fate_of(self.store, self.user, messages)
@@ -260,9 +262,9 @@ class TableWriter:
         return fate.newest
 
     def _check_same_table(self) -> None:
-        """Raise ConfigError when the schema or the snapshot this writer opened was replaced by another one with the
-        same id: readers would read its files by the wrong columns, and its rows were routed by buckets that no longer
-        exist.
+        """Raise ConfigError when the schema or snapshot this writer opened has been replaced under the same id.
+
+        Readers would read its files by the wrong columns, and its rows were routed by buckets that no longer exist.
         """
         base = self._state.snapshot
         found = self.store.snapshots.find(base.id) if base is not None else None
@@ -295,9 +297,7 @@ class TableWriter:
         self._assigner, self._placer = self._opened_routes()
 
     def _opened_routes(self) -> tuple[Assigner | None, KeyPlacer | None]:
-        """Return the assigner or placer that finds the bucket of rows whose bucket does not follow from the row
-        alone.
-        """
+        """Return the assigner or placer of rows whose bucket does not follow from the row alone."""
         match self.layout.mode:
             case BucketMode.DYNAMIC:
                 return Assigner(self.store, self.layout, self._known_state()), None

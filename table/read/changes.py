@@ -55,8 +55,9 @@ def read_changes(store: TableStore, start: int, end: int, mode: str = "auto") ->
 
 
 def read_between(store: TableStore, between: Between, reader: SplitReader) -> Iterator[pa.RecordBatch]:
-    """Yield the changed rows with their kinds, snapshot by snapshot. Where two states are compared instead, yield their
-    difference as a whole.
+    """Yield the changed rows with their kinds, snapshot by snapshot.
+
+    Where two states are compared instead, yield their difference as a whole.
     """
     splits = between_splits(store, between, reader.layout)
     if splits is not None:
@@ -85,8 +86,10 @@ def _told_splits(store: TableStore, ids: tuple[int, int], layout: Layout, mode: 
 
 
 def _shown_in_batch(layout: Layout, split: Split, mode: str) -> Split | None:
-    """Return the part of `split` that a batch read shows: like batch reads of the table it skips postponed buckets and
-    level-0 files that are not visible yet. A streaming read does not use this and sees all of it.
+    """Return the part of `split` that a batch read shows.
+
+    Like batch reads of the table it skips postponed buckets and level-0 files that are not visible yet. A streaming
+    read does not use this and sees all of it.
     """
     if split.bucket < 0:
         return None

@@ -11,8 +11,9 @@ from penstock.table.values.binary_row import decode_row
 
 
 def partition_facts(layout: Layout, partition: bytes | ColumnStats, rows: int) -> list[Known]:
-    """Return the bounds of the partition columns: for one partition (bytes), or for all partitions of a manifest
-    (stats).
+    """Return the bounds of the partition columns.
+
+    `partition` is one partition (bytes), or the statistics of all partitions of a manifest.
     """
     fields, types = layout.partition_fields, layout.partition_types
     if isinstance(partition, bytes):
@@ -47,8 +48,9 @@ def key_facts(layout: Layout, file: DataFile) -> list[Known]:
 
 
 def value_facts(store: TableStore, layout: Layout, file: DataFile) -> list[Known]:
-    """Return the bounds of the value columns. Columns whose type changed since the file was written are left out: a
-    cast may reorder values.
+    """Return the bounds of the value columns.
+
+    Columns whose type changed since the file was written are left out: a cast may reorder values.
     """
     written = store.schemas.get(file.schema_id)
     by_name = {field.name: field for field in written.fields}

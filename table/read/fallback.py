@@ -20,7 +20,9 @@ OPTION = "scan.fallback-branch"
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """The fallback branch, its snapshot that matches the read of main, and the partitions of main, which take
+    """The fallback branch for partitions that main does not have.
+
+    `snapshot` is the branch's snapshot that matches the read of main, and `hidden` the partitions of main, which take
     precedence.
     """
 
@@ -33,8 +35,10 @@ class Fallback:
     def of(
         cls, main: TableStore, options: Mapping[str, str], snapshot: Snapshot | None, *, travels: bool
     ) -> Fallback | None:
-        """Return None when no fallback branch is named. `options` are the table's with those of the read applied. When
-        the read travels in time, ids and tags refer to main, so the branch is read as of the time of main's snapshot.
+        """Return None when no fallback branch is named.
+
+        `options` are the table's with those of the read applied. When the read travels in time, ids and tags refer to
+        main, so the branch is read as of the time of main's snapshot.
         """
         name = options.get(OPTION, "").strip()
         if not name or name == (main.paths.branch or "main"):
@@ -60,8 +64,9 @@ def _partitions(store: TableStore, snapshot: Snapshot | None) -> frozenset[bytes
 
 
 def _check_alike(main: TableStore, branch: TableStore) -> None:
-    """Raise ConfigError unless both branches have the same columns, and the same key where both have one, as Paimon
-    does.
+    """Raise ConfigError unless both branches have the same columns and keys.
+
+    As in Paimon, primary keys are compared only if main has one.
     """
     ours, theirs = main.schema(), branch.schema()
     if _columns(ours) != _columns(theirs):

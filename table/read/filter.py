@@ -22,8 +22,10 @@ _NO_MATCH = re.compile(r"No match for FieldRef\.Name\((.*?)\) in ")
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A row filter. Expressions are evaluated by Arrow. SQL text is evaluated by DuckDB, with names in backquotes or
-    without; rows keep their Arrow types in either case.
+    """A row filter.
+
+    Expressions are evaluated by Arrow. SQL text is evaluated by DuckDB, with names in backquotes or without; rows keep
+    their Arrow types in either case.
     """
 
     given: pc.Expression | str
@@ -33,8 +35,9 @@ class Condition:
 
     @classmethod
     def of(cls, given: object, schema: pa.Schema, table: str) -> Condition:
-        """Return the condition after trying it on an empty batch: ConfigError when it names an unknown column, or
-        compares types that cannot be compared.
+        """Return the condition after trying it on an empty batch.
+
+        ConfigError when it names an unknown column, or compares types that cannot be compared.
         """
         if not isinstance(given, pc.Expression | str):
             raise ConfigError(
@@ -56,8 +59,9 @@ class Condition:
 
     @property
     def expression(self) -> pc.Expression | None:
-        """Return the expression a scan can prune by: it is true for every row that matches the condition. None when
-        there is no such expression.
+        """Return the expression a scan can prune by: it is true for every row that matches the condition.
+
+        None when there is no such expression.
         """
         return self._pruning
 

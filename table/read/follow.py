@@ -37,9 +37,10 @@ def follow(
     until: int | None,
     poll_seconds: float,
 ) -> Iterator[SnapshotChanges]:
-    """Yield the changes of each snapshot; snapshots without changes of their own are skipped. With a consumer the
-    position is stored: a yielded snapshot counts as read once the next one is requested, and unread snapshots do not
-    expire.
+    """Yield the changes of each snapshot; snapshots without changes of their own are skipped.
+
+    With a consumer the position is stored: a yielded snapshot counts as read once the next one is requested, and unread
+    snapshots do not expire.
 
     ConfigError when the table is rolled back or fast-forwarded behind the position, because snapshot ids are then
     reused.
@@ -92,8 +93,9 @@ def next_snapshot(store: TableStore, snapshot_id: int) -> Snapshot | None:
 
 
 def _check_follows(store: TableStore, last: Snapshot | None) -> None:
-    """Raise ConfigError when the snapshot read last has been replaced by another with the same id. A snapshot that has
-    expired cannot be checked.
+    """Raise ConfigError when the snapshot read last has been replaced by another with the same id.
+
+    A snapshot that has expired cannot be checked.
     """
     found = store.snapshots.find(last.id) if last is not None else None
     if last is not None and found is not None and found != last:
@@ -105,11 +107,10 @@ def _check_follows(store: TableStore, last: Snapshot | None) -> None:
 
 
 def reads_overwrites(schema: TableSchema, options: Mapping[str, str] | None = None) -> bool:
-    """Return whether a streaming read shows the changes of OVERWRITE snapshots; the reader's `options` override the
-    table's.
+    """Return whether a streaming read shows the changes of OVERWRITE snapshots.
 
-    For tables with keys the removed rows are read as -D; for tables without keys only the new rows are read, as in
-    Paimon.
+    The reader's `options` override the table's. For tables with keys the removed rows are read as -D; for tables
+    without keys only the new rows are read, as in Paimon.
     """
     name = "streaming-read-overwrite" if schema.primary_keys else "streaming-read-append-overwrite"
     return Options({**schema.options, **(options or {})}).boolean(name, default=False)

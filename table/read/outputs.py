@@ -28,8 +28,9 @@ class Outputs(ABC):
         return pa.Table.from_batches(self.to_batches(), self.schema)
 
     def to_reader(self) -> pa.RecordBatchReader:
-        """Return a reader for libraries that stream: memory stays bounded as far as the library consumes rows in
-        batches.
+        """Return a reader for libraries that stream.
+
+        Memory stays bounded as far as the library consumes rows in batches.
         """
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
 

@@ -38,8 +38,10 @@ class VectorPlace:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Files of one bucket that are read together. With `raw` each file is read by itself; otherwise their rows are
-    merged by key. `branch` and `schema_id` are set for files of the fallback branch, and name it and its schema.
+    """Files of one bucket that are read together.
+
+    With `raw` each file is read by itself; otherwise their rows are merged by key. `branch` and `schema_id` are set for
+    files of the fallback branch, and name it and its schema.
     """
 
     partition: bytes
@@ -122,8 +124,9 @@ def plan_state(
 
 
 def invisible_level_0(layout: Layout) -> bool:
-    """Return whether rows on level 0 are invisible until a compaction moves them to a higher level (first-row tables
-    and tables with deletion vectors).
+    """Return whether rows on level 0 are invisible until a compaction moves them to a higher level.
+
+    This is so in first-row tables and in tables with deletion vectors.
     """
     options = layout.schema.options
     first_row = options.get("merge-engine", "").lower() == "first-row"
@@ -243,8 +246,9 @@ def _is_raw(section: Section) -> bool:
 def _packed(
     units: list[tuple[list[DataFile], bool]], target: int, opening: int
 ) -> Iterator[tuple[list[DataFile], bool]]:
-    """Pack consecutive units of the same kind up to the target size. A section is never divided, and raw and merged
-    files are never mixed.
+    """Pack consecutive units of the same kind up to the target size.
+
+    A section is never divided, and raw and merged files are never mixed.
     """
     held: list[DataFile] = []
     weight, held_raw = 0, True

@@ -28,8 +28,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known about one column of a file, partition or manifest, in internal values. `nulls` is None when the
-    number of nulls is unknown.
+    """What is known about one column of a file, partition or manifest, in internal values.
+
+    `nulls` is None when the number of nulls is unknown.
     """
 
     field: Field
@@ -93,11 +94,10 @@ _CANDIDATES = 64
 
 
 def required_values(field: Field, schema: pa.Schema, where: pc.Expression) -> Sequence[object] | None:
-    """Return the values the column must have for `where` to be true, when they are few; None when `where` does not
-    restrict the column that way.
+    """Return the few values the column must have for `where` to be true, or None.
 
-    Candidates are the literals in the expression's text. Arrow then proves that no other value satisfies the
-    expression, by evaluating it on the gaps between the candidates.
+    None when `where` allows other values. Candidates are the literals in the expression's text. Arrow then proves that
+    no other value satisfies the expression, by evaluating it on the gaps between the candidates.
     """
     import pyarrow.dataset as ds
 

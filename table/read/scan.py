@@ -31,8 +31,9 @@ from penstock.table.values.types import Field
 
 @dataclass(frozen=True, slots=True)
 class Scan(Outputs):
-    """A batch read of a table. Each call plans again on the newest snapshot, unless the scan names a snapshot or
-    `at_one_snapshot` pinned it.
+    """A batch read of a table.
+
+    Each call plans again on the newest snapshot, unless the scan names a snapshot or `at_one_snapshot` pinned it.
     """
 
     store: TableStore
@@ -61,8 +62,10 @@ class Scan(Outputs):
         falls_back: bool = True,
         limit: int | None = None,
     ) -> Scan:
-        """Build a scan. With `falls_back`, partitions that this branch does not have are read from the fallback branch,
-        if the table has one.
+        """Build a scan.
+
+        With `falls_back`, partitions that this branch does not have are read from the fallback branch, if the table has
+        one.
         """
         if isinstance(columns, str):
             raise ConfigError("columns are a list of names, not a text", hint=f"write columns=[{columns!r}]")
@@ -140,8 +143,9 @@ class Scan(Outputs):
         return self._reader(self.table_schema()).read(split)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows. Memory is bounded by one batch per sorted run, however large the table is. Reading stops
-        after `limit` rows.
+        """Yield the rows.
+
+        Memory is bounded by one batch per sorted run, however large the table is. Reading stops after `limit` rows.
         """
         left = self.limit
         for batch in self._batches():
@@ -176,8 +180,9 @@ class Scan(Outputs):
         return self.store.schema() if snapshot is None else self.store.schemas.get(snapshot.schema_id)
 
     def _schema_snapshot(self) -> Snapshot | None:
-        """Return the snapshot whose schema is read. A stream that starts before the first snapshot uses the schema of
-        the first one.
+        """Return the snapshot whose schema is read.
+
+        A stream that starts before the first snapshot uses the schema of the first one.
         """
         millis = self.travel.millis
         if millis is None or self.store.snapshots.by_time(millis) is not None:

@@ -32,8 +32,9 @@ _MARK = np.dtype("V16")
 def difference(
     store: TableStore, reader: SplitReader, start: Snapshot | None, end: Snapshot | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of `end` that are missing in `start` or differ from it. Deleted rows are not reported, as in a
-    batch read.
+    """Yield the rows of `end` that are missing in `start` or differ from it.
+
+    Deleted rows are not reported, as in a batch read.
 
     For tables with keys the merged rows of both states are compared, whatever the merge engine; the files that only
     one state has determine which keys may differ. Paimon's Java client compares only the files that are not shared, and

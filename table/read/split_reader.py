@@ -1,5 +1,6 @@
-"""Reading of splits: sorted runs are merged by key, deletes are dropped, the filter is applied. Memory is bounded by
-one batch per run.
+"""Reading of splits: sorted runs are merged by key, deletes are dropped, the filter is applied.
+
+Memory is bounded by one batch per run.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ _FEW_RUNS, _MANY_ROWS = 10, 65_536
 
 @dataclass(frozen=True, slots=True)
 class SplitReader:
-    """The reader of a scan's rows: the `wanted` columns of rows that match `where`; `kinds` adds the row kind as first
-    column.
+    """The reader of a scan's rows.
+
+    It yields the `wanted` columns of rows that match `where`; `kinds` adds the row kind as first column.
     """
 
     store: TableStore
@@ -70,8 +72,9 @@ class SplitReader:
                 yield out
 
     def _on_branch(self, split: Split) -> SplitReader:
-        """Return the reader for a split of the fallback branch: its columns have the same names, its files another
-        layout.
+        """Return the reader for a split of the fallback branch.
+
+        Its columns have the same names, but its files have another layout.
         """
         store = self.store.on_branch(None if split.branch == MAIN_BRANCH else split.branch)
         schema = store.schemas.get(split.schema_id)
@@ -161,8 +164,9 @@ class SplitReader:
                     yield batch if mask.true_count == len(mask) else rows_at(batch, set_places(mask))
 
     def _vector(self, file: DataFile, place: VectorPlace | None) -> npt.NDArray[np.int64] | None:
-        """Return the deleted positions of a file, read by the vector's range in an index file that may contain the
-        vectors of all files of the bucket.
+        """Return the deleted positions of a file.
+
+        Only the vector's range is decoded, since an index file may contain the vectors of all files of the bucket.
         """
         if place is None:
             return None
@@ -194,8 +198,9 @@ def _sorted_runs(section: Section, with_kind: FileReader, plain: FileReader, bat
 
 
 def _in_turn(with_kind: FileReader, plain: FileReader, run: Run, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of a run. Kinds are read only when a file of the run contains deletes; otherwise all rows are
-    visible.
+    """Yield the batches of a run.
+
+    Kinds are read only when a file of the run contains deletes; otherwise all rows are visible.
     """
     mixed = any(file.delete_row_count != 0 for file in run.data_files)
     for file in run.data_files:

@@ -42,8 +42,9 @@ def pushed_down(text: str, schema: pa.Schema) -> pc.Expression | None:
 
 
 def _without_in(connection: Any, text: str) -> str:
-    """Rewrite `a IN (1, 2)` as `a = 1 OR a = 2`: Arrow cannot evaluate on statistics what DuckDB pushes down for the
-    former.
+    """Rewrite `a IN (1, 2)` as `a = 1 OR a = 2`.
+
+    Arrow cannot evaluate on statistics what DuckDB pushes down for the former.
     """
     (tree,) = connection.execute("SELECT json_serialize_sql(?)", [f"SELECT 1 FROM rows WHERE {text}"]).fetchone()
     told = json.loads(tree)

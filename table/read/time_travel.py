@@ -54,8 +54,9 @@ class Travel:
         timestamp: int | str | datetime | None = None,
         mode: str | None = None,
     ) -> Travel:
-        """Build from the options and the arguments of a scan, which take precedence. ConfigError when they contradict
-        each other.
+        """Build from the options and the arguments of a scan, which take precedence.
+
+        ConfigError when they contradict each other.
         """
         if snapshot is not None:
             whole_number(snapshot, "snapshot")
@@ -137,8 +138,9 @@ def _millis(options: Mapping[str, str], timestamp: int | str | datetime | None) 
 
 
 def resolve(store: TableStore, travel: Travel) -> Snapshot | None:
-    """Return the snapshot to read, None when the table has none. SnapshotMissing or TagMissing when the named one does
-    not exist.
+    """Return the snapshot to read, None when the table has none.
+
+    SnapshotMissing or TagMissing when the named one does not exist.
     """
     if travel.snapshot is not None:
         return store.snapshots.get(travel.snapshot)
@@ -154,8 +156,10 @@ def resolve(store: TableStore, travel: Travel) -> Snapshot | None:
 
 
 def _compacted(store: TableStore) -> Snapshot | None:
-    """Return the newest compaction; like Paimon's Java client, only a full one where full compactions run every few
-    commits (`full-compaction.delta-commits`). A table that was never compacted is read at its newest snapshot.
+    """Return the newest compaction, for scan mode `compacted-full`.
+
+    Like Paimon's Java client, it returns only full compactions if these run every few commits
+    (`full-compaction.delta-commits`). A table that was never compacted is read at its newest snapshot.
     """
     every = Options(store.schema().options).integer("full-compaction.delta-commits", 1)
     for snapshot in store.snapshots.newest_first():

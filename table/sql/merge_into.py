@@ -30,8 +30,9 @@ _KIND = "_penstock_kind"
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One clause of a merge: one of ACTIONS. `values` is `*` or a list: of `column = expression` for an upsert, of
-    expressions for an insert.
+    """One clause of a merge; `action` is one of ACTIONS.
+
+    `values` is `*` or a list: of `column = expression` for an upsert, of expressions for an insert.
     """
 
     action: str
@@ -92,8 +93,10 @@ def merge_into(
 
 
 def delete_by_query(catalog: Catalog, target: str, where: str, source_sql: Sequence[str] = ()) -> list[Snapshot]:
-    """Delete rows of a table with a primary key by a condition that may query other tables, or views created by
-    `source_sql`. One commit; no snapshot when no row matches. The rows of the table are kept in memory.
+    """Delete rows of a table with a primary key by a condition that may query other tables.
+
+    It may also query views created by `source_sql`. One commit; no snapshot when no row matches. The rows of the table
+    are kept in memory.
     """
     table = catalog.table(target)
     database, _ = split_name(target)

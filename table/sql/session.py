@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """A DuckDB session in which the warehouse's tables can be queried by name. A table's rows are those of its newest
-    snapshot when it is first mentioned; views persist until the session ends.
+    """A DuckDB session in which the warehouse's tables can be queried by name.
+
+    A table's rows are those of its newest snapshot when it is first mentioned; views persist until the session ends.
     """
 
     def __init__(self, catalog: Catalog, database: str | None = None) -> None:
@@ -132,8 +133,9 @@ class Session:
         self._known.add(place)
 
     def _rows(self, place: tuple[str, str], options: Mapping[str, str]) -> pa.Table | LazyDataset:
-        """Return the dataset DuckDB reads for a table: it reads only the columns and files a query needs, when the
-        query runs.
+        """Return the dataset DuckDB reads for a table.
+
+        It reads only the columns and files a query needs, when the query runs.
         """
         table = self._catalog.table(".".join(place))
         if parse_name(place[1])[2] is not None:  # a system table
@@ -159,8 +161,9 @@ class Session:
             raise
 
     def _refused(self, sql: str, reason: Exception) -> PenstockError:
-        """Return the error for a failed statement: DuckDB's message, except for missing tables, since DuckDB does not
-        know the warehouse's tables.
+        """Return the error for a failed statement.
+
+        It has DuckDB's message, except for missing tables, since DuckDB does not know the warehouse's tables.
         """
         if self._failure is not None:
             return self._failure

@@ -39,8 +39,9 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A possible table name in a statement: its parts, its tokens from `start` to `end`, and the options of time travel
-    or hints behind it.
+    """A possible table name in a statement.
+
+    It has the name's parts, its tokens from `start` to `end`, and the options of time travel or hints behind it.
     """
 
     names: tuple[str, ...]
@@ -70,8 +71,9 @@ def literal(text: str) -> str:
 
 
 def mentions(tokens: Sequence[Token]) -> Iterator[Mention]:
-    """Yield the positions where tables may be named. A column after a comma may look the same, so the caller checks
-    whether the table exists.
+    """Yield the positions where tables may be named.
+
+    A column after a comma may look the same, so the caller checks whether the table exists.
     """
     before, place = "", 0
     while place < len(tokens):

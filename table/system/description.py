@@ -191,8 +191,9 @@ def statistics(store: TableStore) -> pa.Table:
 
 
 def _number(value: object) -> float:
-    """Convert a decimal: numbers with a decimal point are parsed as Decimal, which the JSON encoder does not
-    support.
+    """Convert a Decimal, which the JSON encoder does not support.
+
+    Numbers with a decimal point are parsed as Decimal.
     """
     return float(str(value))
 

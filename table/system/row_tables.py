@@ -1,5 +1,6 @@
-"""System tables with the table's own rows: with row kinds, as pairs of before and after, or only fully compacted
-ones.
+"""System tables with the table's own rows.
+
+They show them with row kinds, as pairs of before and after, or only as of the last full compaction.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ def audit_log(store: TableStore) -> pa.Table:
 
 
 def binlog(store: TableStore) -> pa.Table:
-    """Return the rows of the audit log with each value in a list; streaming reads put both sides of an update in one
-    list.
+    """Return the rows of the audit log with each value in a list.
+
+    Streaming reads put both sides of an update in one list.
     """
     rows = audit_log(store)
     columns = [rows.column(0)]
@@ -37,8 +39,9 @@ def binlog(store: TableStore) -> pa.Table:
 
 
 def read_optimized(store: TableStore) -> pa.Table:
-    """Return the rows of the files on the highest level only: the state of the last full compaction, read without
-    merging.
+    """Return the rows of the files on the highest level only, read without merging.
+
+    They are the state of the last full compaction.
     """
     schema = store.schema()
     layout = Layout.of(schema)

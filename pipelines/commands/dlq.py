@@ -51,25 +51,50 @@ def command(name: str, words: list[str]) -> int:
 
 
 def _table(pipeline: Named, given: Given) -> Table | None:
-    """None where the pipeline has never kept a letter."""
+    """Return the dead-letter table, None where the pipeline has never kept a letter.
+
+    A file names the table. Without one it is the table that the pipeline's driver used last; where no status of a
+    driver says so, it is the one that has letters of this pipeline. ConfigError where several have.
+    """
+    from penstock.pipelines.monitor.status import letters_kept
+
+    if (said := text(given, "table")) is not None:
+        from penstock.table.handle import Table
+
+        return Table(pipeline.warehouse.store(said))
+    there = [table for name in _names(pipeline) if (table := _opened(pipeline, name)) is not None]
+    if len(there) < 2:
+        return there[0] if there else None
+    used = [table for table in there if letters_kept(pipeline.warehouse, [table.name], pipeline.name)]
+    if len(used) > 1:
+        names = ", ".join(table.name for table in used)
+        raise ConfigError(
+            "several tables have dead letters of this pipeline", tables=names, hint=f"--table {used[0].name}"
+        )
+    return (used or there)[0]
+
+
+def _names(pipeline: Named) -> list[str]:
+    """Return the names that the dead-letter table may have."""
     from penstock.pipelines.api.replay_dead_letters import table_of_letters
+    from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
     from penstock.pipelines.tasks.dead_letters import DEFAULT_NAME
+
+    if pipeline.spec is not None:
+        return [table_of_letters(pipeline.spec)]
+    driver = CheckpointFolder(pipeline.checkpoint, dict(pipeline.warehouse.options)).status() or {}
+    said = driver.get("dead_letter_table")
+    return [str(said)] if said else [f"{database}.{DEFAULT_NAME}" for database in pipeline.databases]
+
+
+def _opened(pipeline: Named, name: str) -> Table | None:
     from penstock.table.handle import Table
     from penstock.table.meta.store import TableMissing
 
-    if (said := text(given, "table")) is not None:
-        return Table(pipeline.warehouse.store(said))
-    names = (
-        [table_of_letters(pipeline.spec)]
-        if pipeline.spec is not None
-        else [f"{database}.{DEFAULT_NAME}" for database in pipeline.databases]
-    )
-    for one in names:
-        try:
-            return Table(pipeline.warehouse.store(one))
-        except TableMissing:
-            continue
-    return None
+    try:
+        return Table(pipeline.warehouse.store(name))
+    except TableMissing:
+        return None
 
 
 def _where(pipeline: Named, given: Given) -> pc.Expression:

@@ -13,6 +13,9 @@ from penstock.pipelines.api.replay_dead_letters import letters_of, replay
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.config import yaml_file
 from penstock.pipelines.ledger.batch_identity import PIPELINE
+from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
+from penstock.pipelines.tasks.dead_letters import ensure
+from penstock.table.handle import Table
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.snapshot_files import SnapshotFiles
 from penstock.table.schema.changes import UpdateColumnType, evolve
@@ -63,6 +66,31 @@ def test_letters_are_counted_by_table_and_reason(shop: Shop, capsys: pytest.Capt
     }
     by_name = answered(capsys, "shop", "list", "--warehouse", f"{shop.folder}/warehouse")
     assert by_name["letters"] == 2
+
+
+def test_by_name_the_letters_of_the_pipeline_are_found_in_whichever_database_they_are(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("shop", "list", "--warehouse", f"{shop.folder}/warehouse")
+    for database in ("a", "z"):
+        ensure(shop.warehouse, f"{database}.{LETTERS}")
+    assert answered(capsys, *words)["letters"] == 2
+    status = CheckpointFolder(f"{shop.folder}/warehouse/_penstock/shop")
+    status.put_status({"state": "stopped", "dead_letter_table": f"ods.{LETTERS}"})
+    assert answered(capsys, *words)["table"] == f"ods.{LETTERS}"
+
+
+def test_letters_in_two_tables_are_asked_for_by_the_name_of_the_table(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ensure(shop.warehouse, f"a.{LETTERS}")
+    with Table(shop.warehouse.store(f"a.{LETTERS}")).writer(commit_user="shop") as writer:
+        writer.write(Table(shop.warehouse.store(f"ods.{LETTERS}")).scan().to_arrow())
+        writer.commit()
+    words = ("shop", "list", "--warehouse", f"{shop.folder}/warehouse")
+    assert main(["dlq", *words]) == 2
+    assert f"--table a.{LETTERS}" in capsys.readouterr().err
+    assert answered(capsys, *words, "--table", f"a.{LETTERS}")["letters"] == 2
 
 
 def test_letters_are_shown_with_what_they_hold(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,8 +78,11 @@ def _small_chunks(messages: Messages, start: int, stop: int) -> Iterator[tuple[i
 
 @contextmanager
 def _without_cycle_collection() -> Iterator[None]:
-    """Turn the garbage collector off while decoding: a chunk creates several hundred thousand objects but no reference
-    cycle, and the search for cycles took up to a third of the time."""
+    """Turn the garbage collector off while decoding.
+
+    A chunk creates several hundred thousand objects but no reference cycle, and the search for cycles took up to a
+    third of the time.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -125,8 +125,10 @@ class Truncation:
 
 @dataclass(slots=True)
 class Decoded:
-    """The result of decoding. `skipped` counts messages without rows by operation, `repaired` texts with unpaired
-    surrogates."""
+    """The result of decoding.
+
+    `skipped` counts messages without rows by operation, `repaired` texts with unpaired surrogates.
+    """
 
     batches: list[ChangeBatch] = field(default_factory=list)
     bad: list[BadRecord] = field(default_factory=list)

@@ -1,5 +1,7 @@
-"""Values that do not fit: the rows of a batch that have one, and why. The messages of such rows are rejected as a
-whole."""
+"""Values that do not fit: the rows of a batch that have one, and why.
+
+The messages of such rows are rejected as a whole.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,10 @@ class Faults:
 def map_distinct(
     column: pa.Array, convert: Callable[[str], object], kind: pa.DataType, what: str, faults: Faults
 ) -> pa.Array:
-    """Apply `convert` to each distinct value. If it raises ValueError, the value becomes null and its rows are
-    faulty."""
+    """Apply `convert` to each distinct value.
+
+    If it raises ValueError, the value becomes null and its rows are faulty.
+    """
     encoded = column.dictionary_encode()
     values: list[object] = []
     wrong: dict[int, str] = {}

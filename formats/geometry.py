@@ -1,5 +1,7 @@
-"""WKB as GeoJSON text, spelled as Paimon's CDC actions do: fixed member order, no blanks, whole numbers without
-fraction."""
+"""WKB as GeoJSON text in the spelling of Paimon's CDC actions.
+
+Members have a fixed order, there are no blanks, and whole numbers have no fraction.
+"""
 
 from __future__ import annotations
 

@@ -125,8 +125,10 @@ class Rows:
         return [[row.get(name) for row in self.rows] for name in names]
 
     def batch(self, schema: SourceSchema, reads: Sequence[Read], messages: Messages, decoded: Decoded) -> None:
-        """Append the ChangeBatch; `reads` has one function per field, which converts the member's values to the
-        column."""
+        """Append the ChangeBatch.
+
+        `reads` has one function per field, which converts the member's values to the column.
+        """
         faults = Faults()
         values = self.values([field.name for field in schema.fields])
         columns = [read(column, faults) for read, column in zip(reads, values, strict=True)]

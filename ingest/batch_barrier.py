@@ -1,5 +1,7 @@
-"""Changes of whole tables that cannot be expressed as rows: a batch ends before them, and each has a batch for
-itself."""
+"""Changes of whole tables that cannot be expressed as rows.
+
+A batch ends before such a change, and the change has a separate batch.
+"""
 
 from __future__ import annotations
 

@@ -59,8 +59,10 @@ class Source(Protocol):
     """
 
     def initial_offsets(self) -> Offsets:
-        """Return the start of a pipeline without a checkpoint. Called again after a crash in the first batch, so
-        constant."""
+        """Return the start of a pipeline without a checkpoint.
+
+        Called again after a crash in the first batch, so constant.
+        """
         ...
 
     def available(self) -> Offsets:
@@ -68,13 +70,14 @@ class Source(Protocol):
         ...
 
     def latest_offsets(self, start: Offsets, limit: Limit, until: Offsets | None = None) -> Offsets:
-        """Return the end of a batch that begins at `start`, not beyond `until`; `start` itself if there is nothing to
-        read."""
+        """Return the end of a batch that begins at `start`, not beyond `until`.
+
+        Returns `start` itself if there is nothing to read.
+        """
         ...
 
     def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
-        """Return the ranges between two offsets, numbered in order, cut so that about `tasks` tasks share them
-        evenly."""
+        """Return the ranges between two offsets in order, cut so that about `tasks` tasks share them evenly."""
         ...
 
     def lag(self, offsets: Offsets) -> dict[str, int]:

@@ -22,8 +22,10 @@ LONGEST_WAIT = 60.0  # seconds in one call of Spark
 
 
 class RangeStream(Protocol):
-    """A stream, planned in the planner process and read in tasks. `read` yields batches of exactly the source's
-    columns."""
+    """A stream, planned in the planner process and read in tasks.
+
+    `read` yields batches of exactly the source's columns.
+    """
 
     limit: Limit
 
@@ -76,7 +78,7 @@ def changes_source(
 
 
 class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans and reads the stream, and waits for the trigger interval itself.
+    """The stream reader of Spark, which waits for the trigger interval itself.
 
     A batch that follows a barrier must not wait for the interval, but a trigger of Spark always does. Therefore the
     query has a trigger of 0 seconds, and `latestOffset` sleeps until the batch is due. Stopping the query interrupts

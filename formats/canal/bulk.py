@@ -63,8 +63,7 @@ def parse_rows(documents: Sequence[msgspec.Raw], names: Sequence[str]) -> Parsed
 
 
 def _check_utf8(buffer: pa.Buffer) -> None:
-    """Raise ArrowInvalid for invalid UTF-8: Arrow's JSON reader accepts any bytes as text, the record path rejects
-    them."""
+    """Raise ArrowInvalid for invalid UTF-8, which Arrow's JSON reader accepts and the record path rejects."""
     offsets = pa.py_buffer(np.array([0, buffer.size], np.int32))
     pa.StringArray.from_buffers(1, offsets, buffer).validate(full=True)
 
@@ -194,8 +193,10 @@ def _mentioning(olds: Sequence[bytes], rule: ImageRule) -> Int64s:
 def _with_befores(
     befores: _Befores, columns: list[pa.Array], names: Sequence[str], kinds: Kinds, rule: ImageRule
 ) -> tuple[list[pa.Array], Kinds, Int64s]:
-    """Return all rows in message order, each before image directly ahead of its after image, their kinds, and the
-    number of the row that each belongs to."""
+    """Return all rows in message order, each before image directly ahead of its after image.
+
+    Also returns their kinds, and the number of the row that each belongs to.
+    """
     rows = np.array(befores.rows, np.int64)
     images = befores.columns(names, columns)
     moved = _moved(columns, images, rows, names, rule)

@@ -216,8 +216,7 @@ def _overflowing(documents: Sequence[msgspec.Raw], sizes: Int64s, width: int) ->
 def _refuse_hollow(
     group: Group, cells: Int64s, sizes: Int64s, width: int, messages: Messages, decoded: Decoded
 ) -> list[int]:
-    """Report members whose rows are almost empty but have very many columns as bad, and return the places of the
-    others.
+    """Report members with almost empty rows of very many columns as bad; return the places of the others.
 
     Such rows would expand to far more memory than their bytes.
     """

@@ -49,8 +49,7 @@ def _declared(field: SourceField) -> str | None:
 
 
 def _text(cell: pa.Array, declared: str) -> str | None:
-    """Return one cell in canal's spelling: bytes as the characters of ISO-8859-1, labels of a SET separated by
-    commas."""
+    """Return one cell in canal's spelling: bytes as ISO-8859-1 characters, labels of a SET separated by commas."""
     kind = cell.type
     if not cell[0].is_valid:
         return None

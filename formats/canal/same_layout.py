@@ -34,7 +34,7 @@ _QUOTE, _ESCAPE, _COLON, _BRACKET = b'"\\:['
 _SPACE = 0x20
 _AFTER_ROW, _AFTER_DOCUMENT = b"},{", b"}],[{"  # the bytes between rows when documents are joined by commas
 _FIRST_ROW = msgspec.json.Decoder(list[dict[str, str | None]]).decode
-# The character that is meant by the character after a backslash.
+# The character that an escape stands for, by the character after the backslash.
 _MEANT = np.zeros(256, np.uint8)
 _MEANT[list(b'"\\/bfnrt')] = list(b'"\\/\b\f\n\r\t')
 
@@ -104,8 +104,7 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def _escapes(data: Bytes) -> Int64s:
-    """Return the positions of the backslashes that escape the next character: every other one in a run of
-    backslashes."""
+    """Return the positions of backslashes that escape the next character: every second one in a run."""
     places = np.flatnonzero(data == _ESCAPE)
     if len(places) == 0 or not (np.diff(places) == 1).any():
         return places
@@ -154,8 +153,7 @@ def _cells(text: bytes, data: Bytes, quotes: Int64s, width: int) -> Cells | None
 
 
 def _same_members(text: bytes, data: Bytes, opens: Int64s, starts: Int64s) -> bool:
-    """Return whether each member is spelled as in the first row, colon included, after a comma or the brace of its
-    row."""
+    """Return whether each member, with its colon, is spelled as in the first row and follows a comma or `{`."""
     begins = opens - 1
     models = [text[start:stop] for start, stop in zip(begins[0].tolist(), starts[0].tolist(), strict=True)]
     return (

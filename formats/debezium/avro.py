@@ -33,8 +33,7 @@ _UNREADABLE = (ValueError, EOFError, IndexError, KeyError, TypeError, OverflowEr
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A registered schema with what its rows need: columns, and the original names of columns that Avro does not
-    allow."""
+    """A registered schema, its columns, and the original names of columns that Avro does not allow."""
 
     number: int
     record: RecordSchema

@@ -62,8 +62,10 @@ _WIDEST = 83_886_080 // 8  # bytes of PostgreSQL's widest BIT
 
 
 def reader(column: str, declared: str | None) -> Read:
-    """Return the function that reads the values of a column of this declared type; without a declaration they are
-    text."""
+    """Return the function that reads the values of a column of this declared type.
+
+    Without a declaration they are text.
+    """
     if declared is None:
         return texts
     kind = ConnectType.parse(declared)

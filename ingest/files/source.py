@@ -131,8 +131,10 @@ class FilesSource:
         return fnmatch.fnmatchcase(parts[-1], self.settings.pattern) and not unfinished
 
     def _limited(self, files: list[FoundFile], limit: Limit) -> list[FoundFile]:
-        """Return the first files within the limit, at least one; a row limit is converted to bytes by a sample of a
-        file."""
+        """Return the first files within the limit, at least one.
+
+        A row limit is converted to bytes by a sample of a file.
+        """
         allowed = limit.bytes
         if limit.rows is not None:
             by_rows = int(limit.rows * self._bytes_per_line(files[0]))

@@ -29,7 +29,7 @@ SAMPLE_RECORDS = 200
 
 @dataclass(frozen=True, slots=True)
 class Startup:
-    """Where a pipeline without a checkpoint begins.
+    """The start of a pipeline without a checkpoint.
 
     Afterwards the checkpoint decides, and new partitions are read from their first record.
     """

@@ -101,8 +101,10 @@ class RangeReading:
         return in_zone(batch, self.settings.zone)
 
     def _with_comments(self, schema: SourceSchema) -> SourceSchema:
-        """Return the schema with the comments that apply: always for new tables and columns, for others only if
-        comments follow ALTER TABLE."""
+        """Return the schema with the comments that apply.
+
+        These are always those of new tables and columns, and all others only if comments follow ALTER TABLE.
+        """
         if self.settings.comments:
             # An empty comment clears the one that may have existed before.
             fields = tuple(replace(one, comment=one.comment or "") for one in schema.fields)
@@ -120,8 +122,10 @@ def _row_places(batch: ChangeBatch) -> Int64s:
 
 
 def in_zone(batch: ChangeBatch, zone: str) -> ChangeBatch:
-    """Return the batch with TIMESTAMP columns, which are instants, as local time of the zone; also those that are
-    text."""
+    """Return the batch with TIMESTAMP columns converted from instants to local time of the zone.
+
+    This includes TIMESTAMP columns that are text.
+    """
     given = batch.columns.columns
     columns = [
         _in_zone(column, declared.type or "", zone) for declared, column in zip(batch.schema.fields, given, strict=True)

@@ -1,5 +1,7 @@
-"""The settings of MySQL capture: which tables, from which position, and how; plain data, safe to pickle and to
-print."""
+"""The settings of MySQL capture: which tables, from which position, and how.
+
+Plain data, safe to pickle and to print.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,10 @@ _SHADOW = re.compile(r"_(_?.+)_(?:gho|ghc|del|new|old)", re.DOTALL)
 
 
 def shadowed(table: str) -> str | None:
-    """Return the table that gh-ost or pt-online-schema-change copied here, by the copy's name; None for ordinary
-    names."""
+    """Return the table that gh-ost or pt-online-schema-change copied here, by the copy's name.
+
+    None for ordinary names.
+    """
     found = _SHADOW.fullmatch(table)
     return found[1].removeprefix("_") if found else None
 

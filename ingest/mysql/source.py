@@ -83,8 +83,7 @@ class MySqlSource:
         return end.to_json()
 
     def plan(self, start: Offsets, end: Offsets, tasks: int) -> list[Range]:
-        """Return the ranges: chunks first, then new definitions, then the binlog, so that its changes follow the rows
-        read."""
+        """Return the ranges: chunks, then new definitions, then the binlog, whose changes must follow the rows read."""
         progress = Progress.from_json(end)
         batch = progress.batch
         before = LogPosition.from_json(start["log"]) if "log" in start else None
@@ -110,8 +109,7 @@ class MySqlSource:
         return self._part(self.planner.history_at(progress), start, LogPosition(_after(progress.log), 0))
 
     def definitions_for(self, progress: Progress) -> dict[str, Any]:
-        """Return the definitions for a reader of the binlog from this position to its end, as far as the pipeline has
-        planned."""
+        """Return the definitions for a binlog reader from this position to the end of what was planned."""
         return self._part(self.planner.whole_history(progress.server), progress.log, LogPosition(_LAST_FILE, 0))
 
     def _part(self, history: SchemaHistory, start: LogPosition, end: LogPosition) -> dict[str, Any]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Decoder:
-    """Decodes segments, in order, to change batches. `oddities` counts values that do not fit their column.
+    """A decoder of consecutive segments to change batches. `oddities` counts values that do not fit their column.
 
     Table maps are remembered from one segment to the next, because a transaction may span several segments.
     """
@@ -77,8 +77,10 @@ class Decoder:
             raise unreadable(segment, group.event[0], str(error)) from error
 
     def _rows_before(self, segment: Segment, groups: list[Rows]) -> Int64s:
-        """Return the number of rows before each event at the same position: events of a compressed transaction share
-        one."""
+        """Return the number of rows before each event at the same position.
+
+        The events of a compressed transaction share a position.
+        """
         pos = segment.pos
         counts = np.zeros(len(pos), np.int64)
         if not len(pos):

@@ -63,7 +63,10 @@ class _Table:
 
 
 class Grouping:
-    """Tracks table maps from event to event and from segment to segment: a transaction may span several segments."""
+    """The table maps in force, tracked from event to event and from segment to segment.
+
+    A transaction, and with it its table maps, may span several segments.
+    """
 
     def __init__(self, options: DecodeOptions) -> None:
         self._options = options

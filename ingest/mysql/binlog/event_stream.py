@@ -38,7 +38,7 @@ _AROUND_EVENT = PACKET_HEADER + 1  # the packet's header and a status byte
 
 
 class SegmentCutter:
-    """Converts the packets of a dump to segments that contain exactly the events of the log file."""
+    """A converter of dump packets to segments that contain exactly the events of the log file."""
 
     def __init__(self, request: DumpRequest) -> None:
         self._request = request

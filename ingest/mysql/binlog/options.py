@@ -32,8 +32,10 @@ class TheseTables:
 
 
 class Definitions(Protocol):
-    """Table definitions as of a position in the binlog; with `named`, the table map contains the column names
-    itself."""
+    """Table definitions as of a position in the binlog.
+
+    With `named`, the table map contains the column names itself.
+    """
 
     def definition_at(self, name: tuple[str, str], file: str, pos: int, *, named: bool) -> TableDefinition | None: ...
 

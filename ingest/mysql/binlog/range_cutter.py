@@ -46,7 +46,7 @@ class LogRange:
 
 
 class RangeCutter:
-    """Closes ranges at given positions and drops those without events to read."""
+    """The open range, to be closed at given positions, and the closed ranges with events to read."""
 
     def __init__(self, start: LogPosition, known: str) -> None:
         self.ranges: list[LogRange] = []

@@ -207,7 +207,7 @@ def snapshot_position(connection: Connection, facts: ServerFacts, *, keep: bool)
 
 
 def earliest(connection: Connection, facts: ServerFacts) -> LogPosition:
-    """Return the beginning of the oldest binlog file, with the GTID set of what was purged before it."""
+    """Return the beginning of the oldest binlog file, with the GTID set of the transactions purged before it."""
     files = log_files(connection)
     if not files:
         raise BinlogDisabled("the server writes no binary log", hint="start it with log_bin=binlog")

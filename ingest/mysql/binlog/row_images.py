@@ -72,8 +72,10 @@ class PartialImages:
 
 @dataclass(slots=True)
 class Rows:
-    """The rows of one group of events, in order. `event` is the event's number in the segment, `row` counts within
-    it."""
+    """The rows of one group of events, in order.
+
+    `event` is the event's number in the segment, `row` counts within it.
+    """
 
     event: Int64s
     row: Int64s
@@ -138,8 +140,7 @@ def whole_rows(images: Images, event: Int64s, is_update: Bools) -> Rows:
 
 
 def partial_rows(found: Sequence[Images], event: Int64s, before: Sequence[int], after: Sequence[int]) -> Rows:
-    """Return the rows of inserts or deletes (one kind of image), or of updates (before and after images differ in
-    layout)."""
+    """Return the rows of inserts or deletes (one kind of image), or of updates (two kinds with different layouts)."""
     first = {column: place for place, column in enumerate(before)}
     if len(found) == 1:
         images = found[0]

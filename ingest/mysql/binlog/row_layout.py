@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The layout of a row image, one cell per present column: `widths` are bytes, or minus the bytes of a length
-    prefix."""
+    """The layout of a row image, with one cell per present column.
+
+    `widths` are bytes, or minus the bytes of a length prefix.
+    """
 
     widths: tuple[int, ...]
 
@@ -99,8 +101,9 @@ class _Walked:
 
 
 def walk(data: Bytes, start: Int64s, end: Int64s, layouts: Sequence[Layout]) -> list[Images]:
-    """Return the images of the row areas [start, end), one list entry per layout; image i of an event has layout i mod
-    n.
+    """Return the images of the row areas [start, end), one list entry per layout.
+
+    Image i of an event has layout i mod n.
 
     ValueError if an area does not end at the end of a row.
     """

@@ -150,8 +150,10 @@ def _decompressed(packed: bytes) -> Iterator[bytes]:
 
 
 def _inflated(raw: bytes) -> bytes:
-    """Decompress MariaDB's format: one byte (flag 1, method in 3 bits, size of the length in 3 bits), length, zlib
-    stream."""
+    """Decompress MariaDB's format.
+
+    It consists of a byte (flag 1, method in 3 bits, size of the length in 3 bits), the length, and a zlib stream.
+    """
     flags = raw[0]
     length_bytes = flags & 0x07
     if flags & 0x80 == 0 or flags >> 4 & 0x07:

@@ -211,8 +211,10 @@ def _is_replica(connection: Connection, facts: ServerFacts) -> bool:
 
 
 def _grants(connection: Connection, facts: ServerFacts, wanted: Wanted) -> Iterator[Finding]:
-    """Yield missing privileges, by harmless statements where possible: roles and wildcards make grants hard to
-    parse."""
+    """Yield missing privileges.
+
+    They are tested with harmless statements where possible: roles and wildcards make grants hard to parse.
+    """
     user = str(ask(connection, "SELECT CURRENT_USER()")[0][0])
     name = "@".join(f"'{part}'" for part in user.rsplit("@", 1))
     held = {

@@ -117,8 +117,10 @@ class ServerAddress:
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """The version and identity of a server. `uuid` identifies the instance; for MariaDB it is derived from the server
-    id."""
+    """The version and identity of a server.
+
+    `uuid` identifies the instance; for MariaDB it is derived from the server id.
+    """
 
     flavour: Literal["mysql", "mariadb"]
     version: tuple[int, int, int]
@@ -131,8 +133,7 @@ class ServerFacts:
 
     @property
     def status_statement(self) -> str:
-        """The statement that shows the binlog position; MySQL 8.4 rejects the old form, versions before 8.2 the new
-        one."""
+        """The statement that shows the binlog position: MySQL 8.4 rejects the old form, 8.1 and older the new one."""
         new = not self.is_mariadb and self.version >= (8, 2, 0)
         return "SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS"
 
@@ -222,7 +223,7 @@ def connected(server: ServerAddress) -> Iterator[Connection]:
 def is_lost(error: pymysql.MySQLError) -> bool:
     """Return whether the connection failed, not the statement.
 
-    On a connection that is closed already, PyMySQL raises InterfaceError without a code.
+    On a connection that is closed already, PyMySQL raises only an InterfaceError.
     """
     return isinstance(error, pymysql.InterfaceError) or bool(error.args and error.args[0] in _LOST)
 

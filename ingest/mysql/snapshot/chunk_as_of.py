@@ -81,7 +81,7 @@ def keys_before(
     touched = np.flatnonzero(from_log)
     order = touched[np.lexsort((joined(batches, "sub")[touched], joined(batches, "pos")[touched]))]
     first = np.full(int(keys.max()) + 1, -1, np.int64)
-    first[keys[order[::-1]]] = order[::-1]  # of several assignments the last one stays, which is the first change
+    first[keys[order[::-1]]] = order[::-1]  # the last assignment per key wins, which is the first change
     stays = ~from_log & (first[keys] < 0)
     was_there = first[(first >= 0)]
     was_there = was_there[np.isin(kinds[was_there], [DELETE, UPDATE_BEFORE])]

@@ -59,8 +59,9 @@ def read_exact(
     server_id: int,
     oddities: Counter[str] | None = None,
 ) -> ExactChunk:
-    """Return the chunk as of the binlog position after reading it. Holds the chunk in memory. The table must have a
-    key.
+    """Return the chunk as of the binlog position after reading it.
+
+    Holds the chunk in memory. The table must have a key.
 
     All keys after the last chunk count as part of it. If the table is altered during the read, the chunk is read again.
     """
@@ -132,7 +133,7 @@ def as_of_high(
     kinds = np.concatenate([batch.kinds for batch in batches])
     order = np.lexsort((joined(batches, "sub"), joined(batches, "pos"), from_log))
     last = np.zeros(int(keys.max()) + 1 if len(keys) else 0, np.int64)
-    last[keys[order]] = order  # of several assignments the last one stays
+    last[keys[order]] = order  # the last assignment per key wins
     stays = np.zeros(len(keys), np.bool_)
     stays[last] = np.isin(kinds[last], [INSERT, UPDATE_AFTER])
     in_rows = np.zeros(len(last), np.bool_)

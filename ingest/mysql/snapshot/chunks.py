@@ -32,8 +32,10 @@ _PLAIN_LITERALS = frozenset({*INTEGER_BYTES, "decimal", "year"})
 
 @dataclass(frozen=True, slots=True)
 class ChunkOptions:
-    """The size of chunks: `rows` rows or about `bytes`; even cuts are used if the key is neither too sparse nor too
-    dense."""
+    """The size of chunks: `rows` rows or about `bytes`.
+
+    Even cuts are used if the key is neither too sparse nor too dense.
+    """
 
     rows: int = 50_000
     bytes: int = 64 << 20
@@ -255,8 +257,10 @@ def _last(cursor: ChunkCursor, upper: Literals | None) -> tuple[list[Chunk], Chu
 def _bound(
     connection: Connection, cursor: ChunkCursor, kinds: Sequence[MySqlType], rows: int | None
 ) -> Literals | None:
-    """Return the key `rows` rows after the lower bound, or of the last row of the table; None if there is no such
-    row."""
+    """Return the key `rows` rows after the lower bound, or of the last row of the table.
+
+    None if there is no such row.
+    """
     names = [quoted(name) for name in cursor.key]
     table = f"{quoted(cursor.database)}.{quoted(cursor.table)}"
     where = f" WHERE {_compared(cursor.key, cursor.lower, '>', '>')}" if cursor.lower else ""

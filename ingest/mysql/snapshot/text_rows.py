@@ -1,5 +1,7 @@
-"""Rows of a SELECT in the text protocol: each row is a lane, and the cells of a column are located in all lanes at
-once."""
+"""Rows of a SELECT in the text protocol.
+
+Each row is a lane, and the cells of a column are located in all lanes at once.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,10 @@ class RowBlock:
         return len(self.start)
 
     def cells(self) -> Iterator[tuple[Int64s, Int64s, Bools]]:
-        """Yield start, length and null of the cells, column by column. ValueError if a row does not end with its last
-        cell."""
+        """Yield start, length and null of the cells, column by column.
+
+        ValueError if a row does not end with its last cell.
+        """
         at = self.start
         for _ in range(self.columns):
             first = self.data[at]

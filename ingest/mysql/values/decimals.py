@@ -60,8 +60,10 @@ def _group_values(packed: Bytes, precision: int, scale: int) -> Iterator[tuple[i
 
 
 def as_128_bits(groups: list[tuple[int, Int64s]], negative: Bools) -> UInt64s:
-    """Return 128-bit two's complement, low half first; beyond 18 digits the sum is carried over four limbs of 32
-    bits."""
+    """Return 128-bit two's complement, low half first.
+
+    Beyond 18 digits the sum is carried over four limbs of 32 bits.
+    """
     if sum(digits for digits, _ in groups) <= 18:
         value = np.zeros(len(negative), np.int64)
         for digits, group in groups:

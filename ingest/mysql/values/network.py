@@ -28,8 +28,7 @@ def _inet4(raw: bytes) -> str:
 
 
 def _inet6(raw: bytes) -> str:
-    """Return the address as the server prints it: the first longest run of zero words is shortened, even a single
-    word."""
+    """Return the address as the server prints it: the first longest run of zero words becomes `::`, even one word."""
     words = [int.from_bytes(raw[place : place + 2], "big") for place in range(0, 16, 2)]
     runs = [next((n for n, word in enumerate(words[place:]) if word), 8 - place) for place in range(8)]
     longest = max(runs)

@@ -98,8 +98,10 @@ def datetimes(parts: Parts, null: Bools, cells: Cells) -> pa.Array:
 
 
 def _text_digits(cells: Cells) -> int:
-    """Return the digits of the fraction. With the rule `text` they are those of Paimon's CDC actions, not the
-    declared."""
+    """Return the digits of the fraction.
+
+    With the rule `text` they are those of Paimon's CDC actions, not the declared.
+    """
     declared = cells.column.type.size or 0
     if cells.rules.zero_date != "text":
         return declared

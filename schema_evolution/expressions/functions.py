@@ -32,7 +32,7 @@ class Function:
     values: Callable[[Sequence[Values], Moment], Values]
 
 
-# Functions of Flink CDC and MySQL that are refused, and why.
+# Functions of Flink CDC and MySQL that are refused, with the reason and a hint.
 REFUSED = {
     "uuid": (
         "uuid() gives other values when a batch is read again, so a row could get two of them",
@@ -47,7 +47,7 @@ def _text(change: Callable[[Values], Values]) -> Callable[[Sequence[Values], Mom
 
 
 def _trimmed(trim: Callable[..., Values]) -> Callable[[Sequence[Values], Moment], Values]:
-    """Without some characters, which are blanks where none are given."""
+    """Return a function that removes the characters of its second argument, or spaces without it."""
 
     def trimmed(given: Sequence[Values], moment: Moment) -> Values:
         return trim(texts(given[0]), constant(given[1], "trim") if len(given) > 1 else " ")

@@ -25,7 +25,7 @@ _BARE = {
     "current_time",
     "localtimestamp",
     "localtime",
-}  # functions that are written without brackets too
+}  # functions that may also be written without brackets
 _FROM_FOR = {"substring", "substr"}
 _UNIT_FIRST = {"timestampdiff", "timestamp_diff", "timestampadd"}
 _ENDS = {"both": "trim", "leading": "ltrim", "trailing": "rtrim"}
@@ -289,7 +289,10 @@ class _Parser:
         return Call(token.value, arguments)
 
     def _trim(self) -> Node:
-        """SQL's own forms too: trim(both 'x' from t), trim(leading from t), trim('x' from t)."""
+        """Parse the arguments of trim.
+
+        SQL's own forms are accepted too: trim(both 'x' from t), trim(leading from t), trim('x' from t).
+        """
         word = self._now.value if self._now.kind == "word" and self._now.value in _ENDS else None
         if word is not None:
             self._next()

@@ -1,7 +1,7 @@
-"""Functions of the clock and of time arithmetic, on whole columns.
+"""The clock functions and time arithmetic of expressions, on whole columns.
 
-They depend on nothing but the batch's instant and the pipeline's time zone, so a batch that is read again gives the
-same values.
+They depend only on the batch's instant and the pipeline's time zone, so a batch that is read again yields the same
+values.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from penstock.errors import ConfigError, DecodeError
 from penstock.schema_evolution.date_patterns import format_timestamps, parse_timestamps
 from penstock.schema_evolution.expressions.operators import stamps, texts
 
-Values = Any  # an Arrow array, or a scalar where the expression is constant
+Values = Any  # an Arrow array, or a scalar when the expression is constant
 
-# Microseconds of a unit; below zero: months of it.
+# Microseconds per unit; a negative number counts months.
 UNITS = {
     "second": 1_000_000,
     "minute": 60_000_000,
@@ -36,7 +36,10 @@ _SECONDS_PATTERN = "yyyy-MM-dd HH:mm:ss"
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What functions know beside their arguments: the batch's instant, the number of rows, the pipeline's time zone."""
+    """The context of a function besides its arguments.
+
+    It has the batch's instant, its number of rows, and the pipeline's time zone.
+    """
 
     now_millis: int
     rows: int
@@ -44,31 +47,38 @@ class Moment:
 
 
 def constant(value: Values, of: str) -> str:
-    """Return an argument that has to be a text of the expression itself."""
+    """Return the value of an argument that must be a constant text."""
     if not isinstance(value, pa.Scalar) or not pa.types.is_string(value.type) or not value.is_valid:
         raise ConfigError(f"{of} takes a constant text there, no column")
     return str(value.as_py())
 
 
 def now(given: Sequence[Values], moment: Moment) -> Values:
+    """Return the instant of the batch, in UTC."""
     return pa.scalar(moment.now_millis, pa.timestamp("ms"))
 
 
 def local_timestamp(given: Sequence[Values], moment: Moment) -> Values:
+    """Return the instant of the batch in the pipeline's local time."""
     return _in_zone(pa.scalar(moment.now_millis, pa.timestamp("ms", "UTC")), moment.zone)
 
 
 def local_time(given: Sequence[Values], moment: Moment) -> Values:
+    """Return the local time of day of the batch, in seconds."""
     second = pc.floor_temporal(local_timestamp(given, moment), 1, unit="second")
     return pc.cast(pc.cast(second, pa.timestamp("s")), pa.time32("s"))
 
 
 def today(given: Sequence[Values], moment: Moment) -> Values:
+    """Return the local day of the batch."""
     return pc.cast(pc.floor_temporal(local_timestamp(given, moment), 1, unit="day"), pa.date32())
 
 
 def unix_timestamp(given: Sequence[Values], moment: Moment) -> Values:
-    """Seconds since 1970: of the batch without arguments, of a text by the pipeline's zone, of a time as it is."""
+    """Return seconds since 1970: of the batch without arguments, otherwise of a text or time.
+
+    A text is local time in the pipeline's zone; a timestamp is not shifted.
+    """
     if not given:
         return pa.scalar(moment.now_millis // 1000, pa.int64())
     stamp = read_time(given, "unix_timestamp")
@@ -79,7 +89,7 @@ def unix_timestamp(given: Sequence[Values], moment: Moment) -> Values:
 
 
 def from_unixtime(given: Sequence[Values], moment: Moment) -> Values:
-    """The text of seconds since 1970, as clocks of the pipeline's zone show them."""
+    """Return the text of seconds since 1970, as local time in the pipeline's zone."""
     instant = pc.cast(pc.cast(given[0], pa.int64()), pa.timestamp("s", "UTC"))
     pattern = constant(given[1], "from_unixtime") if len(given) > 1 else _SECONDS_PATTERN
     return formatted(_in_zone(instant, moment.zone), pattern)
@@ -90,14 +100,14 @@ def _in_zone(instant: Values, zone: str) -> Values:
 
 
 def formatted(value: Values, pattern: str) -> Values:
-    """Texts of timestamps, by a pattern of Java's."""
+    """Return timestamps as texts, by a Java pattern."""
     if isinstance(value, pa.Scalar):
         return format_timestamps(pa.array([value], value.type), pattern)[0]
     return format_timestamps(value, pattern)
 
 
 def read_time(given: Sequence[Values], of: str) -> Values:
-    """Timestamps, of texts by a pattern of Java's where one is given."""
+    """Return timestamps, parsed from texts by a Java pattern when the call has one."""
     if len(given) == 1:
         return stamps(given[0])
     value, pattern = texts(given[0]), constant(given[1], of)
@@ -107,7 +117,10 @@ def read_time(given: Sequence[Values], of: str) -> Values:
 
 
 def added(given: Sequence[Values], moment: Moment) -> Values:
-    """A time so many units later; of a month that is too short, its last day."""
+    """Return the time plus a number of units.
+
+    The day is cut to the last one of the month if the resulting month is too short.
+    """
     per_unit = _per_unit(given[0], "timestampadd")
     count = given[1]
     if not (pa.types.is_integer(count.type) or pa.types.is_null(count.type)):
@@ -142,7 +155,7 @@ def _months_later(stamp: Values, months: Values, rows: int) -> pa.Array:
 
 
 def difference(given: Sequence[Values], moment: Moment) -> Values:
-    """Whole units that have passed from the first time to the second, below zero where it is the earlier."""
+    """Return the whole units from the first time to the second, negative when the second is earlier."""
     per_unit = _per_unit(given[0], "timestampdiff")
     begin, end = (pc.cast(stamps(one), pa.timestamp("us")) for one in given[1:])
     micros = pc.cast(pc.subtract(end, begin), pa.int64())
@@ -151,7 +164,7 @@ def difference(given: Sequence[Values], moment: Moment) -> Values:
     months = pc.add(
         pc.multiply(pc.subtract(pc.year(end), pc.year(begin)), 12), pc.subtract(pc.month(end), pc.month(begin))
     )
-    # A month that has begun has not passed before its day and hour: those of the two times tell.
+    # A month counts only when the day and time within the month have been reached too.
     late, early = _within_month(end), _within_month(begin)
     months = pc.if_else(pc.and_(pc.greater(months, 0), pc.less(late, early)), pc.subtract(months, 1), months)
     months = pc.if_else(pc.and_(pc.less(months, 0), pc.greater(late, early)), pc.add(months, 1), months)

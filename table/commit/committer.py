@@ -78,7 +78,7 @@ class Committer:
     def _land_once(
         self, identity: Identity, check: Check, *, newest: Snapshot | None, second: bool = False
     ) -> Snapshot:
-        """Commit an identifier that nobody has committed up to the snapshot `newest`.
+        """Commit an identifier that is not committed yet as of the snapshot `newest`.
 
         AlreadyCommitted when another process commits it at the same time.
 

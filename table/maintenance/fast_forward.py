@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def fast_forward(store: TableStore, name: str) -> Undone:
-    """Replace the main branch with the branch, and return what main lost by it.
+    """Replace the main branch with the branch `name`, and return what main lost by it.
 
     Main keeps the snapshots and tags that both histories share; everything later on main is replaced by the branch's
     snapshots, tags and schemas. If the beginning of the branch has expired, main's older snapshots are removed too, so

@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 class Undone:
     """The effect of a rollback or fast-forward.
 
-    It removes snapshots and tags, and sets back the consumers that had read beyond the target, each to the given
-    snapshot.
+    It removes snapshots and tags, and sets back the consumers that had read beyond the target, each to its snapshot in
+    `consumers`.
     """
 
     snapshots: tuple[int, ...] = ()

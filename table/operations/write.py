@@ -77,7 +77,7 @@ class TableWriter:
         after_commit: AfterCommit | None = None,
         budget: WriteBudget | None = None,
     ) -> TableWriter:
-        """Open a writer.
+        """Open a writer for the newest schema of the table.
 
         `after_commit` is called after each commit that made a snapshot, with whether it had no identifier.
         """

@@ -11,7 +11,7 @@ import pyarrow.dataset as ds
 
 from penstock.errors import ConfigError
 
-# Returns the rows that match a filter, with the given columns; None stands for all rows or all columns.
+# Returns some columns of the rows that match a filter; None means all columns, or all rows.
 Rows = Callable[[Sequence[str] | None, pc.Expression | None], Iterator[pa.RecordBatch]]
 
 

@@ -93,10 +93,12 @@ class Group:
         self.waiting: tuple[int, int, Row] | None = None
 
     def before(self, number: int, time: int, row: Row) -> None:
+        """Keep a before image until the next row of this schema, which may be its after image."""
         self.flush()
         self.waiting = number, time, row
 
     def after(self, number: int, time: int, row: Row) -> None:
+        """Add an after image, as one change together with the before image that precedes it, if any."""
         if self.waiting is None:
             self.rows.put(number, time, UPDATE_AFTER, row)
             return
@@ -107,12 +109,14 @@ class Group:
         self.rows.put(number, time, INSERT if moved else UPDATE_AFTER, row)
 
     def flush(self) -> None:
+        """Add a before image that no after image followed."""
         if self.waiting is not None:
             number, time, row = self.waiting
             self.rows.put(number, time, UPDATE_BEFORE, row)
             self.waiting = None
 
     def finish(self, messages: Messages, decoded: Decoded) -> None:
+        """Append the ChangeBatches of the collected rows."""
         self.flush()
         declared = tuple(SourceField(name, kind) for name, kind in self.declared.items())
         for part in self.rows.parts():
@@ -122,6 +126,7 @@ class Group:
 
 
 def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+    """Decode aliyun-json messages."""
     decoded = Decoded()
     groups: dict[bytes, Group] = {}
 

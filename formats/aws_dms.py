@@ -26,6 +26,7 @@ class Metadata(msgspec.Struct, gc=False, rename="kebab"):
     timestamp: str | None = None
 
     def time(self) -> int:
+        """Return the event time in milliseconds, -1 if there is no readable timestamp."""
         try:
             moment = datetime.fromisoformat(self.timestamp or "")
         except ValueError:
@@ -42,6 +43,7 @@ _read_envelope = msgspec.json.Decoder(Envelope, float_hook=exact).decode
 
 
 def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+    """Decode aws-dms-json messages."""
     decoded = Decoded()
     tables = TextTables(options)
 

@@ -99,6 +99,7 @@ class Messages:
         return len(self.values)
 
     def slice(self, start: int, stop: int) -> Messages:
+        """Return the messages with numbers in [start, stop)."""
         keys = None if self.keys is None else self.keys[start:stop]
         timestamps = None if self.timestamps is None else self.timestamps[start:stop]
         return Messages(self.values[start:stop], self.offsets[start:stop], keys, timestamps)
@@ -137,6 +138,7 @@ class Decoded:
     repaired: int = 0
 
     def extend(self, other: Decoded) -> None:
+        """Add the result of decoding further messages."""
         self.batches += other.batches
         self.bad += other.bad
         self.skipped += other.skipped
@@ -178,5 +180,6 @@ class DecodeOptions:
     bulk_rows: int = 200
 
     def rule(self, database: str | None, table: str | None, primary_keys: tuple[str, ...]) -> ImageRule:
+        """Return the image rule of a source table."""
         own = self.tables.get((database, table))
         return own or ImageRule(self.before_images, self.watch_columns.union(primary_keys))

@@ -22,6 +22,7 @@ class Faults:
         self.messages: dict[int, DecodeError] = {}
 
     def add(self, rows: Iterable[int], reason: str) -> None:
+        """Mark rows as faulty; the first reason of a row is kept."""
         for row in rows:
             self.reasons.setdefault(int(row), reason)
 

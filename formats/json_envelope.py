@@ -72,9 +72,11 @@ def read_json(value: bytes, read: Callable[[bytes], Envelope], decoded: Decoded)
 
 
 def missing(format_name: str, field: str, condition: str | None = None, value: str | None = None) -> DecodeError:
+    """Return the error for a missing field, optionally with the condition that requires it."""
     when = "" if condition is None else f" when '{condition}' is '{value}'"
     return DecodeError(f"Invalid {format_name} format: missing '{field}' field{when}.", reason=MISSING_FIELD)
 
 
 def unknown_operation(operation: object) -> DecodeError:
+    """Return the error for an operation that the format does not define."""
     return DecodeError(f"Unknown record operation: {operation}", reason=UNKNOWN_OPERATION)

@@ -46,6 +46,7 @@ def java_double(number: float) -> str:
 
 
 def text_of(value: object) -> str | None:
+    """Return the text of a JSON value in a STRING column; None for null."""
     if value is None or isinstance(value, str):
         return value
     if value is True:

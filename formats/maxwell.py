@@ -28,6 +28,7 @@ class Envelope(msgspec.Struct, gc=False):
     primary_key_columns: list[str] | None = None
 
     def time(self) -> int:
+        """Return the event time in milliseconds, -1 if there is no valid time."""
         return self.ts * 1000 if isinstance(self.ts, int) and 0 <= self.ts < 1 << 53 else -1
 
 
@@ -35,6 +36,7 @@ _read_envelope = msgspec.json.Decoder(Envelope, float_hook=exact).decode
 
 
 def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+    """Decode maxwell-json messages."""
     decoded = Decoded()
     tables = TextTables(options)
 

@@ -25,6 +25,7 @@ class MysqlType:
 
 @lru_cache(maxsize=8192)
 def parse_mysql_type(text: str) -> MysqlType:
+    """Parse a declared type text."""
     opening, closing = text.find("("), text.rfind(")")
     if opening < 0 or closing < opening:
         return MysqlType(_name(text, ""))

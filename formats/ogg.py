@@ -35,6 +35,7 @@ _read_envelope = msgspec.json.Decoder(Envelope, float_hook=exact).decode
 
 
 def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+    """Decode ogg-json messages."""
     decoded = Decoded()
     tables = TextTables(options)
     envelopes = read_envelopes(messages, _read_envelope, decoded)

@@ -18,6 +18,7 @@ _read_rows = msgspec.json.Decoder(Row | list[Row], float_hook=exact).decode
 
 
 def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+    """Decode messages that are rows or arrays of rows, all of them as inserts."""
     decoded = Decoded()
     tables = TextTables(options)
     rows = tables.of(None, None, None)

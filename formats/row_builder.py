@@ -73,6 +73,7 @@ class Rows:
             self.put(at, time, UPDATE_AFTER, after, number)
 
     def moves(self, before: Row, after: Row) -> bool:
+        """Return whether a watched column differs between the two images."""
         return any(before.get(name) != after.get(name) for name in self._watched_of(before, after))
 
     def _watched_of(self, before: Row, after: Row) -> Iterable[str]:
@@ -85,6 +86,7 @@ class Rows:
         return self._moving[members]
 
     def put(self, at: int, time: int, kind: int, row: Row, number: int = 0) -> None:
+        """Add one row image of the message's row `number` with its kind."""
         self.rows.append(row)
         self.places.append((at, 2 * number + (kind in AFTER_KINDS), kind, time))
 
@@ -151,6 +153,7 @@ class TextTables:
         self.rows: dict[tuple[str | None, str | None, tuple[str, ...]], Rows] = {}
 
     def of(self, database: str | None, table: str | None, keys: Iterable[str] | None) -> Rows:
+        """Return the rows collected for this table and key."""
         identity = (database, table, tuple(keys or ()))
         rows = self.rows.get(identity)
         if rows is None:
@@ -158,6 +161,7 @@ class TextTables:
         return rows
 
     def finish(self, messages: Messages, decoded: Decoded) -> None:
+        """Append the ChangeBatches of all tables."""
         for (database, table, keys), rows in self.rows.items():
             for part in rows.parts():
                 fields = tuple(SourceField(name) for name in part.names())
@@ -166,6 +170,7 @@ class TextTables:
 
 
 def texts(values: Sequence[Any], _faults: Faults) -> pa.Array:
+    """Return a column of JSON values as text."""
     return text_column(values)
 
 
@@ -213,5 +218,6 @@ def finish(
 
 
 def bad_record(messages: Messages, number: int, error: DecodeError) -> BadRecord:
+    """Return the record of a message that was rejected with this error."""
     raw = messages.values[number] or b""
     return BadRecord(int(messages.offsets[number]), str(error.facts["reason"]), error.message, raw)

@@ -40,6 +40,8 @@ class Chunk:
 
 
 class MessageSource(Source, Protocol):
+    """A source whose ranges yield undecoded messages."""
+
     def read(self, range_: Range) -> Iterator[Fetched]: ...
 
 

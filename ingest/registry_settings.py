@@ -24,6 +24,7 @@ class RegistrySettings:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> RegistrySettings | None:
+        """Return the settings, None if there are no options; ConfigError for an unknown option."""
         if not options:
             return None
         for name in options:

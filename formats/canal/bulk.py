@@ -76,6 +76,7 @@ class _Befores:
         self.edits: dict[str, tuple[list[int], list[str | None]]] = {}
 
     def add(self, row: int, changed: Texts) -> None:
+        """Add the before image of a row, by its number and the changed texts."""
         for name, text in changed.items():
             places, texts = self.edits.setdefault(name, ([], []))
             places.append(len(self.rows))
@@ -83,6 +84,7 @@ class _Befores:
         self.rows.append(row)
 
     def columns(self, names: Sequence[str], after: Sequence[pa.Array]) -> list[pa.Array]:
+        """Return the before images as columns: the after images with the changed texts replaced."""
         rows = pa.array(self.rows, pa.int64())
         columns = [column.take(rows) for column in after]
         for number, name in enumerate(names):
@@ -136,6 +138,7 @@ def decode_bulk(
 
 
 def event_times(members: Sequence[Envelope]) -> Int64s:
+    """Return the event times of the messages in milliseconds, -1 for those without a valid time."""
     try:
         times = np.array([member.ts for member in members])
     except OverflowError:

@@ -69,6 +69,7 @@ class Group:
 
 
 def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+    """Decode canal-json messages."""
     decoded = Decoded()
     for group in _groups(messages, decoded):
         _decode_group(group, messages, options, decoded)

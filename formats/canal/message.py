@@ -47,6 +47,7 @@ class Envelope(msgspec.Struct, gc=False):
     ts: int | float | str | None = None
 
     def time(self) -> int:
+        """Return the event time in milliseconds, -1 if there is no valid time."""
         return self.ts if isinstance(self.ts, int) and 0 <= self.ts < 1 << 63 else -1
 
 

@@ -47,6 +47,8 @@ def _what(column: str, declared: str) -> str:
 
 
 def enum_labels(texts: pa.Array, faults: Faults, options: tuple[str, ...], what: str) -> pa.Array:
+    """Replace ENUM numbers by labels; a text that is not a number already is the label."""
+
     def label(text: str) -> str:
         if not text.isdecimal():
             return text
@@ -62,6 +64,8 @@ def enum_labels(texts: pa.Array, faults: Faults, options: tuple[str, ...], what:
 
 
 def set_members(texts: pa.Array, faults: Faults, options: tuple[str, ...], what: str) -> pa.Array:
+    """Return SET values as lists of labels, from bit masks or from labels separated by commas."""
+
     def members(text: str) -> list[str]:
         if not text.isdecimal():
             return text.split(",") if text else []
@@ -74,6 +78,7 @@ def set_members(texts: pa.Array, faults: Faults, options: tuple[str, ...], what:
 
 
 def bit_bytes(texts: pa.Array, faults: Faults, kind: MysqlType, what: str) -> pa.Array:
+    """Return BIT values, sent as decimal numbers, as big-endian bytes."""
     bits = kind.length or 1
     width = (bits + 7) // 8
 
@@ -121,6 +126,8 @@ def latin1_bytes(texts: pa.Array) -> pa.Array:
 
 
 def geometry_texts(texts: pa.Array, faults: Faults, what: str) -> pa.Array:
+    """Return geometries, sent as SRID and WKB in ISO-8859-1 characters, as GeoJSON text."""
+
     def text(value: str) -> str:
         data = value.encode("latin-1", "strict")
         return geojson(data[_SRID_BYTES:], int.from_bytes(data[:_SRID_BYTES], "little"))

@@ -41,6 +41,7 @@ class Schema:
     renamed: Mapping[str, str]
 
     def named(self, row: Row | None) -> Row | None:
+        """Return a row with the original column names."""
         if row is None or not self.renamed:
             return row
         return {self.renamed.get(member, member): value for member, value in row.items()}
@@ -55,6 +56,7 @@ class Reading:
         self.groups: dict[tuple[int, str | None, str | None, tuple[str, ...]], Rows] = {}
 
     def schema(self, number: int) -> Schema:
+        """Return a registered schema; DecodeError, also on every later call, if it cannot be used."""
         if number not in self.schemas:
             try:
                 self.schemas[number] = _schema(number, compile_schema(self.registry.schema(number)))
@@ -66,6 +68,7 @@ class Reading:
         return known
 
     def record(self, message: bytes) -> tuple[Schema, Row]:
+        """Return the schema and the decoded record of a message; DecodeError if its bytes do not match."""
         if len(message) < _HEADER.size or message[0] != 0:
             raise DecodeError("the record is not in Confluent's wire format", reason=NOT_AVRO)
         schema = self.schema(_HEADER.unpack_from(message)[1])
@@ -82,6 +85,7 @@ class Reading:
         return schema, record
 
     def rows(self, schema: Schema, name: TableName, keys: tuple[str, ...]) -> Rows:
+        """Return the rows collected for this schema, table and key."""
         identity = (schema.number, *name, keys)
         if identity not in self.groups:
             self.groups[identity] = Rows(self.options.rule(*name, keys), [column.name for column in schema.columns])

@@ -76,6 +76,7 @@ class Column:
     comment: str | None = None
 
     def source_field(self) -> SourceField:
+        """Return the column with its declared type as text."""
         return SourceField(self.name, json.dumps(self.schema, separators=(",", ":")), self.comment)
 
 
@@ -94,6 +95,7 @@ class RecordSchema:
 
 
 def columns_of(record: Mapping[str, Any]) -> tuple[Column, ...]:
+    """Return the columns of a resolved record schema."""
     return tuple(_column(one) for one in record.get("fields", ()))
 
 

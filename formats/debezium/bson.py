@@ -49,6 +49,7 @@ _read_value = msgspec.json.Decoder(Any, float_hook=exact).decode
 
 
 def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+    """Decode debezium-bson messages."""
     decoded = Decoded()
     tables = TextTables(options)
     take_each(

@@ -31,6 +31,8 @@ _LONGEST_NUMBER = 18
 
 @dataclass(frozen=True, slots=True)
 class ConnectType:
+    """A declared type: carrier type, semantic name, and the parameters that affect the type."""
+
     carrier: str
     name: str | None = None
     parameters: tuple[tuple[str, str], ...] = ()
@@ -42,15 +44,18 @@ class ConnectType:
 
     @classmethod
     def parse(cls, text: str) -> ConnectType:
+        """Parse the text form of a declared type."""
         carrier, *rest = text.split(" ")
         names = [unquote(part) for part in rest if "=" not in part]
         pairs = [part.split("=", 1) for part in rest if "=" in part]
         return cls(carrier, names[0] if names else None, tuple((unquote(key), unquote(value)) for key, value in pairs))
 
     def parameter(self, key: str) -> str | None:
+        """Return a parameter's text, None if it is not declared."""
         return dict(self.parameters).get(key)
 
     def number(self, key: str) -> int | None:
+        """Return a parameter as a number, None if it is not declared or not a number."""
         text = self.parameter(key)
         # A number longer than any sensible one is cut; the result is still far out of range.
         return int(text[:_LONGEST_NUMBER]) if text is not None and text.lstrip("-").isdecimal() else None
@@ -62,6 +67,7 @@ class ConnectType:
 
 
 def connect_type(schema: Mapping[str, Any]) -> ConnectType:
+    """Return the type that a Kafka Connect schema in JSON declares."""
     parameters = schema.get("parameters") or {}
     kept = tuple((key, str(parameters[key])) for key in _TYPE_PARAMETERS if key in parameters)
     return ConnectType(str(schema.get("type")), schema.get("name"), kept)

@@ -105,6 +105,7 @@ def _carried(kind: ConnectType, what: str) -> Read:
 
 
 def integers(values: Sequence[Any], faults: Faults, what: str) -> pa.Array:
+    """Return values as int64, value by value if any of them is not an integer."""
     try:
         return pa.array(values, pa.int64())
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
@@ -152,6 +153,7 @@ def _unsigned_text(value: Any) -> str:
 
 
 def base64_bytes(value: Any) -> bytes:
+    """Return bytes from base64; Avro values are bytes already."""
     return value if isinstance(value, bytes) else a2b_base64(value, strict_mode=True)
 
 
@@ -205,6 +207,7 @@ def scaled_texts(unscaled: pa.Array, scale: int) -> pa.Array:
 
 
 def scaled_text(unscaled: int, scale: int) -> str:
+    """Return an integer as text with the decimal point `scale` digits from the right."""
     if abs(scale) > _MAX_SCALE:
         raise ValueError("no such scale")
     if scale <= 0:
@@ -232,6 +235,7 @@ def _variable_scale(value: Mapping[str, Any]) -> str:
 
 
 def zoned_timestamps(values: Sequence[Any], faults: Faults, what: str) -> pa.Array:
+    """Return ISO timestamps with time zone as instants, value by value if Arrow cannot parse them."""
     try:
         return pa.array(values, pa.string()).cast(_UTC)
     except (pa.ArrowInvalid, pa.ArrowTypeError):

@@ -47,6 +47,7 @@ class Envelope(Payload, gc=False):
     payload: Payload | None = None
 
     def change(self) -> Payload | None:
+        """Return the payload of either shape, None if it is missing."""
         return self if self.schema == ABSENT else self.payload
 
 
@@ -63,6 +64,7 @@ class Group:
 
 
 def decode(messages: Messages, options: DecodeOptions) -> Decoded:
+    """Decode debezium-json messages."""
     decoded = Decoded()
     groups = Groups(options)
     take_each(
@@ -77,12 +79,15 @@ def decode(messages: Messages, options: DecodeOptions) -> Decoded:
 
 
 class Groups:
+    """The groups of rows by table, key and declared schema."""
+
     def __init__(self, options: DecodeOptions) -> None:
         self.options = options
         self.latest: dict[tuple[object, ...], Group] = {}
         self.found: dict[tuple[object, ...], Group] = {}
 
     def of(self, payload: Payload, schema: msgspec.Raw, keys: tuple[str, ...]) -> Group:
+        """Return the group of a message; DecodeError if its schema declares no row."""
         database, table = self.name(payload)
         identity = (database, table, keys)
         # Every message carries a schema of several kilobytes; comparing it is cheaper than hashing it.
@@ -98,10 +103,12 @@ class Groups:
         return group
 
     def name(self, payload: Payload) -> TableName:
+        """Return the database and table of a message."""
         source = payload.source or Source()
         return source.schema if self.options.name_from == "schema" else source.db, source.table
 
     def all(self) -> list[Group]:
+        """Return the groups that have rows."""
         return [group for group in self.found.values() if group.rows.rows]
 
 

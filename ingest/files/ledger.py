@@ -39,6 +39,7 @@ class Ledger:
         return None if content is None else [FoundFile(*fields) for fields in content["files"]]
 
     def write(self, batch: int, files: list[FoundFile]) -> None:
+        """Write the entry of a batch, and delete old entries when the entry is a complete one."""
         taken = self.taken_before(batch) | {file.name for file in files}
         content: dict[str, Any] = {"files": [[file.name, file.size, file.modified] for file in files]}
         if batch % COMPLETE_EVERY == 0:

@@ -314,6 +314,7 @@ def is_refusal(error: KafkaError) -> bool:
 
 
 def refused(error: KafkaError) -> SourceError:
+    """Return the error for wrong credentials or certificates, with a hint at the settings to check."""
     return SourceError(
         f"Kafka refuses the connection, or is not trusted: {_said(error)}",
         code=error.name(),
@@ -327,6 +328,7 @@ def _said(error: KafkaError) -> str:
 
 
 def is_unknown_topic(error: KafkaError) -> bool:
+    """Return whether the broker does not know the topic or partition, perhaps only for a moment."""
     return error.code() in _UNKNOWN_YET
 
 
@@ -382,6 +384,7 @@ _UNREACHABLE = "is a broker up, is bootstrap.servers right, does a firewall stan
 def broker_error(
     error: KafkaError, *, topic: str | None = None, partition: int | None = None, offset: int | None = None
 ) -> SourceError:
+    """Return a client error as a SourceError, which says whether a retry can help."""
     return SourceError(
         f"Kafka: {error.str()}",
         code=error.name(),

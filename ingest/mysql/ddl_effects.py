@@ -36,6 +36,7 @@ class Ignored:
 
 
 def renames_column(change: object) -> bool:
+    """Return whether a clause of ALTER TABLE renames a column."""
     match change:
         case RenameColumn():
             return True
@@ -57,6 +58,7 @@ def given_up(pairs: Iterable[tuple[TableName, TableName]]) -> list[TableName]:
 
 
 def barriers_of(seen: Sequence[DdlSeen], takes: Callable[[TableName], bool], *, drops: bool) -> Iterator[Barrier]:
+    """Yield the barriers of DDL that must be applied between batches, for captured tables only."""
     renamed = [(one.change.old_name, one.change.name) for one in seen if one.change.old_name is not None]
     yield from (Barrier("drop", *name) for name in given_up(renamed) if drops and takes(name))
     for one in seen:
@@ -84,6 +86,7 @@ def not_followed(seen: Sequence[DdlSeen], takes: Callable[[TableName], bool]) ->
 
 
 def tell_of_ignored(ignored: Iterable[Ignored]) -> None:
+    """Log a warning for each change of a whole table that is not applied."""
     for one in ignored:
         table = f"{one.database}.{one.table}"
         match one.kind:

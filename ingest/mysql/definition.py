@@ -21,6 +21,8 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
+    """The columns and keys of a table at one moment."""
+
     database: str
     table: str
     columns: tuple[Column, ...]

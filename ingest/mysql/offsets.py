@@ -65,6 +65,7 @@ class Progress:
         return replace(self, waiting=waiting, cursors=cursors)
 
     def to_json(self) -> Offsets:
+        """Return the state as offsets; parts with default values are omitted."""
         made: Offsets = {
             "v": VERSION,
             "server": self.server,

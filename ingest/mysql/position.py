@@ -166,4 +166,5 @@ class MariaDbGtidSet:
 
 
 def transaction_set(text: str, *, mariadb: bool) -> TransactionSet:
+    """Parse a GTID set of either server."""
     return MariaDbGtidSet(text) if mariadb else MySqlGtidSet(text)

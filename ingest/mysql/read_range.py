@@ -48,6 +48,7 @@ class RangeReading:
     wanted: Wanted
 
     def chunks(self) -> Iterator[Chunk]:
+        """Yield the decoded changes of the range."""
         oddities: Counter[str] = Counter()
         if BARRIERS in self.start:
             yield Chunk(Decoded(), 0, 0, barriers=tuple(barrier_from(one) for one in self.start[BARRIERS]))

@@ -35,6 +35,8 @@ _WEIGHT_OF_A_CHUNK, _WEIGHT_OF_A_TABLE = 5 << 20, 1 << 18
 
 @dataclass(slots=True)
 class MySqlSource:
+    """A `ChangeSource` over one server; its planner is created in the process that plans."""
+
     settings: FollowSettings
     _planner: Planner | None = field(default=None, repr=False, compare=False)
 

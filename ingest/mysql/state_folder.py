@@ -42,6 +42,7 @@ class State:
         self._store, self._folder = file_system(location)
 
     def records(self) -> list[Record]:
+        """Return all stored definitions in the order in which they were stored."""
         found = []
         for name in self._names(HISTORY):
             for line in self._content(f"{HISTORY}/{name}").splitlines():
@@ -50,6 +51,7 @@ class State:
         return found
 
     def add(self, server: str, versions: Sequence[Version]) -> None:
+        """Store definitions in a new file."""
         if versions:
             lines = [json.dumps([server, version.to_json()], ensure_ascii=False) for version in versions]
             names = self._names(HISTORY)
@@ -57,10 +59,12 @@ class State:
             self._write(HISTORY, f"{number:012}.json", "\n".join(lines))
 
     def signals(self) -> list[Signal]:
+        """Return the requests of users that are still stored."""
         names = [name for name in self._names(SIGNALS) if name.startswith(ASKED)]
         return [Signal(name, tuple(json.loads(self._content(f"{SIGNALS}/{name}"))["tables"])) for name in names]
 
     def forget(self, signal: str) -> None:
+        """Delete a signal."""
         self._store.delete_file(f"{self._folder}/{SIGNALS}/{signal}")
 
     def _names(self, kind: str) -> list[str]:

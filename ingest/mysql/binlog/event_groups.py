@@ -80,6 +80,7 @@ class Grouping:
         return table.wanted
 
     def groups(self, segment: Segment) -> list[Group]:
+        """Return the row events of a segment in groups; events of uncaptured tables are skipped."""
         chosen = np.flatnonzero(_MAPS_AND_ROWS[segment.kind])
         raw, by_map, by_id = segment.raw, self._by_map, self._by_id
         places = (chosen, segment.kind[chosen], segment.start[chosen] + events.HEADER, segment.end[chosen])
@@ -201,6 +202,7 @@ def brackets(segment: Segment) -> Bools:
 
 
 def unreadable(segment: Segment, event: int, reason: str) -> SourceError:
+    """Return the error for row events that cannot be read, with file and position."""
     return UnsupportedBinlogEvent(
         f"row events of the log cannot be read: {reason}", file=segment.file, pos=int(segment.pos[event])
     )

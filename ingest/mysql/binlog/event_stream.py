@@ -69,6 +69,7 @@ class SegmentCutter:
         return next_pos != 0 and (next_pos - until) % (1 << 32) < 1 << 31
 
     def cut(self, packets: Packets) -> Iterator[Segment]:
+        """Yield the segments of these packets, one per file, and follow format changes and rotations."""
         start, end = packets.starts, packets.ends
         status = np.frombuffer(packets.raw, np.uint8)[start]
         events = int(np.flatnonzero(status)[0]) if status.any() else len(status)

@@ -19,12 +19,16 @@ class TableChoice(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EveryTable:
+    """The choice of all tables."""
+
     def takes(self, database: str, table: str) -> bool:
         return True
 
 
 @dataclass(frozen=True, slots=True)
 class TheseTables:
+    """The choice of the tables in `names`."""
+
     names: frozenset[tuple[str, str]]
 
     def takes(self, database: str, table: str) -> bool:
@@ -72,6 +76,7 @@ class DecodeOptions:
     partial_images: bool = False
 
     def image_rule(self, definition: TableDefinition) -> ImageRule:
+        """Return the image rule of a table; by default its primary key is watched."""
         known = self.images.get(definition.name)
         default = self.default_images
         return known or ImageRule(default.before_images, default.watch.union(definition.primary_key))

@@ -35,6 +35,7 @@ class Query:
 
 
 def parse_query(body: bytes) -> Query:
+    """Parse the body of a QUERY event; ValueError if it is cut short."""
     database_length = body[8]
     variables_length = int.from_bytes(body[11:13], "little")
     at = _HEADER + variables_length

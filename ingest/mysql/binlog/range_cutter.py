@@ -79,6 +79,7 @@ class RangeCutter:
         self.row_events = row_events
 
     def close_at(self, pos: int) -> None:
+        """Close the open range at a position and start the next one there."""
         if pos > self.start and self.file is not None:
             if self.worth:
                 self.ranges.append(LogRange(self.file, self.start, pos, self._maps, self._known))
@@ -86,6 +87,7 @@ class RangeCutter:
         self.begin(pos, {})
 
     def close(self) -> None:
+        """Close the open range after the last event followed."""
         self.close_at(self.after)
 
 
@@ -129,6 +131,7 @@ class Transactions:
         return str(self._known)
 
     def with_open(self) -> str:
+        """Return the GTID set with the open transaction, which stays in the set from then on."""
         self._close()
         return str(self._known)
 

@@ -160,6 +160,7 @@ def _require(missing: str) -> None:
 
 
 def latest(connection: Connection, facts: ServerFacts) -> LogPosition:
+    """Return the current end of the binlog; BinlogDisabled if the server writes none."""
     position = current_position(connection, facts)
     if position is None:
         raise BinlogDisabled("the server writes no binary log", hint="start it with log_bin=binlog")

@@ -125,6 +125,8 @@ class Rows:
 
 @dataclass(slots=True)
 class Changes:
+    """Rows with their kinds."""
+
     rows: Rows
     kinds: Bytes
 

@@ -83,6 +83,7 @@ class Segment:
         )
 
     def body(self, event: int) -> bytes:
+        """Return the bytes of an event after its header."""
         return bytes(self.raw[int(self.start[event]) + HEADER : int(self.end[event])])
 
 
@@ -112,6 +113,7 @@ class Headers:
 
 
 def read_headers(raw: bytearray, start: Int64s) -> Headers:
+    """Read the headers of the events at these positions."""
     data = np.frombuffer(raw, np.uint8)
     numbers = at_every_byte(data, "<u4")
     flags = at_every_byte(data, "<u2")[start + 17].astype(np.int64)

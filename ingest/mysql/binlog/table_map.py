@@ -56,6 +56,8 @@ class MappedColumn:
 
 @dataclass(frozen=True, slots=True)
 class TableMap:
+    """A table as described by a TABLE_MAP event; `primary_key` is None if the event does not contain it."""
+
     database: str
     table: str
     columns: tuple[MappedColumn, ...]

@@ -49,6 +49,7 @@ class Tables:
         self.charsets = dict(charsets or {})
 
     def apply(self, statement: ddl.Statement) -> list[TableChange]:
+        """Apply a statement to the definitions and return its effects on tables."""
         match statement:
             case ddl.CreateTable():
                 return self._create(statement)

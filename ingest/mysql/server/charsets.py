@@ -92,6 +92,8 @@ _KEEPS_MARK = frozenset({"utf8mb4", "utf8mb3", "ucs2", "utf16", "utf16le", "utf3
 
 @dataclass(frozen=True, slots=True)
 class Charset:
+    """A character set of the server; `codec` is None if Python has no codec for it."""
+
     name: str
     bytes_per_character: int
     codec: str | None

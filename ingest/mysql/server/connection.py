@@ -55,6 +55,7 @@ class Secret:
     kind: Literal["env", "file", "text"] = "text"
 
     def reveal(self) -> str:
+        """Return the password itself; ConfigError if its environment variable is not set."""
         match self.kind:
             case "env":
                 if self.value not in os.environ:
@@ -90,6 +91,7 @@ class Tls:
     cleartext_password: bool = False
 
     def context(self) -> ssl.SSLContext | None:
+        """Return the TLS settings of a connection, None if TLS is disabled."""
         if self.mode == "disabled":
             return None
         context = ssl.create_default_context(cafile=self.ca)
@@ -211,6 +213,7 @@ def _tell_protection(server: ServerAddress, *, encrypted: bool) -> None:
 
 @contextmanager
 def connected(server: ServerAddress) -> Iterator[Connection]:
+    """Open a connection for the context; PyMySQL's errors within it become Penstock errors."""
     connection = connect(server)
     try:
         yield connection
@@ -264,6 +267,7 @@ def ask(connection: Connection, sql: str, *values: object) -> list[Row]:
 
 
 def server_facts(connection: Connection) -> ServerFacts:
+    """Return version and identity of the server."""
     known = variables(connection, "version", "version_comment", "server_uuid", "server_id", "lower_case_table_names")
     mariadb = "mariadb" in (known["version"] + known.get("version_comment", "")).lower()
     numbers = [int(number) for number in re.findall(r"\d+", known["version"])[:3]]

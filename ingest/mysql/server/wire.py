@@ -51,6 +51,7 @@ class Packets:
 
 
 def command(connection: Connection, number: int, body: bytes) -> None:
+    """Send a command; the caller reads the answer."""
     cast("_Inside", connection)._execute_command(number, body)
 
 
@@ -106,6 +107,7 @@ class PacketStream:
         self._at = _split(raw, self._at, self._filled, self._starts, self._joined_ends)
 
     def take(self) -> Packets:
+        """Return the collected packets and start a new block."""
         starts = np.array(self._starts, np.int64)
         ends = np.append(starts[1:] - HEADER, self._at) if len(starts) else starts
         for place, end in self._joined_ends.items():

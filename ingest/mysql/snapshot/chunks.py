@@ -62,6 +62,7 @@ class Chunk:
 
     @property
     def open_end(self) -> Chunk:
+        """The chunk without its upper bound if it is the last one of its table."""
         return replace(self, upper=None) if self.is_last else self
 
     @property

@@ -34,6 +34,8 @@ _NO_SUCH_COLUMN, _NO_SUCH_TABLE = 1054, 1146
 
 @dataclass(frozen=True, slots=True)
 class SnapshotOptions:
+    """The rules for odd values and the size of a block."""
+
     rules: ValueRules = field(default_factory=ValueRules)
     block_bytes: int = BLOCK_BYTES
 

@@ -22,6 +22,7 @@ UInt64s = npt.NDArray[np.uint64]
 
 
 def packed_size(precision: int, scale: int) -> int:
+    """Return the number of bytes of a packed DECIMAL."""
     return sum(_BYTES_OF_DIGITS[digits] for digits in _groups(precision, scale))
 
 

@@ -82,6 +82,7 @@ def _civil(days: Int64s) -> tuple[Int64s, Int64s, Int64s]:
 
 
 def dates(parts: Parts, null: Bools, cells: Cells) -> pa.Array:
+    """Return DATE columns; odd dates are subject to the rule."""
     if _stay_texts(parts, null, cells):
         return _calendar_texts(parts, null, clock=False, digits=0)
     odd, null = _zero_dates(parts, null, cells)

@@ -81,8 +81,8 @@ def check_catalog(options: Mapping[str, str]) -> None:
         raise ConfigError(
             f"metastore = {metastore} is not supported: a warehouse is a folder",
             option="metastore",
-            hint="leave metastore (and uri) out and give the folder as the warehouse; the metastore is not told of"
-            " changes made to its tables here",
+            hint="leave metastore (and uri) out and give the folder as the warehouse. A Hive, JDBC or REST catalog that"
+            " knows these tables does not learn of changes made here",
         )
     if options.get("table.type", "managed").strip().lower() == "external":
         raise ConfigError(

@@ -17,7 +17,7 @@ from penstock.errors import ConfigError
 try:
     from hdfs_native.fsspec import HdfsFileSystem
 except ImportError as error:
-    raise ConfigError("HDFS needs its client", hint="pip install 'penstock[hdfs]'") from error
+    raise ConfigError("HDFS needs its client", hint="pip install hdfs-native fsspec") from error
 
 
 class _Files(HdfsFileSystem):

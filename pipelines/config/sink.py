@@ -36,9 +36,9 @@ class Catalog(Strict):
         if str(given) in {"hive", "jdbc", "rest"}:
             with told_in_place():
                 raise ConfigError(
-                    f"a metastore of kind {given} is not here: warehouses are folders",
-                    hint="leave metastore out and name the warehouse's folder; to its tables in the metastore nobody is"
-                    " told of new columns",
+                    f"metastore: {given} is not supported; a warehouse is a folder or an object store path",
+                    hint="leave metastore out and set warehouse to that folder. Tables that a Hive, JDBC or REST"
+                    " catalog knows do not learn of new columns there: register them again after a schema change",
                 )
         return given
 

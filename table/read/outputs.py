@@ -43,7 +43,7 @@ class Outputs(ABC):
         try:
             import polars as pl
         except ImportError as reason:
-            raise ConfigError("polars is not installed", hint="pip install 'penstock[polars]'") from reason
+            raise ConfigError("polars is not installed", hint="pip install polars") from reason
         return pl.from_arrow(self.to_arrow())
 
     def to_duckdb(self, name: str, connection: Any = None) -> Any:
@@ -51,7 +51,7 @@ class Outputs(ABC):
         try:
             import duckdb
         except ImportError as reason:
-            raise ConfigError("duckdb is not installed", hint="pip install 'penstock[sql]'") from reason
+            raise ConfigError("duckdb is not installed", hint="pip install duckdb") from reason
         connection = connection or duckdb.connect()
         connection.register(name, self.to_arrow())
         return connection

@@ -12,5 +12,5 @@ def duckdb_module() -> Any:
     try:
         import duckdb
     except ImportError as reason:
-        raise ConfigError("duckdb is not installed", hint="pip install 'penstock[sql]'") from reason
+        raise ConfigError("duckdb is not installed", hint="pip install duckdb") from reason
     return duckdb

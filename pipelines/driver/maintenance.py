@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
 JOIN_SECONDS = 30.0
+# How long a table whose compaction or maintenance failed is left alone.
+RETRY_SECONDS = 30.0
 
 
 @dataclass(slots=True)
@@ -39,6 +41,7 @@ class Care:
     clock: Callable[[], float] = time.monotonic
     _seen: dict[str, int] = field(default_factory=dict)  # the snapshot at which no compaction was due
     _kept: dict[str, tuple[float, Upkeep]] = field(default_factory=dict)
+    _again_at: dict[tuple[str, str], float] = field(default_factory=dict)  # when a failed step is tried again
     _over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -57,32 +60,51 @@ class Care:
             self.round()
 
     def round(self) -> None:
+        tables = list(self.tables())
+        if self.compact is not None:
+            for table in tables:
+                self._tried(table, "compaction", self._compact_table)
+        for table in tables:
+            self._tried(table, "maintenance", self._maintain_when_due)
+
+    def _tried(self, table: str, step: str, work: Callable[[str], None]) -> None:
+        """Do the step. A failure is logged, and does not keep the other tables from being compacted and maintained."""
+        if self._over.is_set() or self.clock() < self._again_at.get((table, step), float("-inf")):
+            return
         try:
-            self._compact()
-            self.maintain()
+            work(table)
         except (PenstockError, OSError, PySparkException, Py4JError) as error:
+            self._again_at[table, step] = self.clock() + RETRY_SECONDS
             if not self._over.is_set():  # otherwise the session is being shut down
-                log.warning("event=care_failed reason=%s", str(error).partition("\n")[0])
+                reason = str(error).partition("\n")[0]
+                log.warning("event=care_failed table=%s step=%s reason=%s", table, step, reason)
 
     def maintain(self, *, now: bool = False) -> None:
         """Maintain the tables whose last maintenance is long enough ago, or with `now` all tables."""
         for table in list(self.tables()):
-            at, last = self._kept.get(table, (None, None))
-            if now or at is None or self.clock() - at >= self.maintenance_seconds:
-                done = keep_up(self.warehouse.store(table), last)
-                self._kept[table] = (self.clock(), done)
-                if done.did_something:
-                    log.info("event=maintained table=%s snapshots=%d", table, done.expired.snapshots)
-
-    def _compact(self) -> None:
-        if self.compact is None:
-            return
-        for table in list(self.tables()):
-            latest = self.warehouse.store(table).snapshots.latest_id() or 0
-            if self._over.is_set() or self._seen.get(table) == latest:
-                continue
-            due = due_buckets(self.warehouse, table)
-            if due:
-                land(self.warehouse, self.user(), self.compact(due))
+            if now:
+                self._maintain(table)
             else:
-                self._seen[table] = latest
+                self._maintain_when_due(table)
+
+    def _maintain_when_due(self, table: str) -> None:
+        if table not in self._kept or self.clock() - self._kept[table][0] >= self.maintenance_seconds:
+            self._maintain(table)
+
+    def _maintain(self, table: str) -> None:
+        _, last = self._kept.get(table, (None, None))
+        done = keep_up(self.warehouse.store(table), last)
+        self._kept[table] = (self.clock(), done)
+        if done.did_something:
+            log.info("event=maintained table=%s snapshots=%d", table, done.expired.snapshots)
+
+    def _compact_table(self, table: str) -> None:
+        assert self.compact is not None
+        latest = self.warehouse.store(table).snapshots.latest_id() or 0
+        if self._seen.get(table) == latest:
+            return
+        due = due_buckets(self.warehouse, table)
+        if due:
+            land(self.warehouse, self.user(), self.compact(due))
+        else:
+            self._seen[table] = latest

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pyarrow as pa
 import pytest
 
+from penstock.errors import StoreError
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.driver import commit as committing
@@ -22,7 +24,7 @@ from penstock.pipelines.driver.compaction import (
     land,
     shared_out,
 )
-from penstock.pipelines.driver.maintenance import Care
+from penstock.pipelines.driver.maintenance import RETRY_SECONDS, Care
 from penstock.pipelines.mapping.target_tables import Warehouse
 from penstock.pipelines.tasks.write import SCHEMA, Written
 from penstock.table.meta.entries import CommitMessage
@@ -314,3 +316,28 @@ def test_maintenance_runs_on_the_clock_for_tables_that_rest(shop: Shop) -> None:
     now[0] = 61.0
     watch.round()
     assert shop.snapshots("orders") == 1
+
+
+def test_a_table_that_cannot_be_compacted_keeps_no_other_from_its_maintenance(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = {"bucket": "1", "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
+    batches(shop, 0, 3, **{"table-options": {**options, "snapshot.time-retained": "1 ms"}})
+    now, asked = [0.0], []
+
+    def compact(due: object) -> NoReturn:
+        asked.append(due)
+        raise StoreError("the store does not answer")
+
+    watch = Care(shop.warehouse, lambda: ["ods.missing", "ods.orders"], lambda: "shop-x", compact, 60.0, lambda: now[0])
+    watch.round()
+    watch.round()
+    assert shop.snapshots("orders") == 1
+    failed = [record.getMessage() for record in caplog.records if "event=care_failed" in record.getMessage()]
+    assert [line.split(" reason=")[0] for line in failed if "ods.missing" in line] == [
+        "event=care_failed table=ods.missing step=compaction",
+        "event=care_failed table=ods.missing step=maintenance",
+    ]
+    now[0] = RETRY_SECONDS
+    watch.round()
+    assert len([one for one in caplog.records if "table=ods.missing" in one.getMessage()]) == 4

@@ -111,7 +111,8 @@ def _check_known(key: str) -> None:
 
 def _ssl(conf: Mapping[str, str]) -> dict[str, Any]:
     """Return the TLS and password settings from the JDBC properties."""
-    given = {key.removeprefix("jdbc.properties.").lower(): value for key, value in conf.items() if "jdbc." in key}
+    prefix = "jdbc.properties."
+    given = {key.removeprefix(prefix).lower(): value for key, value in conf.items() if key.startswith(prefix)}
     found: dict[str, Any] = {}
     if "sslmode" in given:
         mode = _SSL_MODES.get(given["sslmode"].upper())

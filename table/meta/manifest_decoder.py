@@ -28,6 +28,8 @@ def decode_entries(block: bytes, count: int) -> list[ManifestEntry]:
         kind, at = _long(block, at)
         if version != MANIFEST_VERSION:
             raise ValueError(f"version {version} of the entries is not {MANIFEST_VERSION}, the one known")
+        if kind < 0:
+            raise ValueError(f"{kind} is not a kind of entry")
         partition, at = _bytes(block, at)
         bucket, at = _long(block, at)
         total_buckets, at = _long(block, at)

@@ -127,18 +127,20 @@ GLOBAL_INDEX_SCHEMA = parse_schema(
 )
 
 
-def _version(version: int, known: int) -> None:
+def _check_record(version: int, known: int, kind: int = 0) -> None:
+    if kind < 0:
+        raise ValueError(f"{kind} is not a kind of entry")
     if version != known:
         raise ValueError(f"version {version} of the records is not {known}, the one known")
 
 
 def _entry(version: int, kind: int, partition: bytes, bucket: int, total: int, file: DataFile) -> ManifestEntry:
-    _version(version, MANIFEST_VERSION)
+    _check_record(version, MANIFEST_VERSION, kind)
     return ManifestEntry(_KINDS[kind], partition, bucket, total, file)
 
 
 def _listed(version: int, *values: Any) -> ManifestFile:
-    _version(version, MANIFEST_VERSION)
+    _check_record(version, MANIFEST_VERSION)
     return ManifestFile(*values)
 
 
@@ -155,7 +157,7 @@ def _indexed(
     external_path: str | None,
     global_index: dict[str, object] | None,
 ) -> IndexEntry:
-    _version(version, INDEX_VERSION)
+    _check_record(version, INDEX_VERSION, kind)
     whole = None if ranges is None else tuple(one for one in ranges if one is not None)
     unknown: dict[str, object] = {} if global_index is None else {"_GLOBAL_INDEX": global_index}
     return IndexEntry(_KINDS[kind], partition, bucket, index_type, name, size, row_count, whole, external_path, unknown)

@@ -25,7 +25,7 @@ def rename_in_options(options: Mapping[str, str], old: str, new: str) -> dict[st
 
     found = {}
     for key, value in options.items():
-        if key.startswith("fields."):
+        if key.startswith("fields.") and key != "fields.default-aggregate-function":
             _, columns, *rest = key.split(".")
             key = ".".join(["fields", renamed(columns), *rest])
             value = renamed(value) if rest == ["sequence-group"] else value

@@ -10,7 +10,7 @@ import json
 import struct
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
@@ -40,7 +40,7 @@ def encoded(text: str) -> tuple[bytes, bytes]:
     """Return the value and the metadata of one JSON text."""
     names: dict[str, int] = {}
     try:
-        value = _value(json.loads(text, parse_float=_number, object_pairs_hook=_members), names)
+        value = _value(json.loads(text, parse_float=_number, parse_constant=_refuse, object_pairs_hook=_members), names)
         return value, _metadata(list(names))
     except NoVariant:
         raise
@@ -48,6 +48,11 @@ def encoded(text: str) -> tuple[bytes, bytes]:
         raise NoVariant(f"{text[:80]!r} is too deep") from reason
     except (ValueError, OverflowError) as reason:
         raise NoVariant(f"{text[:80]!r} is no JSON: {reason}") from reason
+
+
+def _refuse(constant: str) -> NoReturn:
+    """Refuse NaN and the infinities, which Python reads and JSON does not have."""
+    raise NoVariant(f"{constant} is not JSON")
 
 
 def _members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -183,6 +183,15 @@ def test_another_version_of_the_records_is_refused() -> None:
         read_manifest(out.getvalue(), "m")
 
 
+@pytest.mark.parametrize("kind", [-1, -2, 2])
+def test_a_kind_of_entry_that_does_not_exist_is_refused(kind: int) -> None:
+    out = io.BytesIO()
+    record = next(iter(fastavro.reader(io.BytesIO(write_manifest([entry()])))))
+    fastavro.writer(out, ENTRY_SCHEMA, [record | {"_KIND": kind}])
+    with pytest.raises(TableCorrupt):
+        read_manifest(out.getvalue(), "m")
+
+
 def test_global_indexes_of_later_releases_are_kept() -> None:
     index = {
         "_ROW_RANGE_START": 1,

@@ -22,6 +22,7 @@ from penstock.table.schema.changes import (
     evolve,
 )
 from penstock.table.schema.new_schema import create_schema
+from penstock.table.schema.renames import rename_in_options
 from penstock.table.schema.schema_files import SchemaFiles, schema_json
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import RowType, type_json
@@ -315,3 +316,10 @@ def test_higher_floors_may_refuse() -> None:
 def test_there_must_be_a_table() -> None:
     with pytest.raises(ConfigError, match="no table"):
         evolve(SchemaFiles(MemoryStore(), "/t"), [], has_snapshots=False, now=9)
+
+
+def test_a_renamed_column_is_not_taken_for_a_part_of_an_option() -> None:
+    """`fields.default-aggregate-function` names no column, although a column may have that name."""
+    given = {"fields.default-aggregate-function": "sum", "fields.a.aggregate-function": "max"}
+    assert rename_in_options(given, "default-aggregate-function", "b") == given
+    assert rename_in_options(given, "a", "b")["fields.b.aggregate-function"] == "max"

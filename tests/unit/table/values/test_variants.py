@@ -58,7 +58,7 @@ def test_scalars_take_the_smallest_form(text: str, expected: str) -> None:
     assert encoded(text)[0].hex() == expected
 
 
-@pytest.mark.parametrize("text", ["{", '{"a": 1, "a": 2}', ""])
+@pytest.mark.parametrize("text", ["{", '{"a": 1, "a": 2}', "", "NaN", "[Infinity]", '{"a": -Infinity}'])
 def test_what_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(NoVariant):
         encoded(text)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from penstock.errors import ConfigError
+from penstock.pipelines.commands.examples import EXAMPLES
 from penstock.pipelines.config.actions import Flag
 
 Given = dict[str, list[str]]
@@ -22,9 +23,20 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(message, hint=f"{self.prog} --help  tells the flags")
 
 
+def _parser(command: str, description: str, usage: str | None = None) -> _Parser:
+    example = EXAMPLES.get(command)
+    return _Parser(
+        prog=f"penstock {command}",
+        usage=usage,
+        description=description,
+        epilog=f"example:  {example}" if example else None,
+        allow_abbrev=False,
+    )
+
+
 def parse(command: str, flags: Sequence[Flag], words: Sequence[str], description: str = "") -> Given:
     """What was written, by flag name with hyphens; flags that were not given are absent. --help prints and exits."""
-    given = _parsed(_Parser(prog=f"penstock {command}", description=description, allow_abbrev=False), flags, words)
+    given = _parsed(_parser(command, description), flags, words)
     missing = [flag.name for flag in flags if flag.required and flag.name not in given]
     if missing:
         raise ConfigError(f"--{missing[0]} is needed", hint=f"penstock {command} --help  tells the flags")
@@ -33,7 +45,7 @@ def parse(command: str, flags: Sequence[Flag], words: Sequence[str], description
 
 def parse_with_file(command: str, flags: Sequence[Flag], words: Sequence[str], description: str) -> tuple[str, Given]:
     """The same with one FILE among the words."""
-    parser = _Parser(prog=f"penstock {command}", description=description, allow_abbrev=False)
+    parser = _parser(command, description)
     parser.add_argument("file", metavar="FILE", help="the pipeline, as YAML")
     given = _parsed(parser, flags, words)
     return str(given.pop("file")), given
@@ -43,7 +55,7 @@ def parse_with_word(
     command: str, flags: Sequence[Flag], words: Sequence[str], description: str, word: str, what: str
 ) -> tuple[str | None, Given]:
     """The same with one word that is no flag, which may be left out."""
-    parser = _Parser(prog=f"penstock {command}", description=description, allow_abbrev=False)
+    parser = _parser(command, description)
     parser.add_argument("word", metavar=word, nargs="?", help=what)
     given = _parsed(parser, flags, words)
     found = given.pop("word", None)
@@ -51,11 +63,11 @@ def parse_with_word(
 
 
 def parse_with_words(
-    command: str, flags: Sequence[Flag], words: Sequence[str], description: str, word: str, what: str
+    command: str, flags: Sequence[Flag], words: Sequence[str], description: str, usage: str, what: str
 ) -> tuple[list[str], Given]:
     """The same with any number of words that are no flags."""
-    parser = _Parser(prog=f"penstock {command}", description=description, allow_abbrev=False)
-    parser.add_argument("words", metavar=word, nargs="*", help=what)
+    parser = _parser(command, description, f"penstock {command} {usage} [--flag value ...]")
+    parser.add_argument("words", metavar=usage, nargs="*", help=what)
     given = _parsed(parser, flags, words, intermixed=True)
     return list(given.pop("words", [])), given
 

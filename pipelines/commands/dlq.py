@@ -27,12 +27,13 @@ FLAGS = (
     Flag("dry-run", "with replay and drop: say what would be done", "bool"),
 )
 _DOES = "Look at records that could not be taken, read them again, or throw them away."
+_USAGE = "FILE (list | show | replay | drop)"
 _VERBS = ("list", "show", "replay", "drop")
 _RAW = 200
 
 
 def command(name: str, words: list[str]) -> int:
-    found, given = parse_with_words(name, FLAGS, words, _DOES, "WORD", "pipeline, then list, show, replay or drop")
+    found, given = parse_with_words(name, FLAGS, words, _DOES, _USAGE, "FILE is the pipeline's file, or its name")
     if len(found) != 2 or found[1] not in _VERBS:
         raise ConfigError("what shall be done?", hint="penstock dlq pipeline.yaml list | show | replay | drop")
     pipeline = named(found[0], given, name)

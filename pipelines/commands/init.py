@@ -31,7 +31,9 @@ _OF_FLAGS = tuple(flag for flag in FLAGS if flag.name in {"output", "force", "js
 def command(name: str, words: list[str]) -> int:
     if action_of(words) is not None:
         return _of_flags(name, words)
-    found, given = parse_with_words(name, FLAGS, words, _DOES, "WORD", "SOURCE, then WAREHOUSE")
+    found, given = parse_with_words(
+        name, FLAGS, words, _DOES, "SOURCE WAREHOUSE", "what to read, and where the tables go"
+    )
     if len(found) != 2:
         raise ConfigError(
             "which source, and which warehouse?", hint=f"penstock init SOURCE WAREHOUSE; SOURCE is {_SOURCES}"

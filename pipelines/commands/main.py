@@ -82,18 +82,39 @@ def _check_dashes(words: Sequence[str]) -> None:
             )
 
 
+_GROUPS = {
+    "pipelines": (*PIPELINE_COMMANDS,),
+    "pipelines by flags alone, as Paimon's actions take them": (
+        *("mysql-sync-table", "mysql-sync-database", "kafka-sync-table", "kafka-sync-database"),
+    ),
+    "this machine": ("demo", "warm"),
+    "look at tables": ("tables", "show", "sql"),
+    "change rows": ("delete", "merge-into", "drop-partition", "expire-partitions", "mark-partition-done"),
+    "compact and rewrite": ("compact", "compact-database", "compact-manifest", "rescale", "clone", "copy-files"),
+    "snapshots, tags, branches": (
+        *("expire-snapshots", "expire-changelogs", "create-tag", "create-tag-from-timestamp"),
+        *("create-tag-from-watermark", "replace-tag", "rename-tag", "delete-tag", "expire-tags", "create-branch"),
+        *("delete-branch", "fast-forward", "rollback-to", "rollback-to-timestamp", "reset-consumer", "clear-consumers"),
+    ),
+    "repair": ("remove-orphan-files", "remove-unexisting-files", "remove-unexisting-manifests"),
+}
+
+
 def overview() -> str:
     width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {what}" for name, (_, what) in COMMANDS.items()]
+    lines = [
+        line
+        for title, names in _GROUPS.items()
+        for line in ("", f"{title}:", *(f"  {name:<{width}}  {COMMANDS[name][1]}" for name in names))
+    ]
     return "\n".join(
         [
             "usage: penstock COMMAND [--flag value ...]",
             "",
             "Change streams into Apache Paimon tables, on PySpark.",
-            "",
             *lines,
             "",
-            "penstock COMMAND --help  tells a command's flags;  --debug  shows tracebacks.",
+            "penstock COMMAND --help  shows a command's flags and an example;  --debug  shows tracebacks.",
         ]
     )
 

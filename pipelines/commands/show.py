@@ -9,7 +9,7 @@ from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given, parse_with_word
 from penstock.pipelines.commands.output import answer, print_facts, print_rows, wants_json
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
-from penstock.pipelines.commands.target import WAREHOUSE, catalog_of, number, text, warehouse_of
+from penstock.pipelines.commands.target import READING, catalog_of, number, text, warehouse_of
 from penstock.pipelines.config.actions import Flag
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ _DATABASE = Flag("database", "only tables of this database", metavar="NAME")
 def command(name: str, words: list[str]) -> int:
     does = TABLE_COMMANDS[name][1]
     if name == "tables":
-        word, given = parse_with_word(name, (*WAREHOUSE, _DATABASE), words, does, "WAREHOUSE", "its folder or URL")
+        word, given = parse_with_word(name, (*READING, _DATABASE), words, does, "WAREHOUSE", "its folder or URL")
         return _tables(given if word is None else {**given, "warehouse": [word]})
-    word, given = parse_with_word(name, (*WAREHOUSE, _SNAPSHOTS), words, does, "TABLE", "database.table, or its folder")
+    word, given = parse_with_word(name, (*READING, _SNAPSHOTS), words, does, "TABLE", "database.table, or its folder")
     if word is None:
         raise ConfigError("which table?", hint="penstock show database.table --warehouse PATH")
     return _show(_opened(word, given), given)
@@ -69,7 +69,7 @@ def _opened(word: str, given: Given) -> Table:
     from penstock.table.handle import Table
     from penstock.table.meta.store import TableMissing
 
-    if "warehouse" not in given and "catalog-conf" not in given:
+    if not given.keys() & {"warehouse", "catalog-conf", "pipeline"}:
         try:
             return open_table(word)
         except TableMissing as missing:

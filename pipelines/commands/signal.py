@@ -10,6 +10,7 @@ from penstock.pipelines.commands.output import answer
 from penstock.pipelines.commands.pipeline_choice import WHERE, Named, named
 
 _DOES = "Pause, resume or stop a running pipeline after its batch, or have tables copied again (MySQL)."
+_USAGE = "FILE (pause | resume | stop | snapshot TABLE ...)"
 _SIGNALS = ("pause", "resume", "stop", "snapshot")
 _SAID = {
     "pause": "{name} pauses after the batch that runs now; it stays so until  {resume}",
@@ -20,7 +21,7 @@ _SAID = {
 
 
 def command(name: str, words: list[str]) -> int:
-    found, given = parse_with_words(name, WHERE, words, _DOES, "WORD", "pipeline, then pause, resume, stop or snapshot")
+    found, given = parse_with_words(name, WHERE, words, _DOES, _USAGE, "FILE is the pipeline's file, or its name")
     if len(found) < 2 or found[1] not in _SIGNALS:
         raise ConfigError(
             "which signal?", hint="penstock signal pipeline.yaml pause | resume | stop | snapshot TABLE ..."

@@ -5,14 +5,18 @@ from __future__ import annotations
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import parse_with_word
 from penstock.pipelines.commands.output import answer, print_rows, wants_json
-from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
-from penstock.pipelines.commands.target import WAREHOUSE, catalog_of, number, text
+from penstock.pipelines.commands.target import READING, catalog_of, number, text
 from penstock.pipelines.config.actions import Flag
 
 _FLAGS = (
-    *WAREHOUSE,
+    *READING,
     Flag("database", "where tables without a database are looked for", metavar="NAME"),
     Flag("limit", "rows that are shown at most (100; 0 for all, as with --json)", metavar="N"),
+)
+_DOES = (
+    "Query the tables of a warehouse by SQL. An older state of a table is read by what stands behind its name:"
+    " FOR VERSION AS OF 3 (a snapshot or a tag), FOR TAG 'monday', FOR TIMESTAMP AS OF '2026-01-31 12:00:00', or"
+    " /*+ OPTIONS('scan.snapshot-id'='3') */. System tables are called like orders$snapshots."
 )
 _IN_PYTHON = "in Python:  penstock.Catalog(PATH)"
 _CHANGES = {
@@ -28,7 +32,7 @@ _CHANGES = {
 
 
 def command(name: str, words: list[str]) -> int:
-    sql, given = parse_with_word(name, _FLAGS, words, TABLE_COMMANDS[name][1], "QUERY", "one SQL statement")
+    sql, given = parse_with_word(name, _FLAGS, words, _DOES, "QUERY", "one SQL statement")
     if sql is None or not sql.strip():
         raise ConfigError("what is the query?", hint='penstock sql "select * from db.t" --warehouse PATH')
     if (first := sql.split(maxsplit=1)[0].lower()) in _CHANGES:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
@@ -22,6 +23,10 @@ WAREHOUSE = (
     Flag("catalog-conf", "option of the catalog; repeat", "pairs", "K=V"),
     JSON,
 )
+READING = (
+    *WAREHOUSE,
+    Flag("pipeline", "take warehouse and catalog options from this pipeline's file", metavar="FILE"),
+)
 DATABASE = Flag("database", "database of the warehouse", metavar="NAME", required=True)
 ON_TABLE = (*WAREHOUSE, DATABASE, Flag("table", "table of the database", metavar="NAME", required=True))
 PARTITION = Flag("partition", "a partition, by all or some of its columns; repeat", "text", "K=V,K2=V2")
@@ -34,6 +39,11 @@ def catalog_of(given: Given) -> Catalog:
     options = pairs(given.get("catalog-conf", ()))
     named = options.pop("warehouse", None)
     warehouse = text(given, "warehouse") or named
+    if (file := text(given, "pipeline")) is not None:
+        from penstock.pipelines.config import yaml_file
+
+        described = yaml_file.load(Path(file)).sink.catalog
+        warehouse, options = warehouse or described.warehouse, {**described.options, **options}
     if warehouse is None:
         raise ConfigError("which warehouse?", hint="--warehouse PATH")
     return Catalog(warehouse, options)

@@ -11,7 +11,7 @@ from penstock.errors import ConfigError, SourceError
 from penstock.pipelines.commands.arguments import Given, parse_with_file
 from penstock.pipelines.commands.flags_given import action_of, spec_of_flags
 from penstock.pipelines.commands.output import answer, shown, wants_json
-from penstock.pipelines.commands.target import JSON, number
+from penstock.pipelines.commands.target import JSON, number, text
 from penstock.pipelines.config.actions import Flag
 from penstock.pipelines.config.pairs import words as words_of
 
@@ -25,7 +25,11 @@ FLAGS = (
     Flag("tables", "only these tables of the warehouse; repeat or separate by commas", "list", "A,B"),
     Flag("ignore-columns", "columns that are not compared", "list", "A,B"),
     Flag("limit", "how many ranges and keys that differ are listed a table (20)", metavar="N"),
-    Flag("wait", "seconds to wait for tables that are still being read (60)", metavar="N"),
+    Flag(
+        "wait",
+        "how long to wait for tables that are still being read: 90s, 5min; a number is seconds (60)",
+        metavar="TIME",
+    ),
     JSON,
 )
 _DOES = (
@@ -62,6 +66,16 @@ def _described(name: str, words: list[str]) -> tuple[PipelineSpec, Given]:
     return yaml_file.load(Path(file)), given
 
 
+def _waited(given: Given) -> float:
+    from penstock.pipelines.config.units import seconds
+
+    written = text(given, "wait") or "60"
+    try:
+        return seconds(written)
+    except ValueError as reason:
+        raise ConfigError(f"--wait {written!r} is not a duration", hint="write it as 90s or 5min") from reason
+
+
 def _patiently(spec: PipelineSpec, source: MySqlSource, given: Given) -> list[TableVerdict]:
     from penstock.pipelines.api.verify import Verification
     from penstock.pipelines.job import build
@@ -69,7 +83,7 @@ def _patiently(spec: PipelineSpec, source: MySqlSource, given: Given) -> list[Ta
     from penstock.pipelines.mapping.target_tables import Warehouse
     from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
 
-    until = time.monotonic() + (number(given, "wait") or 60)
+    until = time.monotonic() + _waited(given)
     catalog = spec.sink.catalog
     shape = build.shape(spec, Warehouse.of(catalog.warehouse, catalog.options))
     done: dict[str, TableVerdict] = {}

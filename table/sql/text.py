@@ -100,7 +100,7 @@ def _chain(tokens: Sequence[Token], place: int) -> tuple[tuple[str, ...], int]:
 
 
 def _said_of(tokens: Sequence[Token], end: int) -> tuple[dict[str, str], int]:
-    """Return the options in `/*+ OPTIONS('k'='v') */` and `FOR VERSION AS OF 3` after a name, and where they end."""
+    """Return the options after a name, and where they end: hints, `FOR VERSION AS OF 3`, `FOR TAG 'x'`."""
     options: dict[str, str] = {}
     while (place := _solid(tokens, end)) < len(tokens):
         words = [token.text for token in tokens[place:] if token.kind != "blank"][:6]
@@ -112,6 +112,9 @@ def _said_of(tokens: Sequence[Token], end: int) -> tuple[dict[str, str], int]:
             typed = lower[4] == "timestamp" and len(words) > 5  # AS OF TIMESTAMP '2026-01-31 12:00:00'
             options |= _point(lower[1], words[5 if typed else 4])
             end = _past(tokens, place, 6 if typed else 5)
+        elif len(words) >= 3 and lower[:2] == ["for", "tag"] and words[2].startswith("'"):
+            options |= {"scan.tag-name": words[2][1:-1].replace("''", "'")}
+            end = _past(tokens, place, 3)
         elif len(words) >= 4 and lower[0] in {"version", "timestamp"} and lower[1:3] == ["as", "of"]:
             typed = lower[3] == "timestamp" and len(words) > 4
             options |= _point(lower[0], words[4 if typed else 3])

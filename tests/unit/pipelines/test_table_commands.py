@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 import penstock
+from penstock.errors import ConfigError
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.commands.table_commands import REFUSED, TABLE_COMMANDS
+from penstock.pipelines.commands.verify import _waited
 from tests.invariants import check_invariants
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -451,3 +453,30 @@ def test_the_command_runs_as_a_process(shop: Shop) -> None:
     words = ["-m", "penstock.pipelines.commands.main", "show", "shop.orders", "--warehouse", shop.warehouse, "--json"]
     done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["table"] == "shop.orders"
+
+
+def test_sql_reads_a_tag_by_its_name(shop: Shop) -> None:
+    shop.orders.create_tag("it's monday", 2)
+    count = "select count(*) from shop.orders"
+    assert sql(shop, f"{count} FOR TAG 'it''s monday'") == sql(shop, f"{count} FOR VERSION AS OF 2") == [[4]]
+    assert sql(shop, f"{count} for tag 'it''s monday' as o where o.id > 1") == [[2]]
+
+
+def test_the_file_of_a_pipeline_tells_the_warehouse(shop: Shop, tmp_path: Path) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        "source: {type: files, path: /in, value.format: canal-json}\n"
+        f"sink: {{catalog: {{warehouse: {shop.warehouse}, options: {{local.sync: 'false'}}}}, database: shop}}\n"
+    )
+    assert "shop.orders" in shop.words("tables", "--pipeline", str(file))
+    assert "what was ordered" in shop.words("show", "shop.orders", "--pipeline", str(file))
+    told = shop.words("sql", "select count(*) as n from shop.orders", "--pipeline", str(file))
+    assert told.split() == ["n", "-", "6"]
+
+
+@pytest.mark.parametrize(("written", "wanted"), [("90", 90.0), ("5min", 300.0), ("90 s", 90.0)])
+def test_verify_waits_for_so_long(written: str, wanted: float) -> None:
+    assert _waited({"wait": [written]}) == wanted
+    assert _waited({}) == 60.0
+    with pytest.raises(ConfigError, match="is not a duration"):
+        _waited({"wait": ["soon"]})

@@ -1,0 +1,50 @@
+"""What --help shows: every command once, in a group; usage in words of the command; examples that can be typed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+
+from penstock.pipelines.commands.examples import EXAMPLES
+from penstock.pipelines.commands.main import COMMANDS, main, overview
+
+
+def said(command: str, capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    return capsys.readouterr().out
+
+
+def test_the_overview_names_each_command_once() -> None:
+    assert sorted(re.findall(r"^  ([a-z-]+)  ", overview(), re.MULTILINE)) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize(("command", "example"), EXAMPLES.items())
+def test_an_example_uses_flags_that_there_are(command: str, example: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = shlex.split(example)
+    assert words[:2] == ["penstock", command]
+    told = said(command, capsys)
+    assert [word for word in words if word.startswith("--") and word not in told] == []
+    assert f"penstock {command}" in told.partition("example:")[2]
+
+
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [
+        ("signal", "penstock signal FILE (pause | resume | stop | snapshot TABLE ...)"),
+        ("dlq", "penstock dlq FILE (list | show | replay | drop)"),
+        ("init", "penstock init SOURCE WAREHOUSE"),
+    ],
+)
+def test_usage_shows_the_words_of_the_command(command: str, usage: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told = said(command, capsys)
+    assert usage in " ".join(told.split())
+    assert "WORD" not in told
+
+
+def test_sql_tells_of_time_travel(capsys: pytest.CaptureFixture[str]) -> None:
+    told = " ".join(said("sql", capsys).split())
+    assert "FOR VERSION AS OF 3" in told
+    assert "FOR TAG 'monday'" in told

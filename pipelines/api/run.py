@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from threading import current_thread, main_thread
@@ -63,7 +64,7 @@ def run_here(
     from penstock.pipelines.job.job import Running
     from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
     from penstock.pipelines.monitor.driver_lock import refuse_second_driver
-    from penstock.pipelines.spark.session import active_session, open_session
+    from penstock.pipelines.spark.session import active_session
 
     job = ready(spec)  # reports errors in the description before a JVM is started
     check_checkpoint_store(spec, settings or {})
@@ -72,9 +73,7 @@ def run_here(
     refuse_second_driver(folder)
     found = session or active_session()
     with output() as stderr:
-        opened = found or open_session(
-            spec.pipeline.name, master=master, cores=spec.pipeline.parallelism, settings=settings, stderr=stderr
-        )
+        opened = found or _started(spec, master, settings, stderr)
     running = Running(job, opened)
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -89,6 +88,8 @@ def run_here(
         parking = job.parking()
         done = summary(watch) | {"parked": sorted(parking.tables)}
         log.info("event=ended pipeline=%s batch=%s rows=%d", job.name, done["batch"], watch.facts.get("rows", 0))
+        if found is None:
+            _offer_faster_start()
         tell(done)
         if parking.tables:
             raise parking.error()
@@ -99,6 +100,29 @@ def run_here(
             with suppress(Py4JError, OSError):  # the JVM may have ended already
                 opened.stop()
     return done
+
+
+def _started(
+    spec: PipelineSpec, master: str | None, settings: Mapping[str, str] | None, stderr: int | None
+) -> SparkSession:
+    """Start Spark and log it: it takes seconds in which nothing else is shown."""
+    from penstock.pipelines.spark.session import open_session
+
+    log.info("event=starting_spark pipeline=%s master=%s", spec.pipeline.name, master or "local")
+    before = time.monotonic()
+    opened = open_session(
+        spec.pipeline.name, master=master, cores=spec.pipeline.parallelism, settings=settings, stderr=stderr
+    )
+    log.info("event=spark_started seconds=%.1f", time.monotonic() - before)
+    return opened
+
+
+def _offer_faster_start() -> None:
+    """Log what makes the next start faster, where it was not done yet."""
+    from penstock.pipelines.spark.class_archive import use_flags
+
+    if "JAVA_HOME" in os.environ and not use_flags():
+        log.info("event=start_can_be_faster hint=penstock warm  makes Spark start in half the time on this machine")
 
 
 def check_writable(folder: CheckpointFolder) -> None:

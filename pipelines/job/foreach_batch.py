@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -38,6 +39,8 @@ class Sink:
     batches: Batches
     failure: PenstockError | OSError | None = None
     busy: bool = False
+    number: int = 0  # of the batch under way
+    began: float = 0.0  # when its tasks were started
     _named: threading.Event = field(default_factory=threading.Event)
 
     def name(self, checkpoint: str) -> None:
@@ -47,6 +50,7 @@ class Sink:
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         self._named.wait()
+        self.number, self.began = number, time.monotonic()
         self.busy = True
         self.batches.started_millis = self.batches.reading.warehouse.now_millis()
         try:

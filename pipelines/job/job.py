@@ -24,6 +24,7 @@ from penstock.pipelines.driver.first_sample import FirstLook
 from penstock.pipelines.driver.maintenance import Care
 from penstock.pipelines.errors import SparkEnded, WorkerLate
 from penstock.pipelines.job.foreach_batch import Sink, compacted_by_spark
+from penstock.pipelines.job.long_batch import LongBatch, running_tasks
 from penstock.pipelines.ledger.checkpoint_folder import Checkpoint
 from penstock.pipelines.ledger.filled_tables import FilledTables, SourceName
 from penstock.pipelines.ledger.lineage import Lineage, Reached
@@ -283,11 +284,14 @@ class Running:
 
     def _wait(self, query: StreamingQuery, sink: Sink) -> bool:
         asked = None
+        long_batch = LongBatch(lambda: running_tasks(self.session.sparkContext))
         while not query.awaitTermination(POLL_SECONDS):
             if self._stopped or self._paused:
                 asked = time.monotonic() if asked is None else asked
                 if not sink.busy or time.monotonic() - asked > GRACE_SECONDS:
                     return False
+            if sink.busy:
+                long_batch.look(sink.number, sink.began)
         return True
 
     def _sink(self, folder: Path) -> Sink:

@@ -33,7 +33,7 @@ def observed(spec: PipelineSpec, watch: Watch) -> Iterator[None]:
     wanted = spec.observe
     observers: list[Observer] = []
     with ExitStack() as stack:
-        watch.copying = _copying(spec)
+        watch.copying = _copying(spec, watch)
         if wanted.metrics is not None:
             observers.append(_served(spec, watch, stack))
         if wanted.open_telemetry is not None:
@@ -78,8 +78,8 @@ def _served(spec: PipelineSpec, watch: Watch, stack: ExitStack) -> Observer:
     return metrics
 
 
-def _copying(spec: PipelineSpec) -> Copying:
-    """The server's estimates; without them progress is told without shares."""
+def _copying(spec: PipelineSpec, watch: Watch) -> Copying:
+    """Return the progress of the first copy with the server's estimates. Without them it has no shares."""
     if not isinstance(spec.source, MySqlSource):
         return Copying()
     shape = build.shape(spec, build.job_warehouse(spec))
@@ -88,6 +88,9 @@ def _copying(spec: PipelineSpec) -> Copying:
     except PenstockError as error:
         log.warning("event=no_estimates reason=%s", error.message)
         return Copying()
+    if watch.folder.progress().planned is None and mysql.settings_of(spec, spec.source).startup.reads_tables:
+        rows = sum(found.values())
+        log.info("event=copy_planned tables=%d rows=%d note=the server's estimate", len(found), rows)
     sources = {f"{database}.{table}": shape.target(database, table) for database, table in found}
     expected: dict[str, int] = {}
     for (database, table), rows in found.items():

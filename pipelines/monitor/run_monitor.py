@@ -142,8 +142,8 @@ class Watch:
             log.info(
                 "event=copying share=%.2f rows=%d expected=%d rows_per_second=%.0f seconds_left=%s tables_done=%d",
                 now.share,
-                sum(one.rows for one in now.tables),
-                sum(one.expected for one in now.tables),
+                now.rows,
+                now.expected,
                 now.rows_per_second,
                 "unknown" if now.seconds_left is None else round(now.seconds_left),
                 now.done,

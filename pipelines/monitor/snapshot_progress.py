@@ -25,11 +25,12 @@ class TableCopy:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotProgress:
-    """`tables` are those still being copied."""
+    """`tables` are those still being copied; `done_rows` are the rows of the tables that this run has copied whole."""
 
     tables: tuple[TableCopy, ...] = ()
     done: int = 0
     rows_per_second: float = 0.0
+    done_rows: int = 0
 
     @property
     def seconds_left(self) -> float | None:
@@ -38,8 +39,16 @@ class SnapshotProgress:
 
     @property
     def share(self) -> float:
-        expected = sum(one.expected for one in self.tables) or 1
-        return min(0.99, sum(one.rows for one in self.tables) / expected)
+        """The share of all tables of this copy, those that are done too: it does not fall when one of them is."""
+        return min(0.99, self.rows / (self.expected or 1))
+
+    @property
+    def rows(self) -> int:
+        return self.done_rows + sum(one.rows for one in self.tables)
+
+    @property
+    def expected(self) -> int:
+        return self.done_rows + sum(max(one.expected, one.rows) for one in self.tables)
 
     def line(self) -> str:
         bar = "#" * int(self.share * _WIDTH) + "-" * (_WIDTH - int(self.share * _WIDTH))
@@ -67,16 +76,20 @@ class Copying:
     expected: Mapping[str, int] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     _rows: dict[str, int] = field(default_factory=dict)
+    _copied: set[str] = field(default_factory=set)  # tables of this copy
     now: SnapshotProgress = field(default_factory=SnapshotProgress)
 
     def batch(self, rows: Mapping[str, int], end: Mapping[str, Any], per_second: float) -> SnapshotProgress:
-        """Told of each batch; `end` is where it ends, as the source says it."""
+        """Count a batch and return the progress behind it. `end` are the source's offsets at its end."""
         waiting = {".".join(name) for name in end.get("waiting", ())}
         waiting |= {f"{one.get('database')}.{one.get('table')}" for one in end.get("cursors", ())}
         open_ = {self.sources[name] for name in waiting if name in self.sources}
         for table, count in rows.items():
             self._rows[table] = self._rows.get(table, 0) + count
+        # The first batch may hold small tables whole, which were never seen as open.
+        self._copied |= open_ | (set() if self._copied else set(rows) & set(self.expected)) if open_ else set()
+        done_rows = sum(self._rows.get(table, 0) for table in self._copied - open_)
         copies = [TableCopy(table, self._rows.get(table, 0), self.expected.get(table, 0)) for table in sorted(open_)]
         done = len(self.expected) - len(open_) if open_ else 0
-        self.now = SnapshotProgress(tuple(copies), done, per_second if open_ else 0.0)
+        self.now = SnapshotProgress(tuple(copies), done, per_second if open_ else 0.0, done_rows)
         return self.now

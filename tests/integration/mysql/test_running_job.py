@@ -121,6 +121,8 @@ def test_the_first_copy_tells_its_share_its_rate_and_the_time_left(job: Job) -> 
     told = re.findall(
         r"event=copying share=(\S+) rows=(\d+) expected=(\d+) rows_per_second=(\d+) seconds_left=(\d+)", job.log
     )
+    assert job.log.index("event=starting_spark pipeline=shop") < job.log.index("event=spark_started seconds=")
+    assert f"event=copy_planned tables=1 rows={ROWS}" in job.log
     shares = [float(one[0]) for one in told]
     assert len(shares) >= 4
     assert shares == sorted(shares)

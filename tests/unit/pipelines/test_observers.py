@@ -322,6 +322,19 @@ def test_the_first_copy_is_told_by_shares_and_time_left() -> None:
     assert copying.batch({}, {"phase": "stream"}, 1.0).tables == ()
 
 
+def test_the_share_of_a_copy_does_not_fall_when_a_table_is_done() -> None:
+    tables = {"ods.a": 1000, "ods.b": 1000, "ods.c": 100}
+    copying = Copying(tables, {table.replace("ods", "shop"): table for table in tables})
+
+    def share(rows: dict[str, int], *open_: str) -> float:
+        cursors = [{"database": "shop", "table": table} for table in open_]
+        return copying.batch(rows, {"phase": "snapshot", "cursors": cursors}, 1.0).share
+
+    shares = [share({"ods.c": 90, "ods.a": 500}, "a", "b"), share({"ods.a": 450, "ods.b": 100}, "b")]
+    shares.append(share({"ods.b": 600}, "b"))
+    assert shares == [pytest.approx(590 / 2090), pytest.approx(1140 / 2040), pytest.approx(1740 / 2040)]
+
+
 def get(port: int, path: str) -> tuple[int, str]:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:

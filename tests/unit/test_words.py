@@ -44,7 +44,7 @@ BUDGET = {
     "ingest": 8,
     "schema_evolution": 1,
     "table": 10,
-    "pipelines": 20,
+    "pipelines": 19,
 }
 
 

@@ -45,7 +45,8 @@ class State:
         """Return all stored definitions in the order in which they were stored."""
         found = []
         for name in self._names(HISTORY):
-            for line in self._content(f"{HISTORY}/{name}").splitlines():
+            # splitlines() would also split inside a comment or a label that contains U+2028, U+2029 or U+0085.
+            for line in filter(None, self._content(f"{HISTORY}/{name}").split("\n")):
                 server, version = json.loads(line)
                 found.append(Record(server, Version.from_json(version)))
         return found

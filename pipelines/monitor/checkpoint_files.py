@@ -98,7 +98,7 @@ class CheckpointFolder:
         content = self._content(f"offsets/{number}")
         if content is None:
             return None
-        last = content.decode().splitlines()[-1]
+        last = content.decode().rstrip("\n").rpartition("\n")[2]
         return None if last == "-" else dict(json.loads(last))
 
     def _numbers(self, folder: str) -> list[int]:

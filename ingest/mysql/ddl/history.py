@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
-from penstock.ingest.mysql.ddl.statements import parse_ddl, subjects
+from penstock.ingest.mysql.ddl.statements import DropTables, parse_ddl, subjects
 from penstock.ingest.mysql.ddl.tables import TableChange, Tables
 from penstock.ingest.mysql.definition import Column, TableDefinition
 from penstock.ingest.mysql.errors import DdlNotUnderstood
@@ -189,6 +189,9 @@ class SchemaHistory:
         place = (file_number(file), pos)
         changes: list[TableChange] = []
         for statement in parse_ddl(query, mariadb=self.mariadb, lower_names=self.lower_names):
+            if isinstance(statement, DropTables):
+                # Each of its tables counts for itself.
+                statement = DropTables(tuple(one for one in statement.names if not self._is_known_from(one, place)))
             if not any(self._is_known_from(name, place) for name in subjects(statement)):
                 changes += self.tables.apply(statement)
         for change in changes:

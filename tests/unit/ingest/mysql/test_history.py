@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from penstock.ingest.mysql.ddl.history import SchemaHistory, Version
 from penstock.ingest.mysql.definition import Column, TableDefinition
 from penstock.ingest.mysql.errors import DdlNotUnderstood, SchemaHistoryMismatch
 from penstock.ingest.mysql.position import LogPosition
+from penstock.ingest.mysql.state_folder import State
 from penstock.ingest.mysql.types import MySqlType
 from tests.unit.ingest.mysql.logs import LOGS, batches, changes
 
@@ -198,3 +200,23 @@ def test_what_a_statement_does_to_tables(sql: str, kinds: list[str]) -> None:
     history = SchemaHistory()
     ddl(history, "CREATE TABLE t (a INT)", 100)
     assert [change.kind for change in ddl(history, sql, 200)] == kinds
+
+
+def test_a_drop_of_several_tables_counts_for_each_of_them() -> None:
+    """One of the tables was added to the capture later, so its definition is newer than the statement."""
+    history = SchemaHistory(mariadb=False)
+    for name in ("a", "b"):
+        ddl(history, f"CREATE TABLE shop.{name} (id INT PRIMARY KEY)", 10)
+    history._note(Version(("shop", "a"), "x.000001", 500, history.tables.known["shop", "a"]))
+    ddl(history, "DROP TABLE shop.a, shop.b", 100)
+    assert history.definition_at(("shop", "a"), "x.000001", 600) is not None
+    assert history.definition_at(("shop", "b"), "x.000001", 600) is None
+
+
+def test_stored_definitions_may_contain_line_separators(tmp_path: Path) -> None:
+    odd = "first\u2028second\u2029third\x85"
+    column = Column("id", MySqlType("int"), comment=odd)
+    version = Version(("shop", "t"), "x.000001", 10, TableDefinition("shop", "t", (column,), ("id",)))
+    folder = State(str(tmp_path))
+    folder.add("server", [version, version])
+    assert [one.version for one in folder.records()] == [version, version]

@@ -56,7 +56,7 @@ class Retries:
 
         The wait grows exponentially, with up to 20 percent of jitter either way.
         """
-        return min(self.first_wait * float(2**attempt), self.longest_wait) * (0.8 + 0.4 * jitter)
+        return min(self.first_wait * 2.0 ** min(attempt, 60), self.longest_wait) * (0.8 + 0.4 * jitter)
 
 
 class AlreadyCommitted(CommitConflict):

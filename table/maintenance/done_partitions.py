@@ -66,7 +66,7 @@ def mark_partitions_done(store: TableStore, partitions: Sequence[Mapping[str, ob
 def mark_due(store: TableStore, since: int | None = None) -> list[dict[str, object]]:
     """Mark the partitions that became done since the wall-clock time `since`; return their values as text.
 
-    When `since` is None, the newest partitions that are done and not marked. At most MOST_AT_ONCE, those done first.
+    When `since` is None, the newest MOST_AT_ONCE partitions that are done, as far as they are not marked.
     """
     rule, latest = DoneRule.of(store.schema().options), store.snapshots.latest()
     if rule is None or latest is None:
@@ -89,7 +89,7 @@ def mark_due(store: TableStore, since: int | None = None) -> list[dict[str, obje
     chosen = [partition for _, partition in due]
     if since is None:
         chosen = [one for one in chosen[-MOST_AT_ONCE:] if _marked_at(store, layout, one) < updated[one]]
-    return _mark(store, chosen[:MOST_AT_ONCE]) if chosen else []
+    return _mark(store, chosen) if chosen else []
 
 
 def mark_written(store: TableStore, snapshot: Snapshot) -> list[dict[str, object]]:

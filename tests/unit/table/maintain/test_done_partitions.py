@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -65,6 +65,12 @@ def test_a_partition_is_done_an_hour_after_its_day(tmp_path: Path) -> None:
     assert keep_up(at(table, "2026-01-03T01:00").store, first).marked_done == ()
     assert keep_up(at(table, "2026-01-03T01:01").store, first).marked_done == ({"dt": "2026-01-02"},)
     assert mark_due(at(table, "2026-01-09").store) == []  # both are marked
+
+
+def test_all_partitions_that_became_done_between_two_rounds_are_marked(tmp_path: Path) -> None:
+    days = [str(date.fromordinal(date(2025, 1, 1).toordinal() + number)) for number in range(130)]
+    table = filled(tmp_path, *days, options=RULE)
+    assert len(mark_due(at(table, "2026-01-01").store, since=0)) == len(marked(table)) == 130
 
 
 def test_late_rows_let_a_partition_be_marked_again(tmp_path: Path) -> None:

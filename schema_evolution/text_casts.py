@@ -106,7 +106,9 @@ def _one(parse: Callable[[str], object], text: str, mapping: TypeMapping, *, in_
         if in_key and not _ZERO_DATE.fullmatch(text):
             return None, f"{reason} {KEEPS_DATES}"
         return None, str(reason) if mapping.zero_date_error else None
-    except (ValueError, OverflowError, InvalidOperation) as reason:
+    except InvalidOperation:  # its text is only the name of a class
+        return None, "does not fit (it is not a number)"
+    except (ValueError, OverflowError) as reason:
         return None, f"does not fit ({reason})" if str(reason) else "does not fit"
 
 

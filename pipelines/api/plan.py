@@ -138,7 +138,8 @@ def _column(
     reason = _reason(shape, source, declared)
     if column.name in schema.primary_keys:
         reason += ", key: NOT NULL"
-    return PlannedColumn(column.name, written(column.type), declared.type or "text", reason, change)
+    of_source = "" if declared.type and declared.type.startswith(TYPED) else declared.type or "text"
+    return PlannedColumn(column.name, written(column.type), of_source, reason, change)
 
 
 def _reason(shape: TableShape, source: SourceSchema, declared: SourceField) -> str:

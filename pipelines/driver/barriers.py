@@ -62,6 +62,10 @@ def _empty(store: TableStore, identity: BatchIdentity) -> None:
     log.info("event=table_emptied table=%s batch=%d", store.name, identity.number)
 
 
+def _written(pairs: Sequence[tuple[str, str]]) -> str:
+    return ",".join(f"{old}->{new}" for old, new in pairs)
+
+
 def _rename(store: TableStore, pairs: Sequence[tuple[str, str]], identity: BatchIdentity) -> int:
     """Rename columns and return the schema's id afterwards."""
     schema = store.schema()
@@ -70,13 +74,13 @@ def _rename(store: TableStore, pairs: Sequence[tuple[str, str]], identity: Batch
         return schema.id
     changes = _traded(schema, pairs, identity) if trade else _renamed(schema, pairs)
     if changes is None or {old for old, _ in pairs} & set(schema.partition_keys):
-        log.warning("event=columns_not_renamed table=%s columns=%s", store.name, pairs)
+        log.warning("event=columns_not_renamed table=%s columns=%s", store.name, _written(pairs))
         return schema.id
     if not changes:
         return schema.id
     has_snapshots = store.snapshots.latest_id() is not None
     renamed = evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis(), check_usable)
-    log.info("event=columns_renamed table=%s columns=%s schema=%d", store.name, pairs, renamed.id)
+    log.info("event=columns_renamed table=%s columns=%s schema=%d", store.name, _written(pairs), renamed.id)
     return renamed.id
 
 

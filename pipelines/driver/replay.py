@@ -96,7 +96,9 @@ class Replay:
                 else:
                     self._give_up(table, found, error)
                 continue
-            log.info("event=schema_evolved table=%s from=%s to=%d", table, current and current.id, schema.id)
+            if current is None or current.id != schema.id:  # a rename may have made that version already
+                before = "none" if current is None else current.id
+                log.info("event=schema_evolved table=%s from=%s to=%d", table, before, schema.id)
             schemas[table] = schema.id
         self.targets.put(schemas)
         # The only table is not left out: the settings may ask for something that no table can have, which the user must

@@ -63,7 +63,7 @@ class Finding:
     fix: str
 
     def __str__(self) -> str:
-        return f"{self.message}: {self.seen}, wanted {self.wanted}\n      {self.fix}"
+        return f"{self.message}: {self.seen}, wanted {self.wanted}. {self.fix}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def require_ready(findings: Sequence[Finding]) -> None:
         raise only.error(only.message, hint=only.fix, seen=only.seen, wanted=only.wanted)
     if errors:
         facts: dict[str, object] = {str(number): finding for number, finding in enumerate(errors, 1)}
-        error = SourceNotReady(f"{len(errors)} things keep this server from being followed")
+        error = SourceNotReady(f"{len(errors)} settings of this server keep its changes from being read")
         error.facts.update(facts)
         raise error
 

@@ -215,3 +215,12 @@ def test_moments_beyond_all_calendars_do_not_fit(type_text: str, text: str) -> N
     values, misfits = fitted([text, None], type_text)
     assert values == [None, None]
     assert list(misfits.reasons) == [0]
+
+
+def test_a_text_that_is_no_number_is_told_without_names_of_classes() -> None:
+    misfits = Misfits()
+    fit_column(pa.array(["12x"]), Field(0, "v", parse_type("DECIMAL(10, 2)")), TypeMapping(), misfits)
+    told = " ".join(misfits.reasons.values())
+    assert "12x" in told
+    assert "not a number" in told
+    assert "class" not in told

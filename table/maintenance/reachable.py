@@ -125,8 +125,14 @@ def other_lines(store: TableStore) -> list[TableStore]:
 
 
 def snapshots_of(store: TableStore) -> Iterator[Snapshot]:
-    """Yield every snapshot, oldest first; one that expires in the meantime is skipped."""
-    found = (store.snapshots.find(snapshot_id) for snapshot_id in store.snapshots.ids())
+    """Yield every snapshot, oldest first; one that expires in the meantime is skipped.
+
+    A listing may lag behind the latest commits, and what it misses would be deleted as unused: the hints are asked too.
+    """
+    ids, first, last = set(store.snapshots.ids()), store.snapshots.earliest_id(), store.snapshots.latest_id()
+    if first is not None and last is not None:
+        ids.update(range(first, last + 1))
+    found = (store.snapshots.find(snapshot_id) for snapshot_id in sorted(ids))
     return (snapshot for snapshot in found if snapshot is not None)
 
 

@@ -83,3 +83,20 @@ def test_a_commit_that_lands_while_files_are_listed_loses_none(tmp_path: Path, m
         assert find_orphans(table.store, older_than=LATE) == []
     assert [entry.name for entry in listed] == [messages[0].new_files[0].name]
     assert content(table) == [(1, "a", None)]
+
+
+def test_a_listing_that_misses_the_newest_snapshot_makes_no_file_an_orphan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(tmp_path, options={"bucket": "1"})
+    for number in range(3):
+        with table.writer(commit_user="etl") as writer:
+            writer.write(rows(table, (number, "a", None)))
+            writer.commit(number)
+    real = LocalStorage.list
+
+    def lagging(self: LocalStorage, folder: str) -> object:
+        return [entry for entry in real(self, folder) if entry.name != "snapshot-3"]
+
+    monkeypatch.setattr(LocalStorage, "list", lagging)
+    assert find_orphans(table.store, older_than=LATE) == []

@@ -87,7 +87,10 @@ class Ours:
             self._compact(full=compact == "full", branch=branch)
 
     def _compact(self, *, full: bool, branch: str | None = None, user: str | None = None) -> None:
-        verb(self.table(branch), "compact")(full=full)
+        table = self.table(branch)
+        if table.options.get("row-tracking.enabled") == "true":
+            raise NotTold("compact a table with row ids: they would be lost, so it is refused")
+        verb(table, "compact")(full=full)
 
     def _alter(self, changes: list[Mapping[str, Any]]) -> None:
         store = self._open_store(None)

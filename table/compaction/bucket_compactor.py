@@ -135,8 +135,12 @@ class BucketCompactor:
         if not self.files.layout.has_keys:
             policy = AppendPolicy.of(self.files.layout.schema.options)
             live = sorted(files, key=lambda file: file.min_sequence)
-            unaware = self.files.layout.mode is BucketMode.UNAWARE
-            return bool(pick_bucket(policy, live, self._vectors()) if unaware else pick_window(policy, live))
+            if self.files.layout.mode is not BucketMode.UNAWARE:
+                return bool(pick_window(policy, live))
+            vectors = self._vectors()
+            # Files from 70 percent of the target size on are worth a full compaction, but no bin takes them.
+            deleted = {name: len(rows) for name, rows in vectors.items()}
+            return bool(pick_bucket(policy, live, vectors) and pick_bins(policy, live, deleted, full=True))
         return self._chosen(files, self._vectors(), full=False) is not None
 
     @property

@@ -6,8 +6,13 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from penstock.table.buckets.bucket_files import BucketFiles
+from penstock.table.buckets.bucket_state import TableState
+from penstock.table.buckets.layout import Layout
+from penstock.table.compaction.bucket_compactor import BucketCompactor
 from penstock.table.compaction.policy import Policy
 from penstock.table.handle import Table
 from penstock.table.meta.data_file import FileSource
@@ -211,3 +216,21 @@ def test_more_is_absorbed_in_the_hours_of_rest() -> None:
     assert ratios == {21: 1, 22: 51, 0: 51, 5: 51, 6: 1}
     assert Policy.of({**hours, "compaction.offpeak.start.hour": "2"}, hour=4).size_ratio == 51
     assert Policy.of({"compaction.offpeak-ratio": "50"}, hour=4).size_ratio == 1
+
+
+@pytest.mark.parametrize("share", [0.5, 0.8, 1.2])
+def test_what_is_due_in_an_append_table_is_what_a_compaction_does(tmp_path: Path, share: float) -> None:
+    """Files of 70 percent of the target size and more were reported as due, and no compaction rewrote them."""
+    table = new_table(tmp_path, [("id", "INT")], keys=(), options={"bucket": "-1", "write-only": "true"})
+    for _ in range(3):
+        with table.writer() as writer:
+            writer.write(pa.table({"id": pa.array(range(2_000), pa.int32())}))
+            writer.commit()
+    entries = live_entries(table.store, table.snapshots[-1])
+    target = {"target-file-size": f"{int(entries[0].file.size / share)} b"}
+    layout = Layout.of(replace(table.definition, options={**table.options, **target}))
+    state = TableState(table.store, table.snapshots[-1]).bucket(entries[0].partition, entries[0].bucket)
+    files = BucketFiles(table.store, layout, entries[0].partition, entries[0].bucket)
+    compactor = BucketCompactor(files, state)
+    assert len(entries) == 3
+    assert compactor.is_due() == bool(compactor.due((), full=True).before) == (share == 0.5)

@@ -56,15 +56,22 @@ def come_to(nth: int) -> None:
         time.sleep(0.1)
 
 
-def before(owner: Any, name: str, nth: int, when: Callable[..., bool] = lambda *_: True) -> None:
+def before(owner: Any, name: str, when: Callable[..., bool] = lambda *_, **__: True) -> Callable[[int], None]:
+    """Return the point before the calls of a function that `when` accepts.
+
+    The function is looked up when this module is imported: if it was renamed, the collection of the tests fails.
+    """
     wrapped = getattr(owner, name)
 
-    def call(*given: Any, **named: Any) -> Any:
-        if when(*given):
-            come_to(nth)
-        return wrapped(*given, **named)
+    def point(nth: int) -> None:
+        def call(*given: Any, **named: Any) -> Any:
+            if when(*given, **named):
+                come_to(nth)
+            return wrapped(*given, **named)
 
-    setattr(owner, name, call)
+        setattr(owner, name, call)
+
+    return point
 
 
 def between_two_tables(nth: int) -> None:
@@ -89,13 +96,13 @@ def between_two_tables(nth: int) -> None:
 
 POINTS: dict[str, Callable[[int], None]] = {
     "none": lambda nth: None,
-    "offsets logged": lambda nth: before(Sink, "__call__", nth),
-    "files written": lambda nth: before(Batches, "take", nth),
+    "offsets logged": before(Sink, "__call__"),
+    "files written": before(Batches, "take"),
     "between two tables": between_two_tables,
-    # The rows of the batch are committed, what its compaction made is not.
-    "inside a compaction": lambda nth: before(committer.Committer, "_vectors_check", nth),
+    # The rows of the batch are committed, the result of its compaction is not: `second` marks the COMPACT half.
+    "inside a compaction": before(committer.Committer, "_land_once", lambda *_, second=False, **__: second),
     # Snapshots are gone, their files are not yet.
-    "inside expiry": lambda nth: before(expire, "sweep", nth),
+    "inside expiry": before(expire, "sweep"),
 }
 
 

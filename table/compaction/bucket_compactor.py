@@ -224,13 +224,19 @@ class BucketCompactor:
         )
 
     def _vectors(self) -> Vectors:
+        """Return the deletion vectors of the bucket's live files.
+
+        A full compaction of Java Paimon that rewrites one file leaves that file's vector in the index. Written again,
+        it would get the commit refused as one that marks rows of a missing file, and so would every later compaction.
+        """
         found: dict[str, npt.NDArray[np.int64]] = {}
         for entry in self.state.index:
             if entry.index_type == DELETION_VECTORS:
                 path = self.files.index_path(entry)
                 data = self.files.store.storage.read(path)
                 found.update(decode_vectors(data, entry.vector_ranges or (), path))
-        return found
+        live = {file.name for file in self.state.files}
+        return {name: vector for name, vector in found.items() if name in live}
 
     def _together(self, done: Sequence[Compacted]) -> Rewritten:
         """Return several compactions as one: a file made by one and replaced by a later one is in neither list."""

@@ -186,12 +186,16 @@ class _Appended:
         self._entries += [ManifestEntry(FileKind.ADD, *place, one) for one in new]
 
     def _vectors(self, bucket: BucketFiles) -> dict[str, Positions]:
+        """Return the deletion vectors of the bucket's live files; another writer may have left some of other files."""
         found: dict[str, Positions] = {}
         for entry in self._vectors_before if self._marks else ():
             if (entry.partition, entry.bucket) == (bucket.partition, bucket.bucket):
                 path = bucket.index_path(entry)
                 found.update(decode_vectors(self.store.storage.read(path), entry.vector_ranges or (), path))
-        return found
+        if not found:
+            return found
+        live = {file.name for file in TableState(self.store, self.base).bucket(bucket.partition, bucket.bucket).files}
+        return {name: vector for name, vector in found.items() if name in live}
 
     def _vector_file(self, bucket: BucketFiles, vectors: dict[str, Positions]) -> IndexEntry:
         """Write all vectors of the bucket into one file, which replaces the previous one."""

@@ -88,12 +88,11 @@ class MySqlSource:
         """Return the ranges: chunks, then new definitions, then the binlog, whose changes must follow the rows read."""
         progress = Progress.from_json(end)
         batch = progress.batch
-        before = LogPosition.from_json(start["log"]) if "log" in start else None
         parts = [*_chunks(batch), *_definitions(batch), *_log(batch)]
         if not parts:
             return []
         if batch.log or batch.as_of:
-            known = self._known(progress, before)
+            known = self._known(progress)
             parts = [
                 (place, content | known, weight) if _reads_log(content) else (place, content, weight)
                 for place, content, weight in parts
@@ -105,9 +104,11 @@ class MySqlSource:
                 one.start["reader"] = reader
         return ranges
 
-    def _known(self, progress: Progress, before: LogPosition | None) -> dict[str, Any]:
+    def _known(self, progress: Progress) -> dict[str, Any]:
         """Return the definitions that binlog readers need because the binlog does not contain them."""
-        start = progress.batch.as_of or before or LogPosition(progress.log.file, 0)
+        # The batch says itself where its part of the binlog starts: a first batch has no position before it.
+        batch = progress.batch
+        start = batch.as_of or LogPosition(batch.log[0].file, batch.log[0].start)
         return self._part(self.planner.history_at(progress), start, LogPosition(_after(progress.log), 0))
 
     def definitions_for(self, progress: Progress) -> dict[str, Any]:

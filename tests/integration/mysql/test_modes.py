@@ -90,6 +90,28 @@ def test_earliest_and_a_moment(mysql: Playground, tmp_path: Path) -> None:
     assert since.ids() == [2]
 
 
+@pytest.mark.parametrize("names", ["none", "all"])
+def test_a_first_batch_over_several_files_has_the_definitions_of_all_of_them(
+    server: Playground, tmp_path: Path, names: str
+) -> None:
+    """The table is gone when the pipeline begins, so its definition is only in the first of the two files."""
+    before = server.rows("SELECT @@GLOBAL.binlog_row_metadata")[0][0]
+    bare = "NO_LOG" if server.is_mariadb else "MINIMAL"
+    server.run(f"SET GLOBAL binlog_row_metadata = '{bare if names == 'none' else 'FULL'}'")
+    try:
+        server.start_over()
+        here = server.here()
+        server.run("CREATE TABLE gone (id INT PRIMARY KEY, flag TINYINT(1))", "INSERT INTO gone VALUES (1, 1)")
+        server.run("DROP TABLE gone", "FLUSH BINARY LOGS")
+        table(server, 2)
+        place = {"specific-offset.file": here.file, "specific-offset.pos": here.pos}
+        sync = Sync(server, tmp_path, conf=start("specific-offset", **place)[1:])
+        sync.run()
+        assert (sync.rows("gone"), sync.ids("t")) == ([{"id": 1, "flag": True}], [2])
+    finally:
+        server.run(f"SET GLOBAL binlog_row_metadata = '{before}'")
+
+
 @pytest.mark.mysql
 def test_a_wrong_mode_is_named_with_the_right_ones(mysql: Playground, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"Unknown scan.startup.mode='never'. Valid .* \[initial, "):

@@ -41,9 +41,15 @@ def test_random_stories_end_well(first: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("first", range(QUICK, MORE, GROUP))
+def test_more_random_stories_end_well(first: int) -> None:
+    play(range(first, first + GROUP))
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(40_000)
-def test_many_random_stories_end_well(night: bool) -> None:
-    play(range(QUICK, NIGHT if night else MORE))
+def test_a_night_of_random_stories_ends_well(night: bool) -> None:
+    play(range(MORE, NIGHT) if night else range(MORE, MORE + 1))
 
 
 @pytest.mark.parametrize("seed", [4, 5])

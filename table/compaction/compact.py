@@ -19,8 +19,7 @@ from penstock.table.compaction.lookup import Hits, Lookup, RowReader, Vectors
 from penstock.table.compaction.plan import CompactionSpec, Unit, drops_deletes, plan_units
 from penstock.table.compaction.policy import Pick
 from penstock.table.merge.bounded_merge import SortedRun, Step, batch_rows, steps
-from penstock.table.merge.key_groups import kinds_of
-from penstock.table.merge.merge_rows import merge_rows
+from penstock.table.merge.merge_rows import merge_rows, visible_rows
 from penstock.table.merge.sorted_runs import Levels, Run
 from penstock.table.meta.data_file import DataFile
 
@@ -138,7 +137,7 @@ class _Compaction:
     def _compared(self, step: Step) -> pa.Table:
         compared = self._comparison.step(step)
         self._note(compared)
-        return _visible(compared.rows) if self._drops else compared.rows
+        return visible_rows(compared.rows) if self._drops else compared.rows
 
     def _merged(self, step: Step) -> pa.Table:
         return merge_rows(
@@ -187,8 +186,3 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     most = max(_LEAST_PIECE_ROWS, batch.num_rows * _PIECE_BYTES // max(batch.nbytes, 1))
     for begin in range(0, batch.num_rows, most):
         yield batch.slice(begin, most)
-
-
-def _visible(rows: pa.Table) -> pa.Table:
-    retracts = (kinds_of(rows) & 1).view(np.bool_)
-    return rows.filter(pa.array(~retracts)) if retracts.any() else rows

@@ -53,10 +53,6 @@ class Inputs:
         """Return which positions are late."""
         return np.zeros(self.work.size, np.bool_) if self.late is None else self.late
 
-    def rows_of(self, keys: Flags) -> Flags:
-        """Return the positions of the chosen keys."""
-        return np.asarray(self.work.per_row(keys), np.bool_)
-
     def in_merge_order(self) -> Ints:
         """Return the positions, key by key, in the order in which an appending function has to read them.
 

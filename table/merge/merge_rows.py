@@ -33,13 +33,14 @@ def merge_rows(
     unchanged rows. `repeats`: a part may contain a key several times, older rows first.
     """
     if len(parts) == 1 and bypass and not (spec.ignore_delete or repeats):
-        return _visible_rows(parts[0]) if drop_deletes else parts[0]
+        return visible_rows(parts[0]) if drop_deletes else parts[0]
     outcome = merge_parts(spec, parts, bypass=bypass, levels=levels, repeats=repeats)
     keep = outcome.visible if drop_deletes else None
     return outcome.table(keep) if ordered else outcome.unordered(keep)
 
 
-def _visible_rows(rows: pa.Table) -> pa.Table:
+def visible_rows(rows: pa.Table) -> pa.Table:
+    """Return the rows without deletes and update-befores."""
     retracts = (kinds_of(rows) & 1).view(np.bool_)
     return rows.filter(pa.array(~retracts)) if retracts.any() else rows
 
@@ -65,9 +66,9 @@ def merge_parts(
     row_levels = None
     if spec.lookup and levels is not None:
         row_levels = np.repeat(np.asarray(levels, np.int64), [len(part) for part in parts])
-    if spec.ignore_delete and (dropped := kept_rows(spec, kinds_of(rows))) is not None:
-        rows = rows.filter(pa.array(dropped))
-        row_levels = None if row_levels is None else row_levels[dropped]
+    if spec.ignore_delete and (kept := kept_rows(spec, kinds_of(rows))) is not None:
+        rows = rows.filter(pa.array(kept))
+        row_levels = None if row_levels is None else row_levels[kept]
     if len(parts) == 1 and not repeats:
         everything = np.arange(len(rows))  # every key is unique: nothing to order
         groups = Groups(rows, kinds_of(rows), everything, everything)

@@ -1,4 +1,4 @@
-"""Names of target tables, and which source tables are taken (cdc 3.8)."""
+"""Names of target tables, and which source tables are captured."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The merge engines row by row in plain Python: what the vectorised ones are compared with.
 
-A row is a dict of column to value; a record is (kind, row). Written from table-format 9, not from the code.
+A row is a dict of column to value; a record is (kind, row). Written from what the format says, not from the code.
 """
 
 from __future__ import annotations

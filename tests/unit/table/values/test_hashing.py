@@ -24,7 +24,7 @@ SIXTEEN_BIGINT = [6, 9, 3, 5, 0, 6, 2, 12, 11, 6, 8, 4]
 
 
 def scalar_hash(row: bytes) -> int:
-    """Murmur3 in plain integers, from table-format 6.1."""
+    """Murmur3 in plain integers."""
     mask, state = 0xFFFFFFFF, 42
     for i in range(0, len(row), 4):
         k = int.from_bytes(row[i : i + 4], "little") * 0xCC9E2D51 & mask

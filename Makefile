@@ -17,7 +17,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 
 .build/penstock: penstock.py Makefile
 	@rm -rf .build/penstock && mkdir -p .build/penstock
-	@for d in storage ingest formats schema_evolution table pipelines errors.py references.py py.typed; do ln -s ../../$$d .build/penstock/$$d; done
+	@for d in storage ingest formats schema_evolution table pipelines errors.py references.py row_kinds.py py.typed; do ln -s ../../$$d .build/penstock/$$d; done
 	@ln -s ../../penstock.py .build/penstock/__init__.py
 	@ln -sfn ../pyspark_penstock.py .build/pyspark_penstock.py
 

@@ -13,21 +13,11 @@ import msgspec
 import pyarrow as pa
 
 from penstock.errors import DecodeError
-from penstock.formats.change import (
-    BAD_VALUE,
-    DELETE,
-    INSERT,
-    UPDATE_AFTER,
-    UPDATE_BEFORE,
-    Decoded,
-    DecodeOptions,
-    Messages,
-    SourceField,
-    SourceSchema,
-)
+from penstock.formats.change import BAD_VALUE, Decoded, DecodeOptions, Messages, SourceField, SourceSchema
 from penstock.formats.json_envelope import NULL, UNREADABLE, missing, take_each, unknown_operation
 from penstock.formats.json_text import exact, text_of
 from penstock.formats.row_builder import Read, Rows, each, texts
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 NAME = "aliyun-json"
 # A DATE given as a number further than this many days from 1970 is in milliseconds, not in days.

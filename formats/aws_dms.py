@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
-from penstock.formats.change import UPDATE_AFTER, Decoded, DecodeOptions, Messages
+from penstock.formats.change import Decoded, DecodeOptions, Messages
 from penstock.formats.json_envelope import missing, take_each, unknown_operation
 from penstock.formats.json_text import exact
 from penstock.formats.row_builder import TextTables
+from penstock.row_kinds import UPDATE_AFTER
 
 NAME = "aws-dms-json"
 BEFORE_PREFIX = "BI_"

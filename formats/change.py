@@ -18,8 +18,6 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from penstock.formats.debezium.schema_registry import SchemaRegistry
 
-INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = 0, 1, 2, 3
-
 # Reasons why a record is bad. The caller counts by these constants; the message has the details.
 NOT_JSON = "not-json"
 NOT_AVRO = "not-avro"

@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 
 from penstock.errors import DecodeError
-from penstock.formats.change import INSERT, Decoded, DecodeOptions, Messages
+from penstock.formats.change import Decoded, DecodeOptions, Messages
 from penstock.formats.json_envelope import read_envelopes
 from penstock.formats.json_text import exact
 from penstock.formats.row_builder import TextTables, bad_record, check_members
+from penstock.row_kinds import INSERT
 
 Row = dict[str, Any]
 

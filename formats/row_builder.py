@@ -14,10 +14,6 @@ import pyarrow as pa
 from penstock.errors import DecodeError
 from penstock.formats.change import (
     BAD_VALUE,
-    DELETE,
-    INSERT,
-    UPDATE_AFTER,
-    UPDATE_BEFORE,
     BadRecord,
     ChangeBatch,
     Decoded,
@@ -29,6 +25,7 @@ from penstock.formats.change import (
 )
 from penstock.formats.faults import Faults
 from penstock.formats.json_text import text_column
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 # More columns than any database allows, and the most cells of one batch if its rows have few members in common.
 MAX_MEMBERS = 10_000

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
-from penstock.formats.change import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangeBatch, SourceField
+from penstock.formats.change import ChangeBatch, SourceField
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from penstock.schema_evolution.expressions.evaluate import evaluated
 from penstock.schema_evolution.expressions.nodes import Column, Item, Node, columns_of
 from penstock.schema_evolution.expressions.parse import parse_expression, parse_projection

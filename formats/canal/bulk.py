@@ -19,20 +19,10 @@ from pyarrow import json as arrow_json
 from penstock.errors import DecodeError
 from penstock.formats.canal.message import OPERATIONS, Envelope, Texts, read_old, watched_names
 from penstock.formats.canal.values import Convert
-from penstock.formats.change import (
-    DELETE,
-    INSERT,
-    UPDATE_AFTER,
-    UPDATE_BEFORE,
-    Decoded,
-    ImageRule,
-    Int64s,
-    Kinds,
-    Messages,
-    SourceSchema,
-)
+from penstock.formats.change import Decoded, ImageRule, Int64s, Kinds, Messages, SourceSchema
 from penstock.formats.faults import Faults
 from penstock.formats.row_builder import finish
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 # The first row of each document (with the total number of rows as last element), and one text column per name over all
 # rows.

@@ -11,9 +11,10 @@ import json
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.formats.change import DELETE, UPDATE_BEFORE, ChangeBatch, SourceField
+from penstock.formats.change import ChangeBatch, SourceField
 from penstock.formats.geometry import GEOMETRY_TYPES
 from penstock.formats.mysql_type import parse_mysql_type
+from penstock.row_kinds import DELETE, UPDATE_BEFORE
 
 
 def canal_message(change: ChangeBatch, row: int) -> bytes:

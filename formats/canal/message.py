@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from penstock.formats.change import DELETE, INSERT, UPDATE_AFTER, Decoded, ImageRule
+from penstock.formats.change import Decoded, ImageRule
 from penstock.formats.json_envelope import NULL, UNREADABLE, read_json
 from penstock.formats.json_text import exact, text_of
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 
 NAME = "canal-json"
 OPERATIONS = {"INSERT": INSERT, "ROW": INSERT, "UPDATE": UPDATE_AFTER, "DELETE": DELETE}

@@ -6,17 +6,10 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from penstock.errors import DecodeError
-from penstock.formats.change import (
-    BAD_VALUE,
-    MISSING_FIELD,
-    UPDATE_AFTER,
-    Decoded,
-    Messages,
-    TableName,
-    Truncation,
-)
+from penstock.formats.change import BAD_VALUE, MISSING_FIELD, Decoded, Messages, TableName, Truncation
 from penstock.formats.json_envelope import missing, unknown_operation
 from penstock.formats.row_builder import Rows
+from penstock.row_kinds import UPDATE_AFTER
 
 # The placeholder that Debezium writes for a large PostgreSQL value that an update did not touch.
 UNAVAILABLE = "__debezium_unavailable_value"

@@ -12,8 +12,9 @@ from collections.abc import Collection
 import msgspec
 import numpy as np
 
-from penstock.formats.change import INSERT, UPDATE_AFTER, ChangeBatch, SourceSchema
+from penstock.formats.change import ChangeBatch, SourceSchema
 from penstock.ingest.fetched_chunk import Fetched
+from penstock.row_kinds import INSERT, UPDATE_AFTER
 from penstock.schema_evolution.drift import ColumnRules
 from penstock.table.merge.spec import Engine
 from penstock.table.schema.table_schema import TableSchema

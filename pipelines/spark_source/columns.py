@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from penstock.table.values.row_kinds import ROWKIND
+from penstock.row_kinds import ROWKIND
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

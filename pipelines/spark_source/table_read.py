@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.pipelines.spark_source.table_place import TablePlace
+from penstock.row_kinds import ROWKIND
 from penstock.table.buckets.layout import Layout
 from penstock.table.meta.errors import SnapshotMissing
 from penstock.table.meta.store import TableStore
@@ -23,7 +24,6 @@ from penstock.table.read.split_reader import SplitReader
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.system.handle import SystemTable
 from penstock.table.values.arrow_types import arrow_schema
-from penstock.table.values.row_kinds import ROWKIND
 
 
 class Way(StrEnum):

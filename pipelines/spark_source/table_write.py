@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError
 from penstock.pipelines.spark_source.staged_files import clear, stage, staged
 from penstock.pipelines.spark_source.table_place import TablePlace
+from penstock.row_kinds import ROWKIND
 from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.buckets.layout import BucketMode, Layout
@@ -27,7 +28,6 @@ from penstock.table.operations.overwrite import OverwriteWriter
 from penstock.table.operations.write import TableWriter
 from penstock.table.schema.options import Options
 from penstock.table.values.arrow_types import arrow_schema
-from penstock.table.values.row_kinds import ROWKIND
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
+from penstock.row_kinds import DELETE, INSERT, KIND_TEXTS
 from penstock.table.buckets.layout import Layout
 from penstock.table.merge.incoming_kinds import check_retracts, kept_rows, row_kinds
 from penstock.table.merge.spec import MergeSpec
@@ -19,7 +20,6 @@ from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.casts import cast_array
 from penstock.table.values.partition_text import no_folder
-from penstock.table.values.row_kinds import DELETE, INSERT, KIND_TEXTS
 from penstock.table.values.types import STRING, AtomicType, Field
 from penstock.table.values.variants import NoVariant, variants_of_json
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.row_kinds import DELETE
 from penstock.table.buckets.bucket_state import TableState
 from penstock.table.buckets.input_rows import Kinds, RowRefused
 from penstock.table.buckets.layout import Layout
@@ -35,7 +36,6 @@ from penstock.table.meta.store import TableStore
 from penstock.table.schema.options import Options
 from penstock.table.values.fingerprints import Fingerprints, fingerprints
 from penstock.table.values.internal import from_internal
-from penstock.table.values.row_kinds import DELETE
 
 Number = Callable[[bytes], int]
 

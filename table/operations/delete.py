@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from penstock.errors import CommitConflict, ConfigError
+from penstock.row_kinds import DELETE
 from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.buckets.bucket_state import TableState
 from penstock.table.buckets.layout import Layout
@@ -30,7 +31,6 @@ from penstock.table.read.scan import Scan
 from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
-from penstock.table.values.row_kinds import DELETE
 
 Positions = npt.NDArray[np.int64]
 _TRIES = 3

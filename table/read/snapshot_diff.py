@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
+from penstock.row_kinds import ROWKIND
 from penstock.table.buckets.layout import Layout
 from penstock.table.meta.entries import Bucket, FileKind
 from penstock.table.meta.live import delta_entries
@@ -21,7 +22,6 @@ from penstock.table.read.split_reader import SplitReader
 from penstock.table.values.fingerprints import fingerprints
 from penstock.table.values.internal import entry_types, internal_values
 from penstock.table.values.ordering import comparable_keys
-from penstock.table.values.row_kinds import ROWKIND
 from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
 
 Mask = npt.NDArray[np.bool_]

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.row_kinds import ROWKIND, kind_texts
 from penstock.table.buckets.layout import Layout
 from penstock.table.files.deletion_vectors import decode_vectors
 from penstock.table.files.file_reader import BATCH_ROWS, FileReader
@@ -28,7 +29,6 @@ from penstock.table.schema.numbered_files import MAIN_BRANCH
 from penstock.table.schema.options import Options
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.buffers import rows_at, set_places
-from penstock.table.values.row_kinds import ROWKIND, kind_texts
 from penstock.table.values.types import Field
 
 # A merge keeps one batch per run in memory, so larger batches pay off only when there are few runs.

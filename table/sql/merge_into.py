@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.errors import ConfigError
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
 from penstock.table.catalog.file_catalog import Catalog, split_name
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.operations.delete import check_deletable
 from penstock.table.sql.session import Session
 from penstock.table.sql.text import Token, duck_text, quoted, tokens_of
-from penstock.table.values.row_kinds import DELETE, INSERT, UPDATE_AFTER
 
 ACTIONS = (
     "matched-upsert",

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from penstock.row_kinds import ROWKIND
 from penstock.table.buckets.layout import Layout
 from penstock.table.meta.store import TableStore
 from penstock.table.read.plan import plan_state
 from penstock.table.read.split_reader import SplitReader
 from penstock.table.schema.options import Options
-from penstock.table.values.row_kinds import ROWKIND
 
 
 def audit_log(store: TableStore) -> pa.Table:

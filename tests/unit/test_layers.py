@@ -11,12 +11,13 @@ ROOT = Path(__file__).resolve().parents[2]
 LAYERS = {
     "errors": set(),
     "references": {"errors"},
+    "row_kinds": set(),
     "storage": {"errors", "references"},
-    "formats": {"errors"},
-    "table": {"errors", "references", "storage"},
-    "schema_evolution": {"errors", "formats", "table"},
-    "ingest": {"errors", "references", "formats", "storage"},
-    "pipelines": {"errors", "references", "storage", "formats", "ingest", "schema_evolution", "table"},
+    "formats": {"errors", "row_kinds"},
+    "table": {"errors", "references", "row_kinds", "storage"},
+    "schema_evolution": {"errors", "row_kinds", "formats", "table"},
+    "ingest": {"errors", "references", "row_kinds", "formats", "storage"},
+    "pipelines": {"errors", "references", "row_kinds", "storage", "formats", "ingest", "schema_evolution", "table"},
 }
 # Types that two modules know of each other, and no import at run time.
 ONLY_TYPES = {("formats/change.py", "debezium"), ("schema_evolution/policy.py", "drift")}

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from penstock.formats.change import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from penstock.ingest.mysql.byte_view import ranges
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import SourceError
-from penstock.formats.change import DELETE, UPDATE_BEFORE, ChangeBatch, ImageRule
+from penstock.formats.change import ChangeBatch, ImageRule
 from penstock.ingest.mysql.binlog.options import DecodeOptions, TheseTables
 from penstock.ingest.mysql.binlog.resume import latest, settled, snapshot_position
 from penstock.ingest.mysql.position import LogPosition
@@ -25,6 +25,7 @@ from penstock.ingest.mysql.snapshot.chunk_watermark import changes_between, in_c
 from penstock.ingest.mysql.snapshot.chunks import Chunk
 from penstock.ingest.mysql.snapshot.locked_tables import one_moment
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, chunk_batches
+from penstock.row_kinds import DELETE, UPDATE_BEFORE
 
 if TYPE_CHECKING:
     from penstock.ingest.mysql.byte_view import Bools

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import SourceError
-from penstock.formats.change import INSERT, UPDATE_AFTER, ChangeBatch, ImageRule
+from penstock.formats.change import ChangeBatch, ImageRule
 from penstock.ingest.mysql.binlog.decode import Decoder
 from penstock.ingest.mysql.binlog.dump import DumpRequest, dumping
 from penstock.ingest.mysql.binlog.options import TheseTables
@@ -27,6 +27,7 @@ from penstock.ingest.mysql.server.connection import ask, connected, server_facts
 from penstock.ingest.mysql.snapshot.chunks import Chunk
 from penstock.ingest.mysql.snapshot.literals import key_rows
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, chunk_batches
+from penstock.row_kinds import INSERT, UPDATE_AFTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

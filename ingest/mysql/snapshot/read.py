@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pymysql
 
-from penstock.formats.change import INSERT, ChangeBatch
+from penstock.formats.change import ChangeBatch
 from penstock.ingest.mysql.definition import schema_of
 from penstock.ingest.mysql.errors import ConnectionLost
 from penstock.ingest.mysql.server.catalog import definitions
@@ -19,6 +19,7 @@ from penstock.ingest.mysql.server.connection import connect, refused
 from penstock.ingest.mysql.snapshot.columns import column_of, expression
 from penstock.ingest.mysql.snapshot.text_rows import select
 from penstock.ingest.mysql.values.rules import Cells, ValueRules
+from penstock.row_kinds import INSERT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

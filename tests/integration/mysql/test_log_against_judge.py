@@ -11,8 +11,8 @@ from decimal import Decimal
 
 import pytest
 
-from penstock.formats.change import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from penstock.ingest.mysql.position import LogPosition
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from tests.integration.mysql.literals import MYSQL_TYPES, TYPES
 from tests.integration.mysql.playground import Playground, in_order
 

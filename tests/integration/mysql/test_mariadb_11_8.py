@@ -7,12 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.formats.change import DELETE, UPDATE_BEFORE
 from penstock.ingest.mysql.binlog.dump import DumpRequest, dumping
 from penstock.ingest.mysql.binlog.plan import PlanLimits
 from penstock.ingest.mysql.binlog.range_cutter import ROWS
 from penstock.ingest.mysql.errors import RowImageError
 from penstock.ingest.mysql.position import LogPosition
+from penstock.row_kinds import DELETE, UPDATE_BEFORE
 from tests.integration.mysql.playground import Playground, Row, in_order
 from tests.integration.mysql.sync import Sync
 from tests.servers import launch

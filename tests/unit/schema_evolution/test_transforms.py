@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.formats.change import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, ChangeBatch, SourceField, SourceSchema
+from penstock.formats.change import ChangeBatch, SourceField, SourceSchema
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from penstock.schema_evolution.masks import FORMS, MASKS, Mask
 from penstock.schema_evolution.patterns import TablePattern
 from penstock.schema_evolution.transforms import Transform, with_constants

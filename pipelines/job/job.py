@@ -191,12 +191,15 @@ class Running:
                 if self._run_once() or self._stopped:
                     return None
             except PenstockError as error:
+                ended = self._jvm_ended(error) if isinstance(error, WorkerLate) else None
+                if ended is not None:
+                    return self._over(ended, error)
                 failures += 1
                 if not self._may_retry(error, failures):
                     raise
                 self._pause(failures, error.message)
             except (PySparkException, Py4JError, OSError, EOFError) as error:
-                ended = jvm_ended(error)
+                ended = self._jvm_ended(error)
                 if ended is not None:
                     return self._over(ended, error)
                 failures += 1
@@ -204,6 +207,9 @@ class Running:
                 if not isinstance(passing, StoreError) or not self._may_retry(passing, failures):
                     raise
                 self._pause(failures, str(error))
+
+    def _jvm_ended(self, error: BaseException) -> SparkEnded | None:
+        return jvm_ended(error, stopping=self._stopped)
 
     def _may_retry(self, error: PenstockError, failures: int) -> bool:
         retries = max(self.job.retries, LATE_STARTS) if isinstance(error, WorkerLate) else self.job.retries

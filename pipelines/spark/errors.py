@@ -34,16 +34,19 @@ def told_by_spark(
     return failure or mark.recovered(error) or _late(error) or _in_use(error, checkpoint) or error
 
 
-def jvm_ended(error: BaseException) -> SparkEnded | None:
+def jvm_ended(error: BaseException, *, stopping: bool = False) -> SparkEnded | None:
     """Return a SparkEnded error if the JVM that this process started has ended, or None if it is alive.
 
-    `error` is the error that this may have caused.
+    `error` is the error that this may have caused. `stopping` says that this process was asked to stop: whoever stops a
+    process group also stops Spark's processes, which end one after the other, and then any error can come first.
     """
     process = getattr(SparkContext._gateway, "proc", None)
     if process is None:  # the JVM belongs to another process: spark-submit or a test
         return None
     # Connections break shortly before the process has ended.
-    breaks = isinstance(error, Py4JError | ConnectionError | EOFError) or _ENDING.search(str(error)) is not None
+    breaks = (
+        stopping or isinstance(error, Py4JError | ConnectionError | EOFError) or _ENDING.search(str(error)) is not None
+    )
     try:
         code = process.wait(ENDING_SECONDS if breaks else 0)
     except subprocess.TimeoutExpired:

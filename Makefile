@@ -15,11 +15,8 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 	$(VENV)/bin/uv pip install -q --python $(PY) -r requirements.lock
 	@touch $@
 
-.build/penstock: penstock.py Makefile
-	@rm -rf .build/penstock && mkdir -p .build/penstock
-	@for d in storage ingest formats schema_evolution table pipelines errors.py references.py row_kinds.py py.typed; do ln -s ../../$$d .build/penstock/$$d; done
-	@ln -s ../../penstock.py .build/penstock/__init__.py
-	@ln -sfn ../pyspark_penstock.py .build/pyspark_penstock.py
+.build/penstock: pyproject.toml hatch_build.py
+	@$(PY) hatch_build.py && touch .build/penstock
 
 env: $(VENV)/.ready .build/penstock ## make the environment
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,11 @@ def imports_of(path: Path) -> list[str]:
             module = node.module or ""
             names += [f"{module}.{alias.name}" for alias in node.names] if module == "penstock" else [module]
     return names
+
+
+def test_the_wheel_contains_every_layer_and_nothing_else() -> None:
+    targets = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"]
+    assert {name.removesuffix(".py") for name in targets["wheel"]["hooks"]["custom"]["packages"]} == set(LAYERS)
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-HOUSE = ("errors", "formats", "ingest", "pipelines", "references", "row_kinds", "schema_evolution", "storage", "table")
+_TARGETS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"]
+PACKAGES = [name.removesuffix(".py") for name in _TARGETS["wheel"]["hooks"]["custom"]["packages"]]
 
 
 def build(kind: str, source: Path, target: Path) -> Path:
@@ -37,8 +39,8 @@ def test_a_wheel_made_from_the_source_package_holds_the_same(wheel: Path, tmp_pa
 
 def test_wheel_holds_every_module_of_the_house_and_only_the_door_of_spark_beside_it(wheel: Path) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    modules = {str(path.relative_to(ROOT)) for folder in HOUSE for path in ROOT.glob(f"{folder}/**/*.py")}
-    wanted = {"__init__.py", "errors.py", "references.py", "row_kinds.py", "py.typed", *modules}
+    modules = {str(path.relative_to(ROOT)) for folder in PACKAGES for path in ROOT.glob(f"{folder}/**/*.py")}
+    wanted = {"__init__.py", "errors.py", "references.py", "py.typed", *modules}
     assert wanted <= {name.removeprefix("penstock/") for name in names if name.startswith("penstock/")}
     assert {name.partition("/")[0] for name in names} == {"penstock", "pyspark_penstock.py"}
     assert not [name for name in names if "__pycache__" in name or "/tests/" in name]
@@ -47,7 +49,7 @@ def test_wheel_holds_every_module_of_the_house_and_only_the_door_of_spark_beside
 def test_installed_wheel_imports_among_folders_of_the_same_names(wheel: Path, tmp_path: Path) -> None:
     site, beside = tmp_path / "site", tmp_path / "user"
     zipfile.ZipFile(wheel).extractall(site)
-    for name in HOUSE:
+    for name in PACKAGES:
         (beside / name).mkdir(parents=True)
         (beside / name / "__init__.py").write_text("raise ImportError('the user has his own folder of this name')")
     (beside / "script.py").write_text(

@@ -12,7 +12,7 @@ from penstock.pipelines.mapping.target_tables import Targets
 from penstock.pipelines.tasks.read import Reading
 from penstock.table.commit.committer import Committer
 from penstock.table.meta.store import TableStore
-from penstock.table.schema.changes import RenameColumn, SchemaChange, SetOption, evolve
+from penstock.table.schema.changes import RenameColumn, SchemaChange, SetOption
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.usable import check_usable
 
@@ -78,8 +78,7 @@ def _rename(store: TableStore, pairs: Sequence[tuple[str, str]], identity: Batch
         return schema.id
     if not changes:
         return schema.id
-    has_snapshots = store.snapshots.latest_id() is not None
-    renamed = evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis(), check_usable)
+    renamed = store.evolve(changes, check_usable)
     log.info("event=columns_renamed table=%s columns=%s schema=%d", store.name, _written(pairs), renamed.id)
     return renamed.id
 

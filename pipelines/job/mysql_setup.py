@@ -44,7 +44,7 @@ from penstock.schema_evolution.drift import drift_of
 from penstock.schema_evolution.patterns import TablePattern
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.table.meta.store import TableMissing
-from penstock.table.schema.changes import SetOption, evolve
+from penstock.table.schema.changes import SetOption
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.validation import UnusableName
 from penstock.table.usable import check_usable
@@ -544,9 +544,7 @@ def _with_options(target: str, current: TableSchema, wanted: Mapping[str, str], 
             changes.append(SetOption(key, value))
     if not changes:
         return current
-    store = warehouse.store(target)
-    has_snapshots = store.snapshots.latest_id() is not None
-    return evolve(store.schemas, changes, has_snapshots, warehouse.now_millis(), check_usable)
+    return warehouse.store(target).evolve(changes, check_usable)
 
 
 def _snapshot_mode(mysql: model.MySqlSource, targets: Sequence[TableSchema]) -> SnapshotMode:

@@ -29,7 +29,7 @@ from penstock.schema_evolution.target_names import Naming
 from penstock.schema_evolution.types.source import is_known
 from penstock.table.merge.incoming_kinds import check_retracts, kept_rows, row_kinds
 from penstock.table.merge.spec import Engine, MergeSpec
-from penstock.table.schema.changes import SetOption, apply_changes, evolve, is_immutable
+from penstock.table.schema.changes import SetOption, apply_changes, is_immutable
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.usable import check_usable
 from penstock.table.values.types import type_json
@@ -131,16 +131,14 @@ class TableShape:
                 drifts.append(drift_of(one.schema, table, current, self.rules))
                 self.rules.policy.check(drifts[-1])
         changes = fold(drifts, current, self.rules.mapping)
-        has_snapshots = store.snapshots.latest_id() is not None
-        return evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis(), check_usable)
+        return store.evolve(changes, check_usable)
 
     def commented(self, table: str, seen: Sequence[Seen]) -> TableSchema | None:
         store = self.warehouse.store(table)
         changes = comment_changes([one.schema for one in seen], store.schema(), self.rules)
         if not changes:
             return None
-        has_snapshots = store.snapshots.latest_id() is not None
-        return evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis(), check_usable)
+        return store.evolve(changes, check_usable)
 
     def _believed(self, table: str, current: TableSchema | None, seen: Sequence[Seen]) -> Sequence[Seen]:
         """Return the schemas that declare a known type for every column, or one that other messages do not contradict.
@@ -206,8 +204,7 @@ class TableShape:
                 )
                 continue
             changes.append(SetOption(option, value))
-        has_snapshots = store.snapshots.latest_id() is not None
-        evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis(), check_usable)
+        store.evolve(changes, check_usable)
 
     def _lacking_keys(self, table: TableSchema, source: SourceSchema) -> bool:
         """Return whether the source declares its columns, and a key column of the table is not among them."""

@@ -19,7 +19,7 @@ from penstock.storage.open import open_storage, probe
 from penstock.table.dynamic_buckets.local_caches import forget_table
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableMissing, TableStore
-from penstock.table.schema.changes import SchemaChange, SetOption, evolve
+from penstock.table.schema.changes import SchemaChange, SetOption
 from penstock.table.schema.new_schema import ColumnLike, create_schema
 from penstock.table.schema.option_checks import report
 from penstock.table.schema.schema_files import SchemaFiles
@@ -201,8 +201,7 @@ class Catalog:
             if ignore_if_missing:
                 return
             raise
-        has_snapshots = store.snapshots.latest_id() is not None
-        evolved = evolve(store.schemas, list(changes), has_snapshots, store.ambient.now_millis(), check_usable)
+        evolved = store.evolve(changes, check_usable)
         given = {change.key for change in changes if isinstance(change, SetOption)}
         report(store.name, {key: evolved.options[key] for key in given & evolved.options.keys()})
 

@@ -1,4 +1,4 @@
-"""Adding one snapshot to a table: write its manifest lists, create its file, retry when another writer was faster."""
+"""Adding one snapshot to a table: write its manifest lists, commit it, retry when another writer was faster."""
 
 from __future__ import annotations
 
@@ -171,8 +171,12 @@ class _Commit:
 
     def _put(self, snapshot: Snapshot) -> Snapshot | None:
         try:
-            if self.store.snapshots.create(snapshot):
+            if self.store.commits.commit_snapshot(self.store, snapshot):
                 return snapshot
+        except CommitConflict:  # for example, no lock was obtained: this snapshot will never be in the table
+            self._refuse_doubts()
+            self.lists.discard_all()
+            raise
         except OSError as reason:
             log.warning("commit uncertain table=%s snapshot=%d reason=%s", self.store.name, snapshot.id, reason)
             self.doubts.append(snapshot)

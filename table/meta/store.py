@@ -1,17 +1,21 @@
-"""The storage, paths, schema files and snapshot files of one table, or of one of its branches."""
+"""The store of one table or branch: its files, and the way in which new snapshots and schema versions are made."""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from penstock.errors import ConfigError
 from penstock.storage.base import Storage
 from penstock.storage.environment import Ambient
 from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.paths import TablePaths
+from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.snapshot_files import SnapshotFiles
+from penstock.table.schema.changes import Check, SchemaChange, evolve
 from penstock.table.schema.options import Options
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_schema import TableSchema
@@ -55,9 +59,46 @@ class EntryCache:
                 self._held -= len(self._manifests.popitem(last=False)[1])
 
 
+class TableCommits(Protocol):
+    """The way in which a new snapshot or schema version becomes part of a table.
+
+    A catalog gives it to the stores of its tables: one may hold a lock, another may ask a server. It is pickled with
+    the store, for tasks.
+    """
+
+    def commit_snapshot(self, store: TableStore, snapshot: Snapshot) -> bool:
+        """Make the snapshot the newest one of the table.
+
+        Return False, with nothing changed, when another writer's snapshot has this id. CommitConflict means that the
+        snapshot is not in the table and will never be. After an OSError it may be there, or appear later.
+        """
+        ...
+
+    def evolve_schema(self, store: TableStore, changes: Sequence[SchemaChange], check: Check) -> TableSchema:
+        """Create the next schema version by applying the changes to the newest one, and return it; see `evolve`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileCommits:
+    """Commits by files alone: a file is created only if it does not exist, so one of two writers is refused."""
+
+    def commit_snapshot(self, store: TableStore, snapshot: Snapshot) -> bool:
+        """Create the snapshot's file; see `SnapshotFiles.create`."""
+        return store.snapshots.create(snapshot)
+
+    def evolve_schema(self, store: TableStore, changes: Sequence[SchemaChange], check: Check) -> TableSchema:
+        """Create the file of the next schema version."""
+        has_snapshots = store.snapshots.latest_id() is not None
+        return evolve(store.schemas, changes, has_snapshots, store.ambient.now_millis(), check)
+
+
 @dataclass(frozen=True, slots=True)
 class TableStore:
-    """The storage, paths, schema files and snapshot files of one table, or of one of its branches."""
+    """The storage, paths, schema files and snapshot files of one table, or of one of its branches.
+
+    `commits` makes its new snapshots and schema versions.
+    """
 
     storage: Storage
     paths: TablePaths
@@ -65,9 +106,17 @@ class TableStore:
     snapshots: SnapshotFiles
     ambient: Ambient = field(default_factory=Ambient)
     cache: EntryCache = field(default_factory=EntryCache)
+    commits: TableCommits = field(default_factory=FileCommits)
 
     @classmethod
-    def open(cls, storage: Storage, root: str, branch: str | None = None, ambient: Ambient | None = None) -> TableStore:
+    def open(
+        cls,
+        storage: Storage,
+        root: str,
+        branch: str | None = None,
+        ambient: Ambient | None = None,
+        commits: TableCommits | None = None,
+    ) -> TableStore:
         """Open an existing table or branch. Raise TableMissing when there is no schema."""
         schemas = SchemaFiles(storage, root, branch)
         schema = schemas.latest()
@@ -75,7 +124,8 @@ class TableStore:
             what = f"table has no branch {branch!r}" if branch else "there is no table"
             raise TableMissing(what, path=root)
         paths = TablePaths.of(root, schema.options, branch)
-        return cls(storage, paths, schemas, SnapshotFiles(storage, root, branch), ambient or Ambient())
+        snapshots = SnapshotFiles(storage, root, branch)
+        return cls(storage, paths, schemas, snapshots, ambient or Ambient(), commits=commits or FileCommits())
 
     def new_commit_user(self) -> str:
         """Return a unique commit user. It starts with `commit.user-prefix` if that option is set."""
@@ -84,7 +134,7 @@ class TableStore:
 
     def on_branch(self, branch: str | None) -> TableStore:
         """Open another branch of the table."""
-        return TableStore.open(self.storage, self.paths.root, branch, self.ambient)
+        return TableStore.open(self.storage, self.paths.root, branch, self.ambient, self.commits)
 
     @property
     def name(self) -> str:
@@ -99,3 +149,10 @@ class TableStore:
         if schema is None:
             raise TableMissing("the table has been dropped", path=self.paths.root)
         return schema
+
+    def evolve(self, changes: Sequence[SchemaChange], check: Check) -> TableSchema:
+        """Apply changes to the newest schema version and return the version they make.
+
+        That is the newest one if they change nothing. `check` may refuse it.
+        """
+        return self.commits.evolve_schema(self, changes, check)

@@ -20,7 +20,7 @@ from penstock.table.maintenance.rollback import rollback_to
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
 from penstock.table.maintenance.tags import create_tag, delete_tag
 from penstock.table.meta.store import TableStore
-from penstock.table.schema.changes import SchemaChange, evolve
+from penstock.table.schema.changes import SchemaChange
 from penstock.table.usable import check_usable
 from penstock.table.values.types import parse_type, type_json
 from tests.golden.relations import Type
@@ -93,10 +93,7 @@ class Ours:
         verb(table, "compact")(full=full)
 
     def _alter(self, changes: list[Mapping[str, Any]]) -> None:
-        store = self._open_store(None)
-        has_snapshots = store.snapshots.latest_id() is not None
-        made = [schema_change(change) for change in changes]
-        evolve(store.schemas, made, has_snapshots, store.ambient.now_millis(), check_usable)
+        self._open_store(None).evolve([schema_change(change) for change in changes], check_usable)
 
     def _drop_partition(self, partition: Mapping[str, str]) -> None:
         self.table().drop_partitions([partition])

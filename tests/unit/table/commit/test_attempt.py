@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from penstock.table.commit.committer import Committer
 from penstock.table.handle import Table
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.snapshot import CommitKind, Snapshot
-from penstock.table.meta.store import TableStore
+from penstock.table.meta.store import FileCommits, TableStore
 from tests.invariants import check_invariants
 from tests.unit.table.tables import content, new_table, rows
 
@@ -171,6 +172,51 @@ def test_a_conflict_is_certain_once_another_snapshot_has_the_id(tmp_path: Path) 
     assert [one.commit_user for one in snapshots] == ["other"]
     named = {snapshots[0].base_manifest_list, snapshots[0].delta_manifest_list}
     assert {path.name for path in tmp_path.rglob("manifest-*")} == named
+
+
+@dataclass(frozen=True)
+class Locked(FileCommits):
+    """The commits of a catalog with locks: `lock` is called before each of them, with its number from 1."""
+
+    lock: Callable[[int], None]
+    snapshots: list[int] = field(default_factory=list)
+
+    def commit_snapshot(self, store: TableStore, snapshot: Snapshot) -> bool:
+        self.snapshots.append(snapshot.id)
+        self.lock(len(self.snapshots))
+        return FileCommits.commit_snapshot(self, store, snapshot)
+
+
+def test_a_refused_commit_leaves_no_metadata(tmp_path: Path) -> None:
+    table = new_table(tmp_path, keys=(), options={"bucket": "-1"})
+    messages = prepared(table, 1)
+
+    def no_lock(number: int) -> None:
+        raise CommitConflict("no lock was obtained in 8 minutes")
+
+    refusing = replace(table.store, commits=Locked(no_lock))
+    with pytest.raises(CommitConflict, match="no lock"):
+        Committer(refusing, "job").commit(messages, 1)
+    assert not list(tmp_path.rglob("manifest-*"))
+    assert [one.id for one in Committer(table.store, "job").commit(messages, 1).snapshots] == [1]
+    assert keys_of(table) == [1]
+    check_invariants(table)
+
+
+def test_a_refused_commit_after_an_uncertain_one_deletes_nothing(tmp_path: Path) -> None:
+    table, late = new_table(tmp_path), Late(before=99)
+
+    def no_lock(number: int) -> None:
+        if number == 2:
+            raise CommitConflict("no lock was obtained in 8 minutes")
+
+    store = replace(with_puts(table, late), commits=Locked(no_lock))
+    changes = adding(prepared(table, 1))
+    with pytest.raises(StoreError, match="it is not known whether the commit took effect"):
+        land(store, Identity("job", 1), RETRIES, lambda latest, first: changes)
+    late.arrive(table.store.storage.create)
+    assert keys_of(table) == [1]
+    check_invariants(table)
 
 
 def test_a_snapshot_that_came_and_expired_is_not_made_again(tmp_path: Path) -> None:

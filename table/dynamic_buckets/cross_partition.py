@@ -39,6 +39,8 @@ from penstock.table.values.internal import from_internal
 
 Number = Callable[[bytes], int]
 
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
 
 @dataclass(frozen=True, slots=True)
 class Placed:
@@ -70,6 +72,7 @@ class KeyPlacer:
     room: Room
     _index: KeyIndex | None = None
     _own: Overlay = field(default_factory=Overlay)
+    _left: Overlay = field(default_factory=Overlay)  # places that moved keys left, by key and partition
 
     @classmethod
     def opened(
@@ -139,7 +142,8 @@ class KeyPlacer:
         moves = np.flatnonzero(~settled)
         self.index.count(before[moves][before[moves] != UNKNOWN], -1)
         places = before.copy()
-        places[moves] = self._opened(ordered[stays[moves]], batch.order[stays[moves]])
+        key = np.cumsum(first[stays]) - 1
+        places[moves] = self._destinations(batch, known, key[moves], stays[moves])
         followed = np.flatnonzero(~first[stays])
         before[followed] = places[followed - 1]
         self.index.count(places[followed - 1], -1)
@@ -154,7 +158,36 @@ class KeyPlacer:
                 table=self.store.name,
                 hint="unset ignore-delete, or put the partition columns into the primary key",
             )
+        self._remember_left(batch.keys, key[gone], before[gone])
         return self._with_deletes(batch, by_row, batch.order[stays[gone]], before[gone])
+
+    def _destinations(self, batch: _Batch, known: Ints, keys: Ints, stays: Ints) -> Ints:
+        """Return the place of each key that arrives in a partition, at the first row of each stay there.
+
+        A key that comes back to a partition gets the bucket that it left there. In another bucket of the partition, the
+        new row would not be merged with the delete, and a changelog could list the delete of the key last.
+        """
+        partitions = batch.partitions[batch.order][stays]
+        places = np.where(partition_of(known[keys]) == partitions, known[keys], UNKNOWN)
+        unseen = np.flatnonzero(places == UNKNOWN)
+        places[unseen] = self._left.find(_codes(batch.keys, keys[unseen], partitions[unseen]))
+        self.index.count(places[places != UNKNOWN], 1)
+        new = np.flatnonzero(places == UNKNOWN)
+        rows = batch.order[stays[new]]
+        if (np.diff(keys[new]) > 0).all():  # no key arrives twice, as in almost every batch
+            places[new] = self._opened(partitions[new], rows)
+            return places
+        _, firsts, which = np.unique(_pairs(keys[new], partitions[new]), return_index=True, return_inverse=True)
+        places[new] = self._opened(partitions[new[firsts]], rows[firsts])[which]
+        self.index.count(np.delete(places[new], firsts), 1)
+        return places
+
+    def _remember_left(self, keys: Fingerprints, left: Ints, places: Ints) -> None:
+        """Remember the places that keys left; `left` are the numbers of these keys."""
+        if len(left):
+            _, firsts = np.unique(_pairs(left, partition_of(places)), return_index=True)
+            codes = _codes(keys, left[firsts], partition_of(places[firsts]))
+            self._left.add(KeyRun.of(codes, places[firsts], self._second))
 
     def _with_deletes(self, batch: _Batch, places: Ints, rows: Ints, old: Ints) -> Placed:
         if len(rows) == 0:
@@ -256,6 +289,16 @@ class _Batch:
         by_row = np.empty(len(self.order), np.int64)
         by_row[self.order] = np.repeat(values, np.diff(self.starts, append=len(self.order)))
         return by_row
+
+
+def _pairs(keys: Ints, partitions: Ints) -> Ints:
+    """Return one number for each pair of numbers."""
+    return keys << np.int64(32) | partitions
+
+
+def _codes(keys: Fingerprints, numbers: Ints, partitions: Ints) -> Fingerprints:
+    """Return fingerprints of keys, given by number, together with partitions."""
+    return Fingerprints(keys.high[numbers], keys.low[numbers] ^ (partitions.astype(np.uint64) * _MIX))
 
 
 def key_fingerprints(layout: Layout, rows: pa.RecordBatch) -> Fingerprints:

@@ -63,6 +63,26 @@ def test_a_key_may_move_several_times_in_one_batch_and_come_back(tmp_path: Path)
     assert content(table) == [("1", "a", 7), ("2", "a", 1)]
 
 
+@pytest.mark.parametrize("writes", [1, 2, 3])
+def test_a_key_that_comes_back_within_a_commit_gets_the_bucket_that_it_left(tmp_path: Path, writes: int) -> None:
+    table = new_table(
+        tmp_path,
+        COLUMNS,
+        partitions=("p",),
+        options={"bucket": "-1", "dynamic-bucket.target-row-num": "1", "changelog-producer": "full-compaction"},
+    )
+    write(table, ("6", "a", 3), ("1", "a", 1))
+    newest = max(one.id for one in table.snapshots)
+    steps = [("1", "b", 4), ("1", "c", 5), ("1", "b", 6), ("1", "a", 7)]
+    with table.writer() as writer:
+        for first in range(0, len(steps), -(-len(steps) // writes)):
+            writer.write(rows(table, *steps[first : first + -(-len(steps) // writes)]))
+        writer.commit()
+    changes = table.changes(newest, max(one.id for one in table.snapshots)).to_pylist()
+    assert [(row["rowkind"], row["p"], row["v"]) for row in changes] == [("-U", "a", 1), ("+U", "a", 7)]
+    assert content(table) == [("1", "a", 7), ("6", "a", 3)]
+
+
 def test_a_deleted_key_comes_back_where_it_wants(tmp_path: Path) -> None:
     table = moving_table(tmp_path)
     write(table, ("1", "a", 1))

@@ -160,12 +160,10 @@ def replay(spec: PipelineSpec, letters: Sequence[Letter], snapshot: Snapshot) ->
     value_format = source.format if isinstance(source, DecodedSource) else "canal-json"
 
     def note(identity: BatchIdentity, report: BatchReport) -> None:
-        for one in report.ranges:
-            for table, rows in one.rows.items():
-                done.rows[table] = done.rows.get(table, 0) + rows
-            for bad in (one.bad, *one.unfit.values()):
-                for record in bad.shown:
-                    done.bad[f"{one.range.place}@{record.pos}"] = (record.reason_class, record.message)
+        done.rows |= report.rows  # a replay is a single batch
+        for place, _, records in report.bad:
+            for record in records.shown:
+                done.bad[f"{place}@{record.pos}"] = (record.reason_class, record.message)
 
     again = replace(
         job,

@@ -154,7 +154,7 @@ class Batches:
         commits.commit(replace(identity, pipeline=f"{self.pipeline}.late.{table}"), letters, {})
 
     def _tell_of_deletes(self, report: BatchReport) -> None:
-        for table in {table for one in report.ranges for table, count in one.dropped.items() if count} - self._told:
+        for table in {table for table, of_range in report.tables if of_range.dropped} - self._told:
             self._told.add(table)
             log.warning(
                 "event=append_deletes_dropped table=%s hint=a table without keys keeps what is new alone:"
@@ -163,7 +163,9 @@ class Batches:
             )
 
     def _tell_of_partial_images(self, report: BatchReport) -> None:
-        for table, columns in {table: names for one in report.ranges for table, names in one.left_out.items()}.items():
+        for table, columns in {
+            table: of_range.omitted for table, of_range in report.tables if of_range.omitted
+        }.items():
             if table not in self._told_of_images:
                 self._told_of_images.add(table)
                 log.warning(

@@ -132,8 +132,8 @@ class Replay:
         for table in left_out & written.messages.keys():  # a table that cannot be created has no files
             discard(self.reading.warehouse.store(table), written.messages.pop(table))
         for report in written.reports:
-            report.drifts = [drift for drift in report.drifts if drift.table not in left_out]
-            report.filtered += sum(report.unfitted.pop(table, 0) for table in left_out)
+            for table in left_out:
+                report.leave_out(table)
         return {table: found for table, found in drifts.items() if table not in left_out}
 
 
@@ -141,24 +141,8 @@ def merged(first: Written, again: Written, replayed: frozenset[str]) -> Written:
     """Return the first reading's reports, with the replay's results for the tables that were replayed."""
     found = {report.range.number: report for report in again.reports}
     for report in first.reports:
-        other = found[report.range.number]
-        report.drifts = other.drifts
         for table in replayed:
-            report.rows[table] = other.rows[table]
-            report.kinds[table] = other.kinds.get(table, [])
-            report.dropped[table] = other.dropped[table]
-            report.nulled[table] = other.nulled[table]
-            report.partial[table] = other.partial[table]
-            if table in other.left_out:
-                report.left_out[table] = other.left_out[table]
-            report.unfit.pop(table, None)
-            report.commented.pop(table, None)
-            if table in other.commented:
-                report.commented[table] = other.commented[table]
-            if table in other.unfit:
-                report.unfit[table] = other.unfit[table]
-            if table in other.newest:
-                report.newest[table] = other.newest[table]
+            report.replace(table, found[report.range.number])
     first.told.add(again.told)
     first.told.replays += len(replayed)
     return Written({**first.messages, **again.messages}, first.reports, told=first.told)

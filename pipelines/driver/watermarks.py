@@ -28,11 +28,11 @@ class Watermarks:
     _places: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def see(self, report: BatchReport, now: int) -> None:
-        for one in report.ranges:
-            newest = max(one.newest.values(), default=-1)
-            if newest >= 0:
-                before, _ = self._places.get(one.range.place, (newest, now))
-                self._places[one.range.place] = (max(before, newest), now)
+        for part in report.ranges:
+            newest, place = part.newest, part.range.place
+            if newest is not None:
+                before, _ = self._places.get(place, (newest, now))
+                self._places[place] = (max(before, newest), now)
 
     def at(self, now: int, idle: int | None = None) -> int | None:
         """Return the watermark, or None if no row had an event time yet.

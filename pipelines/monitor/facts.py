@@ -10,7 +10,8 @@ from typing import Protocol
 from penstock.errors import PenstockError
 from penstock.ingest.source import Offsets
 from penstock.pipelines.ledger.batch_identity import NOW, BatchIdentity
-from penstock.pipelines.tasks.reports import KINDS, BatchReport, Told
+from penstock.pipelines.tasks.reports import BatchReport, Told
+from penstock.row_kinds import KIND_TEXTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +51,17 @@ class BatchFacts:
 
     @classmethod
     def of(cls, identity: BatchIdentity, report: BatchReport, now_millis: int) -> BatchFacts:
-        rows: dict[str, int] = {}
         bad: Counter[str] = Counter()
         bad_of: Counter[tuple[str, str]] = Counter()
         kinds: Counter[tuple[str, str]] = Counter()
-        for one in report.ranges:
-            for table, count in one.rows.items():
-                rows[table] = rows.get(table, 0) + count
-            for table, counts in one.kinds.items():
-                kinds.update({(table, kind): count for kind, count in zip(KINDS, counts, strict=False) if count})
-            for table, records in (("", one.bad), *one.unfit.items()):
-                reasons = Counter(record.reason_class for record in records.shown)
-                reasons["not shown"] += records.count - len(records.shown)
-                bad.update(+reasons)
-                bad_of.update({(table, reason): count for reason, count in (+reasons).items()})
+        for table, of_range in report.tables:
+            counts = zip(KIND_TEXTS, of_range.kinds, strict=True)
+            kinds.update({(table, kind): count for kind, count in counts if count})
+        for _, of_table, records in report.bad:
+            reasons = Counter(record.reason_class for record in records.shown)
+            reasons["not shown"] += records.count - len(records.shown)
+            bad.update(+reasons)
+            bad_of.update({(of_table or "", reason): count for reason, count in (+reasons).items()})
         found = int(identity.end.get(NOW, now_millis))
         return cls(
             pipeline=identity.pipeline,
@@ -72,9 +70,9 @@ class BatchFacts:
             end=identity.end,
             millis=now_millis,
             seconds=max(0.001, (now_millis - found) / 1000),
-            messages=sum(one.messages for one in report.ranges),
+            messages=report.messages,
             bytes=sum(one.bytes for one in report.ranges),
-            rows=rows,
+            rows=report.rows,
             newest=report.newest,
             bad=bad,
             passed_over=report.passed_over,

@@ -25,7 +25,7 @@ from penstock.pipelines.mapping.table_mapping import Seen, Shaping
 from penstock.pipelines.mapping.target_tables import Schemas, Version, Versions, Warehouse, known_tables, versions_now
 from penstock.pipelines.tasks import dead_letters
 from penstock.pipelines.tasks.bad_records import FAIL, OnBad
-from penstock.pipelines.tasks.reports import KINDS, BadRecords, RangeReport, timed
+from penstock.pipelines.tasks.reports import BadRecords, RangeReport, timed
 from penstock.pipelines.tasks.router import Router
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE, Blob, Window, as_batch, pieces
 from penstock.table.buckets.layout import Layout
@@ -194,9 +194,12 @@ class RangeReader:
         if table is None or table in self._share.left_out:
             self._report.filtered += len(change)
             return
-        if table in self._report.failed or not (self._takes(table) or self._keeps_letters):
+        if not (self._takes(table) or self._keeps_letters):
             return
-        self._report.sources.setdefault(table, set()).add((change.schema.database or "", change.schema.table or ""))
+        report = self._report.table(table)
+        if report.error is not None:
+            return
+        report.sources.add((change.schema.database or "", change.schema.table or ""))
         try:
             self._fit(table, change, unread, fetched)
         except PenstockError as error:
@@ -221,7 +224,7 @@ class RangeReader:
         """Stop sending rows of the table. If tables are not isolated, the error ends the range."""
         if not self._reading.isolates or not is_of_its_table(error):
             raise error
-        self._report.failed[table] = error
+        self._report.table(table).error = error
         self._window.forget(table)
 
     def _fit(self, table: str, change: ChangeBatch, unread: Sequence[BadRecord], fetched: Fetched | None) -> None:
@@ -238,18 +241,15 @@ class RangeReader:
                 self._drift(table, change, by_message=fetched is not None)
             return
         if fitted.bad or unread:
-            self._bad((*unread, *fitted.bad), self._report.unfit.setdefault(table, BadRecords()), fetched, table)
+            self._bad((*unread, *fitted.bad), self._report.table(table).bad, fetched, table)
         if not taken:
             return
-        self._report.dropped[table] += fitted.dropped
-        self._report.nulled[table] += fitted.nulled
-        self._report.rows[table] += len(fitted.kinds)
+        report = self._report.table(table)
+        report.dropped += fitted.dropped
+        report.nulled += fitted.nulled
+        report.count(fitted.kinds.astype(np.int8))
+        report.see(change.event_time)
         self._look_at_images(table, change, layout, fetched)
-        counts = np.bincount(fitted.kinds, minlength=len(KINDS)).tolist()
-        before = self._report.kinds.get(table, [0] * len(KINDS))
-        self._report.kinds[table] = [old + new for old, new in zip(before, counts, strict=True)]
-        if len(change.event_time) and (newest := int(change.event_time.max())) >= 0:  # snapshot rows have no event time
-            self._report.newest[table] = max(newest, self._report.newest.get(table, newest))
         self._note_comments(table, change)
         if table not in self._drifted:
             self._window.add(table, fitted.batch, fitted.kinds, fitted.pos, fitted.sub)
@@ -266,7 +266,7 @@ class RangeReader:
         source = (schema.database or "", schema.table or "")
         # A change without rows is a definition, and the last one is valid at the end of the batch.
         place = (self._range.number, int(change.pos.max())) if len(change) else (_END_OF_BATCH, 0)
-        newest = self._report.commented.setdefault(table, {})
+        newest = self._report.table(table).commented
         if source not in newest or newest[source].first <= place:
             newest[source] = Seen(table, schema, place, self._range.place)
 
@@ -283,8 +283,9 @@ class RangeReader:
             known = self._reading.shaping.left_out(change, layout.schema, fetched)
             self._left_out[table, change.schema] = known
         if known:
-            self._report.partial[table] += count
-            self._report.left_out.setdefault(table, known)
+            report = self._report.table(table)
+            report.partial += count
+            report.omitted = report.omitted or known
 
     def _is_nonsense(self, table: str, change: ChangeBatch, layout: Layout | None, fetched: Fetched | None) -> bool:
         """Return whether the messages declare an impossible schema; each is then reported as a bad record.
@@ -298,7 +299,7 @@ class RangeReader:
             return False
         values = dict(zip(fetched.messages.offsets.tolist(), fetched.messages.values, strict=True))
         records = [BadRecord(pos, BAD_VALUE, reason, values.get(pos) or b"") for pos in np.unique(change.pos).tolist()]
-        self._bad(records, self._report.unfit.setdefault(table, BadRecords()), fetched, table)
+        self._bad(records, self._report.table(table).bad, fetched, table)
         return True
 
     def _bad_anyway(self, table: str, change: ChangeBatch, fetched: Fetched | None) -> bool:
@@ -313,7 +314,7 @@ class RangeReader:
         fitted = foreseen and shaping.fit(change, foreseen, fetched, self._share.now_millis)
         if not fitted or not fitted.bad or len(fitted.kinds) or fitted.dropped:
             return False
-        self._bad(fitted.bad, self._report.unfit.setdefault(table, BadRecords()), fetched, table)
+        self._bad(fitted.bad, self._report.table(table).bad, fetched, table)
         return True
 
     def _drift(self, table: str, change: ChangeBatch, *, by_message: bool) -> None:
@@ -321,12 +322,12 @@ class RangeReader:
 
         No more rows of the table are sent in this reading, because the driver has it read again.
         """
-        first = int(change.pos[0]) if len(change) else 0
-        if not any(drift.table == table and drift.schema == change.schema for drift in self._report.drifts):
-            place = (self._range.number, first)
-            self._report.drifts.append(Seen(table, change.schema, place, self._range.place, by_message))
+        report = self._report.table(table)
+        if not any(drift.schema == change.schema for drift in report.drifts):
+            first = (self._range.number, int(change.pos[0]) if len(change) else 0)
+            report.drifts.append(Seen(table, change.schema, first, self._range.place, by_message))
         self._drifted.add(table)
-        self._report.unfitted[table] += len(change)
+        report.unfitted += len(change)
         self._window.forget(table)
 
     def _takes(self, table: str) -> bool:

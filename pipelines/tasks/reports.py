@@ -7,16 +7,19 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from penstock.errors import PenstockError
 from penstock.formats.change import BadRecord, Truncation
 from penstock.ingest.batch_barrier import Barrier
 from penstock.ingest.source import Offsets, Range
 from penstock.pipelines.mapping.table_mapping import Seen
+from penstock.row_kinds import KIND_TEXTS, RowKinds
 
 MOST_BAD_SHOWN = 100
-KINDS = ("+I", "-U", "+U", "-D")
 
 Part = TypeVar("Part")
 Seconds: TypeAlias = defaultdict[str, float]  # by stage
@@ -104,6 +107,40 @@ def timed(parts: Iterator[Part], seconds: Seconds, stage: str) -> Iterator[Part]
 
 
 @dataclass(slots=True)
+class TableReport:
+    """The part of a range's report that concerns one target table."""
+
+    rows: int = 0
+    is_fitted: bool = False  # a change was fitted to the table, even if it had no rows
+    kinds: list[int] = field(default_factory=lambda: [0] * len(KIND_TEXTS))  # rows by row kind
+    sources: set[tuple[str, str]] = field(default_factory=set)  # database and table of the source tables
+    dropped: int = 0  # -U and -D rows that an append table does not accept
+    nulled: int = 0  # values made null by a rule
+    partial: int = 0  # updates that lack columns of their rows
+    omitted: tuple[str, ...] = ()  # the columns that the first such update lacks
+    newest: int | None = None  # newest event time in milliseconds
+    bad: BadRecords = field(default_factory=BadRecords)  # messages with values that do not fit
+    drifts: list[Seen] = field(default_factory=list)
+    unfitted: int = 0  # rows with a schema that the table cannot store
+    # the newest schema of each of its source tables whose columns have comments
+    commented: dict[tuple[str, str], Seen] = field(default_factory=dict)
+    error: PenstockError | None = None  # why the table cannot accept the rows of this range
+
+    def count(self, kinds: RowKinds) -> None:
+        """Count rows to be written."""
+        self.is_fitted = True
+        self.rows += len(kinds)
+        counts = np.bincount(kinds, minlength=len(KIND_TEXTS)).tolist()
+        self.kinds = [before + more for before, more in zip(self.kinds, counts, strict=True)]
+
+    def see(self, event_times: npt.NDArray[np.int64]) -> None:
+        """Record the newest event time. Rows of a source snapshot have none."""
+        newest = int(event_times.max()) if len(event_times) else -1
+        if newest >= 0:
+            self.newest = newest if self.newest is None else max(newest, self.newest)
+
+
+@dataclass(slots=True)
 class RangeReport:
     """The report of one range.
 
@@ -114,51 +151,41 @@ class RangeReport:
     span: tuple[Offsets, Offsets] | None = None
     messages: int = 0
     bytes: int = 0
-    rows: Counter[str] = field(default_factory=Counter)  # by table
-    sources: dict[str, set[tuple[str, str]]] = field(default_factory=dict)  # database and table of the source, by table
-    kinds: dict[str, list[int]] = field(default_factory=dict)  # rows by table and by the four row kinds
+    tables: dict[str, TableReport] = field(default_factory=dict)
     seconds: Seconds = field(default_factory=no_seconds)
     skipped: Counter[str] = field(default_factory=Counter)  # messages without rows, by operation
     filtered: int = 0  # rows that transforms filter out, or of left-out tables
-    dropped: Counter[str] = field(default_factory=Counter)  # -U and -D of append tables, by table
-    nulled: Counter[str] = field(default_factory=Counter)  # values made null by a rule, by table
-    partial: Counter[str] = field(default_factory=Counter)  # updates that lack columns of their rows, by table
-    # the omitted columns of the first such update, by table
-    left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)
     repaired: int = 0  # texts with unpaired surrogates
     bad: BadRecords = field(default_factory=BadRecords)  # messages that cannot be read
-    unfit: dict[str, BadRecords] = field(default_factory=dict)  # messages with values that do not fit, by table
-    drifts: list[Seen] = field(default_factory=list)
-    unfitted: Counter[str] = field(default_factory=Counter)  # rows of the tables that drifted
     truncations: list[Truncation] = field(default_factory=list)
-    newest: dict[str, int] = field(default_factory=dict)  # newest event time by table, milliseconds
-    # By table, the newest schema of each of its source tables whose columns have comments.
-    commented: dict[str, dict[tuple[str, str], Seen]] = field(default_factory=dict)
     barriers: list[Barrier] = field(default_factory=list)
-    # tables that cannot accept the rows of this range, and why
-    failed: dict[str, PenstockError] = field(default_factory=dict)
+
+    def table(self, name: str) -> TableReport:
+        """Return the report of a table, which is empty at first."""
+        return self.tables.setdefault(name, TableReport())
 
     def forget(self, table: str) -> int:
         """Discard what was recorded of the table, as if nothing of it had been read.
 
         Return how many of its records were bad.
         """
-        by_table: tuple[dict[str, Any], ...] = (
-            self.rows,
-            self.sources,
-            self.kinds,
-            self.dropped,
-            self.nulled,
-            self.newest,
-            self.partial,
-            self.left_out,
-            self.commented,
-        )
-        for counts in by_table:
-            counts.pop(table, None)
-        self.drifts = [drift for drift in self.drifts if drift.table != table]
-        bad = self.unfit.pop(table, None)
-        return 0 if bad is None else bad.count
+        return self.tables.pop(table, TableReport()).bad.count
+
+    def leave_out(self, table: str) -> None:
+        """Count the rows of a table that is left out as filtered, and drop its drift. Its bad records stay."""
+        report = self.tables.get(table)
+        if report is not None:
+            self.filtered += report.rows + report.unfitted
+            self.tables[table] = TableReport(bad=report.bad, error=report.error)
+
+    def replace(self, table: str, again: RangeReport) -> None:
+        """Replace what was recorded of the table by the report of a later reading of the same range."""
+        self.tables[table] = again.tables.get(table, TableReport())
+
+    @property
+    def newest(self) -> int | None:
+        """The newest event time of the range in milliseconds."""
+        return max((report.newest for report in self.tables.values() if report.newest is not None), default=None)
 
 
 @dataclass(slots=True)
@@ -169,74 +196,92 @@ class BatchReport:
     told: Told = field(default_factory=Told)
 
     @property
+    def tables(self) -> Iterator[tuple[str, TableReport]]:
+        """The reports of each table, one per range that has any change of it, in source order."""
+        return (item for report in self.ranges for item in report.tables.items())
+
+    @property
     def span(self) -> tuple[Offsets, Offsets] | None:
-        return next((one.span for one in self.ranges if one.span is not None), None)
+        return next((report.span for report in self.ranges if report.span is not None), None)
 
     @property
     def drifts(self) -> dict[str, list[Seen]]:
         """The drift by table, in source order."""
         found: dict[str, list[Seen]] = {}
-        for drift in sorted((drift for one in self.ranges for drift in one.drifts), key=lambda drift: drift.first):
-            found.setdefault(drift.table, []).append(drift)
-        return found
+        for table, report in self.tables:
+            if report.drifts:
+                found.setdefault(table, []).extend(report.drifts)
+        return {table: sorted(drifts, key=lambda drift: drift.first) for table, drifts in found.items()}
 
     @property
     def commented(self) -> dict[str, list[Seen]]:
         """By table, the newest schema of each source table whose columns have comments, in source order."""
         newest: dict[str, dict[tuple[str, str], Seen]] = {}
-        for one in self.ranges:
-            for table, sources in one.commented.items():
+        for table, report in self.tables:
+            for source, seen in report.commented.items():
                 found = newest.setdefault(table, {})
-                for source, seen in sources.items():
-                    found[source] = max(seen, found.get(source, seen), key=lambda seen: seen.first)
+                found[source] = max(seen, found.get(source, seen), key=lambda seen: seen.first)
         return {table: sorted(found.values(), key=lambda seen: seen.first) for table, found in newest.items()}
 
     @property
     def messages(self) -> int:
-        return sum(one.messages for one in self.ranges)
+        return sum(report.messages for report in self.ranges)
 
     @property
     def bad_count(self) -> int:
-        return sum(records.count for _, _, records in self._bad())
+        return sum(records.count for _, _, records in self.bad)
 
     @property
     def first_bad(self) -> tuple[BadRecord, str, str | None]:
         """The first bad record, its place, and the table that its value did not fit."""
-        place, table, records = next(one for one in self._bad() if one[2].shown)
+        place, table, records = next(found for found in self.bad if found[2].shown)
         return records.shown[0], place, table
 
-    def _bad(self) -> Iterator[tuple[str, str | None, BadRecords]]:
-        for one in self.ranges:
-            yield one.range.place, None, one.bad
-            for table, records in one.unfit.items():
-                yield one.range.place, table, records
+    @property
+    def bad(self) -> Iterator[tuple[str, str | None, BadRecords]]:
+        """The bad records by place and by the table that they did not fit. Unreadable records have no table."""
+        for report in self.ranges:
+            yield report.range.place, None, report.bad
+            for table, of_table in report.tables.items():
+                yield report.range.place, table, of_table.bad
 
     @property
     def passed_over(self) -> Counter[str]:
         """Counts, by category, of input that is in no table or was changed on its way."""
         found: Counter[str] = Counter()
-        for one in self.ranges:
-            found.update({f"messages.{operation}": count for operation, count in one.skipped.items()})
-            found["rows.left.out"] += one.filtered
-            found["append.deletes.dropped"] += one.dropped.total()
-            found["values.nulled"] += one.nulled.total()
-            found["updates.without.columns"] += one.partial.total()
-            found["texts.repaired"] += one.repaired
+        for report in self.ranges:
+            found.update({f"messages.{operation}": count for operation, count in report.skipped.items()})
+            found["rows.left.out"] += report.filtered
+            found["texts.repaired"] += report.repaired
+        for _, of_table in self.tables:
+            found["append.deletes.dropped"] += of_table.dropped
+            found["values.nulled"] += of_table.nulled
+            found["updates.without.columns"] += of_table.partial
         return +found
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """The number of rows by table, 0 for a table that only had changes without rows."""
+        found: Counter[str] = Counter()
+        for table, report in self.tables:
+            if report.is_fitted:
+                found[table] += report.rows
+        return dict(found)
 
     @property
     def sources(self) -> dict[str, set[tuple[str, str]]]:
         """The source tables of each table that had any change in the batch."""
         found: dict[str, set[tuple[str, str]]] = {}
-        for one in self.ranges:
-            for table, names in one.sources.items():
-                found.setdefault(table, set()).update(names)
+        for table, report in self.tables:
+            if report.sources:
+                found.setdefault(table, set()).update(report.sources)
         return found
 
     @property
     def newest(self) -> dict[str, int]:
+        """The newest event time by table, in milliseconds."""
         found: dict[str, int] = {}
-        for one in self.ranges:
-            for table, millis in one.newest.items():
-                found[table] = max(millis, found.get(table, millis))
+        for table, report in self.tables:
+            if report.newest is not None:
+                found[table] = max(report.newest, found.get(table, report.newest))
         return found

@@ -285,7 +285,8 @@ class Written:
                     written.failed.setdefault(failed, failure)
                 case RangeReport() as report:
                     written.reports.append(report)
-                    written.failed.update(report.failed)
+                    errors = {name: of_table.error for name, of_table in report.tables.items()}
+                    written.failed.update({name: error for name, error in errors.items() if error is not None})
                     written.told.spend(report.seconds)
                 case Told() as told:
                     written.told.add(told)

@@ -60,7 +60,7 @@ def test_a_new_column_in_the_middle_of_a_batch_replays_that_table_alone(shop: Sh
     assert shop.ids("users") == [8, 9]
     assert shop.table("orders").schema_id == 1
     assert shop.files("orders") == {file.name for file in shop.live("orders")}
-    assert reports[0].ranges[0].rows == {"ods.orders": 3, "ods.users": 1}
+    assert reports[0].rows == {"ods.orders": 3, "ods.users": 1}
 
 
 def test_batches_are_cut_by_the_limit_and_a_caught_up_run_makes_no_snapshot(shop: Shop) -> None:
@@ -87,7 +87,7 @@ def test_a_value_that_does_not_fit_is_counted_once_though_its_table_is_replayed(
     shop.put("1.json", insert("orders", {"id": 1, "q1": "seven"}), insert("orders", {"id": 2, "q1": 8}))
     run(shop.spec(errors={"bad-record": "skip"}), on_batch=lambda _, report: reports.append(report))
     assert shop.ids("orders") == [2]
-    assert reports[0].ranges[0].unfit["ods.orders"].count == 1
+    assert reports[0].ranges[0].tables["ods.orders"].bad.count == 1
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
@@ -161,7 +161,7 @@ def test_an_append_table_takes_what_is_new_and_counts_what_it_leaves_out(shop: S
     sink = {"sync-primary-keys-from-source-schema": "false", "table-options": {}}
     run(shop.spec(sink=sink), on_batch=lambda _, report: reports.append(report))
     assert [row["name"] for row in shop.rows("orders")] == ["a", "b"]
-    assert sum(one.dropped["ods.orders"] for one in reports[0].ranges) == 1
+    assert sum(part.tables["ods.orders"].dropped for part in reports[0].ranges) == 1
 
 
 def test_computed_and_metadata_columns_stand_behind_the_source_columns(shop: Shop) -> None:

@@ -16,7 +16,7 @@ from penstock.pipelines.config import yaml_file
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.watermarks import Watermarks
 from penstock.pipelines.job import build
-from penstock.pipelines.tasks.reports import BatchReport, RangeReport
+from penstock.pipelines.tasks.reports import BatchReport, RangeReport, TableReport
 from tests.here import run
 from tests.shop import Shop, insert
 
@@ -116,7 +116,7 @@ def test_a_snapshot_carries_the_newest_event_time_where_tags_are_made_by_it(shop
 
 
 def seen(place: str, newest: int) -> RangeReport:
-    return RangeReport(Range(0, place, 0, 1), newest={"t": newest})
+    return RangeReport(Range(0, place, 0, 1), tables={"t": TableReport(newest=newest)})
 
 
 def test_the_slowest_place_decides_until_it_has_been_silent_for_long() -> None:

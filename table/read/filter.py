@@ -68,8 +68,11 @@ class Condition:
     def columns(self, names: Iterable[str]) -> set[str]:
         """Return those of `names` that may occur in the condition."""
         text = str(self.given)
-        folded = text.lower() if isinstance(self.given, str) else text
-        return {name for name in names if name in text or name.lower() in folded}
+        if not isinstance(self.given, str):
+            return {name for name in names if name in text}
+        # In a quoted name each quote is doubled, so a name is also searched for in this form.
+        folded = text.replace("`", '"').lower()
+        return {name for name in names if name.lower() in folded or name.lower().replace('"', '""') in folded}
 
     def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows that match."""

@@ -87,6 +87,16 @@ REFUSED = {
 }
 
 
+def test_a_column_with_a_quote_in_its_name_is_found_in_the_condition() -> None:
+    batch = pa.RecordBatch.from_pydict({'a"b': [1, 2], "a`b": [3, 4], "c": [5, 6]})
+    for text, name in (('"a""b" = 1', 'a"b'), ('`A""B` = 1', 'a"b'), ('"a""b" = 1 and c > 0', 'a"b')):
+        condition = Condition.of(text, batch.schema, "t")
+        assert name in condition.columns(batch.schema.names)
+        assert condition.kept(batch.select(sorted(condition.columns(batch.schema.names)))).num_rows == 1
+    assert Condition.of("c = 5", batch.schema, "t").columns(batch.schema.names) == {"c"}
+    assert Condition.of(F('a"b') == 1, batch.schema, "t").columns(batch.schema.names) == {'a"b'}
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_asked_is_refused_with_its_reason(table: Table, name: str) -> None:
     where, reason = REFUSED[name]

@@ -67,16 +67,22 @@ def split_name(name: str | None, parts: int | None) -> tuple[str | None, str | N
 
 
 def event_times(texts: list[str | None], zone: str) -> Int64s:
-    """Return event times in milliseconds, -1 for a text that is not a local timestamp."""
-    ZoneInfo(zone)
+    """Return event times in milliseconds, -1 for a text that is not a local timestamp.
+
+    A local time that clocks skip continues with the offset before the gap, as in Java.
+    """
+    place = ZoneInfo(zone)
     column = pa.array(texts, pa.string())
     try:
         local = column.cast(pa.timestamp("us"))
     except pa.ArrowInvalid:
         local = pa.array([_local(text) for text in texts], pa.timestamp("us"))
     moments = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="earliest")
-    millis = pc.divide(moments.cast(pa.int64()), 1000)
-    return np.asarray(pc.fill_null(millis, fill_value=-1)).astype(np.int64)
+    skipped = pc.fill_null(pc.not_equal(pc.local_timestamp(moments), local), fill_value=False)
+    millis = np.array(pc.fill_null(pc.divide(moments.cast(pa.int64()), 1000), fill_value=-1), np.int64)
+    for row in np.flatnonzero(skipped):
+        millis[row] = int(local[row].as_py().replace(tzinfo=place).timestamp() * 1000)
+    return millis
 
 
 def _local(text: str | None) -> datetime | None:

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.table.values.arrow_types import to_arrow
+from penstock.table.values.cast_times import instants
 from penstock.table.values.types import STRING_LENGTH, AtomicType, type_text
 from penstock.table.values.variants import encoded
 
@@ -216,8 +217,7 @@ def instants_of(texts: pa.Array, stamps: pa.Array, zone: str) -> pa.Array:
 
     Numbers and texts that end in Z are independent of the zone and stay unchanged.
     """
-    clocks = stamps.view(pa.timestamp(stamps.type.unit))
-    there = pc.assume_timezone(clocks, zone, ambiguous="earliest", nonexistent="earliest")
+    there = instants(stamps.view(pa.timestamp(stamps.type.unit)), zone)
     absolute = pc.match_substring_regex(texts, r"^-?[0-9]+$|Z$")
     return pc.if_else(absolute, stamps, there.view(pa.int64()).view(stamps.type))
 

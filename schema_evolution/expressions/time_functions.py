@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError, DecodeError
 from penstock.schema_evolution.date_patterns import format_timestamps, parse_timestamps
 from penstock.schema_evolution.expressions.operators import stamps, texts
+from penstock.table.values.cast_times import instants
 
 Values = Any  # an Arrow array, or a scalar when the expression is constant
 
@@ -83,7 +84,7 @@ def unix_timestamp(given: Sequence[Values], moment: Moment) -> Values:
         return pa.scalar(moment.now_millis // 1000, pa.int64())
     stamp = read_time(given, "unix_timestamp")
     if pa.types.is_string(given[0].type):
-        stamp = pc.assume_timezone(stamp, moment.zone, ambiguous="earliest", nonexistent="latest")
+        stamp = _instants(stamp, moment.zone)
     second = pc.floor_temporal(stamp, 1, unit="second")
     return pc.cast(pc.cast(second, pa.timestamp("s", second.type.tz)), pa.int64())
 
@@ -93,6 +94,10 @@ def from_unixtime(given: Sequence[Values], moment: Moment) -> Values:
     instant = pc.cast(pc.cast(given[0], pa.int64()), pa.timestamp("s", "UTC"))
     pattern = constant(given[1], "from_unixtime") if len(given) > 1 else _SECONDS_PATTERN
     return formatted(_in_zone(instant, moment.zone), pattern)
+
+
+def _instants(local: Values, zone: str) -> Values:
+    return instants(pa.array([local]), zone)[0] if isinstance(local, pa.Scalar) else instants(local, zone)
 
 
 def _in_zone(instant: Values, zone: str) -> Values:

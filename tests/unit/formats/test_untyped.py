@@ -266,3 +266,14 @@ def test_samples_decode_without_bad_records(name: str, path: Any) -> None:
     decoded = decode(name, messages(*json_lines(path)))
     assert decoded.bad == []
     assert decoded.batches
+
+
+def test_ogg_times_that_clocks_show_never_or_twice_are_read_as_java_reads_them() -> None:
+    decoded = read(
+        "ogg-json",
+        ogg("I", None, {"ID": 1}, primary_keys=["ID"], op_ts="2024-03-31 02:30:00.000000"),
+        ogg("I", None, {"ID": 2}, primary_keys=["ID"], op_ts="2024-10-27 02:30:00.000000"),
+        zone="Europe/Berlin",
+    )
+    (batch,) = decoded.batches
+    assert batch.event_time.tolist() == [1711848600000, 1729989000000]  # 01:30 and 00:30 UTC

@@ -16,7 +16,7 @@ from penstock.schema_evolution.expressions.functions import FUNCTIONS
 from penstock.schema_evolution.expressions.nodes import Column, Item, columns_of
 from penstock.schema_evolution.expressions.parse import parse_expression, parse_projection
 from penstock.schema_evolution.expressions.time_functions import Moment
-from penstock.schema_evolution.text_casts import Misfits
+from penstock.schema_evolution.text_casts import Misfits, instants_of
 
 NOW = 1_769_860_805_000  # 2026-01-31 12:00:05 UTC
 COLUMNS = {
@@ -237,6 +237,18 @@ def test_local_times_are_those_of_the_zone() -> None:
     assert there("unix_timestamp('1970-01-01 09:00:00')") == 0
     assert there("unix_timestamp(from_unixtime(1769860805))") == 1769860805
     assert there("unix_timestamp()") == NOW // 1000
+
+
+def test_local_times_that_clocks_show_never_or_twice_are_those_of_java() -> None:
+    texts = pa.array(["2024-03-31 02:30:00", "2024-10-27 02:30:00"])
+    found = evaluated(
+        parse_expression("unix_timestamp(t)"), {"t": texts}, Moment(NOW, 2, "Europe/Berlin"), Misfits()
+    ).to_pylist()
+    assert found == [1711848600, 1729989000]  # 01:30 and 00:30 UTC
+    constant = parse_expression("unix_timestamp('2024-03-31 02:30:00')")
+    assert evaluated(constant, {}, Moment(NOW, 1, "Europe/Berlin"), Misfits()).to_pylist() == [1711848600]
+    times = texts.cast(pa.timestamp("s")).cast(pa.timestamp("s", "UTC"))
+    assert instants_of(texts, times, "Europe/Berlin").cast(pa.int64()).to_pylist() == found
 
 
 def test_a_time_beyond_its_type_is_an_error_and_no_other_time() -> None:

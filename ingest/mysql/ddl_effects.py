@@ -38,10 +38,10 @@ class Ignored:
 def renames_column(change: object) -> bool:
     """Return whether a clause of ALTER TABLE renames a column."""
     match change:
-        case RenameColumn():
-            return True
+        case RenameColumn(old, new):
+            return old != new
         case ChangeColumn(old, parsed):
-            return old.lower() != parsed.column.name.lower()
+            return old != parsed.column.name
     return False
 
 

@@ -137,7 +137,8 @@ class Tables:
         except KeyError as missing:
             return [*moved, *self._lost(statement.name, f"it has no column {missing}")]
         self.known[statement.name] = altered
-        renamed = tuple(_renamed(change) for change in statement.changes)
+        names = {column.name.lower(): column.name for column in table.columns}
+        renamed = tuple(_renamed(change, names) for change in statement.changes)
         pairs = tuple(pair for pair in renamed if pair is not None)
         return [*moved, TableChange("alter", statement.name, altered, renamed_columns=pairs)]
 
@@ -240,12 +241,16 @@ def _insert(columns: list[Column], column: Column, after: str | None) -> None:
     columns.insert(names.index(after.lower()) + 1 if after else 0, column)
 
 
-def _renamed(change: alter.Change) -> tuple[str, str] | None:
+def _renamed(change: alter.Change, names: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the old and the new name if the clause renames a column, be it only in its letters' case.
+
+    `names` are the table's column names by their lower-case form: a clause may write the old name in another case.
+    """
     match change:
-        case alter.ChangeColumn(old, parsed) if old.lower() != parsed.column.name.lower():
-            return old, parsed.column.name
-        case alter.RenameColumn(old, new):
-            return old, new
+        case alter.ChangeColumn(old, parsed) if old != parsed.column.name:
+            return names.get(old.lower(), old), parsed.column.name
+        case alter.RenameColumn(old, new) if old != new:
+            return names.get(old.lower(), old), new
     return None
 
 

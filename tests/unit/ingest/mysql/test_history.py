@@ -15,6 +15,8 @@ from penstock.ingest.mysql.binlog.query import Query, parse_query
 from penstock.ingest.mysql.binlog.segment import QUERY
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.ddl.history import SchemaHistory, Version
+from penstock.ingest.mysql.ddl.statements import AlterTable, parse_ddl
+from penstock.ingest.mysql.ddl_effects import renames_column
 from penstock.ingest.mysql.definition import Column, TableDefinition
 from penstock.ingest.mysql.errors import DdlNotUnderstood, SchemaHistoryMismatch
 from penstock.ingest.mysql.position import LogPosition
@@ -220,3 +222,29 @@ def test_stored_definitions_may_contain_line_separators(tmp_path: Path) -> None:
     folder = State(str(tmp_path))
     folder.add("server", [version, version])
     assert [one.version for one in folder.records()] == [version, version]
+
+
+@pytest.mark.parametrize(
+    ("sql", "pairs"),
+    [
+        ("ALTER TABLE t CHANGE a A INT", (("a", "A"),)),
+        ("ALTER TABLE t RENAME COLUMN a TO A", (("a", "A"),)),
+        ("ALTER TABLE t CHANGE A b INT", (("a", "b"),)),
+        ("ALTER TABLE t RENAME COLUMN A TO b", (("a", "b"),)),
+        ("ALTER TABLE t CHANGE a a BIGINT", ()),
+        ("ALTER TABLE t RENAME COLUMN a TO a", ()),
+        ("ALTER TABLE t MODIFY a BIGINT", ()),
+    ],
+)
+def test_both_ways_to_rename_a_column_are_one_change_also_where_only_the_case_differs(
+    sql: str, pairs: tuple[tuple[str, str], ...]
+) -> None:
+    history = SchemaHistory()
+    ddl(history, "CREATE TABLE t (a INT)", 100)
+    (statement,) = parse_ddl(Query(sql, "d", ansi_quotes=False, backslash_escapes=True), mariadb=False)
+    assert isinstance(statement, AlterTable)
+    assert any(map(renames_column, statement.changes)) == bool(pairs)  # ends the batch where renames are followed
+    (change,) = ddl(history, sql, 200)
+    assert change.renamed_columns == pairs
+    assert change.definition is not None
+    assert [column.name for column in change.definition.columns] == [pairs[0][1] if pairs else "a"]

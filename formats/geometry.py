@@ -37,6 +37,7 @@ _NAMES = {
 _COLLECTION = 7
 _SRID_FLAG = 0x20000000
 _MAX_DEPTH = 32
+_BYTE_ORDERS = {0: ">", 1: "<"}
 
 
 def geojson(wkb: bytes, srid: int = 0) -> str:
@@ -67,7 +68,10 @@ class _Wkb:
     def geometry(self, depth: int) -> tuple[int, str]:
         if depth > _MAX_DEPTH:
             raise ValueError("the geometry is nested too deeply")
-        self.order = "<" if self.data[self.at : self.at + 1] == b"\x01" else ">"
+        (order,) = struct.unpack_from("B", self.data, self.at)
+        if order not in _BYTE_ORDERS:
+            raise ValueError(f"the byte order of the geometry at byte {self.at} is {order}: 0 or 1 is expected")
+        self.order = _BYTE_ORDERS[order]
         self.at += 1
         kind = self.unsigned()
         if kind & _SRID_FLAG:

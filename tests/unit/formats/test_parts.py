@@ -91,6 +91,18 @@ def test_what_is_no_geometry_is_a_value_error(data: bytes) -> None:
         geojson(data)
 
 
+@pytest.mark.parametrize(
+    ("data", "place"),
+    [
+        (b"\x02" + wkb(1, points(1, 2))[1:], "at byte 0 is 2"),
+        (wkb(7, many(1, b"\xff" + wkb(1, points(1, 2))[1:])), "at byte 9 is 255"),
+    ],
+)
+def test_a_byte_order_that_is_neither_little_nor_big_is_named(data: bytes, place: str) -> None:
+    with pytest.raises(ValueError, match=f"byte order of the geometry {place}: 0 or 1 is expected"):
+        geojson(data)
+
+
 @given(st.binary(max_size=80))
 def test_any_bytes_are_a_geometry_or_a_value_error(data: bytes) -> None:
     try:

@@ -75,7 +75,9 @@ def due_in_full(
     if snapshot is None:
         return []
     own = {(message.partition, message.bucket) for message in done}
-    before = store.snapshots.find(min((message.base_snapshot for message in done), default=0))
+    base = min((message.base_snapshot for message in done), default=0)
+    # If the base has expired, the newest snapshot replaces it: it has all buckets of the base.
+    before = (store.snapshots.find(base) or snapshot) if base else None
     left = rule.buckets(TableState(store, before), number, set())
     left = left - own if whole else left | own
     found = _all_buckets(store, table, snapshot, schema, full=True)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from penstock.table.buckets.bucket_state import TableState
 from penstock.table.buckets.layout import Layout
+from penstock.table.compaction.policy import Policy
 from penstock.table.meta.entries import Bucket
-from penstock.table.meta.live import delta_entries
-from penstock.table.meta.snapshot import CommitKind
+from penstock.table.meta.live import delta_entries, live_entries
+from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.options import Options
 
@@ -43,7 +44,10 @@ class FullCompaction:
         return self.every is not None and (identifier is None or identifier % self.every == 0)
 
     def buckets(self, state: TableState, identifier: int | None, written: set[Bucket]) -> set[Bucket]:
-        """Return the buckets written now and since the last full compaction; empty if no full compaction is due."""
+        """Return the buckets written now and since the last full compaction; empty if no full compaction is due.
+
+        If snapshots since then have expired, these are all buckets that have files below the highest level.
+        """
         if not self.is_due(identifier):
             return set()
         due = set(written)
@@ -54,5 +58,13 @@ class FullCompaction:
                 # Postponed rows are in no bucket that could be compacted.
                 due.update((entry.partition, entry.bucket) for entry in entries if entry.bucket >= 0)
                 left -= 1
-            snapshot = self.store.snapshots.find(snapshot.id - 1)
+            before = self.store.snapshots.find(snapshot.id - 1)
+            if before is None and snapshot.id > 1 and left > 0:
+                return due | self._not_compacted(state.snapshot)
+            snapshot = before
         return due
+
+    def _not_compacted(self, snapshot: Snapshot | None) -> set[Bucket]:
+        entries = live_entries(self.store, snapshot) if snapshot is not None else []
+        highest = Policy.of(self.store.schema().options).num_levels - 1
+        return {(one.partition, one.bucket) for one in entries if one.bucket >= 0 and one.file.level < highest}

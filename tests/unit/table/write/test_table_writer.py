@@ -15,6 +15,7 @@ from penstock.errors import CommitConflict, ConfigError
 from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.commit.conflicts import ForeignWriter
 from penstock.table.merge.incoming_kinds import RetractRefused
+from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind
 from tests.unit.table.tables import content, new_table, rows
 
@@ -325,6 +326,20 @@ def test_full_compaction_changelogs_come_every_so_many_commits(tmp_path: Path) -
         [("+I", "v2")],
         [("-U", "v2"), ("+U", "v4")],
     ]
+
+
+def test_a_full_compaction_includes_buckets_whose_snapshots_have_expired(tmp_path: Path) -> None:
+    options = {"bucket": "1", "changelog-producer": "full-compaction", "full-compaction.delta-commits": "4"}
+    columns = [("id", "BIGINT NOT NULL"), ("p", "STRING NOT NULL")]
+    table = new_table(tmp_path, columns, keys=("id", "p"), partitions=("p",), options=options)
+    with table.writer(commit_user="etl") as writer:
+        for number in range(1, 5):
+            writer.write(rows(table, (number, f"p{number}")))
+            writer.commit(identifier=number)
+            table.expire_snapshots(retain_max=1, retain_min=1)
+    entries = live_entries(table.store, table.store.snapshots.latest())
+    assert {entry.file.level for entry in entries} == {5}
+    assert len(entries) == 4
 
 
 def test_append_buckets_keep_their_order_through_compaction(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from penstock.storage.failures import store_error
 from penstock.table.commit.changes import Changes, record_delta
 from penstock.table.commit.manifest_lists import Lists
 from penstock.table.commit.row_tracking import with_row_ids
+from penstock.table.meta.errors import ManifestMissing
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.options import Options
@@ -163,11 +164,19 @@ class _Commit:
                 self.only_once.check(self.store, self.identity.user, latest)
             changes = self.check(latest, first)
             snapshot = _next_snapshot(self.store, self.identity, latest, changes, self.lists)
-        except PenstockError:
+        except PenstockError as error:
+            if isinstance(error, ManifestMissing) and self._is_outdated(latest):
+                self.lists.discard_attempt()
+                return None
             self._refuse_doubts()
             self.lists.discard_all()
             raise
         return self._put(snapshot)
+
+    def _is_outdated(self, latest: Snapshot | None) -> bool:
+        """Return whether there are newer snapshots by now: this one may have expired while its manifests were read."""
+        newest = self.store.snapshots.latest()
+        return latest is not None and newest is not None and newest.id > latest.id
 
     def _put(self, snapshot: Snapshot) -> Snapshot | None:
         try:

@@ -13,7 +13,7 @@ from penstock.errors import CommitConflict, StoreError
 from penstock.storage.base import Storage
 from penstock.storage.environment import seeded
 from penstock.table.commit.attempt import Identity, Retries, land
-from penstock.table.commit.changes import Changes
+from penstock.table.commit.changes import Changes, append_half
 from penstock.table.commit.committer import Committer
 from penstock.table.handle import Table
 from penstock.table.meta.entries import CommitMessage
@@ -296,3 +296,26 @@ def test_the_compaction_of_a_commit_does_not_follow_the_users_next_commit(tmp_pa
     done = Committer(with_puts(table, sleeping), "job").commit(messages, 1)
     assert done.lost_compaction is not None
     assert Committer(table.store, "job").committed(2) is not None
+
+
+def test_a_commit_whose_base_expires_under_it_is_made_on_the_newest_snapshot(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    messages = prepared(table, 1)
+    other = Table(table.store)
+
+    def overtaken(latest: Snapshot | None, first: bool) -> Changes:
+        if first:  # another job commits, and expires the snapshot that this attempt is about to read
+            with other.writer(commit_user="other") as writer:
+                writer.write(rows(table, (2, "y", None)))
+                writer.commit(2)
+            other.expire_snapshots(retain_max=1, retain_min=1)
+        return append_half(messages)
+
+    with other.writer(commit_user="other") as writer:
+        writer.write(rows(table, (3, "z", None)))
+        writer.commit(1)
+    store = TableStore.open(table.store.storage, table.store.paths.root, ambient=seeded(7))
+    snapshot = land(store, Identity("job", 1), RETRIES, overtaken)
+    assert snapshot.id == 3
+    assert keys_of(table) == [1, 2, 3]
+    check_invariants(table.refresh())

@@ -63,10 +63,24 @@ def mark_partitions_done(store: TableStore, partitions: Sequence[Mapping[str, ob
     return _mark(store, found)
 
 
-def mark_due(store: TableStore, since: int | None = None) -> list[dict[str, object]]:
+def watermark_time(store: TableStore) -> int | None:
+    """Return the newest snapshot's watermark as local time."""
+    latest = store.snapshots.latest()
+    return None if latest is None or latest.watermark is None else _local(store, latest.watermark)
+
+
+def _local(store: TableStore, millis: int) -> int:
+    return millis + store.ambient.zone_offset_millis(millis)
+
+
+def mark_due(
+    store: TableStore, since: int | None = None, since_watermark: int | None = None
+) -> list[dict[str, object]]:
     """Mark the partitions that became done since the wall-clock time `since`; return their values as text.
 
-    When `since` is None, the newest MOST_AT_ONCE partitions that are done, as far as they are not marked.
+    When `since` is None, the newest MOST_AT_ONCE partitions that are done, as far as they are not marked. If watermarks
+    decide and partitions get no success file, those are marked that became done since the watermark `since_watermark`,
+    or got rows since `since`.
     """
     rule, latest = DoneRule.of(store.schema().options), store.snapshots.latest()
     if rule is None or latest is None:
@@ -78,17 +92,22 @@ def mark_due(store: TableStore, since: int | None = None) -> list[dict[str, obje
     if rule.by_watermark:
         if latest.watermark is None:
             return []
-        now, since = latest.watermark + store.ambient.zone_offset_millis(latest.watermark), None
+        now = _local(store, latest.watermark)
     done: dict[bytes, int] = {}
     for partition, last in updated.items():
         begin = rule.times.of_partition(layout, partition)
         if begin is not None:
             end = begin + rule.interval
             done[partition] = (end if rule.by_watermark else max(end, last)) + rule.idle
-    due = sorted((at, partition) for partition, at in done.items() if at < now and (since is None or at >= since))
-    chosen = [partition for _, partition in due]
-    if since is None:
-        chosen = [one for one in chosen[-MOST_AT_ONCE:] if _marked_at(store, layout, one) < updated[one]]
+    due = sorted((at, partition) for partition, at in done.items() if at < now)
+    if rule.by_watermark and since_watermark is not None and "success-file" not in _actions(store):
+        changed = {one for one, last in updated.items() if since is not None and last >= since}
+        chosen = [one for at, one in due if at >= since_watermark or one in changed]
+    elif since is None or rule.by_watermark:
+        newest = [one for _, one in due[-MOST_AT_ONCE:]]
+        chosen = [one for one in newest if _marked_at(store, layout, one) < updated[one]]
+    else:
+        chosen = [one for at, one in due if at >= since]
     return _mark(store, chosen) if chosen else []
 
 
@@ -129,7 +148,7 @@ def _success_path(store: TableStore, layout: Layout, partition: bytes) -> str:
 def _marked_at(store: TableStore, layout: Layout, partition: bytes) -> int:
     """Return the wall-clock time in the partition's success file; 0 without one."""
     made = read_success(store, _success_path(store, layout, partition))
-    return 0 if made is None else made.changed + store.ambient.zone_offset_millis(made.changed)
+    return 0 if made is None else _local(store, made.changed)
 
 
 def _report(store: TableStore, layout: Layout, partition: bytes) -> None:

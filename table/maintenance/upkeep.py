@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from penstock.errors import PenstockError
 from penstock.table.maintenance.automatic_tags import AutomaticTags, create_batch_tag, create_idle_snapshot
 from penstock.table.maintenance.consumers import expire_consumers
-from penstock.table.maintenance.done_partitions import mark_due, mark_written
+from penstock.table.maintenance.done_partitions import mark_due, mark_written, watermark_time
 from penstock.table.maintenance.partition_expiry import PartitionExpiry, expire_partitions
 from penstock.table.maintenance.snapshot_expiry import Expired, expire_snapshots
 from penstock.table.maintenance.tags import expire_tags
@@ -36,6 +36,7 @@ class Upkeep:
     failures: tuple[str, ...] = ()
     partitions_checked: int | None = None
     done_checked: int | None = None
+    done_watermark: int | None = None
 
     @property
     def did_something(self) -> bool:
@@ -72,20 +73,26 @@ def keep_up(
     last = last or Upkeep()
     only = Options(values).boolean("write-only", default=False) if write_only is None else write_only
     if only:
-        return Upkeep(partitions_checked=last.partitions_checked, done_checked=last.done_checked)
+        return Upkeep(
+            partitions_checked=last.partitions_checked,
+            done_checked=last.done_checked,
+            done_watermark=last.done_watermark,
+        )
     run = _Round(store, now + int(seconds * 1000))
     run.step("consumers", lambda done: replace(done, consumers=tuple(expire_consumers(store))))
     run.step("snapshots", lambda done: replace(done, expired=expire_snapshots(store)))
     if _partitions_are_due(store, last, now, committed):
         run.step("partitions", lambda done: _without_old_partitions(store, done, now))
-    run.step("done", lambda done: _with_marks(store, done, last.done_checked, committed))
+    run.step("done", lambda done: _with_marks(store, done, last, committed))
     run.step("tags", lambda done: replace(done, tags=tuple(_create_tags(store, committed))))
     if Options(values).boolean("tag.time-expire-enabled", default=True):
         run.step("tags over", lambda done: replace(done, tags_over=tuple(expire_tags(store, MOST_TAGS))))
     done = run.done
     if done.partitions_checked is None:
         done = replace(done, partitions_checked=last.partitions_checked)
-    return done if done.done_checked is not None else replace(done, done_checked=last.done_checked)
+    if done.done_checked is not None:
+        return done
+    return replace(done, done_checked=last.done_checked, done_watermark=last.done_watermark)
 
 
 def after_commit(store: TableStore) -> Callable[[Snapshot, bool], None]:
@@ -136,12 +143,13 @@ def _without_old_partitions(store: TableStore, done: Upkeep, now: int) -> Upkeep
     return replace(done, partitions=tuple(expire_partitions(store)), partitions_checked=now)
 
 
-def _with_marks(store: TableStore, done: Upkeep, since: int | None, committed: Snapshot | None) -> Upkeep:
+def _with_marks(store: TableStore, done: Upkeep, last: Upkeep, committed: Snapshot | None) -> Upkeep:
     if not store.schema().partition_keys:
         return done
-    checked = store.ambient.local_millis()
-    marked = [*(mark_written(store, committed) if committed is not None else ()), *mark_due(store, since)]
-    return replace(done, marked_done=tuple(marked), done_checked=checked)
+    checked, watermark = store.ambient.local_millis(), watermark_time(store)
+    marked = mark_written(store, committed) if committed is not None else []
+    marked += mark_due(store, last.done_checked, last.done_watermark)
+    return replace(done, marked_done=tuple(marked), done_checked=checked, done_watermark=watermark)
 
 
 def _create_tags(store: TableStore, committed: Snapshot | None) -> list[str]:

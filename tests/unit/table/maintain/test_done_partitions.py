@@ -136,6 +136,26 @@ def url() -> Iterator[str]:
         server.shutdown()
 
 
+def test_a_partition_done_by_watermark_is_reported_once(
+    tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_Listener, "seen", [])
+    options = {**RULE, "partition.mark-done-action.mode": "watermark", "partition.mark-done-action": "http-report"}
+    options |= {"partition.mark-done-action.http.url": url, "write-only": "true"}
+    table = filled(tmp_path, "2026-01-01", "2026-01-02", options=options, watermark="2026-01-02T01:30")
+    done = keep_up(at(table, "2026-01-03").store, write_only=False)
+    assert done.marked_done == ({"dt": "2026-01-01"},)
+    done = keep_up(at(table, "2026-01-03T01:00").store, done, write_only=False)
+    assert done.marked_done == ()
+    with at(table, "2026-01-03T02:00").writer("u") as writer:
+        writer.write(rows(table, ("2026-01-01", 9)))
+        writer.commit(2, watermark=millis("2026-01-03T01:01"))
+    done = keep_up(at(table, "2026-01-03T03:00").store, done, write_only=False)  # late rows, and the next day
+    assert done.marked_done == ({"dt": "2026-01-01"}, {"dt": "2026-01-02"})
+    assert keep_up(at(table, "2026-01-03T04:00").store, done, write_only=False).marked_done == ()
+    assert [one["partition"] for one in _Listener.seen] == ["dt=2026-01-01/", "dt=2026-01-01/", "dt=2026-01-02/"]
+
+
 def test_done_partitions_are_reported(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"partition.mark-done-action": "http-report", "partition.mark-done-action.http.url": url}
     options["partition.mark-done-action.http.params"] = "key=value"

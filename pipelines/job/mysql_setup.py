@@ -34,6 +34,7 @@ from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.config.sink import Sink
 from penstock.pipelines.driver.replay import LEFT_OUT_HINT
 from penstock.pipelines.job.unmet_rules import check_rules
+from penstock.pipelines.ledger.batch_identity import shows_replay
 from penstock.pipelines.ledger.checkpoint_folder import Checkpoint
 from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.ledger.holes import COPIES, Lacking, lacking_rows, tell_of_adoption
@@ -99,7 +100,7 @@ def prepared(
     reset = tuple(dict.fromkeys([*spec.pipeline.reset, *lacking.tables_to_copy(left_out)]))
     settings = replace(
         settings,
-        snapshot=_snapshot_mode(mysql, made.tables),
+        snapshot=snapshot_mode(mysql, made.tables),
         tables=replace(settings.tables, left_out=left_out),
         reset=_sources_of(reset, found, shape),
         resnapshot=settings.resnapshot or (secrets.token_hex(4) if reset else ""),
@@ -547,21 +548,11 @@ def _with_options(target: str, current: TableSchema, wanted: Mapping[str, str], 
     return warehouse.store(target).evolve(changes, check_usable)
 
 
-def _snapshot_mode(mysql: model.MySqlSource, targets: Sequence[TableSchema]) -> SnapshotMode:
-    """Return the snapshot mode.
-
-    A change applied twice is visible in tables that aggregate rows, keep them separately, or emit them in a changelog
-    as they arrive.
-    """
+def snapshot_mode(mysql: model.MySqlSource, targets: Sequence[TableSchema]) -> SnapshotMode:
+    """Return the snapshot mode: with `auto`, exact if a change that is applied twice would be visible in a table."""
     if mysql.snapshot.mode != "auto":
         return mysql.snapshot.mode
-    exact = any(not _forgives(table) for table in targets)
+    exact = any(map(shows_replay, targets))
     if exact:
         log.info("event=snapshot_mode mode=exact reason=a change that comes twice would show in a table")
     return "exact" if exact else "watermark"
-
-
-def _forgives(table: TableSchema) -> bool:
-    engine = table.options.get("merge-engine", "deduplicate").strip().lower()
-    producer = table.options.get("changelog-producer", "none").strip().lower()
-    return bool(table.primary_keys) and engine == "deduplicate" and producer != "input"

@@ -15,6 +15,7 @@ from penstock.pipelines.errors import CheckpointMismatch, ReplayUndecidable
 from penstock.table.merge.spec import Engine
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
+from penstock.table.schema.table_schema import TableSchema
 
 PIPELINE = "penstock.pipeline"
 START = "penstock.start"
@@ -137,7 +138,7 @@ def _check_proof(store: TableStore, identity: BatchIdentity) -> None:
     earliest = None if first is None else store.snapshots.find(first)
     if earliest is None or earliest.id == 1 or earliest.time_millis <= identity.planned_at or not identity.planned_at:
         return
-    if not _shows_replay(store.schema().options, keyed=bool(store.schema().primary_keys)):
+    if not shows_replay(store.schema()):
         return
     raise ReplayUndecidable(
         "the snapshot that would tell whether the table has this batch has expired",
@@ -148,11 +149,11 @@ def _check_proof(store: TableStore, identity: BatchIdentity) -> None:
     )
 
 
-def _shows_replay(options: Mapping[str, str], *, keyed: bool) -> bool:
-    """Return whether applying rows twice is visible.
+def shows_replay(table: TableSchema) -> bool:
+    """Return whether a change that is applied twice is visible in the table or in its changelog.
 
-    With deduplicate the last row per key wins, so a repetition is not.
+    With deduplicate the last row per key wins, so it is not, but a changelog contains the repetition.
     """
-    engine = options.get("merge-engine", Engine.DEDUPLICATE).strip().lower()
-    producer = options.get("changelog-producer", "none").strip().lower()
-    return not keyed or engine != Engine.DEDUPLICATE or producer != "none"
+    engine = table.options.get("merge-engine", Engine.DEDUPLICATE).strip().lower()
+    producer = table.options.get("changelog-producer", "none").strip().lower()
+    return not table.primary_keys or engine != Engine.DEDUPLICATE or producer != "none"

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.pipelines.config.mysql_model import MySqlSource
 from penstock.pipelines.errors import CheckpointMismatch, ReplayUndecidable
+from penstock.pipelines.job.mysql_setup import snapshot_mode
 from penstock.pipelines.ledger.batch_identity import BatchIdentity, came_before
 from penstock.table.commit.committer import Committer
 from penstock.table.handle import Table
@@ -78,7 +80,12 @@ def test_a_checkpoint_that_follows_another_goes_on_with_its_tables_and_knows_its
 
 @pytest.mark.parametrize(
     ("options", "undecidable"),
-    [({}, False), ({"changelog-producer": "input"}, True), ({"merge-engine": "aggregation"}, True)],
+    [
+        ({}, False),
+        ({"changelog-producer": "input"}, True),
+        ({"changelog-producer": "lookup"}, True),
+        ({"merge-engine": "aggregation"}, True),
+    ],
 )
 def test_a_batch_whose_proof_has_expired_is_written_again_only_where_that_does_not_show(
     tmp_path: Path, options: dict[str, str], undecidable: bool
@@ -93,6 +100,8 @@ def test_a_batch_whose_proof_has_expired_is_written_again_only_where_that_does_n
             stranger.write(table.scan().to_arrow())
             Committer(table.store, "stranger").commit([], number, force_empty=True)
     assert found(table, batch)
+    source = MySqlSource(type="mysql", hostname="h", username="u", password="p", database_name="d", table_name="t")
+    assert snapshot_mode(source, [table.store.schema()]) == ("exact" if undecidable else "watermark")
     expire_snapshots(table.store, retain_max=1, retain_min=1, older_than=planned + 10**9, protect_users=0)
     assert not found(table, batch)
     if undecidable:

@@ -30,6 +30,10 @@ class _Above(logging.StreamHandler):  # type: ignore[type-arg]
     progress: LiveProgress | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
+        if getattr(self.stream, "closed", False):  # by a notebook or a test, which replaced stderr for a while
+            self.stream = sys.stderr
+        if getattr(self.stream, "closed", False):  # stderr itself: no stream is left to report this to
+            return
         if self.progress is not None:
             self.progress.clear()
         super().emit(record)

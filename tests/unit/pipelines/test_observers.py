@@ -292,6 +292,19 @@ def test_log_lines_can_be_json(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (line["event"], line["number"], line["tables"], line["level"]) == ("batch", "7", "a b", "INFO")
 
 
+def test_lines_after_the_stream_was_closed_go_to_the_stderr_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = io.StringIO(), io.StringIO()
+    monkeypatch.setattr("sys.stderr", first)
+    log_to_stderr()
+    monkeypatch.setattr("sys.stderr", second)
+    first.close()
+    logging.getLogger("penstock.test").info("event=late")
+    assert second.getvalue().endswith("event=late\n")
+    assert len(second.getvalue().splitlines()) == 1
+    second.close()
+    logging.getLogger("penstock.test").info("event=later")  # nowhere to go, and no error of the logging
+
+
 @pytest.mark.parametrize("form", ["logfmt", "json"])
 def test_an_error_of_a_batch_is_told_by_the_command_and_not_by_py4j(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,6 +15,11 @@ class Entry:
     size: int
     is_dir: bool
     modified: int = 0
+    nanos: int = 0  # the part of the modification time below a millisecond, on stores that know it
+
+    @property
+    def modified_nanos(self) -> int:
+        return self.modified * 1_000_000 + self.nanos
 
 
 class Storage(Protocol):
@@ -49,6 +55,13 @@ class Storage(Protocol):
 
     def list(self, path: str) -> list[Entry]:
         """Return the entries of a folder in no particular order; an empty list if the folder does not exist."""
+        ...
+
+    def walk(self, path: str) -> Iterator[Entry]:
+        """Yield the files of a folder and of all folders below it in no particular order, none if it does not exist.
+
+        The names are paths relative to the folder.
+        """
         ...
 
     def delete(self, path: str) -> None:

@@ -25,7 +25,7 @@ from penstock.storage.output import Output
 try:
     import hdfs_native
 except ImportError as error:
-    raise ConfigError("HDFS needs its client", hint="pip install hdfs-native fsspec") from error
+    raise ConfigError("HDFS needs its client", hint="pip install hdfs-native") from error
 
 _KERBEROS = {"security.kerberos.login.principal": "principal", "security.kerberos.login.keytab": "keytab"}
 _SETTINGS = ("dfs.", "fs.viewfs.", "ipc.")
@@ -122,6 +122,13 @@ class HdfsStorage:
                 if status.path.rstrip("/") != path.rstrip("/")  # listing a file returns the file itself
             ]
         return []
+
+    def walk(self, path: str) -> Iterator[Entry]:
+        start = len(path.rstrip("/")) + 1
+        with _told(path), contextlib.suppress(FileNotFoundError):
+            for status in _client(self).list_status(path, recursive=True):
+                if not status.isdir and len(status.path) > start:  # listing a file returns the file itself
+                    yield Entry(status.path[start:], status.length, is_dir=False, modified=status.modification_time)
 
     def delete(self, path: str) -> None:
         with _told(path):

@@ -7,7 +7,8 @@ import errno
 import os
 import shutil
 import uuid
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +88,17 @@ class LocalStorage:
             for entry in found:
                 with contextlib.suppress(FileNotFoundError):  # deleted since it was listed
                     stat = entry.stat()
-                    entries.append(Entry(entry.name, stat.st_size, entry.is_dir(), stat.st_mtime_ns // 1_000_000))
+                    millis, nanos = divmod(stat.st_mtime_ns, 1_000_000)
+                    entries.append(Entry(entry.name, stat.st_size, entry.is_dir(), millis, nanos))
         return entries
+
+    def walk(self, path: str) -> Iterator[Entry]:
+        for entry in self.list(path):
+            if entry.is_dir:
+                for below in self.walk(f"{path}/{entry.name}"):
+                    yield replace(below, name=f"{entry.name}/{below.name}")
+            else:
+                yield entry
 
     def delete(self, path: str) -> None:
         target = Path(path)

@@ -96,6 +96,16 @@ class ObjectStorage:
         # Hadoop marks a folder by an empty object whose name is the folder's name and a slash.
         return folders + [file for file in files if file.name not in {"", FOLDER_MARK}]
 
+    def walk(self, path: str) -> Iterator[Entry]:
+        prefix = _key(path)
+        start = len(prefix) + 1 if prefix else 0
+        with self._asked("list", path):
+            for chunk in obstore.list(_client(self), prefix or None, chunk_size=_DELETES):
+                for meta in chunk:
+                    name = meta["path"][start:]
+                    if name.rpartition("/")[2] not in {"", FOLDER_MARK}:
+                        yield Entry(name, meta["size"], is_dir=False, modified=_millis(meta))
+
     def delete(self, path: str) -> None:
         key = _key(path)
         with self._asked("delete", path), contextlib.suppress(FileNotFoundError):

@@ -13,13 +13,15 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import fs
 
-from penstock.errors import PositionLost, SourceError
+from penstock.errors import PositionLost, SourceError, StoreError
 from penstock.formats.change import Messages
 from penstock.ingest.fetched_chunk import Fetched
-from penstock.ingest.files.ledger import FoundFile, Ledger, file_system
+from penstock.ingest.files.ledger import FoundFile, Ledger
 from penstock.ingest.source import Limit, Offsets, Range, cut, piece_size
+from penstock.storage.base import Storage
+from penstock.storage.open import open_storage
+from penstock.storage.state_folder import StateFolder
 
 Codec: TypeAlias = Literal["gzip", "zstd", "bz2"]
 
@@ -33,10 +35,13 @@ _UNFINISHED = ("*.tmp", "*.inprogress", "*.crc", "*.part", ".*", "_*")
 
 @dataclass(frozen=True, slots=True)
 class FilesSettings:
-    """The settings of a source of files. `order`: files of a batch sorted by time (then name), or by name."""
+    """The settings of a source of files. `order`: files of a batch sorted by time (then name), or by name.
+
+    The store of `path` takes its credentials from the environment, since it is often not the warehouse's store.
+    """
 
     path: str
-    ledger: str
+    ledger: StateFolder
     pattern: str = "*"
     order: Literal["time", "name"] = "time"
 
@@ -89,7 +94,7 @@ class FilesSource:
         ]
 
     def read(self, range_: Range) -> Iterator[Fetched]:
-        store, folder = file_system(self.settings.path)
+        store, folder = _opened(self.settings.path)
         begin, size = range_.start
         return read_lines(store, folder, range_.place, begin, range_.end, size)
 
@@ -103,27 +108,28 @@ class FilesSource:
         self._ledger = None
 
     def _new_files(self, batch: int, until: Offsets | None) -> list[FoundFile]:
-        taken = self.ledger.taken_before(batch)
+        captured = self.ledger.captured_before(batch)
         wanted = None if until is None else set(until["names"])
-        return [file for file in self._found() if file.name not in taken and (wanted is None or file.name in wanted)]
+        return [file for file in self._found() if file.name not in captured and (wanted is None or file.name in wanted)]
 
     def _found(self) -> list[FoundFile]:
-        store, folder = file_system(self.settings.path)
-        try:
-            infos = store.get_file_info(fs.FileSelector(folder, recursive=True))
-        except FileNotFoundError as error:
-            raise SourceError(
-                "the source folder does not exist",
-                folder=self.settings.path,
-                hint="make it, or is  source: {path: ...}  another?",
-            ) from error
-        files = [
-            FoundFile(info.path[len(folder) :].lstrip("/"), info.size, info.mtime_ns or 0)
-            for info in infos
-            if info.type == fs.FileType.File
-        ]
+        store, folder = _opened(self.settings.path)
+        files = [FoundFile(entry.name, entry.size, entry.modified_nanos) for entry in store.walk(folder)]
+        if not files:
+            self._check_folder(store, folder)
         by_time = self.settings.order == "time"
         return sorted(filter(self._is_wanted, files), key=lambda file: (file.modified if by_time else 0, file.name))
+
+    def _check_folder(self, store: Storage, folder: str) -> None:
+        """Raise a SourceError if the source folder does not exist, or is a file."""
+        parent, _, name = folder.rpartition("/")
+        is_file = any(entry.name == name and not entry.is_dir for entry in store.list(parent or "/"))
+        if is_file or not store.exists(folder or "/"):
+            raise SourceError(
+                "the source folder is a file" if is_file else "the source folder does not exist",
+                folder=self.settings.path,
+                hint="create the folder, or correct  source: {path: ...}",
+            )
 
     def _is_wanted(self, file: FoundFile) -> bool:
         parts = file.name.split("/")
@@ -145,9 +151,8 @@ class FilesSource:
         return files[: max(1, int(np.searchsorted(ends, allowed, side="right")))]
 
     def _bytes_per_line(self, file: FoundFile) -> float:
-        store, folder = file_system(self.settings.path)
-        with store.open_input_stream(f"{folder}/{file.name}") as raw:
-            stored = raw.read(SAMPLE_BYTES)
+        store, folder = _opened(self.settings.path)
+        stored = store.read_range(f"{folder}/{file.name}", 0, min(SAMPLE_BYTES, file.size))
         codec = _compression(file.name)
         if codec is None:
             return float(len(stored) / max(1, stored.count(b"\n")))
@@ -161,8 +166,13 @@ class FilesSource:
         return float(len(stored) / max(1, lines))
 
 
+def _opened(location: str) -> tuple[Storage, str]:
+    store, folder = open_storage(location, {})
+    return store, folder.rstrip("/")
+
+
 def read_lines(
-    store: fs.FileSystem, folder: str, name: str, begin: int, end: int, size: int, *, chunk: int = CHUNK_BYTES
+    store: Storage, folder: str, name: str, begin: int, end: int, size: int, *, chunk: int = CHUNK_BYTES
 ) -> Iterator[Fetched]:
     """Yield the non-empty lines that begin in [begin, end); the offset of a line is the position of its first byte.
 
@@ -172,7 +182,7 @@ def read_lines(
     path, codec = f"{folder}/{name}", _compression(name)
     _check_unchanged(store, path, size)
     try:
-        with _opened(store, path, codec, begin) as stream:
+        with _stream(store, path, codec, begin) as stream:
             position, rest = begin, b""
             # one byte earlier: a line that begins exactly at `begin` belongs to this range, the end of an earlier line
             # does not
@@ -191,7 +201,8 @@ def read_lines(
                 if not block:
                     return
     except OSError as error:
-        raise SourceError(f"a source file cannot be read: {error}", file=path) from error
+        passing = isinstance(error, StoreError) and error.retryable
+        raise SourceError(f"a source file cannot be read: {error}", file=path, retryable=passing) from error
 
 
 def _lines(name: str, lines: list[bytes], position: int, stop: int | None) -> tuple[Fetched | None, int]:
@@ -216,23 +227,28 @@ def _after_newline(stream: pa.NativeFile, position: int) -> tuple[int, bytes]:
     return position, b""
 
 
-def _opened(store: fs.FileSystem, path: str, codec: Codec | None, begin: int) -> pa.NativeFile:
+def _stream(store: Storage, path: str, codec: Codec | None, begin: int) -> pa.NativeFile:
+    stream = store.open_input(path)
     if codec is not None:
-        return store.open_input_stream(path, compression=codec)
-    stream = store.open_input_file(path)
+        # The decompressor asks for 64 KiB at a time, which would be a request each on an object store.
+        return pa.CompressedInputStream(pa.BufferedInputStream(stream, CHUNK_BYTES), codec)
     stream.seek(max(0, begin - 1))
     return stream
 
 
-def _check_unchanged(store: fs.FileSystem, path: str, size: int) -> None:
-    info = store.get_file_info(path)
-    if info.type != fs.FileType.File or info.size != size:
+def _check_unchanged(store: Storage, path: str, size: int) -> None:
+    try:
+        now = store.size(path)
+    except FileNotFoundError:
+        now = None
+    if now != size:
         raise PositionLost(
-            "a source file is gone or was changed between being seen and being read",
+            "a source file was deleted or changed after its batch was planned",
             file=path,
-            size_seen=size,
-            size_now=info.size,
-            hint="put files in whole: write them elsewhere and move them; keep them until they are committed",
+            size_planned=size,
+            size_now="the file does not exist" if now is None else now,
+            hint="write files elsewhere and move them into the folder when they are complete; keep them until they"
+            " are committed",
         )
 
 

@@ -33,7 +33,6 @@ from penstock.ingest.mysql.server.catalog import BASE_TABLE, LOGGED, TableFacts,
 from penstock.ingest.mysql.server.connection import ask, connected, server_facts, variables
 from penstock.ingest.mysql.settings import FollowSettings
 from penstock.ingest.mysql.snapshot.chunks import Chunk, ChunkCursor, next_chunks, start_chunks
-from penstock.ingest.mysql.state_folder import State
 from penstock.ingest.source import Limit
 
 if TYPE_CHECKING:
@@ -56,14 +55,8 @@ class Planner:
     settings: FollowSettings
     at_barrier: bool = False
     _history: SchemaHistory | None = field(default=None, repr=False)
-    _state: State | None = field(default=None, repr=False)
     _facts: ServerFacts | None = field(default=None, repr=False)
     _named_from: LogPosition | None = field(default=None, repr=False)
-
-    @property
-    def state(self) -> State:
-        self._state = self._state or State(self.settings.state)
-        return self._state
 
     def begin(self) -> Progress:
         """Return the start of a pipeline without a checkpoint, with its tables' definitions recorded as of there."""
@@ -203,7 +196,7 @@ class Planner:
                 self._history = self._empty_history(connection, server_facts(connection))
             self._history.restore(
                 record.version
-                for record in self.state.records()
+                for record in self.settings.state.records()
                 if record.server == progress.server and record.version.place <= progress.log.order[:2]
             )
         return self._history
@@ -212,7 +205,7 @@ class Planner:
         """Return everything that was ever recorded for this server's binlog, for readers that do not plan."""
         with connected(self.settings.server) as connection:
             history = self._empty_history(connection, server_facts(connection))
-        history.restore(record.version for record in self.state.records() if record.server == server)
+        history.restore(record.version for record in self.settings.state.records() if record.server == server)
         return history
 
     def _empty_history(self, connection: Connection, facts: ServerFacts) -> SchemaHistory:
@@ -221,7 +214,7 @@ class Planner:
 
     def _store(self, server: str) -> None:
         if self._history is not None:
-            self.state.add(server, self._history.unsaved)
+            self.settings.state.add(server, self._history.unsaved)
             self._history.unsaved.clear()
 
     def _returned(self, connection: Connection, facts: ServerFacts, progress: Progress) -> Progress:
@@ -264,10 +257,10 @@ class Planner:
 
     def _heeded(self, connection: Connection, progress: Progress) -> Progress:
         """Act on signals from users; a signal is deleted once the offsets that name it are stored."""
-        found = self.state.signals()
+        found = self.settings.state.signals()
         heeded = [signal.name for signal in found if signal.name in progress.signals]
         for name in heeded:
-            self.state.forget(name)
+            self.settings.state.forget(name)
         fresh = [signal for signal in found if signal.name not in heeded]
         if fresh:
             wanted = {table for signal in fresh for table in signal.tables}

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Literal
 
+from penstock.ingest.mysql.checkpoint_state import MySqlState
 from penstock.ingest.mysql.server.catalog import SYSTEM_DATABASES, TableName
 from penstock.ingest.mysql.server.connection import ServerAddress
 from penstock.ingest.mysql.snapshot.chunks import ChunkOptions
@@ -102,15 +103,15 @@ class Barriers:
 class FollowSettings:
     """The settings of a MySQL source.
 
-    `state` is the checkpoint location, where the schema history and signals are stored next to Spark's files. With
-    `snapshot` watermark, rows are read as they are now and binlog events from the batch's position on are applied over
-    them, which is right for tables where a change may arrive twice. With exact, every chunk is as of the pipeline's
-    binlog position, which does not move until all chunks are read.
+    `state` is where the schema history and requests of users are stored. With `snapshot` watermark, rows are read as
+    they are now and binlog events from the batch's position on are applied over them, which is right for tables where a
+    change may arrive twice. With exact, every chunk is as of the pipeline's binlog position, which does not move until
+    all chunks are read.
     """
 
     server: ServerAddress
     tables: CapturedTables
-    state: str
+    state: MySqlState
     server_ids: tuple[int, int]
     startup: Startup = Startup()
     snapshot: SnapshotMode = "watermark"

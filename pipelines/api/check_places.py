@@ -9,8 +9,8 @@ from pathlib import Path
 from penstock.errors import ConfigError
 from penstock.pipelines.api.findings import Finding
 from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.mapping.target_tables import Warehouse
-from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
 from penstock.pipelines.monitor.sizes import Sizes
 from penstock.pipelines.monitor.status import state_of
 from penstock.pipelines.spark.hadoop import checkpoint_needs, checkpoint_url

@@ -20,9 +20,9 @@ from penstock.pipelines.config.mysql_model import MySqlSource
 from penstock.pipelines.job import build
 from penstock.pipelines.job import mysql_setup as mysql
 from penstock.pipelines.job.unmet_rules import NoSuchTable, unmet_rules
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import SourceName
 from penstock.pipelines.ledger.holes import COPIES, READS_ON, Lacking, lacking_messages, refusal
-from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
 
 _PROTECTION = {
     "disabled": "nothing is encrypted; the password is only given hashed",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from penstock.pipelines.config.model import PipelineSpec
     from penstock.pipelines.job.job import Running
-    from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
+    from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
     from penstock.pipelines.monitor.run_monitor import Watch
 
 log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ def run_here(
 
     from penstock.pipelines.job.build import ready
     from penstock.pipelines.job.job import Running
-    from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
+    from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
     from penstock.pipelines.monitor.driver_lock import refuse_second_driver
     from penstock.pipelines.spark.session import active_session
 
@@ -152,7 +152,7 @@ def watched(spec: PipelineSpec, running: Running) -> Iterator[Watch]:
 
     Required packages and the port are claimed before the first batch.
     """
-    from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
+    from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
     from penstock.pipelines.monitor.observers import observed
     from penstock.pipelines.monitor.run_monitor import LOOK_SECONDS, Watch
     from penstock.pipelines.monitor.source_lag import lag_unit

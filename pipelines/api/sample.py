@@ -12,6 +12,7 @@ from penstock.ingest.source import Limit
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
 from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.storage.state_folder import StateFolder
 
 
 @dataclass(slots=True)
@@ -60,5 +61,5 @@ def _without_trace(source: DecodedSource, folder: str) -> DecodedSource:
     """Return the source with a temporary ledger, so that sampled files are not recorded as read."""
     inner = source.source
     if isinstance(inner, FilesSource):
-        return replace(source, source=FilesSource(replace(inner.settings, ledger=folder)))
+        return replace(source, source=FilesSource(replace(inner.settings, ledger=StateFolder(folder))))
     return source

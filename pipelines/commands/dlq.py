@@ -78,7 +78,7 @@ def _table(pipeline: Named, given: Given) -> Table | None:
 def _names(pipeline: Named) -> list[str]:
     """Return the names that the dead-letter table may have."""
     from penstock.pipelines.api.replay_dead_letters import table_of_letters
-    from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
+    from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
     from penstock.pipelines.tasks.dead_letters import DEFAULT_NAME
 
     if pipeline.spec is not None:

@@ -166,9 +166,10 @@ def _file_messages(folder: str) -> list[bytes]:
 
     from penstock.ingest.files.source import FilesSettings, FilesSource
     from penstock.ingest.source import Limit
+    from penstock.storage.state_folder import StateFolder
 
     with tempfile.TemporaryDirectory(prefix="penstock-") as ledger:
-        source = FilesSource(FilesSettings(folder, ledger))
+        source = FilesSource(FilesSettings(folder, StateFolder(ledger)))
         start = source.initial_offsets()
         end = source.latest_offsets(start, Limit(rows=50))
         for range_ in source.plan(start, end, 1) if end != start else ():

@@ -70,7 +70,7 @@ def tables_given(given: Given, spec: PipelineSpec) -> tuple[str, ...]:
 
 def begun(spec: PipelineSpec, place: str) -> PipelineSpec:
     """The pipeline as it begins at `place`. A checkpoint that has begun already knows better, so that is refused."""
-    from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
+    from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 
     if CheckpointFolder(spec.checkpoint, spec.sink.catalog.options).progress().planned is not None:
         raise ConfigError(

@@ -45,7 +45,7 @@ def command(name: str, words: list[str]) -> int:
 
 def _send(pipeline: Named, signal: str, tables: list[str]) -> str:
     """Leave the signal; gives the state of the driver that will find it."""
-    from penstock.pipelines.monitor.checkpoint_files import PAUSED, SNAPSHOT, STOP, CheckpointFolder
+    from penstock.pipelines.ledger.checkpoint_folder import PAUSED, SNAPSHOT_REQUEST, STOP, CheckpointFolder
     from penstock.pipelines.monitor.status import state_of
 
     folder = CheckpointFolder(pipeline.checkpoint, dict(pipeline.warehouse.options))
@@ -67,7 +67,7 @@ def _send(pipeline: Named, signal: str, tables: list[str]) -> str:
             folder.signal(STOP)
         case "snapshot":
             _check_copies(pipeline)
-            folder.signal(f"{SNAPSHOT}{time.time_ns() // 1_000_000}.json", tables)
+            folder.signal(f"{SNAPSHOT_REQUEST}{time.time_ns() // 1_000_000}.json", tables)
     return state
 
 

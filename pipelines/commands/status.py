@@ -73,11 +73,12 @@ def _with_differences(state: PipelineState, pipeline: Named) -> PipelineState:
     from dataclasses import replace
 
     from penstock.pipelines.job.build import shape
+    from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
     from penstock.pipelines.ledger.filled_tables import FilledTables
     from penstock.pipelines.ledger.holes import where_sources_go
-    from penstock.pipelines.mapping.target_tables import Warehouse
 
-    filled = FilledTables.of(Warehouse(pipeline.checkpoint, pipeline.warehouse.options), pipeline.warehouse)
+    checkpoint = CheckpointFolder(pipeline.checkpoint, dict(pipeline.warehouse.options))
+    filled = FilledTables.of(checkpoint, pipeline.warehouse)
     goes_to: dict[tuple[str, str], str | None] = dict(filled.sources)
     if pipeline.spec is not None:
         goes_to = where_sources_go(filled, shape(pipeline.spec, pipeline.warehouse))

@@ -80,8 +80,8 @@ def _patiently(spec: PipelineSpec, source: MySqlSource, given: Given) -> list[Ta
     from penstock.pipelines.api.verify import Verification
     from penstock.pipelines.job import build
     from penstock.pipelines.job import mysql_setup as mysql
+    from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
     from penstock.pipelines.mapping.target_tables import Warehouse
-    from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
 
     until = time.monotonic() + _waited(given)
     catalog = spec.sink.catalog

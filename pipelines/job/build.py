@@ -23,6 +23,7 @@ from penstock.pipelines.config.mysql_model import MySqlSource
 from penstock.pipelines.driver.first_sample import PAUSES, FirstLook, pauses_of
 from penstock.pipelines.job import mysql_setup as mysql
 from penstock.pipelines.job.job import Job
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.ledger.holes import READS_ON, lacking_messages, tell_of_adoption, where_sources_go
 from penstock.pipelines.mapping.metadata_columns import check_names
@@ -41,8 +42,6 @@ from penstock.table.schema.option_checks import report
 from penstock.table.schema.options import Options
 
 log = logging.getLogger(__name__)
-
-LEDGER = "files"  # below the checkpoint: which files each batch read
 
 
 def job(spec: PipelineSpec) -> Job:
@@ -179,7 +178,7 @@ def _reach_brokers(source: model.KafkaSource, *, is_new: bool) -> None:
 
 def filled_tables(spec: PipelineSpec, warehouse: Warehouse) -> FilledTables:
     """Return the checkpoint's record of the tables that the pipeline filled."""
-    return FilledTables.of(Warehouse(spec.checkpoint, warehouse.options), warehouse)
+    return FilledTables.of(CheckpointFolder(spec.checkpoint, dict(warehouse.options)), warehouse)
 
 
 def source(spec: PipelineSpec) -> ChangeSource:
@@ -192,7 +191,7 @@ def source(spec: PipelineSpec) -> ChangeSource:
                 )
             return DecodedSource(KafkaSource(_kafka(kafka, spec)), value_format, registry)
         case model.FilesSource() as files:
-            ledger = f"{spec.checkpoint.rstrip('/')}/{LEDGER}"
+            ledger = CheckpointFolder(spec.checkpoint, spec.sink.catalog.options).source_state("files")
             settings = FilesSettings(files.path, ledger, files.pattern, files.order)
             return DecodedSource(FilesSource(settings), check_format(files.value_format))
         case MySqlSource() as server:

@@ -25,7 +25,7 @@ from penstock.pipelines.driver.maintenance import Care
 from penstock.pipelines.errors import SparkEnded, WorkerLate
 from penstock.pipelines.job.foreach_batch import Sink, compacted_by_spark
 from penstock.pipelines.job.long_batch import LongBatch, running_tasks
-from penstock.pipelines.ledger.checkpoint_folder import Checkpoint
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables, SourceName
 from penstock.pipelines.ledger.lineage import Lineage, Reached
 from penstock.pipelines.ledger.parked_tables import Parking
@@ -138,7 +138,7 @@ class Job:
 
     def parking(self) -> Parking:
         """Return the tables that are parked now."""
-        return Parking.of(self._own_checkpoint.place, isolates=self.isolate)
+        return Parking.of(self._own_checkpoint, isolates=self.isolate)
 
     @property
     def is_new(self) -> bool:
@@ -146,8 +146,8 @@ class Job:
         return self._own_checkpoint.is_new
 
     @property
-    def _own_checkpoint(self) -> Checkpoint:
-        return Checkpoint(Warehouse(self.checkpoint, self.warehouse.options))
+    def _own_checkpoint(self) -> CheckpointFolder:
+        return CheckpointFolder(self.checkpoint, dict(self.warehouse.options))
 
     def _lineage(self, targets: Targets) -> tuple[frozenset[str], Reached | None]:
         """Return the commit users of older checkpoints that this one may continue, and the batch at which it begins."""

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError, SchemaConflict, SourceError
 from penstock.formats.change import SourceSchema
 from penstock.ingest.mysql.binlog.resume import resume
+from penstock.ingest.mysql.checkpoint_state import MySqlState
 from penstock.ingest.mysql.definition import TableDefinition, schema_of
 from penstock.ingest.mysql.errors import MissingGrant, NoUsableKey
 from penstock.ingest.mysql.offsets import Progress
@@ -35,7 +36,7 @@ from penstock.pipelines.config.sink import Sink
 from penstock.pipelines.driver.replay import LEFT_OUT_HINT
 from penstock.pipelines.job.unmet_rules import check_rules
 from penstock.pipelines.ledger.batch_identity import shows_replay
-from penstock.pipelines.ledger.checkpoint_folder import Checkpoint
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.ledger.holes import COPIES, Lacking, lacking_rows, tell_of_adoption
 from penstock.pipelines.mapping.pipeline_mapping import TableShape
@@ -132,7 +133,7 @@ def _has_renames_ahead(spec: PipelineSpec, mysql: model.MySqlSource, warehouse: 
     Renames still ahead in the binlog are applied at their position, and a change that fits nowhere stops the job there.
     """
     follows = mysql.ddl.rename_column == "rename"
-    return follows and not Checkpoint(Warehouse(spec.checkpoint, warehouse.options)).is_new
+    return follows and not CheckpointFolder(spec.checkpoint, dict(warehouse.options)).is_new
 
 
 def check(
@@ -223,6 +224,7 @@ def settings_of(spec: PipelineSpec, mysql: model.MySqlSource) -> FollowSettings:
     first = secrets.randbelow(1 << 30) + 10_000
     startup, snapshot, ddl = mysql.startup, mysql.snapshot, mysql.ddl
     _check_shared(mysql, sink)
+    checkpoint = CheckpointFolder(spec.checkpoint, sink.catalog.options)
     return FollowSettings(
         server=address(mysql),
         tables=CapturedTables(
@@ -235,7 +237,7 @@ def settings_of(spec: PipelineSpec, mysql: model.MySqlSource) -> FollowSettings:
             names=_pattern(mysql.tables),
             excluding_names=_pattern(mysql.tables_exclude),
         ),
-        state=spec.checkpoint,
+        state=MySqlState(checkpoint.source_state("mysql"), checkpoint.snapshot_requests),
         server_ids=mysql.server_ids or (first, first + _READERS - 1),
         startup=Startup(
             startup.mode, startup.file or "", startup.pos, startup.gtid_set or "", startup.timestamp_millis or 0

@@ -1,44 +1,182 @@
-"""The pipeline's own state beside Spark's offsets in the checkpoint: older checkpoints that this one may continue."""
+"""The checkpoint folder: the only code that knows the names of what is below it.
+
+offsets/N, commits/N, metadata   Spark's: the end of a planned batch, a finished batch, the query's id
+status.json                      what the driver says about itself; also tells a second driver that one runs
+signals/paused, signals/stop     requests of users; paused as long as the file exists, stop until it was obeyed
+signals/snapshot-MILLIS.json     a request to read tables again, until the source has planned it
+parked/tables.json, parked/N.json  the parked tables, and the batches that they lack
+penstock-tables.json             the tables that the pipeline filled
+penstock-follows.json            older checkpoints that this one may continue
+files/N.json                     which files a batch consists of (source of files)
+mysql/history/N.json             definitions of source tables (source MySQL)
+sources/KIND/                    what a source of any other kind keeps
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.ingest.source import Offsets
+from penstock.storage.state_folder import StateFolder
 
+OFFSETS, COMMITS = "offsets", "commits"
+STATUS = "status.json"
+SIGNALS = "signals"
+PAUSED, STOP, SNAPSHOT_REQUEST = "paused", "stop", "snapshot-"
+PARKED, PARKED_TABLES = "parked", "tables.json"
+FILLED_TABLES = "penstock-tables.json"
 FOLLOWS = "penstock-follows.json"
+_SOURCES = {"files": "files", "mysql": "mysql/history"}  # other kinds: sources/KIND
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
-    """A checkpoint folder, accessed through the warehouse's stores; Spark accesses the same folder through Hadoop's."""
+class CheckpointProgress:
+    """`planned` is the newest batch that Spark has planned, `done` the newest finished one."""
 
-    place: Warehouse
+    planned: int | None = None
+    done: int | None = None
+    offsets: Offsets | None = None  # the end of the newest finished batch
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    paused: bool = False
+    stop: bool = False
+    snapshots: tuple[tuple[str, tuple[str, ...]], ...] = ()  # file name, tables
+
+
+class CheckpointFolder:
+    """A checkpoint on a plain path or a URL, with the options of the warehouse's store.
+
+    Spark accesses the same folder through Hadoop. A folder that does not exist reads as empty.
+    """
+
+    def __init__(self, location: str, options: Mapping[str, str] | None = None) -> None:
+        self.location = location
+        self._folder = StateFolder.of(location, options)
+
+    @property
+    def exists(self) -> bool:
+        return self._folder.exists
+
+    def probe(self) -> None:
+        """Write and delete a file. Raise OSError if that is not possible."""
+        self._folder.write(".probe", b"")
+        self._folder.delete(".probe")
+
+    # Spark's logs ---------------------------------------------------------------------------------------------
 
     @property
     def is_new(self) -> bool:
         """True if no batch was ever planned with this checkpoint."""
-        storage, root = self.place.storage()
-        return not any(entry.name.isdigit() for entry in storage.list(f"{root.rstrip('/')}/offsets"))
+        return self.last_planned is None
+
+    @property
+    def last_planned(self) -> int | None:
+        """Return the newest batch that was planned, None if there is none."""
+        return max(_numbers(self._folder.below(OFFSETS)), default=None)
+
+    def progress(self) -> CheckpointProgress:
+        done = max(_numbers(self._folder.below(COMMITS)), default=None)
+        return CheckpointProgress(self.last_planned, done, None if done is None else self._offsets(done))
+
+    def _offsets(self, number: int) -> Offsets | None:
+        content = self._folder.below(OFFSETS).read(str(number))
+        if content is None:
+            return None
+        last = content.decode().rstrip("\n").rpartition("\n")[2]
+        return None if last == "-" else dict(json.loads(last))
+
+    # the driver's status, and signals for it -------------------------------------------------------------------
+
+    def status(self) -> dict[str, Any] | None:
+        content = self._json(STATUS)
+        return None if content is None else dict(content)
+
+    def put_status(self, facts: dict[str, Any]) -> None:
+        """Replace the status. A reader sees the whole new one or the one before."""
+        self._folder.write(STATUS, _compact(facts))
+
+    def signals(self) -> Signals:
+        folder = self._folder.below(SIGNALS)
+        names = folder.names()
+        requests = [(name, folder.read(name)) for name in names if name.startswith(SNAPSHOT_REQUEST)]
+        tables = [(name, tuple(json.loads(content)["tables"]) if content else ()) for name, content in requests]
+        return Signals(PAUSED in names, STOP in names, tuple(tables))
+
+    def signal(self, name: str, tables: Sequence[str] = ()) -> None:
+        self._folder.below(SIGNALS).write(name, json.dumps({"tables": list(tables)}).encode())
+
+    def clear_signal(self, name: str) -> bool:
+        """Delete a signal. Return False if it did not exist."""
+        return self._folder.below(SIGNALS).delete(name)
+
+    # what sources keep -----------------------------------------------------------------------------------------
+
+    def source_state(self, kind: str) -> StateFolder:
+        """Return the folder in which a source of this kind keeps its own files."""
+        return self._folder.below(_SOURCES.get(kind, f"sources/{kind}"))
+
+    @property
+    def snapshot_requests(self) -> StateFolder:
+        """Return the signals that ask the source to read tables again."""
+        return self._folder.below(SIGNALS, SNAPSHOT_REQUEST)
+
+    # what the pipeline keeps about its tables ------------------------------------------------------------------
 
     def follows(self) -> frozenset[str]:
         """Return the commit users of older checkpoints whose tables this one may continue to write."""
-        storage, _ = self.place.storage()
-        return frozenset(json.loads(storage.read(self._file))) if storage.exists(self._file) else frozenset()
+        return frozenset(self._json(FOLLOWS) or ())
 
     def follow(self, users: Iterable[str]) -> frozenset[str]:
-        """Add commit users to continue. Written to the checkpoint, so a restart knows them too."""
+        """Add commit users to continue. They are stored, so a restart knows them too."""
         known = self.follows()
         wanted = known | frozenset(users)
         if wanted != known:
-            storage, root = self.place.storage()
-            storage.mkdirs(root)
-            storage.write(self._file, json.dumps(sorted(wanted)).encode())
+            self._folder.write(FOLLOWS, json.dumps(sorted(wanted)).encode())
         return wanted
 
-    @property
-    def _file(self) -> str:
-        _, root = self.place.storage()
-        return f"{root.rstrip('/')}/{FOLLOWS}"
+    def filled_tables(self) -> dict[str, Any] | None:
+        """Return the record of filled tables, None if the checkpoint has none."""
+        content = self._json(FILLED_TABLES)
+        return None if content is None else dict(content)
+
+    def put_filled_tables(self, content: Mapping[str, Any]) -> None:
+        self._folder.write(FILLED_TABLES, _compact(content))
+
+    def parked(self) -> dict[str, dict[str, Any]]:
+        """Return the records of parked tables, by table."""
+        return {record["table"]: record for record in self._json(f"{PARKED}/{PARKED_TABLES}") or ()}
+
+    def put_parked(self, records: Sequence[Mapping[str, Any]]) -> None:
+        self._folder.write(f"{PARKED}/{PARKED_TABLES}", json.dumps(list(records)).encode())
+
+    def missed_batches(self) -> list[int]:
+        """Return the numbers of the batches that parked tables lack, in order."""
+        return sorted(_numbers(self._folder.below(PARKED), ".json"))
+
+    def missed_batch(self, number: int) -> dict[str, Any] | None:
+        content = self._json(f"{PARKED}/{number}.json")
+        return None if content is None else dict(content)
+
+    def put_missed_batch(self, number: int, facts: Mapping[str, Any]) -> None:
+        self._folder.write(f"{PARKED}/{number}.json", json.dumps(facts).encode())
+
+    def delete_missed_batch(self, number: int) -> None:
+        self._folder.delete(f"{PARKED}/{number}.json")
+
+    def _json(self, name: str) -> Any:
+        content = self._folder.read(name)
+        return None if content is None else json.loads(content)
+
+
+def _numbers(folder: StateFolder, suffix: str = "") -> list[int]:
+    names = (name.removesuffix(suffix) for name in folder.names() if name.endswith(suffix))
+    return [int(name) for name in names if name.isdigit()]
+
+
+def _compact(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, separators=(",", ":")).encode()

@@ -6,18 +6,17 @@ again, rolled back or renamed lacks rows that the offsets count as read.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.mapping.target_tables import THREADS, Warehouse
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.schema.validation import UnusableName
 
-FILE = "penstock-tables.json"
 VERSION = 1
 
 SourceName: TypeAlias = tuple[str, str]  # database and table; empty where the messages do not name them
@@ -62,7 +61,7 @@ class FilledTables:
     with the first batch after `planned`, which is the newest batch planned when the run began.
     """
 
-    place: Warehouse  # the checkpoint folder, accessed like a warehouse
+    checkpoint: CheckpointFolder
     warehouse: Warehouse
     planned: int = -1
     sources: dict[SourceName, str] = field(default_factory=dict)
@@ -72,16 +71,13 @@ class FilledTables:
     is_adopted: bool = False
 
     @classmethod
-    def of(cls, place: Warehouse, warehouse: Warehouse) -> FilledTables:
-        filled = cls(place, warehouse)
-        storage, root = place.storage()
-        root = root.rstrip("/")
-        numbers = [int(entry.name) for entry in storage.list(f"{root}/offsets") if entry.name.isdigit()]
-        filled.planned = max(numbers, default=-1)
-        try:
-            filled._load(json.loads(storage.read(f"{root}/{FILE}")))
-        except (FileNotFoundError, NotADirectoryError):
+    def of(cls, checkpoint: CheckpointFolder, warehouse: Warehouse) -> FilledTables:
+        planned, content = checkpoint.last_planned, checkpoint.filled_tables()
+        filled = cls(checkpoint, warehouse, -1 if planned is None else planned)
+        if content is None:
             filled.is_adopted = not filled.is_new
+        else:
+            filled._load(content)
         return filled
 
     @property
@@ -214,9 +210,7 @@ class FilledTables:
             for table, one in sorted(self.marks.items())
         }
         content = {"version": VERSION, "sources": _rows(self.sources), "left_out": _rows(self.left), "tables": marks}
-        storage, root = self.place.storage()
-        storage.mkdirs(root)
-        storage.write(f"{root.rstrip('/')}/{FILE}", json.dumps(content, separators=(",", ":")).encode())
+        self.checkpoint.put_filled_tables(content)
 
 
 REASONS: dict[Condition, str] = {

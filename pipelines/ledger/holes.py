@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from penstock.errors import DecodeError
 from penstock.ingest.mysql.definition import TableDefinition
 from penstock.ingest.mysql.settings import FollowSettings
-from penstock.ingest.mysql.state_folder import State
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.ledger.filled_tables import Difference, FilledTables, SourceName, written
@@ -80,7 +79,7 @@ def refusal(found: Sequence[Difference], hint: str) -> CheckpointMismatch:
 
 def lacking_messages(shaping: Shaping, filled: FilledTables) -> Lacking:
     """Return the tables that lack rows of a message source, which cannot be copied again."""
-    parked = Parking.of(filled.place).tables
+    parked = Parking.of(filled.checkpoint).tables
     goes_to = where_sources_go(filled, shaping)
     found = filled.differences({source: table for source, table in goes_to.items() if table not in parked})
     return Lacking(refused=tuple(found))
@@ -111,7 +110,7 @@ def lacking_rows(
     """
     if spec.pipeline.resnapshot:  # all tables are copied again
         return Lacking()
-    parked = Parking.of(filled.place).tables
+    parked = Parking.of(filled.checkpoint).tables
     goes_to = {one.name: shape.target(*one.name) for one in found}
     goes_to = {name: target for name, target in goes_to.items() if target not in parked}
     copies = settings.startup.reads_tables
@@ -135,7 +134,7 @@ def _ever_taken(settings: FollowSettings) -> set[SourceName]:
 
     A driver that crashes right after that has read none of their rows.
     """
-    versions = (record.version for record in State(settings.state).records())
+    versions = (record.version for record in settings.state.records())
     return {one.name for one in versions if one.definition is not None and not one.left_out}
 
 

@@ -1,24 +1,20 @@
 """Tables that were set aside because they failed, and the batches that they missed since.
 
-Stored below the checkpoint: `parked/tables.json`, and `parked/N.json` for each batch that a parked table lacks. Both
-are written before the batch is committed to other tables, so a crash loses neither.
+The checkpoint contains a record of the parked tables, and one of each batch that a parked table lacks. Both are written
+before the batch is committed to other tables, so a crash loses neither.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
 from penstock.errors import PenstockError, SourceError
 from penstock.ingest.source import Offsets
 from penstock.pipelines.errors import CheckpointMismatch, ReplayUndecidable, TablesParked
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
-from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
+from penstock.storage.environment import Ambient
 from penstock.table.commit.conflicts import ForeignWriter
-
-FOLDER = "parked"
-TABLES = "tables.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +53,19 @@ class Parking:
     `isolates`: further tables may be parked. Tables already parked stay parked without it, because they lack batches.
     """
 
-    place: Warehouse  # the checkpoint folder, accessed like a warehouse
+    checkpoint: CheckpointFolder
     isolates: bool = False
     tables: dict[str, Parked] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, place: Warehouse, *, isolates: bool = False) -> Parking:
-        parking = cls(place, isolates)
-        content = parking._content(TABLES)
-        parking.tables = {one["table"]: Parked(**one) for one in content or ()}
-        return parking
+    def of(cls, checkpoint: CheckpointFolder, *, isolates: bool = False) -> Parking:
+        parked = {table: Parked(**record) for table, record in checkpoint.parked().items()}
+        return cls(checkpoint, isolates, parked)
 
     def park(self, table: str, batch: int, error: PenstockError) -> None:
         """Park a table. Called again for a parked table, it keeps the batch since which the table is parked."""
         before = self.tables.get(table)
-        first, since = (before.batch, before.since_millis) if before else (batch, self.place.now_millis())
+        first, since = (before.batch, before.since_millis) if before else (batch, Ambient().now_millis())
         self.tables[table] = Parked(table, first, since, type(error).__name__, error.message)
         self._save()
 
@@ -86,21 +80,21 @@ class Parking:
             self.tables.pop(table, None)
         self._save()
         first = min((one.batch for one in self.tables.values()), default=None)
-        storage, root = self.place.storage()
-        for number in self._numbers():
+        for number in self.checkpoint.missed_batches():
             if first is None or number < first:
-                storage.delete(f"{root.rstrip('/')}/{FOLDER}/{number}.json")
+                self.checkpoint.delete_missed_batch(number)
 
     def note(self, identity: BatchIdentity) -> None:
         """Record a batch that parked tables miss. Called again, it changes nothing."""
         facts = MissedBatch(identity.number, identity.checkpoint, identity.start, identity.end)
-        self._put(f"{identity.number}.json", asdict(facts))
+        self.checkpoint.put_missed_batch(identity.number, asdict(facts))
 
     def missed(self, table: str) -> list[MissedBatch]:
         """Return the batches that a parked table lacks, in order."""
         first = self.tables[table].batch
-        found = (self._content(f"{number}.json") for number in self._numbers() if number >= first)
-        return [MissedBatch(**one) for one in found if one is not None]
+        numbers = (number for number in self.checkpoint.missed_batches() if number >= first)
+        found = (self.checkpoint.missed_batch(number) for number in numbers)
+        return [MissedBatch(**facts) for facts in found if facts is not None]
 
     def error(self) -> TablesParked:
         """Return the error with which a run with parked tables ends."""
@@ -116,23 +110,5 @@ class Parking:
             **some,
         )
 
-    def _numbers(self) -> list[int]:
-        storage, root = self.place.storage()
-        names = (entry.name.removesuffix(".json") for entry in storage.list(f"{root.rstrip('/')}/{FOLDER}"))
-        return sorted(int(name) for name in names if name.isdigit())
-
     def _save(self) -> None:
-        self._put(TABLES, [asdict(one) for one in self.tables.values()])
-
-    def _content(self, name: str) -> Any:
-        storage, root = self.place.storage()
-        try:
-            return json.loads(storage.read(f"{root.rstrip('/')}/{FOLDER}/{name}"))
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-
-    def _put(self, name: str, content: object) -> None:
-        storage, root = self.place.storage()
-        folder = f"{root.rstrip('/')}/{FOLDER}"
-        storage.mkdirs(folder)
-        storage.write(f"{folder}/{name}", json.dumps(content).encode())
+        self.checkpoint.put_parked([asdict(parked) for parked in self.tables.values()])

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from penstock.pipelines.errors import CheckpointInUse
-from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.monitor.driver_process import is_alive
 from penstock.pipelines.monitor.status import ALIVE_SECONDS
 

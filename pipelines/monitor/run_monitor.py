@@ -20,8 +20,8 @@ import pyarrow as pa
 from penstock.errors import PenstockError
 from penstock.ingest.source import Offsets
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
+from penstock.pipelines.ledger.checkpoint_folder import PAUSED, STOP, CheckpointFolder
 from penstock.pipelines.mapping.target_tables import Warehouse
-from penstock.pipelines.monitor.checkpoint_files import PAUSED, STOP, CheckpointFolder
 from penstock.pipelines.monitor.facts import BatchFacts, Look, Observer, SchemaChanged
 from penstock.pipelines.monitor.snapshot_progress import Copying, SnapshotProgress
 from penstock.pipelines.monitor.source_lag import RECORDS

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 
 from penstock.errors import PenstockError
 from penstock.pipelines.ledger.batch_identity import END, NEWEST, PIPELINE
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder, CheckpointProgress
 from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.mapping.target_tables import Warehouse
-from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder, Progress
 from penstock.pipelines.monitor.driver_process import has_ended
 from penstock.pipelines.monitor.source_lag import RECORDS
 from penstock.pipelines.tasks.dead_letters import DEFAULT_NAME
@@ -55,7 +55,7 @@ class PipelineState:
 
     name: str
     checkpoint: str
-    progress: Progress
+    progress: CheckpointProgress
     driver: Mapping[str, Any] | None
     paused: bool
     tables: tuple[TableState, ...]
@@ -129,7 +129,7 @@ def state_of(
 ) -> PipelineState:
     """Reads snapshots and manifests of the tables that this pipeline wrote; others of the databases are left out."""
     folder = CheckpointFolder(checkpoint, dict(warehouse.options))
-    made = set(FilledTables.of(Warehouse(checkpoint, warehouse.options), warehouse).sources.values())
+    made = set(FilledTables.of(folder, warehouse).sources.values())
     names = [table for database in databases for table in warehouse.tables(database)]
     with ThreadPoolExecutor(THREADS) as pool:
         states = list(pool.map(lambda table: _table(warehouse, table, name, in_ledger=table in made), names))

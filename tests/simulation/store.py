@@ -14,7 +14,7 @@ import contextlib
 import enum
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -232,6 +232,15 @@ class SimStore:
             found = list(self.disk.list_as_before(path, self._random.randint(1, STALE_BY)).values())
         self._random.shuffle(found)
         return found
+
+    def walk(self, path: str) -> Iterator[Entry]:
+        for entry in self.list(path):
+            if entry.is_dir:
+                yield from (
+                    replace(below, name=f"{entry.name}/{below.name}") for below in self.walk(f"{path}/{entry.name}")
+                )
+            else:
+                yield entry
 
     def delete(self, path: str) -> None:
         def whole() -> None:

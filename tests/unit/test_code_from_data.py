@@ -19,7 +19,6 @@ import pytest
 from penstock.errors import PenstockError
 from penstock.formats.debezium.schema_registry import SchemaRegistry
 from penstock.pipelines.job import build
-from penstock.pipelines.ledger.checkpoint_folder import Checkpoint
 from tests.shop import Shop
 from tests.unit.formats.support import read
 
@@ -159,7 +158,7 @@ def test_files_of_a_checkpoint_are_data(tmp_path: Path, spelt: str) -> None:
         for name in ("penstock-follows.json", "parked/0.json", "offsets/0", "commits/0", "metadata", "status.json"):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(body)
-        own = Checkpoint(build.job(shop.spec())._own_checkpoint.place)
+        own = build.job(shop.spec())._own_checkpoint
         for read_one in (own.follows, lambda: build.job(shop.spec()).parking().tables):
             with suppress(ValueError, TypeError, KeyError, PenstockError):
                 read_one()

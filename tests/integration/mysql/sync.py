@@ -17,8 +17,8 @@ from penstock.pipelines.config.mysql_model import MySqlSource
 from penstock.pipelines.driver.batch import Batches, OnBatch
 from penstock.pipelines.job import build
 from penstock.pipelines.job import mysql_setup as mysql
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.mapping.target_tables import Warehouse
-from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
 from penstock.table.handle import Table
 from tests.here import Log, run
 from tests.integration.mysql.playground import DATABASE, Playground

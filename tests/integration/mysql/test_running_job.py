@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.pipelines.commands.main import main
-from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.table.catalog.file_catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableMissing

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.monitor.observers import observed
 from penstock.pipelines.monitor.run_monitor import Watch
 from tests.here import run

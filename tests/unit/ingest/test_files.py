@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyarrow import fs
 
 from penstock.errors import PositionLost, SourceError
 from penstock.ingest.files.ledger import COMPLETE_EVERY, Ledger
 from penstock.ingest.files.source import FilesSettings, FilesSource, read_lines
 from penstock.ingest.source import NO_LIMIT, Limit, Offsets
+from penstock.storage.local import LocalStorage
+from penstock.storage.state_folder import StateFolder
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def source(folder: Path, **settings_: str) -> FilesSource:
-    return FilesSource(FilesSettings(str(folder), str(folder.parent / "ledger"), **settings_))  # type: ignore[arg-type]
+    return FilesSource(FilesSettings(str(folder), StateFolder(str(folder.parent / "ledger")), **settings_))  # type: ignore[arg-type]
 
 
 def put(folder: Path, name: str, text: str, second: int) -> None:
@@ -125,6 +126,20 @@ def test_a_missing_folder_is_an_error_that_names_it(tmp_path: Path) -> None:
         source(tmp_path / "nowhere").available()
 
 
+def test_a_file_given_as_folder_is_an_error(tmp_path: Path) -> None:
+    put(tmp_path, "a.json", "1\n", 10)
+    with pytest.raises(SourceError, match="is a file"):
+        source(tmp_path / "a.json").available()
+
+
+def test_files_of_one_millisecond_are_read_in_their_order(folder: Path) -> None:
+    for name, nanos in (("a.json", 2000), ("b.json", 1000)):
+        put(folder, name, f"{name}\n", 10)
+        os.utime(folder / name, ns=(0, 10_000_000_000 + nanos))
+    files = source(folder)
+    assert lines(files, {"batch": 0}, files.latest_offsets({"batch": 0}, NO_LIMIT)) == ["b.json", "a.json"]
+
+
 @given(
     text=st.lists(st.sampled_from(["a", "bb", "", "ccc\r", "d" * 40]), max_size=30).map("\n".join),
     cuts=st.lists(st.integers(0, 400), max_size=4),
@@ -141,7 +156,7 @@ def test_however_a_file_is_cut_each_line_is_read_once_with_its_offset(
     read = [
         (int(offset), value)
         for begin, end in pairwise(edges)
-        for fetched in read_lines(fs.LocalFileSystem(), str(path.parent), path.name, begin, end, size, chunk=chunk)
+        for fetched in read_lines(LocalStorage(), str(path.parent), path.name, begin, end, size, chunk=chunk)
         for offset, value in zip(fetched.messages.offsets, fetched.messages.values, strict=True)
     ]
     wanted, offset = [], 0
@@ -155,7 +170,7 @@ def test_however_a_file_is_cut_each_line_is_read_once_with_its_offset(
 def test_the_ledger_keeps_all_names_and_few_entries(tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
-    ledger = Ledger(str(tmp_path / "ledger"))
+    ledger = Ledger(StateFolder(str(tmp_path / "ledger")))
     total = 3 * COMPLETE_EVERY + 5
     for batch in range(1, total + 1):
         put(folder, f"{batch}.json", "x\n", batch)
@@ -163,4 +178,4 @@ def test_the_ledger_keeps_all_names_and_few_entries(tmp_path: Path) -> None:
         ledger.write(batch, [file for file in files._found() if file.name == f"{batch}.json"])
     kept = len(list((tmp_path / "ledger").glob("*.json")))
     assert kept <= 2 * COMPLETE_EVERY + 6
-    assert len(Ledger(str(tmp_path / "ledger")).taken_before(total + 1)) == total
+    assert len(Ledger(StateFolder(str(tmp_path / "ledger"))).captured_before(total + 1)) == total

@@ -16,7 +16,7 @@ from penstock.errors import SourceError
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.errors import CheckpointInUse, WorkerLate
-from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.monitor.driver_lock import refuse_second_driver
 from penstock.pipelines.spark.errors import told_by_spark
 

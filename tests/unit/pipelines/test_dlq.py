@@ -13,7 +13,7 @@ from penstock.pipelines.api.replay_dead_letters import letters_of, replay
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.config import yaml_file
 from penstock.pipelines.ledger.batch_identity import PIPELINE
-from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.tasks.dead_letters import ensure
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import Snapshot

@@ -16,8 +16,8 @@ from penstock.pipelines.commands.main import main
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.config.yaml_file import load
 from penstock.pipelines.errors import CheckpointMismatch
-from penstock.pipelines.ledger.filled_tables import FILE, FilledTables, Mark
-from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.pipelines.ledger.checkpoint_folder import FILLED_TABLES, CheckpointFolder
+from penstock.pipelines.ledger.filled_tables import FilledTables, Mark
 from tests.here import run
 from tests.shop import Shop, insert
 
@@ -33,7 +33,7 @@ def shop(tmp_path: Path) -> Shop:
 
 
 def kept(shop: Shop) -> FilledTables:
-    return FilledTables.of(Warehouse.of(f"{shop.folder}/checkpoint", {}), shop.warehouse)
+    return FilledTables.of(CheckpointFolder(f"{shop.folder}/checkpoint"), shop.warehouse)
 
 
 def dropped(shop: Shop) -> PipelineSpec:
@@ -131,7 +131,7 @@ def test_the_same_table_under_another_name_goes_on(shop: Shop) -> None:
 def test_a_checkpoint_of_an_older_version_takes_its_tables_as_they_are(
     shop: Shop, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (shop.folder / "checkpoint" / FILE).unlink()
+    (shop.folder / "checkpoint" / FILLED_TABLES).unlink()
     with caplog.at_level(logging.WARNING):
         run(shop.spec())
     assert "event=tables_adopted" in caplog.text
@@ -146,7 +146,7 @@ def test_a_checkpoint_of_an_older_version_takes_its_tables_as_they_are(
 
 
 def test_what_is_kept_is_small_and_plain(shop: Shop) -> None:
-    content = json.loads((shop.folder / "checkpoint" / FILE).read_text())
+    content = json.loads((shop.folder / "checkpoint" / FILLED_TABLES).read_text())
     assert content["sources"] == [["shop", "orders", "ods.orders"], ["shop", "users", "ods.users"]]
     assert content["tables"]["ods.orders"]["batch"] == 1
 

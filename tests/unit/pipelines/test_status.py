@@ -15,7 +15,7 @@ import pytest
 
 from penstock.errors import SchemaConflict
 from penstock.pipelines.commands.main import main
-from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder, Progress
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder, CheckpointProgress
 from penstock.pipelines.monitor.run_monitor import Watch
 from penstock.pipelines.monitor.source_lag import LOG_BYTES
 from penstock.pipelines.monitor.status import PipelineState, TableState, state_of
@@ -34,7 +34,7 @@ def shop(tmp_path: Path) -> Shop:
 
 def state(driver: dict[str, Any] | None = None, *tables: TableState, **more: Any) -> PipelineState:
     given: dict[str, Any] = {"driver": driver, "paused": False, "tables": tables, "now_millis": NOW}
-    return PipelineState("shop", "/checkpoint", Progress(1, 1), **given | more)
+    return PipelineState("shop", "/checkpoint", CheckpointProgress(1, 1), **given | more)
 
 
 def driver(**more: Any) -> dict[str, Any]:

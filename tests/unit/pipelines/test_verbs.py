@@ -15,7 +15,7 @@ from penstock.pipelines.commands.main import main
 from penstock.pipelines.config import yaml_file
 from penstock.pipelines.config.model import KafkaSource
 from penstock.pipelines.config.startup_modes import started_at
-from penstock.pipelines.monitor.checkpoint_files import CheckpointFolder
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.spark.hadoop import checkpoint_needs, checkpoint_url
 from tests.here import run
 from tests.shop import Shop, change, insert

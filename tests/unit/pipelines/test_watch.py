@@ -10,8 +10,8 @@ import pytest
 
 from penstock.errors import SourceError
 from penstock.ingest.source import Offsets
+from penstock.pipelines.ledger.checkpoint_folder import PAUSED, STOP, CheckpointFolder
 from penstock.pipelines.monitor import run_monitor as watching
-from penstock.pipelines.monitor.checkpoint_files import PAUSED, STOP, CheckpointFolder
 from penstock.pipelines.monitor.run_monitor import Watch
 from tests.here import run
 from tests.shop import Shop, insert

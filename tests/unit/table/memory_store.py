@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -52,6 +53,11 @@ class MemoryStore:
                 first, _, rest = name[len(path) + 1 :].partition("/")
                 found[first] = Entry(first, 0 if rest else len(data), bool(rest), self.modified.get(name, 0))
         return list(found.values())
+
+    def walk(self, path: str) -> Iterator[Entry]:
+        for name, data in self.files.items():
+            if name.startswith(f"{path}/"):
+                yield Entry(name[len(path) + 1 :], len(data), is_dir=False, modified=self.modified.get(name, 0))
 
     def delete(self, path: str) -> None:
         self.files.pop(path, None)

@@ -14,14 +14,15 @@ from penstock.ingest.mysql.binlog.options import DecodeOptions, EveryTable
 from penstock.ingest.mysql.binlog.query import Query, parse_query
 from penstock.ingest.mysql.binlog.segment import QUERY
 from penstock.ingest.mysql.binlog.unpack import unpacked
+from penstock.ingest.mysql.checkpoint_state import MySqlState
 from penstock.ingest.mysql.ddl.history import SchemaHistory, Version
 from penstock.ingest.mysql.ddl.statements import AlterTable, parse_ddl
 from penstock.ingest.mysql.ddl_effects import renames_column
 from penstock.ingest.mysql.definition import Column, TableDefinition
 from penstock.ingest.mysql.errors import DdlNotUnderstood, SchemaHistoryMismatch
 from penstock.ingest.mysql.position import LogPosition
-from penstock.ingest.mysql.state_folder import State
 from penstock.ingest.mysql.types import MySqlType
+from penstock.storage.state_folder import StateFolder
 from tests.unit.ingest.mysql.logs import LOGS, batches, changes
 
 START, END = LogPosition("x.000001", 4), LogPosition("x.000001", 1 << 40)
@@ -219,7 +220,7 @@ def test_stored_definitions_may_contain_line_separators(tmp_path: Path) -> None:
     odd = "first\u2028second\u2029third\x85"
     column = Column("id", MySqlType("int"), comment=odd)
     version = Version(("shop", "t"), "x.000001", 10, TableDefinition("shop", "t", (column,), ("id",)))
-    folder = State(str(tmp_path))
+    folder = MySqlState(StateFolder(str(tmp_path / "history")), StateFolder(str(tmp_path / "signals")))
     folder.add("server", [version, version])
     assert [one.version for one in folder.records()] == [version, version]
 

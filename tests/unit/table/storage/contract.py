@@ -55,6 +55,14 @@ class StorageContract:
         assert not self.storage.exists(f"{self.root}/nothing")
         assert self.storage.list(f"{self.root}/nothing") == []
 
+    def test_a_walk_finds_the_files_of_all_folders_below(self) -> None:
+        for name in ("a", "t/b", "t/deep/er/c"):
+            self.storage.write(f"{self.root}/walked/{name}", name.encode())
+        self.storage.mkdirs(f"{self.root}/walked/empty")
+        found = {entry.name: (entry.size, entry.is_dir) for entry in self.storage.walk(f"{self.root}/walked")}
+        assert found == {"a": (1, False), "t/b": (3, False), "t/deep/er/c": (11, False)}
+        assert list(self.storage.walk(f"{self.root}/nothing")) == []
+
     def test_listings_show_files_with_sizes_and_folders(self) -> None:
         self.storage.write(f"{self.root}/t/schema/schema-0", b"xyz")
         self.storage.write(f"{self.root}/t/data", b"x")

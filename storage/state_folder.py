@@ -1,0 +1,74 @@
+"""A folder in which a program keeps small files between its runs, such as a checkpoint or a part of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from penstock.references import resolve
+from penstock.storage.base import Storage
+from penstock.storage.open import open_storage
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class StateFolder:
+    """A folder of small files, each written as a whole. A folder that does not exist reads as empty.
+
+    Contains only the location and the options of its store, so it pickles. Options may contain references to secrets,
+    which are resolved when the store is opened. With a `prefix`, the folder consists only of the files whose names
+    begin with it.
+    """
+
+    location: str
+    options: tuple[tuple[str, str], ...] = ()
+    prefix: str = ""
+
+    @classmethod
+    def of(cls, location: str, options: Mapping[str, str] | None = None) -> StateFolder:
+        return cls(location, tuple(sorted((options or {}).items())))
+
+    def __repr__(self) -> str:
+        return f"StateFolder({self.location})"  # the options may contain secrets
+
+    def below(self, name: str, prefix: str = "") -> StateFolder:
+        """Return a folder in this folder, or its files whose names begin with `prefix`."""
+        return StateFolder(f"{self.location.rstrip('/')}/{name}", self.options, prefix)
+
+    @property
+    def exists(self) -> bool:
+        store, root = _opened(self)
+        return bool(store.list(root))
+
+    def names(self) -> list[str]:
+        """Return the names of the files in order. Hidden files are not included: a crash may leave half a file."""
+        store, root = _opened(self)
+        names = (entry.name for entry in store.list(root) if not entry.is_dir)
+        return sorted(name for name in names if name.startswith(self.prefix) and not name.startswith("."))
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file, None if it does not exist."""
+        store, root = _opened(self)
+        try:
+            return store.read(f"{root}/{name}")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file, replacing an older one. Readers see the whole file or the older one."""
+        store, root = _opened(self)
+        store.write(f"{root}/{name}", content)
+
+    def delete(self, name: str) -> bool:
+        """Delete a file. Return False if it did not exist."""
+        store, root = _opened(self)
+        if not store.exists(f"{root}/{name}"):
+            return False
+        store.delete(f"{root}/{name}")
+        return True
+
+
+@lru_cache(maxsize=64)
+def _opened(folder: StateFolder) -> tuple[Storage, str]:
+    store, root = open_storage(folder.location, {name: resolve(value) for name, value in folder.options})
+    return store, root.rstrip("/")

@@ -1,0 +1,135 @@
+"""Checkpoints keep their layout: `recorded_checkpoint.json` was written before the folder had one owner."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock.ingest.files.ledger import FoundFile, Ledger
+from penstock.ingest.mysql.checkpoint_state import MySqlState
+from penstock.ingest.mysql.ddl.history import Version
+from penstock.ingest.mysql.definition import Column, TableDefinition
+from penstock.ingest.mysql.types import parse_type
+from penstock.pipelines.errors import CheckpointMismatch
+from penstock.pipelines.ledger import parked_tables
+from penstock.pipelines.ledger.batch_identity import BatchIdentity
+from penstock.pipelines.ledger.checkpoint_folder import PAUSED, STOP, CheckpointFolder, CheckpointProgress
+from penstock.pipelines.ledger.filled_tables import FilledTables, Mark
+from penstock.pipelines.ledger.parked_tables import MissedBatch, Parked, Parking
+from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.storage.environment import Ambient
+
+RECORDED = json.loads(Path(__file__).with_name("recorded_checkpoint.json").read_text())
+OF_SPARK = ("offsets/", "commits/", "metadata")
+MILLIS = 1763800000000
+ID = Column("id", parse_type("int unsigned"), comment="first\u2028second é")
+VERSIONS = [
+    Version(("shop", "t"), "x.000001", 10, TableDefinition("shop", "t", (ID,), ("id",))),
+    Version(("shop", "u"), "x.000001", 10, None, left_out="no key"),
+    Version(("shop", "t"), "x.000002", 99, None),
+]
+PARKED = Parked("ods.orders", 1, MILLIS, "CheckpointMismatch", "a column does not fit é")
+SOURCES = {("shop", "users"): "ods.users", ("", ""): "ods.all"}
+MARKS = {"ods.users": Mark(5, 7, "shop-5d0c", 1), "ods.all": Mark(6)}
+
+
+def put_recorded(folder: Path, names: tuple[str, ...] = ("",)) -> None:
+    for name, content in RECORDED.items():
+        if name.startswith(names):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content.encode())
+
+
+def content_of(folder: Path) -> dict[str, str]:
+    return {str(path.relative_to(folder)): path.read_bytes().decode() for path in folder.rglob("*") if path.is_file()}
+
+
+def mysql_state(checkpoint: CheckpointFolder) -> MySqlState:
+    return MySqlState(checkpoint.source_state("mysql"), checkpoint.snapshot_requests)
+
+
+def files_of(batch: int) -> list[FoundFile]:
+    return [FoundFile(f"in/{batch}é.json", 10 + batch, 1763800000123456789 + batch)]
+
+
+def test_a_recorded_checkpoint_is_read(tmp_path: Path) -> None:
+    put_recorded(tmp_path)
+    checkpoint = CheckpointFolder(str(tmp_path))
+    assert checkpoint.progress() == CheckpointProgress(2, 1, {"batch": 2})
+    assert not checkpoint.is_new
+    assert checkpoint.status() == {"state": "running", "pid": 4711, "host": "h"}
+    signals = checkpoint.signals()
+    assert (signals.paused, signals.stop) == (True, True)
+    assert signals.snapshots == (("snapshot-1763800000001.json", ("shop.orders", "users")),)
+    assert checkpoint.follows() == {"shop-a", "shop-b"}
+    parking = Parking.of(checkpoint)
+    assert parking.tables == {"ods.orders": PARKED}
+    assert parking.missed("ods.orders") == [
+        MissedBatch(1, "5d0c", {"batch": 1}, {"batch": 2}),
+        MissedBatch(2, "5d0c", {"batch": 2}, {"batch": 3}),
+    ]
+    filled = FilledTables.of(checkpoint, Warehouse.of(f"{tmp_path}/warehouse", {}))
+    assert (filled.planned, filled.is_adopted) == (2, False)
+    assert (filled.sources, filled.left, filled.marks) == (SOURCES, {("shop", "old"): "ods.old"}, MARKS)
+
+
+def test_a_recorded_checkpoint_is_read_by_sources(tmp_path: Path) -> None:
+    put_recorded(tmp_path)
+    checkpoint = CheckpointFolder(str(tmp_path))
+    ledger = Ledger(checkpoint.source_state("files"))
+    assert ledger.entry(52) == files_of(52)
+    assert ledger.entry(53) is None
+    assert ledger.captured_before(53) == {f"in/{batch}é.json" for batch in range(49, 53)}
+    state = mysql_state(checkpoint)
+    assert [(record.server, record.version) for record in state.records()] == [("uuid-1", one) for one in VERSIONS]
+    [signal] = state.signals()
+    assert (signal.name, signal.tables) == ("snapshot-1763800000001.json", ("shop.orders", "users"))
+    state.forget(signal.name)
+    assert checkpoint.signals().snapshots == ()
+    assert checkpoint.signals().paused
+
+
+def test_the_same_checkpoint_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Byte for byte, so that the version before can continue as well."""
+    monkeypatch.setattr(parked_tables, "Ambient", lambda: Ambient(now_millis=lambda: MILLIS))
+    put_recorded(tmp_path, OF_SPARK)
+    checkpoint = CheckpointFolder(str(tmp_path))
+    checkpoint.put_status({"state": "running", "pid": 4711, "host": "h"})
+    checkpoint.signal(PAUSED)
+    checkpoint.signal(STOP)
+    checkpoint.signal("snapshot-1763800000001.json", ["shop.orders", "users"])
+    checkpoint.follow(["shop-b", "shop-a"])
+    parking = Parking.of(checkpoint, isolates=True)
+    parking.park("ods.orders", 1, CheckpointMismatch("a column does not fit é"))
+    parking.note(BatchIdentity("shop", "5d0c", 1, {"batch": 1}, {"batch": 2}))
+    parking.note(BatchIdentity("shop", "5d0c", 2, {"batch": 2}, {"batch": 3}))
+    filled = FilledTables.of(checkpoint, Warehouse.of(f"{tmp_path}/warehouse", {}))
+    filled.sources, filled.left, filled.marks = SOURCES, {("shop", "old"): "ods.old"}, MARKS
+    filled._save()
+    ledger = Ledger(checkpoint.source_state("files"))
+    for batch in range(49, 53):
+        ledger.write(batch, files_of(batch))
+    mysql_state(checkpoint).add("uuid-1", VERSIONS[:2])
+    mysql_state(checkpoint).add("uuid-1", VERSIONS[2:])
+    assert content_of(tmp_path) == RECORDED
+
+
+def test_a_folder_that_does_not_exist_reads_as_empty(tmp_path: Path) -> None:
+    checkpoint = CheckpointFolder(f"{tmp_path}/none")
+    assert not checkpoint.exists
+    assert checkpoint.is_new
+    assert checkpoint.progress() == CheckpointProgress()
+    assert checkpoint.status() is None
+    assert not checkpoint.signals().paused
+    assert checkpoint.parked() == {}
+    assert not checkpoint.clear_signal(STOP)
+    assert not (tmp_path / "none").exists()
+
+
+def test_other_sources_keep_their_state_away_from_sparks_files(tmp_path: Path) -> None:
+    checkpoint = CheckpointFolder(str(tmp_path))
+    checkpoint.source_state("offsets").write("1", b"x")
+    assert checkpoint.is_new
+    assert (tmp_path / "sources" / "offsets" / "1").read_bytes() == b"x"

@@ -69,9 +69,9 @@ def test_a_key_that_comes_back_within_a_commit_gets_the_bucket_that_it_left(tmp_
         tmp_path,
         COLUMNS,
         partitions=("p",),
-        options={"bucket": "-1", "dynamic-bucket.target-row-num": "1", "changelog-producer": "full-compaction"},
+        options={"bucket": "-1", "dynamic-bucket.target-row-num": "2", "changelog-producer": "full-compaction"},
     )
-    write(table, ("6", "a", 3), ("1", "a", 1))
+    write(table, ("6", "a", 3), ("0", "a", 0), ("1", "a", 1), kinds=["+I", "-D", "+I"])
     newest = max(one.id for one in table.snapshots)
     steps = [("1", "b", 4), ("1", "c", 5), ("1", "b", 6), ("1", "a", 7)]
     with table.writer() as writer:

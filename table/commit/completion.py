@@ -12,7 +12,7 @@ from penstock.table.commit.committer import Committer
 from penstock.table.commit.prepared_files import compacted_buckets, discard, fate_of, only_compaction
 from penstock.table.compaction.plan import CompactionSpec
 from penstock.table.meta.entries import Bucket, CommitMessage
-from penstock.table.meta.snapshot import Snapshot
+from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.write.bucket_writer import BucketWriter
 
 log = logging.getLogger(__name__)
@@ -61,6 +61,8 @@ class Completion:
             discard(store, self.layout, messages)
         else:
             log.warning("files left to the removal of orphans table=%s: snapshots have expired", store.name)
+        if already.commit_kind is CommitKind.COMPACT:  # what is left in level 0 was written by other jobs
+            return Completed()
         shown = self._is_shown_by_compaction
         places = {(one.partition, one.bucket) for one in messages} if shown else compacted_buckets(messages)
         return self.compact(places, already)

@@ -223,11 +223,13 @@ class Performance:
         return False
 
     def _is_whole(self, branch: str) -> bool:
-        """Return whether the branch was created completely: its schemas are written last."""
+        """Return whether the branch was created completely: the schema of its snapshot is written last."""
         try:
-            return self._sound(branch).snapshots.latest_id() is not None
+            made = self._sound(branch)
         except TableMissing:
             return False
+        newest = made.snapshots.latest()
+        return newest is not None and newest.schema_id in made.schemas.ids()
 
     # updates of the model
 

@@ -107,6 +107,29 @@ def test_a_replay_does_the_compaction_that_a_dead_process_left(
     check_invariants(table.refresh())
 
 
+def test_a_replay_of_a_whole_commit_leaves_the_level_0_of_other_jobs_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(tmp_path, options={"bucket": "1", "changelog-producer": "lookup"})
+
+    def commit(user: str, key: int) -> None:
+        with table.refresh().writer(commit_user=user) as writer:
+            writer.write(rows(table, (key, "a", None)))
+            writer.commit(1)
+
+    commit("job", 1)
+    with monkeypatch.context() as patch:
+        die_between_snapshots(patch)
+        with pytest.raises(Killed):
+            commit("other", 2)
+    commit("job", 1)
+    done = [(one.commit_user, one.commit_kind) for one in table.refresh().snapshots]
+    assert done == [("job", CommitKind.APPEND), ("job", CommitKind.COMPACT), ("other", CommitKind.APPEND)]
+    commit("other", 2)
+    assert content(table.refresh()) == [(1, "a", None), (2, "a", None)]
+    check_invariants(table.refresh())
+
+
 @pytest.mark.parametrize("identifier", [None, 7])
 @pytest.mark.parametrize("put", [1, 2])
 @pytest.mark.parametrize("way", ["write", "overwrite"])

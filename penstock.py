@@ -27,11 +27,8 @@ if TYPE_CHECKING:
     )
     from penstock.pipelines.api.pipeline import Pipeline
     from penstock.pipelines.spark_source.registration import register
-    from penstock.table.catalog.file_catalog import (
-        Catalog,
-        create_table,
-        open_table,
-    )
+    from penstock.table.catalog.catalog import Catalog
+    from penstock.table.catalog.path_tables import create_table, open_table
     from penstock.table.handle import (
         Table,
     )
@@ -65,11 +62,8 @@ _HOMES = {
     ),
     "penstock.pipelines.api.pipeline": ("Pipeline",),
     "penstock.pipelines.spark_source.registration": ("register",),
-    "penstock.table.catalog.file_catalog": (
-        "Catalog",
-        "create_table",
-        "open_table",
-    ),
+    "penstock.table.catalog.catalog": ("Catalog",),
+    "penstock.table.catalog.path_tables": ("create_table", "open_table"),
     "penstock.table.handle": ("Table",),
     "penstock.table.meta.errors": ("BranchMissing", "SnapshotMissing", "TagMissing"),
     "penstock.table.meta.store": ("TableMissing",),

@@ -78,12 +78,7 @@ def check_catalog(options: Mapping[str, str]) -> None:
     """Raise ConfigError for a metastore or external tables, and log each catalog option that has no effect, once."""
     metastore = options.get("metastore", "filesystem").strip().lower()
     if metastore != "filesystem":
-        raise ConfigError(
-            f"metastore = {metastore} is not supported: a warehouse is a folder",
-            option="metastore",
-            hint="leave metastore (and uri) out and give the folder as the warehouse. A Hive, JDBC or REST catalog that"
-            " knows these tables does not learn of changes made here",
-        )
+        raise metastore_unknown(metastore)
     if options.get("table.type", "managed").strip().lower() == "external":
         raise ConfigError(
             "table.type = external is not supported: dropping a table deletes its folder",
@@ -92,6 +87,16 @@ def check_catalog(options: Mapping[str, str]) -> None:
         )
     for name in options.keys() & WITHOUT_EFFECT.keys():
         _warn(name)
+
+
+def metastore_unknown(metastore: str) -> ConfigError:
+    """Return the error for a metastore that is not supported."""
+    return ConfigError(
+        f"metastore = {metastore} is not supported: a warehouse is a folder",
+        option="metastore",
+        hint="leave metastore (and uri) out and give the folder as the warehouse. A Hive, JDBC or REST catalog that"
+        " knows these tables does not learn of changes made here",
+    )
 
 
 @functools.lru_cache(maxsize=256)

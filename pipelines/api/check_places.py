@@ -16,8 +16,8 @@ from penstock.pipelines.monitor.status import state_of
 from penstock.pipelines.spark.hadoop import checkpoint_needs, checkpoint_url
 from penstock.pipelines.spark.java import java_home, java_version
 from penstock.pipelines.spark.session import SUBMITTED
-from penstock.storage.open import probe
-from penstock.table.catalog.file_catalog import Catalog
+from penstock.table.catalog.base import CatalogBackend
+from penstock.table.catalog.catalog import Catalog
 from penstock.table.schema.option_checks import check_writable, without_effect
 
 _MANY_FILES, _SMALL_FILE = 500, 8 << 20
@@ -30,21 +30,15 @@ def check_warehouse(spec: PipelineSpec) -> Iterator[Finding]:
     """
     catalog = spec.sink.catalog
     opened = Catalog(catalog.warehouse, catalog.options)
-    folder = catalog.warehouse.removeprefix("file://")
-    if "://" not in folder and not Path(folder).exists():
-        above = next(parent for parent in Path(folder).absolute().parents if parent.exists())
-        probe(opened.storage, str(above))
-        yield Finding("warehouse", "ok", f"{folder} will be made; {above} can be written to")
-        return
     try:
-        probe(opened.storage, opened.root)
+        found = opened.backend.check()
     except OSError as error:
         yield Finding("warehouse", "error", f"{catalog.warehouse} cannot be written to: {error}", "its rights", 2)
         return
-    yield Finding("warehouse", "ok", f"{catalog.warehouse} makes a file only where none is; {_tables(opened)}")
+    yield Finding("warehouse", "ok", f"{found}; {_tables(opened.backend)}")
 
 
-def _tables(catalog: Catalog) -> str:
+def _tables(catalog: CatalogBackend) -> str:
     counts = {database: len(catalog.tables(database)) for database in catalog.databases()}
     return f"{sum(counts.values())} tables in {len(counts)} databases"
 

@@ -51,7 +51,7 @@ def file_given(command: str, flags: Sequence[Flag], words: list[str], does: str)
 def named(word: str | None, given: Given, command: str) -> Named:
     from penstock.pipelines.config import yaml_file
     from penstock.pipelines.mapping.target_tables import Warehouse
-    from penstock.table.catalog.file_catalog import Catalog
+    from penstock.table.catalog.catalog import Catalog
 
     if word is None:
         raise ConfigError("which pipeline?", hint=f"penstock {command} pipeline.yaml, or NAME --warehouse PATH")

@@ -25,7 +25,7 @@ from penstock.pipelines.config.actions import Flag
 from penstock.pipelines.config.pairs import pairs
 
 if TYPE_CHECKING:
-    from penstock.table.catalog.file_catalog import Catalog
+    from penstock.table.catalog.catalog import Catalog
     from penstock.table.meta.snapshot import Snapshot
     from penstock.table.sql.merge_into import Clause
 
@@ -146,8 +146,8 @@ def _committed(given: Given, snapshots: list[Snapshot], nothing: str) -> int:
 
 def _clone(given: Given) -> int:
     """One table after the other; what is cloned stays when a later one fails."""
+    from penstock.table.catalog.catalog import Catalog
     from penstock.table.catalog.clone import clone_table
-    from penstock.table.catalog.file_catalog import Catalog
 
     source = catalog_of(given)
     options = pairs(given.get("target-catalog-conf", ()))
@@ -184,8 +184,8 @@ def _options(given: Given) -> dict[str, str]:
 
 def _copy_files(given: Given) -> int:
     """The same, file by file, as they lie there."""
+    from penstock.table.catalog.catalog import Catalog
     from penstock.table.catalog.clone import copy_table
-    from penstock.table.catalog.file_catalog import Catalog
 
     source = catalog_of(given)
     options = pairs(given.get("target-catalog-conf", ()))

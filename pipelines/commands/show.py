@@ -65,7 +65,7 @@ def _summary(name: str, table: Table) -> dict[str, object]:
 
 
 def _opened(word: str, given: Given) -> Table:
-    from penstock.table.catalog.file_catalog import open_table
+    from penstock.table.catalog.path_tables import open_table
     from penstock.table.handle import Table
     from penstock.table.meta.store import TableMissing
 

@@ -14,7 +14,7 @@ from penstock.pipelines.config.actions import Flag
 from penstock.pipelines.config.pairs import pairs
 
 if TYPE_CHECKING:
-    from penstock.table.catalog.file_catalog import Catalog
+    from penstock.table.catalog.catalog import Catalog
     from penstock.table.handle import Table
 
 JSON = Flag("json", "answer as JSON", "bool")
@@ -34,7 +34,7 @@ NEEDED_PARTITION = Flag("partition", PARTITION.help, "text", PARTITION.metavar, 
 
 
 def catalog_of(given: Given) -> Catalog:
-    from penstock.table.catalog.file_catalog import Catalog
+    from penstock.table.catalog.catalog import Catalog
 
     options = pairs(given.get("catalog-conf", ()))
     named = options.pop("warehouse", None)
@@ -52,7 +52,7 @@ def catalog_of(given: Given) -> Catalog:
 def warehouse_of(given: Given) -> Catalog:
     """The same, of which something is there: a name that is not quite right is no empty warehouse."""
     catalog = catalog_of(given)
-    if not catalog.storage.list(catalog.root):
+    if not catalog.backend.exists():
         raise ConfigError("there is no warehouse", path=catalog.warehouse, hint="is the path right? A run makes it")
     return catalog
 

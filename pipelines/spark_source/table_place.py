@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from penstock.errors import ConfigError
 from penstock.pipelines.spark_source.options import OWN, check_options, check_system_options
-from penstock.storage.open import open_storage
-from penstock.table.catalog.file_catalog import parse_name
+from penstock.table.catalog.base import parse_name
+from penstock.table.catalog.path_tables import open_store
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.options import Options
 
@@ -64,5 +64,4 @@ class TablePlace:
         return options.boolean("rowkind", default=False) or options.boolean("read.changelog", default=False)
 
     def store(self) -> TableStore:
-        storage, root = open_storage(self.path, self.options)
-        return TableStore.open(storage, root.rstrip("/"), None if self.branch == "main" else self.branch)
+        return open_store(self.path, self.options, None if self.branch == "main" else self.branch)

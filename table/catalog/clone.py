@@ -8,7 +8,8 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.table.buckets.layout import BucketMode, Layout
-from penstock.table.catalog.file_catalog import Catalog, split_name
+from penstock.table.catalog.base import split_name
+from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.maintenance.file_deletion import with_folders
 from penstock.table.maintenance.reachable import Held
@@ -41,7 +42,7 @@ def clone_table(
     definition = source.definition
     if catalog.table_exists(name):
         if not into_existing:
-            raise ConfigError(f"table {name!r} exists already", warehouse=catalog.warehouse)
+            raise _exists(catalog, name)
         target = catalog.table(name)
         if target.schema != source.schema:
             raise ConfigError(f"table {name!r} has other columns than {source.name}", warehouse=catalog.warehouse)
@@ -78,20 +79,27 @@ def copy_table(source: Table, catalog: Catalog, name: str) -> Table:
     and consumers are not copied. Keeps one file in memory.
     """
     if catalog.table_exists(name):
-        raise ConfigError(f"table {name!r} exists already", warehouse=catalog.warehouse)
+        raise _exists(catalog, name)
     catalog.create_database(split_name(name)[0], ignore_if_exists=True)
-    store, root = source.store, catalog.table_path(name)
-    snapshot = store.snapshots.latest()
+    store = source.store
+    snapshot, versions = store.snapshots.latest(), store.schemas.ids()
     paths = [] if snapshot is None else _paths_of(store, snapshot)
-    schemas = [store.schemas.path(number) for number in store.schemas.ids()]
-    for path in [*schemas, *paths]:
-        catalog.storage.write(root + path.removeprefix(store.paths.root), store.storage.read(path))
+    if not catalog.backend.create_table(name, store.schemas.get(versions[0])):
+        raise _exists(catalog, name)
+    copied = catalog.store(name)
+    for number in versions:
+        copied.storage.write(copied.schemas.path(number), store.storage.read(store.schemas.path(number)))
+    for path in paths:
+        copied.storage.write(copied.paths.root + path.removeprefix(store.paths.root), store.storage.read(path))
     if snapshot is not None:
-        copied = TableStore.open(catalog.storage, root)
-        catalog.storage.write(copied.paths.snapshot(snapshot.id), snapshot_json(snapshot))
+        copied.storage.write(copied.paths.snapshot(snapshot.id), snapshot_json(snapshot))
         copied.snapshots.folder.write_earliest(snapshot.id)
         copied.snapshots.folder.write_latest(snapshot.id)
     return catalog.table(name)
+
+
+def _exists(catalog: Catalog, name: str) -> ConfigError:
+    return ConfigError(f"table {name!r} exists already", warehouse=catalog.warehouse)
 
 
 def _paths_of(store: TableStore, snapshot: Snapshot) -> list[str]:

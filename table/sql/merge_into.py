@@ -10,7 +10,8 @@ import numpy as np
 
 from penstock.errors import ConfigError
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER
-from penstock.table.catalog.file_catalog import Catalog, split_name
+from penstock.table.catalog.base import split_name
+from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.operations.delete import check_deletable

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from penstock.errors import ConfigError, PenstockError
-from penstock.table.catalog.file_catalog import Catalog, parse_name
+from penstock.table.catalog.base import parse_name
+from penstock.table.catalog.catalog import Catalog
 from penstock.table.meta.store import TableMissing
 from penstock.table.read.filter import Condition
 from penstock.table.read.lazy_dataset import LazyDataset

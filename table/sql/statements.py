@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from penstock.errors import ConfigError
-from penstock.table.catalog.file_catalog import Catalog, parse_name
+from penstock.table.catalog.base import parse_name
+from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.schema.type_text import written
 from penstock.table.sql.text import Token, literal

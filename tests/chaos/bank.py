@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.pipelines.mapping.target_tables import Warehouse
-from penstock.table.catalog.file_catalog import Catalog
+from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 from tests.chaos.driver import kill_session, session_of
 from tests.chaos.source import KEYED, Source

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.storage.environment import seeded
-from penstock.table.catalog.file_catalog import Catalog, open_table
+from penstock.table.catalog.catalog import Catalog
+from penstock.table.catalog.path_tables import open_table
 from tests.fuzz.mutations import changed, changed_document, changed_in_place, held, seeds
 
 COLUMNS = [

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.table.catalog.file_catalog import create_table, open_table
+from penstock.table.catalog.path_tables import create_table, open_table
 from tests.golden.relations import difference
 from tests.golden.rows import arrow_rows, parsed
 from tests.interop.oracle.client import Oracle

@@ -18,8 +18,10 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError
 from penstock.storage.environment import Ambient, seeded
+from penstock.table.catalog.catalog import Catalog
 from penstock.table.catalog.clone import copy_table
-from penstock.table.catalog.file_catalog import Catalog, create_table_at
+from penstock.table.catalog.file_catalog import FileCatalog
+from penstock.table.catalog.path_tables import create_table_at
 from penstock.table.handle import Table
 from penstock.table.maintenance.orphans import remove_orphans
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
@@ -236,8 +238,8 @@ class History:
         return "remove orphans"
 
     def copy(self) -> str:
-        catalog = Catalog("/w")
-        catalog._storage, catalog._root, catalog._ambient = SimStore(self.disk), "/w", self._ambient()
+        ambient = self._ambient()
+        catalog = Catalog("/w", ambient=ambient, backend=FileCatalog(SimStore(self.disk), "/w", ambient))
         copied = copy_table(self.table("main"), catalog, f"d.c{self._count}")
         if self.lines["main"].snapshots:
             with copied.writer() as writer:

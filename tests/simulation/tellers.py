@@ -12,7 +12,7 @@ from typing import Any
 import penstock
 from penstock.storage.base import Storage
 from penstock.storage.environment import Ambient
-from penstock.table.catalog.file_catalog import create_table_at
+from penstock.table.catalog.path_tables import create_table_at
 from penstock.table.handle import Table
 from penstock.table.maintenance.branches import create_branch
 from penstock.table.maintenance.fast_forward import fast_forward

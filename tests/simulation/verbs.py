@@ -19,8 +19,10 @@ import pyarrow.compute as pc
 import penstock
 from penstock.errors import CommitConflict, ConfigError
 from penstock.storage.environment import Ambient
+from penstock.table.catalog.catalog import Catalog
 from penstock.table.catalog.clone import clone_table
-from penstock.table.catalog.file_catalog import Catalog, create_table_at
+from penstock.table.catalog.file_catalog import FileCatalog
+from penstock.table.catalog.path_tables import create_table_at
 from penstock.table.handle import Table
 from penstock.table.maintenance.branches import create_branch
 from penstock.table.maintenance.fast_forward import fast_forward
@@ -93,8 +95,8 @@ def evolved(store: TableStore) -> None:
 
 
 def cloned(store: TableStore) -> None:
-    catalog = Catalog(WAREHOUSE, ambient=store.ambient)
-    catalog._storage = store.storage
+    backend = FileCatalog(store.storage, WAREHOUSE, store.ambient)
+    catalog = Catalog(WAREHOUSE, ambient=store.ambient, backend=backend)
     clone_table(Table(store), catalog, "db.copy", into_existing=True)
 
 

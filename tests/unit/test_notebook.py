@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from nbclient import NotebookClient
 
-from penstock.table.catalog.file_catalog import Catalog
+from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,7 @@ from penstock.pipelines.config.actions import KAFKA_DATABASE, KAFKA_TABLE
 from penstock.pipelines.config.flags import kafka_pipeline
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.mapping.target_tables import Warehouse
-from penstock.table.catalog.file_catalog import Catalog
+from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.schema.type_text import written
 from tests.integration.kafka.conftest import Broker

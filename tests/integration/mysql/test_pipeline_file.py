@@ -13,7 +13,7 @@ from penstock.errors import ConfigError
 from penstock.ingest.mysql.errors import NoUsableKey
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.config import yaml_file
-from penstock.table.catalog.file_catalog import Catalog
+from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 from tests.here import run
 from tests.integration.mysql.playground import DATABASE, Playground

@@ -20,7 +20,7 @@ import pytest
 
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
-from penstock.table.catalog.file_catalog import Catalog
+from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableMissing
 from tests.integration.mysql.playground import DATABASE, Playground

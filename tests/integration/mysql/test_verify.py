@@ -12,7 +12,7 @@ import pytest
 from penstock.errors import ConfigError
 from penstock.pipelines.api.lossy_values import BOOLEANS, NULLS, TIMES
 from penstock.pipelines.commands.main import main
-from penstock.table.catalog.file_catalog import Catalog
+from penstock.table.catalog.catalog import Catalog
 from tests.integration.mysql.playground import Playground
 from tests.integration.mysql.sync import Sync
 from tests.integration.mysql.test_snapshot_equals_log import random_table

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.pipelines.spark.session import open_session
-from penstock.table.catalog.file_catalog import Catalog
+from penstock.table.catalog.catalog import Catalog
 
 
 # A process has one Spark context, and files that run in it after one another want different ones: each ends its own.

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 
 from penstock.errors import PenstockError
-from penstock.table.catalog.file_catalog import Catalog
+from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 
 ORDERS = [("id", "INT NOT NULL"), ("name", "STRING"), ("q", "INT")]

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import ConfigError
-from penstock.table.catalog.file_catalog import Catalog
+from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.meta.errors import SnapshotMissing
 from tests.integration.spark_tables.shop import ORDERS, add, orders, said

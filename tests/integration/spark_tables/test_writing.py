@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.errors import ConfigError
 from penstock.table.buckets.input_rows import RowRefused
-from penstock.table.catalog.file_catalog import Catalog
+from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 from tests.integration.spark_tables.shop import add, orders, said
 from tests.interop.oracle.client import Oracle

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.errors import ConfigError, DecodeError, SchemaConflict
 from penstock.pipelines.tasks.reports import BatchReport
-from penstock.table.catalog.file_catalog import Catalog
+from penstock.table.catalog.catalog import Catalog
 from penstock.table.schema import option_checks
 from tests.here import run
 from tests.shop import Shop, change, insert

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import ConfigError, PenstockError, TableCorrupt
-from penstock.table.catalog.file_catalog import Catalog
+from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.maintenance.file_deletion import delete_all
 from penstock.table.meta.paths import TablePaths

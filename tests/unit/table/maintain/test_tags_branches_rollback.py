@@ -12,7 +12,7 @@ import pytest
 from _pytest.logging import LogCaptureFixture
 
 from penstock.errors import ConfigError, TableCorrupt
-from penstock.table.catalog.file_catalog import Catalog
+from penstock.table.catalog.catalog import Catalog
 from penstock.table.handle import Table
 from penstock.table.maintenance.branches import create_branch, delete_branch
 from penstock.table.maintenance.fast_forward import fast_forward

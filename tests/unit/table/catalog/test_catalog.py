@@ -10,6 +10,9 @@ import pytest
 
 import penstock
 from penstock.errors import ConfigError
+from penstock.storage.local import LocalStorage
+from penstock.storage.open import StoreUnsafe
+from penstock.table.catalog.file_catalog import FileCatalog
 from penstock.table.meta.store import TableMissing
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
@@ -185,3 +188,34 @@ def test_a_missing_table_is_told_with_the_nearest(catalog: penstock.Catalog) -> 
     with pytest.raises(TableMissing) as missing:
         catalog.table("nowhere.order")
     assert missing.value.hint is None
+
+
+def test_a_database_of_a_folder_has_no_properties(catalog: penstock.Catalog) -> None:
+    assert catalog.database_properties("shop") == {}
+    with pytest.raises(ConfigError, match="has no properties"):
+        catalog.create_database("other", properties={"owner": "me"})
+    with pytest.raises(ConfigError, match="there is no database 'other'"):
+        catalog.database_properties("other")
+
+
+def test_a_missing_table_is_created_by_its_schema_once(catalog: penstock.Catalog) -> None:
+    schema = catalog.create_table("shop.orders", SCHEMA, primary_keys=["id"], options={"bucket": "1"}).definition
+    assert catalog.create_missing("new.orders", schema) == schema
+    catalog.alter_table("new.orders", [penstock.AddColumn("c", "INT")])
+    assert catalog.create_missing("new.orders", schema).names == ("id", "v", "c")
+
+
+def test_a_store_that_overwrites_is_refused_before_a_table_is_created(tmp_path: Path) -> None:
+    class Overwriting(LocalStorage):
+        def create(self, path: str, data: bytes) -> bool:
+            self.write(path, data)
+            return True
+
+    backend = FileCatalog(Overwriting(), str(tmp_path))
+    catalog = penstock.Catalog(str(tmp_path), backend=backend)
+    schema = penstock.create_table(f"{tmp_path}/t", SCHEMA, options={"bucket": "-1"}).definition
+    with pytest.raises(StoreUnsafe):
+        catalog.create_database("shop")
+    with pytest.raises(StoreUnsafe):
+        catalog.create_missing("shop.orders", schema)
+    assert catalog.databases() == []

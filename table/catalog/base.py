@@ -1,0 +1,110 @@
+"""The contract that every kind of catalog fulfils, and the forms of a table's name."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+from penstock.errors import ConfigError
+from penstock.table.meta.store import TableStore
+from penstock.table.schema.table_schema import TableSchema
+
+_BRANCH = "branch_"
+
+
+class CatalogBackend(ABC):
+    """A place that keeps the names of databases and tables: a folder, a metastore, a database or a server.
+
+    `Catalog` implements for all kinds what they have in common: the checks of arguments and schemas, the names of
+    branches and system tables, hints and logs. A kind implements the methods below, which may assume that names are
+    valid. Table names have the form `database.table`.
+
+    The stores that it opens carry a `TableCommits`, through which snapshots and schema changes are committed: a kind
+    that locks its tables, or whose server commits, supplies its own. A process opens a kind once and uses it from
+    several threads. It is never pickled; tasks open their own from `CatalogSettings`.
+    """
+
+    @abstractmethod
+    def exists(self) -> bool:
+        """Return whether there is anything in the catalog, so that a misspelt place can be told from an empty one."""
+
+    @abstractmethod
+    def check(self) -> str:
+        """Check that tables can be created, and return a sentence about what was found.
+
+        Raise an OSError or a ConfigError if they cannot.
+        """
+
+    @abstractmethod
+    def databases(self) -> list[str]:
+        """Return the names of the databases in order."""
+
+    @abstractmethod
+    def has_database(self, database: str) -> bool:
+        """Return whether the database exists."""
+
+    @abstractmethod
+    def create_database(self, database: str, properties: Mapping[str, str]) -> None:
+        """Create a database that did not exist a moment ago."""
+
+    @abstractmethod
+    def database_properties(self, database: str) -> dict[str, str]:
+        """Return the properties of a database that exists."""
+
+    @abstractmethod
+    def drop_database(self, database: str) -> None:
+        """Delete a database with the tables that are in it."""
+
+    @abstractmethod
+    def tables(self, database: str) -> list[str]:
+        """Return the names, without the database, of the tables of a database that exists, in order."""
+
+    def possible_tables(self, database: str) -> list[str]:
+        """Return names among which are all tables of the database; none if it does not exist.
+
+        A kind overrides this if `tables` asks about each table, and names alone cost one request.
+        """
+        return self.tables(database) if self.has_database(database) else []
+
+    @abstractmethod
+    def has_table(self, name: str) -> bool:
+        """Return whether the table exists."""
+
+    @abstractmethod
+    def open(self, name: str, branch: str | None) -> TableStore:
+        """Open a table as it is now, or one of its branches. Raise TableMissing if it does not exist."""
+
+    @abstractmethod
+    def create_table(self, name: str, schema: TableSchema) -> bool:
+        """Create a table with its first schema version, and its database if that does not exist.
+
+        Return False, with nothing changed, if the table exists, also if another process was faster.
+        """
+
+    @abstractmethod
+    def drop_table(self, name: str) -> None:
+        """Delete a table that exists, with its files."""
+
+    @abstractmethod
+    def rename_table(self, name: str, new_name: str) -> None:
+        """Give a table that exists a name that does not exist, perhaps in another database."""
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Split `database.table` into its two parts; ConfigError for any other form."""
+    database, dot, table = name.partition(".")
+    if not dot or not database or not table:
+        raise ConfigError(f"{name!r} is not a table's name", hint="write it as database.table")
+    return database, table
+
+
+def parse_name(name: str) -> tuple[str, str | None, str | None]:
+    """Split a name into table, branch and system table.
+
+    The forms are `db.t`, `db.t$snapshots`, `db.t$branch_b` and `db.t$branch_b$snapshots`.
+    """
+    base, *rest = name.split("$")
+    branch = rest.pop(0).removeprefix(_BRANCH) if rest and rest[0].startswith(_BRANCH) else None
+    if len(rest) > 1:
+        raise ConfigError(f"{name!r} is not a table's name", hint="write it as database.table$branch_b$system")
+    return base, branch, rest[0] if rest else None

@@ -1,0 +1,215 @@
+"""The public catalog: databases and tables of a warehouse by name, whatever kind of catalog keeps the names."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Mapping, Sequence
+from html import escape
+from os import PathLike
+from typing import cast
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.storage.environment import Ambient
+from penstock.table.catalog.base import CatalogBackend, parse_name, split_name
+from penstock.table.catalog.registry import open_backend
+from penstock.table.handle import Table
+from penstock.table.meta.store import TableMissing, TableStore
+from penstock.table.schema.changes import SchemaChange, SetOption
+from penstock.table.schema.new_schema import ColumnLike, create_schema
+from penstock.table.schema.option_checks import report
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.system.handle import SystemTable
+from penstock.table.usable import check_name, check_usable
+from penstock.table.values.html import rows_html
+
+log = logging.getLogger(__name__)
+
+
+class Catalog:
+    """A catalog of the tables in a warehouse.
+
+    `warehouse` is a path or a URL; `options` configure its store, and name the kind of catalog as `metastore` (default:
+    `filesystem`, the folders of the warehouse). A store that cannot create a file atomically only if it does not exist
+    is refused, by a probe before the first table is created.
+    """
+
+    def __init__(
+        self,
+        warehouse: str | PathLike[str],
+        options: Mapping[str, str] | None = None,
+        *,
+        ambient: Ambient | None = None,
+        backend: CatalogBackend | None = None,
+    ) -> None:
+        """Open a catalog; `backend` is one that is open already, in place of the one that the options name."""
+        if not isinstance(warehouse, str | PathLike):
+            raise ConfigError(f"a warehouse is a path or a URL, not {warehouse!r}")
+        self.warehouse = str(warehouse)
+        self._ambient = ambient or Ambient()
+        self.backend = backend or open_backend(self.warehouse, options or {}, self._ambient)
+
+    def __repr__(self) -> str:
+        return f"Catalog({self.warehouse!r})"
+
+    def _repr_html_(self) -> str:
+        """Show names only: a warehouse may contain very many tables."""
+        rows = [(database, table) for database in self.databases() for table in self.tables(database)]
+        return f"<b>{escape(repr(self))}</b>{rows_html(('database', 'table'), rows)}"
+
+    # databases
+
+    def databases(self) -> list[str]:
+        """Return the databases of the warehouse; an empty list, with a warning, when the folder does not exist yet."""
+        found = self.backend.databases()
+        if not found and not self.backend.exists():
+            log.warning("event=warehouse_missing path=%s hint=%s", self.warehouse, "the first database makes it")
+        return found
+
+    def create_database(
+        self, name: str, ignore_if_exists: bool = False, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Create a database. ConfigError when the database exists, unless `ignore_if_exists`.
+
+        Not every kind of catalog keeps `properties` of a database.
+        """
+        check_name(name, "database")
+        if self.backend.has_database(name):
+            if ignore_if_exists:
+                return
+            raise ConfigError(f"database {name!r} exists already", warehouse=self.warehouse)
+        self.backend.create_database(name, properties or {})
+
+    def database_properties(self, name: str) -> dict[str, str]:
+        """Return the properties that the catalog keeps for a database."""
+        self._check_database(name)
+        return self.backend.database_properties(name)
+
+    def drop_database(self, name: str, ignore_if_missing: bool = False, cascade: bool = False) -> None:
+        """Delete a database. ConfigError when it still contains tables, unless `cascade`."""
+        if ignore_if_missing and not self.backend.has_database(name):
+            return
+        tables = self.tables(name)
+        if tables and not cascade:
+            raise ConfigError(
+                f"database {name!r} is not empty",
+                tables=", ".join(tables),
+                hint="drop the tables first, or pass cascade=True",
+            )
+        self.backend.drop_database(name)
+
+    def _check_database(self, name: str, hint: str | None = None) -> None:
+        if not self.backend.has_database(name):
+            raise ConfigError(f"there is no database {name!r}", warehouse=self.warehouse, hint=hint)
+
+    # tables
+
+    def tables(self, database: str) -> list[str]:
+        """Return the names of a database's tables."""
+        self._check_database(database)
+        return self.backend.tables(database)
+
+    def table_exists(self, name: str) -> bool:
+        """Return whether the table exists."""
+        return self.backend.has_table(name)
+
+    def create_table(
+        self,
+        name: str,
+        schema: pa.Schema | Sequence[ColumnLike],
+        primary_keys: Sequence[str] = (),
+        partition_keys: Sequence[str] = (),
+        options: Mapping[str, str] | None = None,
+        comment: str | None = None,
+        *,
+        ignore_if_exists: bool = False,
+    ) -> Table:
+        """Create a table and return it. ConfigError when the table exists, unless `ignore_if_exists`."""
+        database, table = split_name(name)
+        check_name(table, "table")
+        if options and "path" in options:
+            raise ConfigError(
+                "a warehouse folder holds its tables at its own paths",
+                hint="make a table elsewhere with penstock.create_table(path, ...), and open it with open_table(path)",
+            )
+        self._check_database(database, f"create_database({database!r}) first")
+        now = self._ambient.now_millis()
+        first = create_schema(schema, primary_keys, partition_keys, dict(options or {}), comment, now=now)
+        check_usable(first)
+        if self.backend.create_table(name, first):
+            report(self.store(name).name, first.options)
+        elif not ignore_if_exists:
+            raise ConfigError(f"table {name!r} exists already", warehouse=self.warehouse)
+        return self.table(name)
+
+    def create_missing(self, name: str, schema: TableSchema) -> TableSchema:
+        """Create a table, and its database, by its first schema version; return its newest version if it exists."""
+        check_usable(schema)
+        return schema if self.backend.create_table(name, schema) else self.store(name).schema()
+
+    def table(self, name: str) -> Table:
+        """Return the table `db.t`, or one of its branches as `db.t$branch_b`."""
+        if parse_name(name)[2] is not None:
+            # Users of the typed interface call system_table; for everybody else this method accepts all names.
+            return cast(Table, self.system_table(name))
+        return Table(self.store(name))
+
+    def system_table(self, name: str) -> SystemTable:
+        """Return a system table: `db.t$snapshots`, `db.t$branch_b$files`."""
+        base, branch, system = parse_name(name)
+        if system is None:
+            raise ConfigError(f"{name!r} names no system table", hint="write it as database.table$snapshots")
+        return SystemTable(self._store(base, branch), system)
+
+    def store(self, name: str) -> TableStore:
+        """Open the store of a table or branch as it is now. Raise TableMissing, with similar names, without it."""
+        base, branch, _ = parse_name(name)
+        return self._store(base, branch)
+
+    def _store(self, base: str, branch: str | None) -> TableStore:
+        try:
+            return self.backend.open(base, branch)
+        except TableMissing as missing:
+            database, table = split_name(base)
+            near = difflib.get_close_matches(table, self.backend.possible_tables(database), 1)
+            if near and near[0] != table:
+                missing.hint = f"did you mean {database}.{near[0]}?"
+            elif not self.backend.exists():
+                missing.hint = f"there is nothing at {self.warehouse}: is the warehouse's path right?"
+            raise
+
+    def alter_table(self, name: str, changes: Sequence[SchemaChange], ignore_if_missing: bool = False) -> None:
+        """Apply schema changes as one new version of the table's schema."""
+        if not isinstance(changes, Sequence) or any(not isinstance(one, SchemaChange) for one in changes):
+            hint = 'write [AddColumn("c", "INT"), SetOption("bucket", "4")]'
+            raise ConfigError("a table is altered by a list of changes", table=name, given=repr(changes), hint=hint)
+        try:
+            store = self.store(name)
+        except TableMissing:
+            if ignore_if_missing:
+                return
+            raise
+        evolved = store.evolve(changes, check_usable)
+        given = {change.key for change in changes if isinstance(change, SetOption)}
+        report(store.name, {key: evolved.options[key] for key in given & evolved.options.keys()})
+
+    def drop_table(self, name: str, ignore_if_missing: bool = False) -> None:
+        """Delete a table with all its files."""
+        if not self.table_exists(name):
+            if ignore_if_missing:
+                return
+            raise TableMissing(f"there is no table {name!r}", warehouse=self.warehouse)
+        self.backend.drop_table(name)
+
+    def rename_table(self, name: str, new_name: str) -> None:
+        """Give a table another name. With folders, not atomic in object stores, where every file is copied."""
+        if not self.table_exists(name):
+            raise TableMissing(f"there is no table {name!r}", warehouse=self.warehouse)
+        database, table = split_name(new_name)
+        check_name(table, "table")
+        if self.table_exists(new_name):
+            raise ConfigError(f"table {new_name!r} exists already", warehouse=self.warehouse)
+        self._check_database(database)
+        self.backend.rename_table(name, new_name)

@@ -1,0 +1,72 @@
+"""Tables opened and created by the path of their folder, without a catalog.
+
+Commits to them are made by files alone, so a table of a catalog that locks its tables is to be opened by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import ConfigError
+from penstock.storage.base import Storage
+from penstock.storage.environment import Ambient
+from penstock.storage.open import open_storage, probe
+from penstock.table.handle import Table
+from penstock.table.meta.store import TableStore
+from penstock.table.schema.new_schema import ColumnLike, create_schema
+from penstock.table.schema.option_checks import report
+from penstock.table.schema.schema_files import SchemaFiles
+from penstock.table.usable import check_usable
+
+
+def open_table(path: str, options: Mapping[str, str] | None = None, *, branch: str | None = None) -> Table:
+    """Open the table in the folder `path`, whatever catalog it belongs to."""
+    return Table(open_store(path, options or {}, branch))
+
+
+def open_store(path: str, options: Mapping[str, str], branch: str | None = None) -> TableStore:
+    """Open the store of the table in the folder `path`, or of one of its branches."""
+    storage, root = open_storage(str(path), options)
+    return TableStore.open(storage, root.rstrip("/"), branch)
+
+
+def create_table(path: str, schema: Any, storage_options: Mapping[str, str] | None = None, **described: Any) -> Table:
+    """Create a table in a separate folder, outside of any warehouse; `described` as in Catalog.create_table."""
+    storage, root = open_storage(str(path), storage_options or {})
+    probe(storage, root.rstrip("/"))
+    made = create_table_at(
+        storage,
+        root.rstrip("/"),
+        schema,
+        described.get("primary_keys", ()),
+        described.get("partition_keys", ()),
+        described.get("options"),
+        described.get("comment"),
+        Ambient(),
+    )
+    if not made:
+        raise ConfigError("a table stands there already", path=path)
+    return open_table(path, storage_options)
+
+
+def create_table_at(
+    storage: Storage,
+    path: str,
+    schema: pa.Schema | Sequence[ColumnLike],
+    primary_keys: Sequence[str],
+    partition_keys: Sequence[str],
+    options: Mapping[str, str] | None,
+    comment: str | None,
+    ambient: Ambient,
+) -> bool:
+    """Create a table; return False, and do nothing, when one exists at `path` already."""
+    files = SchemaFiles(storage, path)
+    first = create_schema(schema, primary_keys, partition_keys, dict(options or {}), comment, now=ambient.now_millis())
+    check_usable(first)
+    made = not files.ids() and files.create(first)
+    if made:
+        report(TableStore.open(storage, path).name, first.options)
+    return made

@@ -1,0 +1,57 @@
+"""The kinds of catalogs: own ones, and those that other packages install."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.errors import ConfigError
+from penstock.storage.environment import Ambient
+from penstock.table.catalog import registry
+from penstock.table.catalog.base import CatalogBackend
+from penstock.table.catalog.file_catalog import FileCatalog
+
+OPENED: list[dict[str, str]] = []
+
+
+def nested(warehouse: str, options: Mapping[str, str], ambient: Ambient) -> CatalogBackend:
+    """Open the warehouse in a folder of the given one."""
+    OPENED.append(dict(options))
+    return FileCatalog.at(f"{warehouse}/{options['folder']}", {}, ambient)
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install a distribution with a kind of catalog."""
+    OPENED.clear()
+    info = tmp_path / "site" / "nested-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: nested\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[{registry.GROUP}]\nnested = {__name__}:nested\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+
+
+def test_folders_are_the_default(tmp_path: Path) -> None:
+    assert registry.metastores() == ["filesystem"]
+    for options in ({}, {"metastore": "filesystem"}, {"metastore": " FileSystem "}):
+        assert isinstance(penstock.Catalog(str(tmp_path), options).backend, FileCatalog)
+
+
+def test_an_unknown_metastore_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="metastore = nested is not supported"):
+        penstock.Catalog(str(tmp_path), {"metastore": "nested"})
+
+
+@pytest.mark.usefixtures("installed")
+def test_an_installed_kind_is_chosen_by_the_option(tmp_path: Path) -> None:
+    assert registry.metastores() == ["filesystem", "nested"]
+    options = {"metastore": "nested", "folder": "inner"}
+    catalog = penstock.Catalog(str(tmp_path), options)
+    assert [options] == OPENED
+    catalog.create_database("shop")
+    catalog.create_table("shop.orders", [("id", "INT")], options={"bucket": "-1"})
+    assert (tmp_path / "inner" / "shop.db" / "orders" / "schema" / "schema-0").exists()
+    assert penstock.Catalog(str(tmp_path), options).tables("shop") == ["orders"]

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from penstock.row_kinds import INSERT, RowKinds
 
 if TYPE_CHECKING:
     from penstock.formats.debezium.schema_registry import SchemaRegistry
@@ -29,7 +31,7 @@ NO_NAME = "no-name"  # the table has no name, but tables must be distinguished b
 TableName = tuple[str | None, str | None]
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
-Kinds = npt.NDArray[np.uint8]
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +67,52 @@ class SourceSchema:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeBatch:
-    """Rows of one source schema in message order: `columns` has one column per field of the schema, in the same order.
+class RowBatch:
+    """Rows of a changelog with their row kinds and places, in message order.
 
-    `pos` is the offset of the message and `sub` the place in it (twice the row number, plus one for the after image),
-    so that (pos, sub) orders all rows of a range regardless of the batches that contain them. `event_time` is in
-    milliseconds, -1 if the message has none.
+    `positions` are offsets of messages and `subs` places in them (twice the row number, plus one for an after image),
+    so that (position, sub) orders all rows of a range regardless of the batches that contain them.
     """
 
-    schema: SourceSchema
-    columns: pa.RecordBatch
-    kinds: Kinds
-    pos: Int64s
-    sub: Int32s
-    event_time: Int64s
+    rows: pa.RecordBatch
+    kinds: RowKinds
+    positions: Int64s
+    subs: Int32s
 
     def __len__(self) -> int:
         return len(self.kinds)
+
+    def filter(self, kept: Bools) -> Self:
+        """Return the rows for which `kept` is true."""
+        return replace(
+            self,
+            rows=self.rows.filter(pa.array(kept)),
+            kinds=self.kinds[kept],
+            positions=self.positions[kept],
+            subs=self.subs[kept],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeBatch(RowBatch):
+    """Rows of one source schema: `rows` has one column per field of the schema, in the same order.
+
+    `event_times` are in milliseconds, -1 if the message has none.
+    """
+
+    schema: SourceSchema
+    event_times: Int64s
+
+    @classmethod
+    def inserts(cls, schema: SourceSchema, rows: pa.RecordBatch, first: int = 0) -> ChangeBatch:
+        """Return rows of a source snapshot, which have numbers from `first` on as positions and no event time."""
+        count = len(rows)
+        positions = np.arange(first, first + count, dtype=np.int64)
+        kinds, subs = np.full(count, INSERT, np.int8), np.zeros(count, np.int32)
+        return cls(rows, kinds, positions, subs, schema, np.full(count, -1, np.int64))
+
+    def filter(self, kept: Bools) -> ChangeBatch:
+        return RowBatch.filter(replace(self, event_times=self.event_times[kept]), kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +136,15 @@ class Messages:
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:
-    """A message from which no row was accepted. `reason_class` is one of the constants above."""
+    """A message from which no row was accepted. `reason_class` is one of the constants above.
+
+    `raw` is empty until the record reaches code that has the message.
+    """
 
     pos: int
     reason_class: str
     message: str
-    raw: bytes
+    raw: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ class Rows:
         values = self.values([field.name for field in schema.fields])
         columns = [read(column, faults) for read, column in zip(reads, values, strict=True)]
         at, sub, kinds, times = np.array(self.places, np.int64).reshape(-1, 4).T
-        finish(schema, columns, at, kinds.astype(np.uint8), sub.astype(np.int32), times, faults, messages, decoded)
+        finish(schema, columns, at, kinds.astype(np.int8), sub.astype(np.int32), times, faults, messages, decoded)
 
 
 def check_members(rows: Iterable[Sized]) -> None:
@@ -211,7 +211,7 @@ def finish(
         batch = batch.filter(pa.array(keep))
         at, kinds, sub, times = at[keep], kinds[keep], sub[keep], times[keep]
     if len(at):
-        decoded.batches.append(ChangeBatch(schema, batch, kinds, messages.offsets[at], sub, times))
+        decoded.batches.append(ChangeBatch(batch, kinds, messages.offsets[at], sub, schema, times))
 
 
 def bad_record(messages: Messages, number: int, error: DecodeError) -> BadRecord:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.formats.change import BAD_VALUE, ChangeBatch, SourceSchema
+from penstock.formats.change import BAD_VALUE, BadRecord, ChangeBatch, RowBatch, SourceSchema
 from penstock.schema_evolution.computed_columns import ComputedColumn
 from penstock.schema_evolution.computed_functions import Columns
 from penstock.schema_evolution.drift import ColumnRules
@@ -26,27 +26,16 @@ Extra = Callable[[ChangeBatch], pa.Array]
 
 
 @dataclass(frozen=True, slots=True)
-class BadRow:
-    """A message whose rows are all refused, because one of its values does not fit its column."""
-
-    pos: int
-    reason_class: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class FittedRows:
     """Rows in the table's columns and types, in message order.
 
-    Messages with a misfit are listed in `bad` as a whole.
+    A message with a value that does not fit is in `bad`, and none of its rows is in `batch`.
     """
 
-    rows: pa.RecordBatch
-    kinds: npt.NDArray[np.uint8]
-    pos: npt.NDArray[np.int64]
-    sub: npt.NDArray[np.int32]
-    bad: tuple[BadRow, ...] = ()
+    batch: RowBatch
+    bad: tuple[BadRecord, ...] = ()
     nulled: int = 0  # values that no type can store (such as zero dates) and that became null
+    dropped: int = 0  # -U and -D rows that an append table does not accept
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +66,11 @@ class Fit:
         arrow, nullable = _arrow_schemas(self.schema)
         rows = pa.RecordBatch.from_arrays(columns, schema=nullable)
         kept, bad = whole_messages(batch, misfits)
-        kinds, pos, sub = batch.kinds, batch.pos, batch.sub
+        fitted = RowBatch(rows, batch.kinds, batch.positions, batch.subs)
         if kept is not None:
-            rows = rows.filter(pa.array(kept))
-            kinds, pos, sub = kinds[kept], pos[kept], sub[kept]
-        rows = pa.RecordBatch.from_arrays(rows.columns, schema=arrow)
-        return FittedRows(rows, kinds, pos, sub, bad, misfits.nulled)
+            fitted = fitted.filter(kept)
+        rows = pa.RecordBatch.from_arrays(fitted.rows.columns, schema=arrow)
+        return FittedRows(replace(fitted, rows=rows), bad, misfits.nulled)
 
     def _columns(self, batch: ChangeBatch, misfits: Misfits) -> list[pa.Array]:
         fields = {one.name: one for one in self.schema.fields}
@@ -106,7 +94,7 @@ class Fit:
         return [done[one.name] for one in self.schema.fields]
 
     def _given(self, batch: ChangeBatch) -> list[pa.Array]:
-        columns: list[pa.Array] = batch.columns.columns
+        columns: list[pa.Array] = batch.rows.columns
         if not self.rules.mapping.to_string:
             return columns
         dialect = batch.schema.dialect
@@ -146,15 +134,15 @@ def _arrow_schemas(table: TableSchema) -> tuple[pa.Schema, pa.Schema]:
     return arrow, pa.schema([one.with_nullable(True) for one in arrow])  # noqa: FBT003 -- Arrow's own signature
 
 
-def whole_messages(batch: ChangeBatch, misfits: Misfits) -> tuple[npt.NDArray[np.bool_] | None, tuple[BadRow, ...]]:
+def whole_messages(batch: ChangeBatch, misfits: Misfits) -> tuple[npt.NDArray[np.bool_] | None, tuple[BadRecord, ...]]:
     """Return the mask of rows to keep, and the bad messages: a message is written as a whole or not at all."""
     if not misfits.reasons:
         return None, ()
     first: dict[int, str] = {}
     for row, reason in sorted(misfits.reasons.items()):
-        first.setdefault(int(batch.pos[row]), reason)
-    kept = ~np.isin(batch.pos, np.fromiter(first, np.int64, len(first)))
-    return kept, tuple(BadRow(pos, BAD_VALUE, _where(batch.schema, reason)) for pos, reason in first.items())
+        first.setdefault(int(batch.positions[row]), reason)
+    kept = ~np.isin(batch.positions, np.fromiter(first, np.int64, len(first)))
+    return kept, tuple(BadRecord(pos, BAD_VALUE, _where(batch.schema, reason)) for pos, reason in first.items())
 
 
 def _where(source: SourceSchema, reason: str) -> str:

@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
-from penstock.formats.change import ChangeBatch, SourceField
-from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+from penstock.formats.change import BadRecord, ChangeBatch, SourceField
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
 from penstock.schema_evolution.expressions.evaluate import evaluated
 from penstock.schema_evolution.expressions.nodes import Column, Item, Node, columns_of
 from penstock.schema_evolution.expressions.parse import parse_expression, parse_projection
 from penstock.schema_evolution.expressions.time_functions import Moment
-from penstock.schema_evolution.fit import BadRow, whole_messages
+from penstock.schema_evolution.fit import whole_messages
 from penstock.schema_evolution.masks import Mask
 from penstock.schema_evolution.patterns import TablePattern
 from penstock.schema_evolution.text_casts import Misfits
@@ -80,7 +80,7 @@ class Transform:
 
     def applied(
         self, change: ChangeBatch, mapping: TypeMapping, now_millis: int, zone: str = "UTC"
-    ) -> tuple[ChangeBatch, list[BadRow]]:
+    ) -> tuple[ChangeBatch, list[BadRecord]]:
         """Return the transformed batch, and the messages refused because an expression could not read a value.
 
         ConfigError for an expression that does not fit the columns.
@@ -143,7 +143,7 @@ class _Work:
         name = source or field.name
         if field.name in masks:
             return _with_mask(field, self._column(name), masks[field.name])
-        return field, self._change.columns.column(self._places[name])
+        return field, self._change.rows.column(self._places[name])
 
     def _computed(self, name: str, node: Node) -> tuple[SourceField, pa.Array]:
         values = self.value(node)
@@ -167,13 +167,13 @@ class _Work:
         place = self._places[name]
         field = change.schema.fields[place]
         type_ = paimon_type(change.schema.dialect, field, self._mapping)
-        return fit_column(change.columns.column(place), Field(-1, name, type_), self._mapping, self.misfits)
+        return fit_column(change.rows.column(place), Field(-1, name, type_), self._mapping, self.misfits)
 
     def _origin(self, name: str) -> pa.Array:
         schema, rows = self._change.schema, len(self._change)
         match name:
             case "op_ts":
-                times = self._change.event_time
+                times = self._change.event_times
                 return pa.array(times, mask=times < 0)
             case "__table_name__" | "table_name":
                 return pa.repeat(pa.scalar(schema.table, pa.string()), rows)
@@ -193,12 +193,12 @@ def with_constants(change: ChangeBatch, constants: tuple[tuple[str, str], ...]) 
     names = {name for name, _ in constants}
     kept = [place for place, one in enumerate(change.schema.fields) if one.name not in names]
     fields = [change.schema.fields[place] for place in kept]
-    columns = [change.columns.column(place) for place in kept]
+    columns = [change.rows.column(place) for place in kept]
     for name, value in constants:
         fields.append(SourceField(name, f"{TYPED}STRING"))
         columns.append(pa.repeat(pa.scalar(value), len(change)))
     batch = pa.RecordBatch.from_arrays(columns, names=[one.name for one in fields])
-    return replace(change, schema=replace(change.schema, fields=tuple(fields)), columns=batch)
+    return replace(change, schema=replace(change.schema, fields=tuple(fields)), rows=batch)
 
 
 def _true(values: pa.Array) -> Flags:
@@ -213,11 +213,13 @@ def _pairs(change: ChangeBatch) -> npt.NDArray[np.int64]:
     kinds = change.kinds
     if len(kinds) < 2:
         return np.zeros(0, np.int64)
-    starts = (kinds[:-1] == UPDATE_BEFORE) & (kinds[1:] == UPDATE_AFTER) & (change.pos[:-1] == change.pos[1:])
+    starts = (
+        (kinds[:-1] == UPDATE_BEFORE) & (kinds[1:] == UPDATE_AFTER) & (change.positions[:-1] == change.positions[1:])
+    )
     return np.flatnonzero(starts)
 
 
-def _follow_filter(change: ChangeBatch, passes: Flags, kinds: npt.NDArray[np.uint8], kept: Flags) -> None:
+def _follow_filter(change: ChangeBatch, passes: Flags, kinds: RowKinds, kept: Flags) -> None:
     """Apply the filter by changing `kinds` and `kept` in place."""
     kept &= passes
     before = _pairs(change)
@@ -233,7 +235,7 @@ def _follow_filter(change: ChangeBatch, passes: Flags, kinds: npt.NDArray[np.uin
     kept |= left
 
 
-def _part_moved(change: ChangeBatch, keys: list[pa.Array], kinds: npt.NDArray[np.uint8], kept: Flags) -> None:
+def _part_moved(change: ChangeBatch, keys: list[pa.Array], kinds: RowKinds, kept: Flags) -> None:
     before = _pairs(change)
     both = kept[before] & kept[before + 1] & (kinds[before] == UPDATE_BEFORE)
     before = before[both]
@@ -252,7 +254,7 @@ def _part_moved(change: ChangeBatch, keys: list[pa.Array], kinds: npt.NDArray[np
 def _taken(
     change: ChangeBatch,
     columns: list[tuple[SourceField, pa.Array]],
-    kinds: npt.NDArray[np.uint8],
+    kinds: RowKinds,
     kept: Flags,
     primary_keys: tuple[str, ...],
 ) -> ChangeBatch:
@@ -261,8 +263,5 @@ def _taken(
     own = change.schema.primary_keys if set(change.schema.primary_keys) <= set(names) else ()
     schema = replace(change.schema, fields=fields, primary_keys=primary_keys or own)
     batch = pa.RecordBatch.from_arrays([column for _, column in columns], names=names)
-    pos, sub, times = change.pos, change.sub, change.event_time
-    if not kept.all():
-        batch = batch.filter(pa.array(kept))
-        kinds, pos, sub, times = kinds[kept], pos[kept], sub[kept], times[kept]
-    return ChangeBatch(schema, batch, kinds, pos, sub, times)
+    transformed = replace(change, schema=schema, rows=batch, kinds=kinds)
+    return transformed if kept.all() else transformed.filter(kept)

@@ -19,10 +19,10 @@ from pyarrow import json as arrow_json
 from penstock.errors import DecodeError
 from penstock.formats.canal.message import OPERATIONS, Envelope, Texts, read_old, watched_names
 from penstock.formats.canal.values import Convert
-from penstock.formats.change import Decoded, ImageRule, Int64s, Kinds, Messages, SourceSchema
+from penstock.formats.change import Decoded, ImageRule, Int64s, Messages, SourceSchema
 from penstock.formats.faults import Faults
 from penstock.formats.row_builder import finish
-from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
 
 # The first row of each document (with the total number of rows as last element), and one text column per name over all
 # rows.
@@ -101,7 +101,7 @@ def decode_bulk(
     starts, columns = parsed
     counts = np.diff(starts)
     member_of_row = np.repeat(np.arange(len(members)), counts)
-    operations = np.array([OPERATIONS[member.type or ""] for member in members], np.uint8)
+    operations = np.array([OPERATIONS[member.type or ""] for member in members], np.int8)
     faults = Faults()
     befores = _read_befores(members, np.flatnonzero(operations == UPDATE_AFTER), starts, rule, numbers, faults, decoded)
     kinds = operations[member_of_row]
@@ -184,8 +184,8 @@ def _mentioning(olds: Sequence[bytes], rule: ImageRule) -> Int64s:
 
 
 def _with_befores(
-    befores: _Befores, columns: list[pa.Array], names: Sequence[str], kinds: Kinds, rule: ImageRule
-) -> tuple[list[pa.Array], Kinds, Int64s]:
+    befores: _Befores, columns: list[pa.Array], names: Sequence[str], kinds: RowKinds, rule: ImageRule
+) -> tuple[list[pa.Array], RowKinds, Int64s]:
     """Return all rows in message order, each before image directly ahead of its after image.
 
     Also returns their kinds, and the number of the row that each belongs to.
@@ -199,7 +199,7 @@ def _with_befores(
         moved = np.ones(len(rows), bool)
     kinds = kinds.copy()
     kinds[rows] = np.where(moved, INSERT, UPDATE_AFTER)
-    before_kinds = np.where(moved, DELETE, UPDATE_BEFORE).astype(np.uint8)
+    before_kinds = np.where(moved, DELETE, UPDATE_BEFORE).astype(np.int8)
     row_of = np.concatenate([np.arange(len(kinds)), rows])
     order = np.argsort(np.concatenate([2 * np.arange(len(kinds)) + 1, 2 * rows]), kind="stable")
     taken = pa.array(order)

@@ -27,14 +27,14 @@ def canal_message(change: ChangeBatch, row: int) -> bytes:
     types = {one.name: _declared(one) for one in change.schema.fields}
     cells = {
         one.name: _text(column.slice(row, 1), one.type or "")
-        for one, column in zip(change.schema.fields, change.columns, strict=True)
+        for one, column in zip(change.schema.fields, change.rows, strict=True)
     }
     message = {
         "database": change.schema.database,
         "table": change.schema.table,
         "type": "DELETE" if gone else "INSERT",
         "isDdl": False,
-        "es": max(int(change.event_time[row]), 0),
+        "es": max(int(change.event_times[row]), 0),
         "pkNames": list(change.schema.primary_keys) or None,
         "mysqlType": {name: declared for name, declared in types.items() if declared is not None},
         "data": [cells],

@@ -59,7 +59,7 @@ class RangeReading:
         for batch in self._batches(oddities):
             change = self._finished(batch)
             if change is not None:
-                yield Chunk(Decoded([change]), len(change), change.columns.nbytes)
+                yield Chunk(Decoded([change]), len(change), change.rows.nbytes)
         if oddities:
             yield Chunk(Decoded(skipped=oddities), 0, 0)
 
@@ -98,7 +98,7 @@ class RangeReading:
             return None
         batch = replace(batch, schema=self._with_comments(batch.schema))
         if LOG in self.start:
-            batch = replace(batch, pos=_row_places(batch))
+            batch = replace(batch, positions=_row_places(batch))
         return in_zone(batch, self.settings.zone)
 
     def _with_comments(self, schema: SourceSchema) -> SourceSchema:
@@ -117,8 +117,8 @@ class RangeReading:
 
 def _row_places(batch: ChangeBatch) -> Int64s:
     """Return a position per row instead of per event, so that a bad row does not affect other rows of its event."""
-    places: Int64s = np.minimum(batch.sub >> 1, (1 << _ROW_BITS) - 1).astype(np.int64)
-    places += batch.pos << _ROW_BITS
+    places: Int64s = np.minimum(batch.subs >> 1, (1 << _ROW_BITS) - 1).astype(np.int64)
+    places += batch.positions << _ROW_BITS
     return places
 
 
@@ -127,13 +127,13 @@ def in_zone(batch: ChangeBatch, zone: str) -> ChangeBatch:
 
     This includes TIMESTAMP columns that are text.
     """
-    given = batch.columns.columns
+    given = batch.rows.columns
     columns = [
         _in_zone(column, declared.type or "", zone) for declared, column in zip(batch.schema.fields, given, strict=True)
     ]
     if all(mine is theirs for mine, theirs in zip(columns, given, strict=True)):
         return batch
-    return replace(batch, columns=pa.RecordBatch.from_arrays(columns, names=batch.columns.schema.names))
+    return replace(batch, rows=pa.RecordBatch.from_arrays(columns, names=batch.rows.schema.names))
 
 
 def _in_zone(column: pa.Array, declared: str, zone: str) -> pa.Array:
@@ -165,5 +165,4 @@ def _empty(version: Version) -> ChangeBatch:
         raise ValueError("a table that is gone has no columns")
     schema = schema_of(version.definition)
     columns = pa.RecordBatch.from_arrays([pa.nulls(0)] * len(schema.fields), names=[f.name for f in schema.fields])
-    nothing = np.zeros(0, np.int64)
-    return ChangeBatch(schema, columns, nothing.astype(np.uint8), nothing, nothing.astype(np.int32), nothing)
+    return ChangeBatch.inserts(schema, columns)

@@ -27,7 +27,7 @@ def lossy_values(change: ChangeBatch, table: TableSchema, shape: TableShape) -> 
     """Return how many values of the batch the table represents differently, by kind of conversion."""
     found: Counter[str] = Counter()
     types = {one.name: one.type for one in table.fields}
-    for declared, column in zip(change.schema.fields, change.columns.columns, strict=True):
+    for declared, column in zip(change.schema.fields, change.rows.columns, strict=True):
         type_ = types.get(shape.rules.name(declared.name))
         if not isinstance(type_, AtomicType):
             continue

@@ -282,7 +282,7 @@ class Compared:
             )
         lost = lossy_values(change, self.layout.schema, shape)
         lost[NULLS] += fitted.nulled
-        return self.hashed(fitted.batch), len(fitted.bad), lost
+        return self.hashed(fitted.batch.rows), len(fitted.bad), lost
 
     def hashed(self, rows: pa.RecordBatch) -> Rows:
         keys = rows.select(list(self.keys))
@@ -312,7 +312,7 @@ def _known_part(change: ChangeBatch, layout: Layout, shape: TableShape) -> Chang
     if len(kept) == len(change.schema.fields):
         return change
     fields = tuple(change.schema.fields[place] for place in kept)
-    return replace(change, schema=replace(change.schema, fields=fields), columns=change.columns.select(kept))
+    return replace(change, schema=replace(change.schema, fields=fields), rows=change.rows.select(kept))
 
 
 def _table_rows(compared: Compared, table: Table, snapshot: Snapshot | None) -> Iterator[Rows]:

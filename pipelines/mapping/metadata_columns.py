@@ -34,7 +34,7 @@ def _same(text: str | None, change: ChangeBatch) -> pa.Array:
 
 def _places(change: ChangeBatch, fetched: Fetched) -> npt.NDArray[np.int64]:
     """Return, for each row, the index of its message among the fetched messages."""
-    return np.searchsorted(fetched.messages.offsets, change.pos)
+    return np.searchsorted(fetched.messages.offsets, change.positions)
 
 
 def _of_messages(
@@ -83,7 +83,7 @@ def _headers(change: ChangeBatch, fetched: Fetched | None) -> pa.Array:
 
 
 def _op_ts(change: ChangeBatch, fetched: Fetched | None) -> pa.Array:
-    times = np.maximum(change.event_time, 0)  # the epoch if the message has no time
+    times = np.maximum(change.event_times, 0)  # the epoch if the message has no time
     return pa.array(times, pa.int64()).cast(pa.timestamp("ms", "UTC"))
 
 
@@ -94,7 +94,7 @@ def _op_type(change: ChangeBatch, fetched: Fetched | None) -> pa.Array:
 COLUMNS = {
     "topic": Metadata("STRING", _topic),
     "partition": Metadata("INT", _partition),
-    "offset": Metadata("BIGINT", lambda change, _: pa.array(change.pos)),
+    "offset": Metadata("BIGINT", lambda change, _: pa.array(change.positions)),
     "timestamp": Metadata("TIMESTAMP(3) WITH LOCAL TIME ZONE", _timestamp),
     "timestamp_type": Metadata("STRING", _timestamp_type),
     "database_name": Metadata("STRING", lambda change, _: _same(change.schema.database, change)),

@@ -59,7 +59,7 @@ def _undeclared(source: SourceSchema, table: TableSchema, rules: ColumnRules, ma
 
 def _unsent(change: ChangeBatch, fetched: Fetched) -> tuple[str, ...]:
     """Return the columns that the first update declares but whose values its row lacks."""
-    first = int(change.pos[int(np.argmax(change.kinds == UPDATE_AFTER))])
+    first = int(change.positions[int(np.argmax(change.kinds == UPDATE_AFTER))])
     place = int(np.searchsorted(fetched.messages.offsets, first))
     try:
         rows = _ROWS.decode(fetched.messages.values[place] or b"").data

@@ -14,14 +14,15 @@ import pyarrow as pa
 
 from penstock.errors import ConfigError, DecodeError, SchemaConflict
 from penstock.formats.canal.encode import canal_message
-from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, ImageRule, SourceSchema
+from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, ImageRule, RowBatch, SourceSchema
 from penstock.ingest.fetched_chunk import Fetched
 from penstock.pipelines.mapping import partial_images
 from penstock.pipelines.mapping.metadata_columns import COLUMNS, Metadata
 from penstock.pipelines.mapping.new_tables import NewTables
 from penstock.pipelines.mapping.routes import NO_RULES, TableRules
-from penstock.pipelines.mapping.table_mapping import Fitted, Seen
+from penstock.pipelines.mapping.table_mapping import Seen
 from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.row_kinds import INSERT, is_retract
 from penstock.schema_evolution.computed_functions import wall_clock
 from penstock.schema_evolution.drift import ColumnRules, comment_changes, drift_of, fold, nonsense
 from penstock.schema_evolution.fit import Fit, FittedRows
@@ -84,19 +85,22 @@ class TableShape:
         if not self.table_rules:
             return change, ()
         taken, bad = self.table_rules.applied(change, self.rules.mapping, now_millis, self.zone)
-        return taken, tuple(_bad_record(one.pos, one.reason_class, one.message, change, fetched) for one in bad)
+        return taken, tuple(_with_message(record, change, fetched) for record in bad)
 
     def column(self, source: str) -> str:
         return self.rules.name(source)
 
-    def fit(self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None, now_millis: int) -> Fitted | None:
+    def fit(
+        self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None, now_millis: int
+    ) -> FittedRows | None:
         source = change.schema
         if not _holds(source, table, self.rules) or self._lacking_keys(table, source) or self._namesakes(source):
             return None
-        rows = self._fit(table, fetched, now_millis).rows(change)
-        bad = tuple(_bad_record(one.pos, one.reason_class, one.message, change, fetched) for one in rows.bad)
-        fitted = _as_append(rows) if not table.primary_keys else _as_upsert(rows, table)
-        return replace(fitted, bad=bad, nulled=rows.nulled)
+        fitted = self._fit(table, fetched, now_millis).rows(change)
+        batch = _as_upsert(fitted.batch, table) if table.primary_keys else _as_append(fitted.batch)
+        dropped = 0 if table.primary_keys else len(fitted.batch) - len(batch)
+        bad = tuple(_with_message(record, change, fetched) for record in fitted.bad)
+        return replace(fitted, batch=batch, bad=bad, dropped=dropped)
 
     def left_out(self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None) -> tuple[str, ...]:
         return partial_images.left_out(change, fetched, table, self.rules, frozenset(self.made))
@@ -163,9 +167,7 @@ class TableShape:
         nothing = pa.RecordBatch.from_arrays(
             [pa.nulls(0, pa.string()) for _ in source.fields], names=[one.name for one in source.fields]
         )
-        none = np.zeros(0, np.int64)
-        change = ChangeBatch(source, nothing, none.astype(np.uint8), none, none.astype(np.int32), none)
-        return self.transformed(change, None, 0)[0].schema
+        return self.transformed(ChangeBatch.inserts(source, nothing), None, 0)[0].schema
 
     def _tell_unknown_types(self, table: str, held: Collection[str], sources: Sequence[SourceSchema]) -> None:
         if self.rules.mapping.to_string:
@@ -339,41 +341,34 @@ def _metadata_values(metadata: Metadata, fetched: Fetched | None, change: Change
     return metadata.values(change, fetched)
 
 
-def _as_append(rows: FittedRows) -> Fitted:
-    """Return the rows for a table without keys: only new rows.
-
-    Deletes and the old images of updates are dropped and counted.
-    """
-    taken = (rows.kinds & 1) == 0
-    if taken.all():
-        return Fitted(rows.rows, np.zeros_like(rows.kinds), rows.pos, rows.sub)
-    kept = rows.rows.filter(pa.array(taken))
-    kinds = np.zeros(kept.num_rows, rows.kinds.dtype)
-    return Fitted(kept, kinds, rows.pos[taken], rows.sub[taken], dropped=int((~taken).sum()))
+def _as_append(batch: RowBatch) -> RowBatch:
+    """Return the rows for a table without keys: only new rows. Deletes and the old images of updates are dropped."""
+    retracts = is_retract(batch.kinds)
+    kept = batch.filter(~retracts) if retracts.any() else batch
+    return replace(kept, kinds=np.full(len(kept), INSERT, np.int8))
 
 
-def _as_upsert(rows: FittedRows, table: TableSchema) -> Fitted:
+def _as_upsert(batch: RowBatch, table: TableSchema) -> RowBatch:
+    """Return the rows for a table with keys, with the kinds that its options ask for."""
     merge = _merge(table)
-    batch = rows.rows
-    kinds = row_kinds(merge, pa.Table.from_batches([batch]), rows.kinds.astype(np.int8))
-    pos, sub = rows.pos, rows.sub
-    kept = kept_rows(merge, kinds)
+    batch = replace(batch, kinds=row_kinds(merge, pa.Table.from_batches([batch.rows]), batch.kinds))
+    kept = kept_rows(merge, batch.kinds)
     if kept is not None:
-        batch, kinds, pos, sub = batch.filter(pa.array(kept)), kinds[kept], pos[kept], sub[kept]
-    check_retracts(merge, kinds)
-    return Fitted(batch, kinds.astype(np.uint8), pos, sub)
+        batch = batch.filter(kept)
+    check_retracts(merge, batch.kinds)
+    return batch
 
 
-def _bad_record(pos: int, reason: str, message: str, change: ChangeBatch, fetched: Fetched | None) -> BadRecord:
+def _with_message(record: BadRecord, change: ChangeBatch, fetched: Fetched | None) -> BadRecord:
     """Return the bad record with its fetched message.
 
     A source without messages has rows only: use the last row at this position.
     """
     if fetched is not None:
-        place = int(np.searchsorted(fetched.messages.offsets, pos))
-        return BadRecord(pos, reason, message, fetched.messages.values[place] or b"")
-    rows = np.flatnonzero(change.pos == pos)
-    return BadRecord(pos, reason, message, canal_message(change, int(rows[-1])) if len(rows) else b"")
+        place = int(np.searchsorted(fetched.messages.offsets, record.pos))
+        return replace(record, raw=fetched.messages.values[place] or b"")
+    rows = np.flatnonzero(change.positions == record.pos)
+    return replace(record, raw=canal_message(change, int(rows[-1])) if len(rows) else b"")
 
 
 @lru_cache(maxsize=_KEYS_PER_SCHEMA)

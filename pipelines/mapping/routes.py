@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from penstock.errors import ConfigError
-from penstock.formats.change import ChangeBatch, SourceSchema
+from penstock.formats.change import BadRecord, ChangeBatch, SourceSchema
 from penstock.pipelines.mapping.new_tables import NewTables
-from penstock.schema_evolution.fit import BadRow
 from penstock.schema_evolution.patterns import TablePattern
 from penstock.schema_evolution.transforms import Transform, with_constants
 from penstock.schema_evolution.types.mapping import TypeMapping
@@ -118,9 +117,9 @@ class TableRules:
 
     def applied(
         self, change: ChangeBatch, mapping: TypeMapping, now_millis: int, zone: str = "UTC"
-    ) -> tuple[ChangeBatch, list[BadRow]]:
+    ) -> tuple[ChangeBatch, list[BadRecord]]:
         """Return the transformed batch, with the constant columns of its route, and rows whose expressions failed."""
-        schema, bad = change.schema, list[BadRow]()
+        schema, bad = change.schema, list[BadRecord]()
         transform = self.transform(schema.database, schema.table)
         if transform is not None:
             change, bad = transform.applied(change, mapping, now_millis, zone)

@@ -9,29 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, SourceSchema
 from penstock.ingest.fetched_chunk import Fetched
+from penstock.schema_evolution.fit import FittedRows
 from penstock.table.schema.table_schema import TableSchema
-
-
-@dataclass(frozen=True, slots=True)
-class Fitted:
-    """Rows with the table's columns and types.
-
-    Messages with a value that does not fit are in `bad`, not in the rows.
-    """
-
-    batch: pa.RecordBatch
-    kinds: npt.NDArray[np.uint8]
-    pos: npt.NDArray[np.int64]
-    sub: npt.NDArray[np.int32]
-    bad: tuple[BadRecord, ...] = ()
-    dropped: int = 0  # -U and -D rows, which an append table does not accept
-    nulled: int = 0  # values set to null by a rule: zero dates, times outside of a day
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +51,9 @@ class Shaping(Protocol):
         """Return the change after filters, projections and masks, and the messages for which these failed."""
         ...
 
-    def fit(self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None, now_millis: int) -> Fitted | None:
+    def fit(
+        self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None, now_millis: int
+    ) -> FittedRows | None:
         """Return the fitted rows, or None if the table lacks a column or a type that the change needs (drift).
 
         `now_millis` is the batch's fixed instant, the same when the batch is read again.

@@ -99,7 +99,7 @@ class Placing:
         version = Version(batch.column("schema_id")[row].as_py(), batch.column("snapshot")[row].as_py())
         placer = self._opened(table, version, writer)
         rows, kinds = unpacked(batch.column("blob")[row].as_buffer(), arrow_schema(placer.layout.schema.fields))
-        placed = placer.place(rows, kinds.astype(np.int8))
+        placed = placer.place(rows, kinds)
         blobs = [
             Blob(
                 table,
@@ -111,9 +111,7 @@ class Placing:
                 data,
             )
             for part in slices(placed.partitions, placed.places, placed.buckets)
-            for count, data in pieces(
-                placed.rows.take(pa.array(part.rows)), placed.kinds[part.rows].astype(np.uint8), table
-            )
+            for count, data in pieces(placed.rows.take(pa.array(part.rows)), placed.kinds[part.rows], table)
         ]
         if blobs:
             # The order between tasks within a bucket does not matter: no two tasks have rows of the same key.

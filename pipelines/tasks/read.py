@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import DecodeError, PenstockError
-from penstock.formats.change import BAD_VALUE, NO_NAME, BadRecord, ChangeBatch, DecodeOptions, SourceSchema
+from penstock.formats.change import BAD_VALUE, NO_NAME, BadRecord, ChangeBatch, DecodeOptions, RowBatch, SourceSchema
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.ingest.decoded_source import ChangeSource, Chunk
 from penstock.ingest.fetched_chunk import Fetched
@@ -27,7 +26,8 @@ from penstock.pipelines.tasks import dead_letters
 from penstock.pipelines.tasks.bad_records import FAIL, OnBad
 from penstock.pipelines.tasks.reports import BadRecords, RangeReport, timed
 from penstock.pipelines.tasks.router import Router
-from penstock.pipelines.tasks.shuffle_rows import NO_TABLE, Blob, Window, as_batch, pieces
+from penstock.pipelines.tasks.shuffle_rows import NO_TABLE, Blob, RowWindow, as_batch, pieces
+from penstock.row_kinds import INSERT
 from penstock.table.buckets.layout import Layout
 
 _END_OF_BATCH = 1 << 62  # sorts after all ranges
@@ -136,7 +136,7 @@ class RangeReader:
 
     def __init__(self, reading: Reading, share: Share, range_: Range, span: tuple[Offsets, Offsets] | None) -> None:
         self._reading, self._share, self._range = reading, share, range_
-        self._window = Window()
+        self._window = RowWindow()
         self._report = RangeReport(range_, span)
         self._drifted: set[str] = set()
         self._position = 0
@@ -212,7 +212,8 @@ class RangeReader:
         """
         values = dict(zip(fetched.messages.offsets.tolist(), fetched.messages.values, strict=True)) if fetched else {}
         records = [
-            BadRecord(pos, NO_NAME, error.message, values.get(pos) or b"") for pos in np.unique(change.pos).tolist()
+            BadRecord(pos, NO_NAME, error.message, values.get(pos) or b"")
+            for pos in np.unique(change.positions).tolist()
         ]
         try:
             self._bad(records, self._report.bad, fetched, None)
@@ -247,12 +248,12 @@ class RangeReader:
         report = self._report.table(table)
         report.dropped += fitted.dropped
         report.nulled += fitted.nulled
-        report.count(fitted.kinds.astype(np.int8))
-        report.see(change.event_time)
+        report.count(fitted.batch.kinds)
+        report.see(change.event_times)
         self._look_at_images(table, change, layout, fetched)
         self._note_comments(table, change)
         if table not in self._drifted:
-            self._window.add(table, fitted.batch, fitted.kinds, fitted.pos, fitted.sub)
+            self._window.add(table, fitted.batch)
 
     def _note_comments(self, table: str, change: ChangeBatch) -> None:
         """Record the newest comments.
@@ -265,7 +266,7 @@ class RangeReader:
             return
         source = (schema.database or "", schema.table or "")
         # A change without rows is a definition, and the last one is valid at the end of the batch.
-        place = (self._range.number, int(change.pos.max())) if len(change) else (_END_OF_BATCH, 0)
+        place = (self._range.number, int(change.positions.max())) if len(change) else (_END_OF_BATCH, 0)
         newest = self._report.table(table).commented
         if source not in newest or newest[source].first <= place:
             newest[source] = Seen(table, schema, place, self._range.place)
@@ -298,7 +299,9 @@ class RangeReader:
         if reason is None:
             return False
         values = dict(zip(fetched.messages.offsets.tolist(), fetched.messages.values, strict=True))
-        records = [BadRecord(pos, BAD_VALUE, reason, values.get(pos) or b"") for pos in np.unique(change.pos).tolist()]
+        records = [
+            BadRecord(pos, BAD_VALUE, reason, values.get(pos) or b"") for pos in np.unique(change.positions).tolist()
+        ]
         self._bad(records, self._report.table(table).bad, fetched, table)
         return True
 
@@ -312,7 +315,7 @@ class RangeReader:
             return False
         foreseen = shaping.foreseen(table, layout.schema, change.schema)
         fitted = foreseen and shaping.fit(change, foreseen, fetched, self._share.now_millis)
-        if not fitted or not fitted.bad or len(fitted.kinds) or fitted.dropped:
+        if not fitted or not fitted.bad or len(fitted.batch) or fitted.dropped:
             return False
         self._bad(fitted.bad, self._report.table(table).bad, fetched, table)
         return True
@@ -324,7 +327,7 @@ class RangeReader:
         """
         report = self._report.table(table)
         if not any(drift.schema == change.schema for drift in report.drifts):
-            first = (self._range.number, int(change.pos[0]) if len(change) else 0)
+            first = (self._range.number, int(change.positions[0]) if len(change) else 0)
             report.drifts.append(Seen(table, change.schema, first, self._range.place, by_message))
         self._drifted.add(table)
         report.unfitted += len(change)
@@ -359,9 +362,10 @@ class RangeReader:
                 now_millis=self._share.now_millis,
                 schema=self._layout_of_letters(on_bad.table).schema,
             )
-            pos = np.fromiter((one.pos for one in records), np.int64, len(records))
-            kinds, sub = np.zeros(len(records), np.uint8), np.zeros(len(records), np.int32)
-            self._window.add(on_bad.table, letters, kinds, pos, sub)
+            count = len(records)
+            positions = np.fromiter((record.pos for record in records), np.int64, count)
+            kinds, subs = np.full(count, INSERT, np.int8), np.zeros(count, np.int32)
+            self._window.add(on_bad.table, RowBatch(letters, kinds, positions, subs))
 
     def _layout_of_letters(self, table: str) -> Layout:
         return self._reading.warehouse.layout(table, self._share.versions[table].schema)
@@ -388,18 +392,18 @@ class RangeReader:
         return batch
 
     def _routed(self) -> Iterator[Blob]:
-        for table, batch, kinds in self._window.drain():
+        for table, batch in self._window.drain():
             try:
-                yield from self._parts(table, batch, kinds)
+                yield from self._parts(table, batch)
             except PenstockError as error:
                 self._fail(table, error)
 
-    def _parts(self, table: str, batch: pa.RecordBatch, kinds: npt.NDArray[np.uint8]) -> Iterator[Blob]:
+    def _parts(self, table: str, batch: RowBatch) -> Iterator[Blob]:
         router = self._router(table)
-        for part in router.parts(batch, self._range.number):
-            whole = len(part.rows) == batch.num_rows
-            rows = batch if whole else batch.take(pa.array(part.rows))
-            for count, data in pieces(rows, kinds if whole else kinds[part.rows], table):
+        for part in router.parts(batch.rows, self._range.number):
+            whole = len(part.rows) == len(batch)
+            rows = batch.rows if whole else batch.rows.take(pa.array(part.rows))
+            for count, data in pieces(rows, batch.kinds if whole else batch.kinds[part.rows], table):
                 yield Blob(table, router.version, part.partition, part.bucket, part.writer, count, data)
 
     def _router(self, table: str) -> Router:

@@ -15,7 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import DecodeError
+from penstock.formats.change import RowBatch
 from penstock.pipelines.mapping.target_tables import Version
+from penstock.row_kinds import RowKinds
 
 COLUMNS = (
     "range int, position bigint, table string, schema_id bigint, snapshot bigint, partition binary, bucket int, "
@@ -36,7 +38,7 @@ SCHEMA = pa.schema(
     ]
 )
 NO_TABLE = ""  # a row that carries a report instead of rows
-KINDS = pa.uint8()
+KINDS = pa.int8()
 
 BLOB_BYTES = 8 << 20
 LARGEST_ROW = 256 << 20
@@ -63,73 +65,65 @@ class Blob:
 
 
 @dataclass(slots=True)
-class Held:
+class TableBuffer:
     """Fitted rows of one table, in the order of their batches."""
 
-    batches: list[pa.RecordBatch] = field(default_factory=list)
-    kinds: list[npt.NDArray[np.uint8]] = field(default_factory=list)
-    pos: list[Int64s] = field(default_factory=list)
-    sub: list[npt.NDArray[np.int32]] = field(default_factory=list)
+    batches: list[RowBatch] = field(default_factory=list)
     bytes: int = 0
 
-    def ordered(self) -> tuple[pa.RecordBatch, npt.NDArray[np.uint8]]:
+    def ordered(self) -> RowBatch:
         """Return all rows as one batch in source order. Batches with different source schemas may interleave."""
-        whole = pa.Table.from_batches(self.batches).combine_chunks().to_batches()[0]
-        kinds, pos, sub = np.concatenate(self.kinds), np.concatenate(self.pos), np.concatenate(self.sub)
-        if len(self.batches) == 1 or _rises(pos, sub):
-            return whole, kinds
-        order = np.lexsort((sub, pos))
-        return whole.take(pa.array(order)), kinds[order]
+        if len(self.batches) == 1:
+            return self.batches[0]
+        rows = pa.Table.from_batches([batch.rows for batch in self.batches]).combine_chunks().to_batches()[0]
+        kinds = np.concatenate([batch.kinds for batch in self.batches])
+        positions = np.concatenate([batch.positions for batch in self.batches])
+        subs = np.concatenate([batch.subs for batch in self.batches])
+        if not _rises(positions, subs):
+            order = np.lexsort((subs, positions))
+            rows, kinds = rows.take(pa.array(order)), kinds[order]
+            positions, subs = positions[order], subs[order]
+        return RowBatch(rows, kinds, positions, subs)
 
 
-class Window:
+class RowWindow:
     """The rows of a range collected so far, by table."""
 
     def __init__(self, most_bytes: int = WINDOW_BYTES) -> None:
         self._most = most_bytes
-        self._held: dict[str, Held] = {}
+        self._buffers: dict[str, TableBuffer] = {}
         self._bytes = 0
 
     @property
     def is_full(self) -> bool:
         return self._bytes >= self._most
 
-    def add(
-        self,
-        table: str,
-        batch: pa.RecordBatch,
-        kinds: npt.NDArray[np.uint8],
-        pos: Int64s,
-        sub: npt.NDArray[np.int32],
-    ) -> None:
-        if batch.num_rows == 0:
+    def add(self, table: str, batch: RowBatch) -> None:
+        if not len(batch):
             return
-        held = self._held.setdefault(table, Held())
-        held.batches.append(batch)
-        held.kinds.append(kinds)
-        held.pos.append(pos)
-        held.sub.append(sub)
-        held.bytes += batch.nbytes
-        self._bytes += batch.nbytes
+        buffer = self._buffers.setdefault(table, TableBuffer())
+        buffer.batches.append(batch)
+        buffer.bytes += batch.rows.nbytes
+        self._bytes += batch.rows.nbytes
 
     def forget(self, table: str) -> None:
-        held = self._held.pop(table, None)
-        if held is not None:
-            self._bytes -= held.bytes
+        buffer = self._buffers.pop(table, None)
+        if buffer is not None:
+            self._bytes -= buffer.bytes
 
-    def drain(self) -> Iterator[tuple[str, pa.RecordBatch, npt.NDArray[np.uint8]]]:
+    def drain(self) -> Iterator[tuple[str, RowBatch]]:
         """Yield each table's rows in order, and leave the window empty."""
-        held, self._held, self._bytes = self._held, {}, 0
-        for table in list(held):
-            yield table, *held.pop(table).ordered()
+        buffers, self._buffers, self._bytes = self._buffers, {}, 0
+        for table in list(buffers):
+            yield table, buffers.pop(table).ordered()
 
 
-def _rises(pos: Int64s, sub: npt.NDArray[np.int32]) -> bool:
-    step = np.diff(pos)
-    return bool(np.all((step > 0) | ((step == 0) & (np.diff(sub) >= 0))))
+def _rises(positions: Int64s, subs: npt.NDArray[np.int32]) -> bool:
+    step = np.diff(positions)
+    return bool(np.all((step > 0) | ((step == 0) & (np.diff(subs) >= 0))))
 
 
-def pieces(batch: pa.RecordBatch, kinds: npt.NDArray[np.uint8], table: str) -> Iterator[tuple[int, pa.Buffer]]:
+def pieces(batch: pa.RecordBatch, kinds: RowKinds, table: str) -> Iterator[tuple[int, pa.Buffer]]:
     """Yield the rows as blobs of at most BLOB_BYTES, each with its number of rows.
 
     A single larger row gets a blob to itself.
@@ -155,18 +149,18 @@ def pieces(batch: pa.RecordBatch, kinds: npt.NDArray[np.uint8], table: str) -> I
                 yield from pieces(piece.select(range(batch.num_columns)), kinds_of(piece), table)
 
 
-def with_kinds(batch: pa.RecordBatch, kinds: npt.NDArray[np.uint8]) -> pa.RecordBatch:
+def with_kinds(batch: pa.RecordBatch, kinds: RowKinds) -> pa.RecordBatch:
     # The kinds are found by position, as the last column, because a table may have a column of any name.
     schema = batch.schema.append(pa.field("kind", KINDS))
     return pa.RecordBatch.from_arrays([*batch.columns, pa.array(kinds, KINDS)], schema=schema)
 
 
-def kinds_of(marked: pa.RecordBatch) -> npt.NDArray[np.uint8]:
-    kinds: npt.NDArray[np.uint8] = marked.column(marked.num_columns - 1).to_numpy(zero_copy_only=False)
+def kinds_of(marked: pa.RecordBatch) -> RowKinds:
+    kinds: RowKinds = marked.column(marked.num_columns - 1).to_numpy(zero_copy_only=False)
     return kinds
 
 
-def unpacked(data: pa.Buffer | bytes, schema: pa.Schema) -> tuple[pa.RecordBatch, npt.NDArray[np.uint8]]:
+def unpacked(data: pa.Buffer | bytes, schema: pa.Schema) -> tuple[pa.RecordBatch, RowKinds]:
     """Return the rows of a blob, of a table with this Arrow schema, and their kinds."""
     marked = pa.ipc.read_record_batch(pa.py_buffer(data), schema.append(pa.field("kind", KINDS)))
     return marked.select(range(len(schema))), kinds_of(marked)

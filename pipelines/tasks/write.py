@@ -214,14 +214,13 @@ class TableWriting:
     def write(self, partition: bytes, bucket: int, data: pa.Buffer) -> None:
         batch, kinds = unpacked(data, self._arrow)
         self._partition = partition
-        numbers = kinds.astype(np.int8)
         if bucket != UNASSIGNED or self._assigner is None:
-            self._bucket(bucket).write(batch, numbers)
+            self._bucket(bucket).write(batch, kinds)
         else:
             hashes = key_hashes(self._layout, batch, self._layout.schema.trimmed_primary_keys)
             buckets = self._assigner.assign_partition(partition, hashes)
             for part in slices([partition], np.zeros(len(hashes), np.int64), buckets):
-                self._bucket(part.bucket).write(batch.take(pa.array(part.rows)), numbers[part.rows])
+                self._bucket(part.bucket).write(batch.take(pa.array(part.rows)), kinds[part.rows])
 
     def finish(self) -> Sequence[CommitMessage]:
         full = self._compacting.full(self._store, self._layout)

@@ -65,7 +65,7 @@ def _read(path: Path, *, mariadb: bool) -> None:
     for segment in file_segments(path):
         for plain in unpacked(segment, 1 << 20):
             for batch in decoder.decode(plain):
-                batch.columns.validate(full=True)
+                batch.rows.validate(full=True)
 
 
 def _plan(path: Path, *, mariadb: bool) -> None:

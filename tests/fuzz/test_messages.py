@@ -73,7 +73,7 @@ def fitted(decoded: Decoded, chance: random.Random) -> None:
             except SchemaConflict:
                 continue
             for type_ in targets:
-                column = fit_column(batch.columns.column(number), Field(0, one.name, type_), TypeMapping(), Misfits())
+                column = fit_column(batch.rows.column(number), Field(0, one.name, type_), TypeMapping(), Misfits())
                 column.validate(full=True)
 
 

@@ -111,11 +111,11 @@ class Decoder:
                 arrays.append(column_of(segment.data, shaped, *rows.source.cells(place), cells))
         names = [shaped.column.name for shaped in shape.columns]
         return ChangeBatch(
-            shape.schema,
             pa.RecordBatch.from_arrays(arrays, names=names),
             changes.kinds,
             segment.pos[rows.event],
             rows.sub.astype(np.int32),
+            shape.schema,
             segment.seconds[rows.event] * 1000,
         )
 

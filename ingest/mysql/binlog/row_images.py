@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from penstock.ingest.mysql.byte_view import ranges
-from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +105,7 @@ class Rows:
         An update that changes a watched column becomes a delete and an insert. Of other updates the before image is
         kept only with `keep_all`.
         """
-        kinds = np.where(delete, DELETE, INSERT).astype(np.uint8)
+        kinds = np.where(delete, DELETE, INSERT).astype(np.int8)
         if not self.is_update.any():
             return Changes(self, kinds)
         before = np.flatnonzero(self.is_update & ~self.is_after)
@@ -128,7 +128,7 @@ class Changes:
     """Rows with their kinds."""
 
     rows: Rows
-    kinds: Bytes
+    kinds: RowKinds
 
     def __len__(self) -> int:
         return len(self.rows)

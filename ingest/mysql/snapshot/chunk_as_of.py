@@ -21,7 +21,7 @@ from penstock.ingest.mysql.binlog.options import DecodeOptions, TheseTables
 from penstock.ingest.mysql.binlog.resume import latest, settled, snapshot_position
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.server.connection import connected, server_facts
-from penstock.ingest.mysql.snapshot.chunk_watermark import changes_between, in_chunk, insertions, joined, row_numbers
+from penstock.ingest.mysql.snapshot.chunk_watermark import changes_between, in_chunk, joined, row_numbers
 from penstock.ingest.mysql.snapshot.chunks import Chunk
 from penstock.ingest.mysql.snapshot.locked_tables import one_moment
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, chunk_batches
@@ -75,7 +75,7 @@ def keys_before(
         return list(rows)
     batches = _alike([*rows, *changes])
     schema = batches[0].schema
-    whole = pa.Table.from_batches([batch.columns for batch in batches]).combine_chunks()
+    whole = pa.Table.from_batches([batch.rows for batch in batches]).combine_chunks()
     keys = row_numbers(whole.select(list(schema.primary_keys)))
     from_log = np.repeat([False, True], [sum(map(len, rows)), sum(map(len, changes))])
     kinds = np.concatenate([batch.kinds for batch in batches])
@@ -93,7 +93,7 @@ def keys_before(
     if len(doubtful):
         stays[doubtful] = is_in_chunk(whole.take(pa.array(doubtful)).select(list(schema.primary_keys)))
     kept = whole.take(pa.array(np.flatnonzero(stays))).combine_chunks()
-    return [insertions(batches[0], batch) for batch in kept.to_batches() if len(batch)]
+    return [ChangeBatch.inserts(batches[0].schema, batch) for batch in kept.to_batches() if len(batch)]
 
 
 def rows_before(rows: Sequence[ChangeBatch], changes: Sequence[ChangeBatch]) -> list[ChangeBatch]:
@@ -104,7 +104,7 @@ def rows_before(rows: Sequence[ChangeBatch], changes: Sequence[ChangeBatch]) -> 
     if not changes:
         return list(rows)
     batches = _alike([*rows, *changes])
-    whole = pa.Table.from_batches([batch.columns for batch in batches]).combine_chunks()
+    whole = pa.Table.from_batches([batch.rows for batch in batches]).combine_chunks()
     numbers = row_numbers(whole)
     from_log = np.repeat([False, True], [sum(map(len, rows)), sum(map(len, changes))])
     gone = np.isin(np.concatenate([batch.kinds for batch in batches]), [DELETE, UPDATE_BEFORE])
@@ -112,7 +112,7 @@ def rows_before(rows: Sequence[ChangeBatch], changes: Sequence[ChangeBatch]) -> 
     _, one_of_each = np.unique(numbers, return_index=True)
     index = np.repeat(one_of_each, np.maximum(counts, 0))
     kept = whole.take(pa.array(np.sort(index))).combine_chunks()
-    return [insertions(batches[0], batch) for batch in kept.to_batches() if len(batch)]
+    return [ChangeBatch.inserts(batches[0].schema, batch) for batch in kept.to_batches() if len(batch)]
 
 
 def _whole_table(
@@ -140,17 +140,15 @@ def _whole_table(
 
 def _alike(batches: Sequence[ChangeBatch]) -> list[ChangeBatch]:
     """Return all batches with the columns of the first, which are the newest: the table may have been altered since."""
-    target = batches[0].columns.schema
+    target = batches[0].rows.schema
     return [
-        batch
-        if batch.columns.schema == target
-        else replace(batch, schema=batches[0].schema, columns=_cast(batch, target))
+        batch if batch.rows.schema == target else replace(batch, schema=batches[0].schema, rows=_cast(batch, target))
         for batch in batches
     ]
 
 
 def _cast(batch: ChangeBatch, target: pa.Schema) -> pa.RecordBatch:
-    known = dict(zip(batch.columns.schema.names, batch.columns.columns, strict=True))
+    known = dict(zip(batch.rows.schema.names, batch.rows.columns, strict=True))
     try:
         columns = [
             pc.cast(known[field.name], field.type) if field.name in known else pa.nulls(len(batch), field.type)

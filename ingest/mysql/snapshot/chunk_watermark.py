@@ -107,7 +107,7 @@ def changes_between(
             part = segment if until is None else segment.chosen(segment.pos < until)
             for plain in unpacked(part, _BLOCK_BYTES):
                 for batch in decoder.decode(plain):
-                    yield replace(batch, pos=batch.pos + (file_number(segment.file) << 40))
+                    yield replace(batch, positions=batch.positions + (file_number(segment.file) << 40))
             if _is_past(segment, high):
                 return
 
@@ -128,11 +128,11 @@ def as_of_high(
     """
     batches = [*rows, *changes]
     schema = batches[0].schema
-    whole = pa.Table.from_batches([batch.columns for batch in batches]).combine_chunks()
+    whole = pa.Table.from_batches([batch.rows for batch in batches]).combine_chunks()
     keys = row_numbers(whole.select(list(schema.primary_keys)))
     from_log = np.repeat([False, True], [sum(map(len, rows)), sum(map(len, changes))])
     kinds = np.concatenate([batch.kinds for batch in batches])
-    order = np.lexsort((joined(batches, "sub"), joined(batches, "pos"), from_log))
+    order = np.lexsort((joined(batches, "subs"), joined(batches, "positions"), from_log))
     last = np.zeros(int(keys.max()) + 1 if len(keys) else 0, np.int64)
     last[keys[order]] = order  # the last assignment per key wins
     stays = np.zeros(len(keys), np.bool_)
@@ -144,7 +144,7 @@ def as_of_high(
         stays[doubtful] = is_in_chunk(whole.take(pa.array(doubtful)).select(list(schema.primary_keys)))
     index = np.sort(np.flatnonzero(stays))
     kept = whole.take(pa.array(index)).combine_chunks()
-    return [insertions(batches[0], batch) for batch in kept.to_batches() if len(batch)]
+    return [ChangeBatch.inserts(schema, batch) for batch in kept.to_batches() if len(batch)]
 
 
 def joined(batches: Sequence[ChangeBatch], name: str) -> npt.NDArray[np.int64]:
@@ -163,18 +163,6 @@ def row_numbers(keys: pa.Table) -> npt.NDArray[np.int64]:
 def _comparable(column: pa.Array) -> pa.Array:
     # Lists come from SET columns, whose labels contain no commas.
     return pc.binary_join(column, ",") if pa.types.is_list(column.type) else column
-
-
-def insertions(like: ChangeBatch, columns: pa.RecordBatch) -> ChangeBatch:
-    count = len(columns)
-    return ChangeBatch(
-        like.schema,
-        columns,
-        np.full(count, INSERT, np.uint8),
-        np.arange(count, dtype=np.int64),
-        np.zeros(count, np.int32),
-        np.full(count, -1, np.int64),
-    )
 
 
 def in_chunk(connection: Connection, chunk: Chunk, keys: pa.Table) -> Bools:

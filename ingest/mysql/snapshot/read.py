@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pymysql
 
@@ -19,7 +18,6 @@ from penstock.ingest.mysql.server.connection import connect, refused
 from penstock.ingest.mysql.snapshot.columns import column_of, expression
 from penstock.ingest.mysql.snapshot.text_rows import select
 from penstock.ingest.mysql.values.rules import Cells, ValueRules
-from penstock.row_kinds import INSERT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,12 +96,5 @@ def _batch(
     for column, (start, length, null) in zip(definition.columns, block.cells(), strict=True):
         cells = Cells(column, definition.qualified, rules, counts, definition.has_in_key(column.name))
         arrays.append(column_of(block.data, start, length, null, cells))
-    count = len(block)
-    return ChangeBatch(
-        schema_of(definition),
-        pa.RecordBatch.from_arrays(arrays, names=[column.name for column in definition.columns]),
-        np.full(count, INSERT, np.uint8),
-        np.arange(first_row, first_row + count, dtype=np.int64),
-        np.zeros(count, np.int32),
-        np.full(count, -1, np.int64),
-    )
+    rows = pa.RecordBatch.from_arrays(arrays, names=[column.name for column in definition.columns])
+    return ChangeBatch.inserts(schema_of(definition), rows, first_row)

@@ -126,7 +126,7 @@ class Playground:
 
     def snapshot(self, table: str, options: SnapshotOptions | None = None) -> pa.Table:
         batches = list(read_chunk(self.address, Chunk(DATABASE, table, 0), options or SnapshotOptions()))
-        return pa.Table.from_batches([batch.columns for batch in batches])
+        return pa.Table.from_batches([batch.rows for batch in batches])
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,8 @@ def in_order(batches: Iterable[ChangeBatch]) -> list[Row]:
     """(table, kind, row) of every change of one log file, in the log's order."""
     rows = []
     for batch in batches:
-        for place, row in enumerate(batch.columns.to_pylist()):
-            key = (int(batch.pos[place]), int(batch.sub[place]))
+        for place, row in enumerate(batch.rows.to_pylist()):
+            key = (int(batch.positions[place]), int(batch.subs[place]))
             rows.append((key, str(batch.schema.table), int(batch.kinds[place]), row))
     return [row[1:] for row in sorted(rows, key=lambda row: row[0])]
 
@@ -156,4 +156,4 @@ def insertions(batches: Iterable[ChangeBatch], table: str) -> pa.Table:
     """The inserted rows of one table as one Arrow table."""
     found = [batch for batch in batches if batch.schema.table == table]
     assert all((batch.kinds == 0).all() for batch in found)
-    return pa.Table.from_batches([batch.columns for batch in found])
+    return pa.Table.from_batches([batch.rows for batch in found])

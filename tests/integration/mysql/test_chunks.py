@@ -84,7 +84,7 @@ def chunks_of(server: Playground, options: ChunkOptions, at_once: int = 3) -> tu
 
 def rows_of(server: Playground, chunk: Chunk) -> list[tuple]:
     batches = read_chunk(server.address, chunk, SnapshotOptions(block_bytes=4000, rules=RULES))
-    return [tuple(map(repr, row.values())) for batch in batches for row in batch.columns.to_pylist()]
+    return [tuple(map(repr, row.values())) for batch in batches for row in batch.rows.to_pylist()]
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -222,7 +222,7 @@ def test_an_exact_chunk_and_the_log_behind_it_are_the_table(server: Playground, 
     state: dict[tuple, tuple[dict, int]] = {}
     for number, one in enumerate(exact):
         for batch in one.batches:
-            for row in batch.columns.to_pylist():
+            for row in batch.rows.to_pylist():
                 identity = tuple(row[name] for name in names)
                 assert identity not in state, "a key in two chunks"
                 state[identity] = (row, number)
@@ -246,11 +246,11 @@ def apply_log(
     with connected(server.address) as connection:
         for part in plan.ranges:
             for batch in read_range(server.address, part, LOG, 6071):
-                keys = pa.Table.from_batches([batch.columns]).select(names)
+                keys = pa.Table.from_batches([batch.rows]).select(names)
                 homes = [in_chunk(connection, chunk.open_end, keys) for chunk in chunks]
-                for place, row in enumerate(batch.columns.to_pylist()):
+                for place, row in enumerate(batch.rows.to_pylist()):
                     (home,) = [number for number, inside in enumerate(homes) if inside[place]]
-                    if batch.pos[place] < exact[home].high.pos and part.file == exact[home].high.file:
+                    if batch.positions[place] < exact[home].high.pos and part.file == exact[home].high.file:
                         continue
                     identity = tuple(row[name] for name in names)
                     if batch.kinds[place] in {1, 3}:
@@ -266,6 +266,6 @@ def test_locked_tables_are_all_of_one_moment(server: Playground) -> None:
     with one_moment(server.address) as (connection, position):
         server.run("INSERT INTO t VALUES (3)", "INSERT INTO u VALUES (4)")
         batches = list(read_locked(connection, [(DATABASE, "t"), (DATABASE, "u")], SnapshotOptions()))
-    assert [batch.columns.to_pydict() for batch in batches] == [{"a": [1, 1]}, {"a": [2]}]
+    assert [batch.rows.to_pydict() for batch in batches] == [{"a": [1, 1]}, {"a": [2]}]
     later = server.read(server.plans(position, PlanLimits()))
     assert [(table, row["a"]) for table, _, row in later] == [("t", 3), ("u", 4)]

@@ -40,15 +40,15 @@ def rows(decoded: Decoded) -> list[tuple[str, dict[str, Any]]]:
 def placed(decoded: Decoded) -> list[tuple[int, int, str, dict[str, Any]]]:
     found = []
     for batch in decoded.batches:
-        assert batch.columns.schema.names == [field.name for field in batch.schema.fields]
-        assert len(batch.kinds) == len(batch.pos) == len(batch.sub) == len(batch.event_time) == batch.columns.num_rows
-        batch.columns.validate(full=True)
-        places = list(zip(batch.pos.tolist(), batch.sub.tolist(), strict=True))
+        assert batch.rows.schema.names == [field.name for field in batch.schema.fields]
+        assert (
+            len(batch.kinds) == len(batch.positions) == len(batch.subs) == len(batch.event_times) == batch.rows.num_rows
+        )
+        batch.rows.validate(full=True)
+        places = list(zip(batch.positions.tolist(), batch.subs.tolist(), strict=True))
         assert places == sorted(places), "rows of a batch are in source order"
         names = [KINDS[kind] for kind in batch.kinds]
-        found += [
-            (*place, kind, row) for place, kind, row in zip(places, names, batch.columns.to_pylist(), strict=True)
-        ]
+        found += [(*place, kind, row) for place, kind, row in zip(places, names, batch.rows.to_pylist(), strict=True)]
     return sorted(found, key=lambda one: one[:2])
 
 

@@ -52,7 +52,7 @@ def test_insert_update_delete_in_message_order(bulk_rows: int) -> None:
     assert batch.schema.dialect == "mysql"
     assert batch.schema.primary_keys == ("id",)
     assert batch.schema.fields == (SourceField("id", "bigint"), SourceField("v", "varchar(10)"))
-    assert set(batch.event_time.tolist()) == {1700000000000}
+    assert set(batch.event_times.tolist()) == {1700000000000}
 
 
 @PATHS
@@ -113,14 +113,14 @@ def test_without_mysql_type_all_members_are_untyped_columns() -> None:
     (batch,) = decoded.batches
     assert (batch.schema.dialect, batch.schema.database, batch.schema.table) == ("text", None, None)
     assert all(field.type is None for field in batch.schema.fields)
-    assert batch.event_time.tolist() == [-1, -1]
+    assert batch.event_times.tolist() == [-1, -1]
 
 
 def test_declared_types_part_the_batches() -> None:
     wider = change("INSERT", [{"id": "2"}], mysqlType={"id": "bigint"})
     decoded = read("canal-json", change("INSERT", [{"id": "1", "v": "a"}]), wider, change("INSERT", [{"id": "3"}]))
     assert [[field.name for field in batch.schema.fields] for batch in decoded.batches] == [["id", "v"], ["id"]]
-    assert [batch.pos.tolist() for batch in decoded.batches] == [[0, 2], [1]]
+    assert [batch.positions.tolist() for batch in decoded.batches] == [[0, 2], [1]]
 
 
 @pytest.mark.parametrize("keys", [None, []])
@@ -246,7 +246,7 @@ def test_rows_without_content_of_many_columns_are_refused(bulk_rows: int) -> Non
     decoded = read("canal-json", good, hollow, good, bulk_rows=bulk_rows)
     (bad,) = decoded.bad
     assert (bad.pos, bad.message) == (1, "the rows of the record hold next to nothing of 9000 columns")
-    assert [batch.pos.tolist() for batch in decoded.batches] == [[0, 2]]
+    assert [batch.positions.tolist() for batch in decoded.batches] == [[0, 2]]
 
 
 @PATHS
@@ -254,7 +254,7 @@ def test_large_groups_go_in_spans(bulk_rows: int, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("penstock.formats.canal.decode.SPAN_BYTES", 130)
     inserts = [change("INSERT", [{"id": str(number), "v": "x" * 30}]) for number in range(6)]
     decoded = read("canal-json", *inserts, bulk_rows=bulk_rows)
-    assert [batch.pos.tolist() for batch in decoded.batches] == [[0, 1], [2, 3], [4, 5]]
+    assert [batch.positions.tolist() for batch in decoded.batches] == [[0, 1], [2, 3], [4, 5]]
 
 
 TEXT = st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"]), max_size=6), st.just("1"))

@@ -39,7 +39,7 @@ def one_column(value: Any, **field: Any) -> pa.Array:
     """The column `c` with declared type `field` of one insert, or its bad record's message."""
     decoded = read("debezium-json", wrapped([{"field": "c", **field}], payload("c", None, {"c": value})))
     assert not decoded.bad, decoded.bad
-    return decoded.batches[0].columns.column(0)
+    return decoded.batches[0].rows.column(0)
 
 
 def test_operations_of_the_bare_payload() -> None:
@@ -63,7 +63,7 @@ def test_operations_of_the_bare_payload() -> None:
     (batch,) = decoded.batches
     assert (batch.schema.dialect, batch.schema.database, batch.schema.table) == ("text", "d", "t")
     assert batch.schema.primary_keys == ()
-    assert set(batch.event_time.tolist()) == {5}
+    assert set(batch.event_times.tolist()) == {5}
     assert decoded.skipped == {"tombstone": 1, "truncate": 1, "message": 1}
     assert decoded.truncations == [Truncation(5, "d", "t")]
 
@@ -157,7 +157,7 @@ def test_schema_declares_types_comments_and_order() -> None:
 def test_null_schema_is_unwrapped_and_untyped() -> None:
     (batch,) = read("debezium-json", {"schema": None, "payload": payload("c", None, {"id": 1})}).batches
     assert batch.schema.dialect == "text"
-    assert batch.columns.to_pylist() == [{"id": "1"}]
+    assert batch.rows.to_pylist() == [{"id": "1"}]
 
 
 def test_declared_type_reads_back() -> None:
@@ -385,7 +385,7 @@ def test_aliyun_operations() -> None:
         SourceField("day", "DATE"),
         SourceField("extra", "STRING"),
     )
-    assert set(batch.event_time.tolist()) == {9}
+    assert set(batch.event_times.tolist()) == {9}
     assert decoded.skipped == {"DDL": 1}
 
 

@@ -61,7 +61,7 @@ def test_operations_keys_and_schema(server: Registry) -> None:
         ("id", '{"type":"int"}', None),
         ("v", '{"type":"string"}', "a comment"),
     ]
-    assert set(batch.event_time.tolist()) == {9}
+    assert set(batch.event_times.tolist()) == {9}
     assert decoded.skipped == {"tombstone": 1, "truncate": 1}
     assert server.asked == ["/schemas/ids/1", "/schemas/ids/2"], "each schema is asked for once"
 
@@ -111,7 +111,7 @@ def test_values_of_avro_types(server: Registry, schema: Any, value: Any, column:
     changes = [change(1, whole, "c", None, {"c": one}) for one in (value, None)]
     decoded = read("debezium-avro", *changes, registry=registry(server))
     assert [row["c"] for _, row in rows(decoded)] == [expected, None]
-    assert decoded.batches[0].columns.column(0).type == column
+    assert decoded.batches[0].rows.column(0).type == column
 
 
 def test_true_column_name_is_among_the_parameters(server: Registry) -> None:

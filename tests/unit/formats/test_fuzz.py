@@ -138,7 +138,7 @@ def fitted(decoded: Decoded) -> None:
     for batch in decoded.batches:
         for number, one in enumerate(batch.schema.fields):
             type_ = paimon_type(batch.schema.dialect, one, TypeMapping())
-            column = fit_column(batch.columns.column(number), Field(0, one.name, type_), TypeMapping(), Misfits())
+            column = fit_column(batch.rows.column(number), Field(0, one.name, type_), TypeMapping(), Misfits())
             column.validate(full=True)
 
 

@@ -51,7 +51,7 @@ def test_maxwell_operations() -> None:
     (batch,) = decoded.batches
     assert (batch.schema.dialect, batch.schema.database, batch.schema.table) == ("text", "d", "t")
     assert batch.schema.primary_keys == ("id",)
-    assert set(batch.event_time.tolist()) == {17_000}
+    assert set(batch.event_times.tolist()) == {17_000}
 
 
 def test_maxwell_ddl_and_bootstrap_marks_are_skipped() -> None:
@@ -85,7 +85,7 @@ def test_ogg_operations_and_times() -> None:
         ("-D", {"ID": "1", "V": None}),
     ]
     (batch,) = decoded.batches
-    assert batch.event_time.tolist() == [1589362330904, -1, -1, -1]
+    assert batch.event_times.tolist() == [1589362330904, -1, -1, -1]
     assert decoded.truncations == [Truncation(3, "OGG", "T")]
 
 
@@ -156,7 +156,7 @@ def test_dms_operations() -> None:
         ("-D", {"id": "1", "v": None, "BI_x": None}),
     ]
     assert decoded.skipped == {"control": 1}
-    assert decoded.batches[0].event_time.tolist()[:2] == [1730032743210, -1]
+    assert decoded.batches[0].event_times.tolist()[:2] == [1730032743210, -1]
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_rows_with_few_members_in_common_make_several_batches(monkeypatch: pytes
     monkeypatch.setattr("penstock.formats.row_builder.MAX_CELLS", 100)
     decoded = read("json", *[{f"c{number}": number, f"d{number}": None} for number in range(40)])
     assert len(decoded.batches) > 3
-    assert max(len(batch) * batch.columns.num_columns for batch in decoded.batches) <= 100
+    assert max(len(batch) * batch.rows.num_columns for batch in decoded.batches) <= 100
     assert [row[f"c{number}"] for number, (*_, row) in enumerate(placed(decoded))] == [str(n) for n in range(40)]
 
 

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import DecodeError
+from penstock.formats.change import RowBatch
 from penstock.pipelines.mapping.target_tables import Version
 from penstock.pipelines.tasks import shuffle_rows as blobs
-from penstock.pipelines.tasks.shuffle_rows import SCHEMA, Blob, Window, as_batch, pieces, unpacked
+from penstock.pipelines.tasks.shuffle_rows import SCHEMA, Blob, RowWindow, as_batch, pieces, unpacked
 
 ROWS = pa.schema([("id", pa.int64()), ("kind", pa.string())])
 
@@ -22,21 +23,23 @@ def numbers(*values: int) -> np.ndarray:
     return np.array(values, np.int64)
 
 
-def add(window: Window, table: str, ids: list[int], pos: list[int], sub: list[int]) -> None:
-    window.add(table, rows(*ids), np.zeros(len(ids), np.uint8), numbers(*pos), np.array(sub, np.int32))
+def add(window: RowWindow, table: str, ids: list[int], pos: list[int], sub: list[int]) -> None:
+    window.add(table, RowBatch(rows(*ids), np.zeros(len(ids), np.int8), numbers(*pos), np.array(sub, np.int32)))
 
 
 def test_rows_of_several_source_schemas_come_out_in_the_order_of_the_source() -> None:
-    window = Window()
+    window = RowWindow()
     add(window, "t", [1, 3, 5], [10, 30, 50], [0, 0, 0])
     add(window, "t", [2, 4, 40], [20, 40, 40], [0, 0, 1])
-    ((_, batch, _),) = window.drain()
-    assert batch.column("id").to_pylist() == [1, 2, 3, 4, 40, 5]
+    ((_, batch),) = window.drain()
+    assert batch.rows.column("id").to_pylist() == [1, 2, 3, 4, 40, 5]
+    assert batch.positions.tolist() == [10, 20, 30, 40, 40, 50]
+    assert batch.subs.tolist() == [0, 0, 0, 0, 1, 0]
     assert list(window.drain()) == []
 
 
 def test_a_table_that_drifted_is_forgotten_and_makes_room() -> None:
-    window = Window(most_bytes=1)
+    window = RowWindow(most_bytes=1)
     add(window, "t", [1], [1], [0])
     assert window.is_full
     window.forget("t")
@@ -50,7 +53,7 @@ def test_a_blob_gives_back_its_rows_and_kinds(kinds: list[int], size: int) -> No
     whole = blobs.BLOB_BYTES
     blobs.BLOB_BYTES = size
     try:
-        parts = list(pieces(batch, np.array(kinds, np.uint8), "t"))
+        parts = list(pieces(batch, np.array(kinds, np.int8), "t"))
     finally:
         blobs.BLOB_BYTES = whole
     found = [unpacked(data, ROWS) for _, data in parts]
@@ -63,7 +66,7 @@ def test_a_row_that_is_too_large_is_refused_by_name(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(blobs, "LARGEST_ROW", 1000)
     monkeypatch.setattr(blobs, "BLOB_BYTES", 500)
     with pytest.raises(DecodeError) as caught:
-        list(pieces(rows(1, 2, width=2000), np.zeros(2, np.uint8), "ods.wide"))
+        list(pieces(rows(1, 2, width=2000), np.zeros(2, np.int8), "ods.wide"))
     assert caught.value.facts["table"] == "ods.wide"
 
 

@@ -90,5 +90,5 @@ def test_a_value_of_each_type_comes_into_its_column(schema: Any, type_text: str,
     type_ = paimon_type("avro", batch.schema.fields[0], TypeMapping())
     assert written(type_) == type_text
     misfits = Misfits()
-    column = fit_column(batch.columns.column(0), Field(0, "c", type_), TypeMapping(), misfits)
+    column = fit_column(batch.rows.column(0), Field(0, "c", type_), TypeMapping(), misfits)
     assert (column.to_pylist(), misfits.reasons) == ([expected, None], {})

@@ -31,11 +31,11 @@ def change(schema: SourceSchema, *rows: tuple[str | None, ...], pos: list[int] |
     arrays = [pa.array(list(values), pa.string()) for values in zip(*rows, strict=True)]
     count = len(rows)
     return ChangeBatch(
-        schema,
         pa.RecordBatch.from_arrays(arrays, names=names),
-        np.zeros(count, np.uint8),
+        np.zeros(count, np.int8),
         np.array(pos or range(count), np.int64),
         np.arange(count, dtype=np.int32),
+        schema,
         np.full(count, -1, np.int64),
     )
 
@@ -51,20 +51,20 @@ def test_columns_go_by_name_and_missing_ones_are_null() -> None:
     fitted = Fit(ORDERS, ColumnRules()).rows(
         change(source(("name", "text"), ("id", "bigint")), ("a", "1"), (None, "2"))
     )
-    assert fitted.rows.to_pylist() == [{"id": 1, "name": "a", "day": None}, {"id": 2, "name": None, "day": None}]
+    assert fitted.batch.rows.to_pylist() == [{"id": 1, "name": "a", "day": None}, {"id": 2, "name": None, "day": None}]
 
 
 def test_a_message_with_a_misfit_is_left_out_whole() -> None:
     batch = change(source(("id", "bigint")), ("1",), ("x",), ("2",), ("3",), pos=[10, 11, 11, 12])
     fitted = Fit(ORDERS, ColumnRules()).rows(batch)
-    assert fitted.rows.column("id").to_pylist() == [1, 3]
+    assert fitted.batch.rows.column("id").to_pylist() == [1, 3]
     assert [(one.pos, "'x'" in one.message) for one in fitted.bad] == [(11, True)]
 
 
 def test_a_null_key_is_a_misfit() -> None:
     fitted = Fit(ORDERS, ColumnRules()).rows(change(source(("id", "bigint")), (None,), ("2",)))
     assert "non-null column(id)" in fitted.bad[0].message
-    assert fitted.rows.num_rows == 1
+    assert fitted.batch.rows.num_rows == 1
 
 
 def test_computed_columns_are_taken_from_fitted_ones() -> None:
@@ -72,12 +72,12 @@ def test_computed_columns_are_taken_from_fitted_ones() -> None:
     fitted = Fit(ORDERS, ColumnRules(), computed=computed).rows(
         change(source(("id", "int"), ("name", "text")), ("1", "abc"))
     )
-    assert fitted.rows.column("day").to_pylist() == ["ab"]
+    assert fitted.batch.rows.column("day").to_pylist() == ["ab"]
 
 
 def test_case_is_folded_where_the_catalog_folds_it() -> None:
     fitted = Fit(ORDERS, ColumnRules(case_sensitive=False)).rows(change(source(("ID", "int")), ("1",)))
-    assert fitted.rows.column("id").to_pylist() == [1]
+    assert fitted.batch.rows.column("id").to_pylist() == [1]
 
 
 def test_two_columns_that_become_one_are_refused() -> None:
@@ -173,15 +173,15 @@ def test_long_texts_may_be_bytes() -> None:
     rules = ColumnRules(TypeMapping.of(["longtext-to-bytes"]))
     held = table(*((one.name, type_text(one.type)) for one in rules.wanted(longtext)))
     fitted = Fit(held, rules).rows(change(longtext, ("1", "abcd"), ("2", "é😀"), ("3", None)))
-    assert fitted.rows.column("text").to_pylist() == [b"abcd", "é😀".encode(), None]
+    assert fitted.batch.rows.column("text").to_pylist() == [b"abcd", "é😀".encode(), None]
 
 
 @pytest.mark.parametrize(("declared", "text"), [("bit(9)", "0000000101000001"), ("blob", "\x01A")])
 def test_bits_as_text_are_digits_and_other_bytes_are_characters(declared: str, text: str) -> None:
     schema = source(("id", "bigint"), ("b", declared))
     batch = change(schema, ("1", ""), ("2", ""))
-    columns = [batch.columns.column(0), pa.array([b"\x01\x41", None], pa.binary())]
-    batch = replace(batch, columns=pa.RecordBatch.from_arrays(columns, names=["id", "b"]))
+    columns = [batch.rows.column(0), pa.array([b"\x01\x41", None], pa.binary())]
+    batch = replace(batch, rows=pa.RecordBatch.from_arrays(columns, names=["id", "b"]))
     held = table(("id", "STRING"), ("b", "STRING"))
     fitted = Fit(held, ColumnRules(TypeMapping.of(["to-string"]))).rows(batch)
-    assert fitted.rows.column("b").to_pylist() == [text, None]
+    assert fitted.batch.rows.column("b").to_pylist() == [text, None]

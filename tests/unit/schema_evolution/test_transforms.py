@@ -28,17 +28,17 @@ def batch(*rows: tuple[int, int, tuple[Any, ...]]) -> ChangeBatch:
     ]
     count = len(rows)
     return ChangeBatch(
-        SourceSchema("mysql", "shop", "orders", FIELDS, ("id",)),
         pa.RecordBatch.from_arrays(columns, names=[one.name for one in FIELDS]),
-        np.array([row[0] for row in rows], np.uint8),
+        np.array([row[0] for row in rows], np.int8),
         np.array([row[1] for row in rows], np.int64),
         np.arange(count, dtype=np.int32),
+        SourceSchema("mysql", "shop", "orders", FIELDS, ("id",)),
         np.full(count, 5, np.int64),
     )
 
 
 def rows_of(change: ChangeBatch, names: Sequence[str] = ("id",)) -> list[tuple[Any, ...]]:
-    columns = [change.columns.column(name).to_pylist() for name in names]
+    columns = [change.rows.column(name).to_pylist() for name in names]
     return list(zip(change.kinds.tolist(), *columns, strict=True))
 
 
@@ -95,7 +95,7 @@ def test_a_projection_without_the_key_makes_an_append_table() -> None:
 def test_a_star_gives_way_to_a_column_of_the_same_name() -> None:
     found = applied(Transform.of("shop.*", "*, concat(name, '!') as name"), UPDATES)
     assert [one.name for one in found.schema.fields] == ["id", "q", "name"]
-    assert found.columns.column("name")[0].as_py() == "a!"
+    assert found.rows.column("name")[0].as_py() == "a!"
 
 
 def test_a_row_that_an_update_moves_to_another_key_is_deleted_there_and_inserted_here() -> None:
@@ -130,7 +130,7 @@ def test_what_flink_cdc_lists_as_metadata_can_be_used() -> None:
 def test_the_origin_of_a_row_can_be_used() -> None:
     expression = "concat(__schema_name__, '.', __table_name__, __data_event_type__) as origin"
     found = applied(Transform.of("shop.*", f"id, {expression}"), UPDATES)
-    assert found.columns.column("origin")[1].as_py() == "shop.orders+U"
+    assert found.rows.column("origin")[1].as_py() == "shop.orders+U"
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_each_mask_is_described() -> None:
 def test_a_masked_column_is_text_and_its_values_never_come_through() -> None:
     found = applied(Transform.of("shop.*", masks={"q": "sha256", "name": "keep-last(1)"}), UPDATES)
     assert {one.name: one.type for one in found.schema.fields}["q"] == "paimon:STRING"
-    assert len(found.columns.column("q")[0].as_py()) == 64
+    assert len(found.rows.column("q")[0].as_py()) == 64
 
 
 @pytest.mark.parametrize("mask", ["sha512", "keep-last", "keep-last(x)", "replace"])
@@ -175,7 +175,7 @@ def test_a_filter_that_does_not_fit_the_table_is_refused(wrong: str) -> None:
 
 def test_constants_are_columns_of_one_text() -> None:
     found = with_constants(UPDATES, (("_shard", "7"),))
-    assert found.columns.column("_shard").unique().to_pylist() == ["7"]
+    assert found.rows.column("_shard").unique().to_pylist() == ["7"]
     assert found.schema.fields[-1] == SourceField("_shard", "paimon:STRING")
 
 

@@ -29,9 +29,9 @@ def changes(found: list[ChangeBatch]) -> dict[str, list[tuple[str, dict[str, obj
     """Kind and row of every change, table by table, in the order of (pos, sub)."""
     ordered = defaultdict(list)
     for batch in found:
-        rows = batch.columns.to_pylist()
+        rows = batch.rows.to_pylist()
         for place, row in enumerate(rows):
-            key = (int(batch.pos[place]), int(batch.sub[place]))
+            key = (int(batch.positions[place]), int(batch.subs[place]))
             ordered[str(batch.schema.table)].append((key, KINDS[batch.kinds[place]], row))
     return {
         table: [(kind, row) for _, kind, row in sorted(rows, key=lambda row: row[0])] for table, rows in ordered.items()

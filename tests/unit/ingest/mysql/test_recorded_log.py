@@ -128,7 +128,7 @@ def _placed(found: list) -> list:
     rows = [
         (batch.schema.table, int(pos), int(sub), int(kind))
         for batch in found
-        for pos, sub, kind in zip(batch.pos, batch.sub, batch.kinds, strict=True)
+        for pos, sub, kind in zip(batch.positions, batch.subs, batch.kinds, strict=True)
     ]
     places = [row[1:3] for row in rows]
     assert len(set(places)) == len(places)

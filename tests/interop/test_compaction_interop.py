@@ -21,7 +21,7 @@ from penstock.table.values.curves import value_codes, z_codes
 from penstock.table.values.types import parse_type
 from tests.golden.relations import difference
 from tests.interop.oracle.client import Oracle
-from tests.unit.table.lsm.test_runs import data_file
+from tests.unit.table.merge.test_sorted_runs import data_file
 
 CASES = 3000
 MINUTE = 60_000

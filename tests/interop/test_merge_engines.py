@@ -30,10 +30,10 @@ from penstock.table.meta.live import changelog_entries, index_entries, live_entr
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from tests.golden.relations import canonical_of, difference, relation_of
 from tests.interop.oracle.client import Oracle
-from tests.unit.table.lsm.engine_tables import IGNORING, TABLES, random_row
-from tests.unit.table.lsm.memory_bucket import MemoryFiles, MemoryWriter
-from tests.unit.table.lsm.tables import rows_table, spec_of
-from tests.unit.table.lsm.test_roaring64 import bitmap_of, numbers_in
+from tests.unit.table.compaction.memory_bucket import MemoryFiles, MemoryWriter
+from tests.unit.table.merge.aggregates.test_roaring64 import bitmap_of, numbers_in
+from tests.unit.table.merge.engine_tables import IGNORING, TABLES, random_row
+from tests.unit.table.merge.tables import rows_table, spec_of
 
 ALL = TABLES | IGNORING
 KINDS = ("+I", "-U", "+U", "-D")

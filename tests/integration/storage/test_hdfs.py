@@ -17,7 +17,7 @@ from penstock.ingest.source import Limit
 from penstock.storage.open import open_storage
 from penstock.storage.state_folder import StateFolder
 from tests.servers import launch
-from tests.unit.table.storage.contract import StorageContract
+from tests.unit.storage.contract import StorageContract
 
 pytestmark = pytest.mark.hdfs
 

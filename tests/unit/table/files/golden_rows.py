@@ -12,7 +12,7 @@ from penstock.table.files.file_reader import FileReader
 from penstock.table.meta.data_file import EMPTY_ROW, EMPTY_STATS, DataFile
 from penstock.table.schema.schema_files import SchemaFiles
 from tests.golden.cases import Case
-from tests.unit.table.memory_store import MemoryStore
+from tests.unit.storage.memory_store import MemoryStore
 
 SYSTEM = ("_SEQUENCE_NUMBER", "_VALUE_KIND")
 

@@ -20,7 +20,7 @@ from penstock.table.values.types import Field
 from tests.golden.relations import Relation, difference
 from tests.golden.rows import arrow_rows, parsed
 from tests.strategies import Columns, columns, rows
-from tests.unit.table.memory_store import MemoryStore
+from tests.unit.storage.memory_store import MemoryStore
 
 
 def schema_of(of: Columns, file_format: str, **options: str) -> TableSchema:

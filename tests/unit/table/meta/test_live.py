@@ -7,7 +7,7 @@ import pytest
 from penstock.errors import TableCorrupt
 from penstock.table.meta.live import all_manifests, index_entries, live_entries
 from penstock.table.meta.store import TableStore
-from tests.unit.table.maintain.tables import golden, open_table
+from tests.unit.table.maintenance.tables import golden, open_table
 
 
 def cut(store: TableStore, path: str, bytes_left: int) -> TableStore:

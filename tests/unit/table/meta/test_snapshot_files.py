@@ -15,7 +15,7 @@ from penstock.table.meta.errors import SnapshotMissing
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.snapshot_files import SnapshotFiles
 from penstock.table.meta.snapshot_json import parse_snapshot, snapshot_json
-from tests.unit.table.memory_store import MemoryStore
+from tests.unit.storage.memory_store import MemoryStore
 
 # As Java Paimon 1.3.1 wrote them: all that may be there, and as little as may be.
 FULL = """\

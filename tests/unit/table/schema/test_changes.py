@@ -26,7 +26,7 @@ from penstock.table.schema.renames import rename_in_options
 from penstock.table.schema.schema_files import SchemaFiles, schema_json
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import RowType, type_json
-from tests.unit.table.memory_store import MemoryStore
+from tests.unit.storage.memory_store import MemoryStore
 
 BASE = create_schema(
     [

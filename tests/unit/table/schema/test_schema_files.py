@@ -15,7 +15,7 @@ from penstock.table.schema.json_file import pretty_json
 from penstock.table.schema.schema_files import SchemaFiles, parse_schema, schema_json
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import STRING, Field, parse_type
-from tests.unit.table.memory_store import MemoryStore
+from tests.unit.storage.memory_store import MemoryStore
 
 # As Java Paimon 1.3.1 wrote it.
 WRITTEN_BY_JAVA = """\

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import PositionLost
+from penstock.pipelines.commands.arguments import parse
+from penstock.pipelines.commands.main import COMMANDS, main, shown, unexpected
+
+ROOT = Path(__file__).resolve().parents[4]
+
+
+HEAVY = ("pyspark", "pyarrow", "numpy", "pydantic", "yaml")
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, time; from penstock.pipelines.commands.main import main; main(['--help']);"
+        f"print(time.process_time() < 0.2, [m for m in (*{HEAVY}, 'argparse') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("True []\n")
+    assert "kafka-sync-table" in done.stdout
+
+
+def test_help_of_each_command_loads_nothing_heavy_and_takes_no_fifth_of_a_second() -> None:
+    code = (
+        "import contextlib, io, sys, time\n"
+        "from penstock.pipelines.commands.main import COMMANDS, main\n"
+        "for name in COMMANDS:\n"
+        "    began = time.process_time()\n"
+        "    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()):\n"
+        "        main([name, '--help'])\n"
+        f"    heavy = [m for m in {HEAVY} if m in sys.modules]\n"
+        "    if heavy or time.process_time() - began > 0.2:\n"
+        "        print(name, heavy, time.process_time() - began)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_each_command_can_answer_in_json(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    assert "--json" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("action", ["postgres-sync-table", "mongodb_sync_database", "pulsar-sync-table"])
+def test_an_action_whose_source_is_not_here_says_what_works_instead(
+    action: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([action, "--warehouse", "/x", "--database", "d"]) == 2
+    told = capsys.readouterr().err
+    assert "is not here" in told
+    assert "penstock kafka-sync-table" in told
+
+
+def test_an_unknown_command_is_told_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["kafka_sync_tabel"]) == 2
+    assert "did you mean kafka-sync-table?" in capsys.readouterr().err
+
+
+def test_a_typographic_dash_is_recognised(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["kafka-sync-table", "\u2013\u2013warehouse", "/x"]) == 2
+    assert "write --warehouse" in capsys.readouterr().err
+
+
+def test_an_error_shows_its_facts_in_a_column_and_the_repair_last() -> None:
+    error = PositionLost("gone", topic="t", stopped_at=5, hint="go on")
+    assert shown(error) == "error: gone\n  topic       t\n  stopped at  5\n  to repair   go on"
+
+
+def test_a_command_may_come_without_any_word() -> None:
+    assert parse("demo", (), [], "") == {}
+
+
+def test_no_error_shows_a_traceback_unless_it_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(name: str, words: list[str]) -> int:
+        raise PermissionError(13, "Permission denied", "/data/x")
+
+    monkeypatch.setattr("penstock.pipelines.commands.sql.command", refused, raising=False)
+    monkeypatch.setitem(COMMANDS, "sql", ("penstock.pipelines.commands.sql", ""))
+    assert main(["sql", "select 1"]) == 12
+    told = capsys.readouterr().err
+    assert told.startswith("error: PermissionError: Permission denied\n  file ")
+    assert "Traceback" not in told
+    with pytest.raises(PermissionError):
+        main(["sql", "select 1", "--debug"])
+    assert main(["sql", "select 1", "--json"]) == 12
+    assert json.loads(capsys.readouterr().err)["facts"] == {"file": "/data/x"}
+
+
+def test_of_what_spark_says_the_last_cause_is_told() -> None:
+    text = (
+        "[STREAM_FAILED] it ended: Traceback (most recent call last):\n  File x\nOSError: Unable to load\nSQLSTATE: 1"
+    )
+    error = unexpected(RuntimeError(text))
+    assert error.facts["cause"] == "OSError: Unable to load"
+    assert error.message.count("\n") == 0
+    java = "An error occurred while calling o80.start.\n: java.io.IOException: mkdir of /x failed\n\tat java.base/x"
+    assert unexpected(RuntimeError(java)).facts["cause"] == "IOException: mkdir of /x failed"
+
+
+def test_a_reader_that_closes_the_pipe_is_no_error() -> None:
+    code = "import sys; from penstock.pipelines.commands.main import main; sys.exit(main(['--help']))"
+    with subprocess.Popen(
+        [sys.executable, "-u", "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as asked:
+        assert asked.stdout is not None
+        assert asked.stderr is not None
+        asked.stdout.close()
+        assert asked.wait(60) == 141
+        assert asked.stderr.read() == b""

@@ -1,0 +1,482 @@
+"""Commands on tables: Paimon's names and flags, run on real tables."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import penstock
+from penstock.errors import ConfigError
+from penstock.pipelines.commands.main import main
+from penstock.pipelines.commands.table_commands import REFUSED, TABLE_COMMANDS
+from penstock.pipelines.commands.verify import _waited
+from tests.invariants import check_invariants
+
+ROOT = Path(__file__).resolve().parents[4]
+COLUMNS = [("dt", "STRING NOT NULL"), ("id", "INT NOT NULL"), ("v", "STRING"), ("price", "DECIMAL(10, 2)")]
+
+
+class Shop:
+    """A warehouse with one table of three commits, and its command line."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.warehouse, self._capsys = str(folder), capsys
+        self.catalog = penstock.Catalog(self.warehouse)
+        self.catalog.create_database("shop")
+        self.make("orders")
+
+    def make(self, name: str, commits: int = 3) -> None:
+        made = self.catalog.create_table(
+            f"shop.{name}", COLUMNS, ["dt", "id"], ["dt"], {"bucket": "1", "write-only": "true"}, "what was ordered"
+        )
+        for number in range(1, commits + 1):
+            with made.writer(commit_user="etl") as writer:
+                writer.write(self.rows(number))
+                writer.commit(number)
+
+    @staticmethod
+    def rows(number: int) -> Any:
+        import pyarrow as pa
+
+        return pa.table({"dt": ["a", "b"], "id": [number, number], "v": [f"a{number}", f"b{number}"]})
+
+    @property
+    def orders(self) -> penstock.Table:
+        return self.catalog.table("shop.orders")
+
+    def run(self, command: str, *flags: str, table: str | None = "orders", expect: int = 0) -> str:
+        place = ["--warehouse", self.warehouse, "--database", "shop", *(["--table", table] if table else [])]
+        return self.words(command, *place, *flags, expect=expect)
+
+    def words(self, *words: str, expect: int = 0) -> str:
+        code = main(words)
+        said = self._capsys.readouterr()
+        assert code == expect, said.err
+        return said.out if expect == 0 else said.err
+
+    def json(self, command: str, *flags: str, table: str | None = "orders") -> Any:
+        return json.loads(self.run(command, *flags, "--json", table=table))
+
+    def values(self) -> list[str]:
+        return sorted(self.orders.scan(columns=["v"]).to_arrow()["v"].to_pylist())
+
+
+@pytest.fixture
+def shop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shop:
+    return Shop(tmp_path, capsys)
+
+
+@pytest.mark.parametrize("name", TABLE_COMMANDS)
+def test_every_command_tells_its_flags(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([name, "--help"])
+    assert left.value.code == 0
+    said = capsys.readouterr().out
+    assert f"usage: penstock {name}" in said
+    assert "--json" in said
+
+
+def test_snapshots_expire_as_the_flags_say(shop: Shop) -> None:
+    told = shop.json("expire_snapshots", "--retain_max=1", "--retain-min", "1", "--max-deletes=1")
+    assert told["snapshots"] == 1
+    assert shop.run("expire-snapshots", "--retain-max", "1").startswith("expired 1 snapshots")
+    assert [snapshot.id for snapshot in shop.orders.snapshots] == [3]
+    check_invariants(shop.orders)
+
+
+def test_tags_are_made_moved_renamed_and_deleted(shop: Shop) -> None:
+    assert shop.json("create-tag", "--tag-name", "t", "--snapshot", "2") == {"tag": "t", "snapshot": 2}
+    shop.run("create_tag", "--tag_name", "kept", "--time_retained", "7 d")
+    shop.run("create-tag-from-timestamp", "--tag", "first", "--timestamp", "0")
+    shop.run("replace-tag", "--tag-name", "t", "--snapshot", "1")
+    shop.run("rename-tag", "--tag-name", "t", "--target-tag-name", "u")
+    assert shop.orders.tags == {"u": 1, "kept": 3, "first": 1}
+    assert shop.json("expire-tags", "--older-than", "2000-01-01 00:00:00") == {"expired": []}
+    assert "there is no tag 'nowhere'" in shop.run("delete-tag", "--tag-name", "u,nowhere", expect=2)
+    shop.run("delete-tag", "--tag-name", "u")
+    assert shop.json("expire-tags", "--older-than", "2100-01-01 00:00:00") == {"expired": ["first", "kept"]}
+    assert shop.orders.tags == {}
+    assert "watermark 5" in shop.run("create-tag-from-watermark", "--tag", "w", "--watermark", "5", expect=2)
+
+
+def test_a_table_rolls_back_to_a_snapshot_a_tag_or_a_time(shop: Shop) -> None:
+    shop.run("create-tag", "--tag-name", "second", "--snapshot", "2")
+    at = shop.orders.snapshots[0].time_millis
+    shop.run("create-tag", "--tag-name", "third", "--snapshot", "3")
+    shop.run("reset-consumer", "--consumer-id", "reader", "--next-snapshot", "4")
+    done = shop.json("rollback-to", "--version", "second")
+    assert done == {
+        "snapshot": 2,
+        "removed_snapshots": [3],
+        "removed_tags": ["third"],
+        "consumers_set_back": {"reader": 3},
+    }
+    assert shop.values() == ["a1", "a2", "b1", "b2"]
+    said = shop.run("rollback-to-timestamp", "--timestamp", str(at))
+    assert "snapshot 1 is the newest again; removed snapshot 2; removed tags second" in said
+    assert "snapshot 9 does not exist" in shop.run("rollback-to", "--version", "9", expect=2)
+    check_invariants(shop.orders)
+
+
+def test_a_branch_begins_at_a_tag_and_comes_home(shop: Shop) -> None:
+    shop.run("create-tag", "--tag-name", "base", "--snapshot", "1")
+    shop.run("create-branch", "--branch-name", "dev", "--tag-name", "base")
+    assert not shop.json("create-branch", "--branch-name", "dev", "--ignore-if-exists")["created"]
+    shop.run("compact", table="orders$branch_dev")
+    assert shop.json("fast-forward", "--branch-name", "dev")["snapshot"] == 2
+    assert shop.values() == ["a1", "b1"]
+    shop.run("delete-branch", "--branch-name", "dev")
+    assert shop.orders.branches == []
+
+
+def test_consumers_are_put_back_and_forgotten(shop: Shop) -> None:
+    for name in ("one", "two"):
+        shop.run("reset-consumer", "--consumer-id", name, "--next-snapshot", "2")
+    assert shop.json("clear-consumers", "--including-consumers", "", "--excluding-consumers", "t.*") == {
+        "cleared": ["one"]
+    }
+    assert "no regular expression" in shop.run("clear-consumers", "--including-consumers", "[", expect=2)
+    assert "count from 1" in shop.run("reset-consumer", "--consumer-id", "two", "--next-snapshot", "0", expect=2)
+    shop.run("reset-consumer", "--consumer-id", "two")
+    assert shop.orders.consumers == {}
+
+
+def test_orphans_of_all_tables_are_listed_before_they_go(shop: Shop) -> None:
+    shop.make("more")
+    lost = [Path(shop.warehouse) / "shop.db" / name / "dt=a/bucket-0/data-x-0.parquet" for name in ("orders", "more")]
+    for path in lost:
+        path.write_bytes(b"lost")
+    late = ["--older-than", "2100-01-01 00:00:00"]
+    assert shop.run("remove-orphan-files", table=None).startswith("0 orphan files")
+    told = shop.json("remove-orphan-files", *late, "--dry-run", table=None)
+    assert (told["files"], told["deleted"]) == (2, False)
+    assert shop.json("remove-orphan-files", *late)["files"] == 1
+    assert [path.exists() for path in lost] == [False, True]
+
+
+def test_partitions_are_dropped_by_name(shop: Shop) -> None:
+    shop.run("drop-partition", "--partition", "dt=a")
+    assert shop.values() == ["b1", "b2", "b3"]
+    assert "--partition is needed" in shop.run("drop-partition", expect=2)
+    assert "no partition column" in shop.run("drop-partition", "--partition", "x=1", expect=2)
+    assert "names a column twice" in shop.run("drop-partition", "--partition", "dt=a,dt=b", expect=2)
+    assert shop.values() == ["b1", "b2", "b3"]
+
+
+def test_partitions_expire_by_update_time(shop: Shop) -> None:
+    flags = ["--expire_strategy", "update-time", "--expiration_time"]
+    assert shop.json("expire-partitions", *flags, "1 d") == {"partitions": []}
+    assert "how long" in shop.run("expire-partitions", expect=2)
+    told = shop.json("expire-partitions", *flags, "0 ms", "--max-expires", "1")
+    assert told == {"partitions": [{"dt": "a"}]}
+    told = shop.json(
+        "expire-partitions", "--table-conf", "partition.expiration-strategy=update-time", *flags[2:], "0 s"
+    )
+    assert told == {"partitions": [{"dt": "b"}]}
+    assert shop.values() == []
+
+
+def test_one_partition_or_a_whole_database_is_compacted(shop: Shop) -> None:
+    shop.make("more")
+    assert shop.json("compact", "--partition", "dt=a") == {"snapshots": [4]}
+    levels = {
+        entry["level"]
+        for entry in json.loads(shop.words("show", f"{shop.warehouse}/shop.db/orders", "--json"))["levels"]
+    }
+    assert levels == {0, 5}
+    told = json.loads(
+        shop.words("compact-database", "--warehouse", shop.warehouse, "--including-tables", r"shop\..*", "--json")
+    )
+    assert told == {"tables": {"shop.more": [4], "shop.orders": [5]}}
+    assert shop.run("compact") == "nothing to compact\n"
+    assert "full or minor" in shop.run("compact", "--compact-strategy", "huge", expect=2)
+    check_invariants(shop.orders)
+
+
+def test_compaction_chooses_by_condition_bucket_and_idle_time(shop: Shop) -> None:
+    assert shop.run("compact", "--where", "dt = 'z'") == "nothing to compact\n"
+    assert shop.run("compact", "--buckets", "1-9") == "nothing to compact\n"
+    assert shop.run("compact", "--partition-idle-time", "1 h") == "nothing to compact\n"
+    assert "cannot be used together" in shop.run("compact", "--where", "dt = 'a'", "--partition", "dt=a", expect=2)
+    flags = ["--where", "dt = 'a'", "--buckets", "0", "--partition_idle_time", "0 ms"]
+    assert shop.json("compact", *flags, "--table-conf", "num-levels=3") == {"snapshots": [4]}
+    for command, flag in (("compact", "table-conf"), ("expire-snapshots", "options"), ("compact-manifest", "options")):
+        assert "did you mean num-levels" in shop.run(command, f"--{flag}", "num-level=3", expect=2)
+    assert shop.run("compact", "--order-strategy", "zorder", "--order-by", "v", expect=2).startswith(
+        "error: Sort Compact"
+    )
+    files = shop.orders.system("files").to_pylist()
+    assert {entry["level"] for entry in files if entry["partition"] == "{a}"} == {2}
+
+
+def test_an_append_table_is_sorted(shop: Shop) -> None:
+    table = shop.catalog.create_table("shop.log", COLUMNS, [], [], {"bucket": "-1"})
+    for number in (3, 1, 2):
+        with table.writer() as writer:
+            writer.write(shop.rows(number))
+            writer.commit()
+    assert shop.json("compact", "--order-strategy", "order", "--order-by", "v", table="log") == {"snapshots": [4]}
+    assert table.scan(columns=["v"]).to_arrow()["v"].to_pylist() == ["a1", "a2", "a3", "b1", "b2", "b3"]
+    wrong = ["--order-strategy", "order", "--order-by", "v", "--partition-idle-time", "1 h"]
+    assert "does not support" in shop.run("compact", *wrong, table="log", expect=2)
+
+
+def test_metadata_is_put_in_order(shop: Shop) -> None:
+    assert len(shop.json("compact-manifest", "--dry-run")["paths"]) == 3
+    assert shop.json("compact-manifest")["snapshot"] == 4
+    assert shop.run("compact_manifest") == "0 manifests to put together\n"
+    assert shop.run("compact_manifest", "--options", "manifest.target-file-size=1kb") == "0 manifests to put together\n"
+    lost = next(Path(shop.orders.path).glob("dt=a/bucket-0/data-*"))
+    lost.unlink()
+    assert shop.json("remove-unexisting-files", "--partition", "dt=b")["paths"] == []
+    assert shop.json("remove-unexisting-files", "--dry-run") == {"paths": [str(lost)], "snapshot": None}
+    assert shop.json("remove-unexisting-files")["snapshot"] == 5
+    assert len(shop.values()) == 5
+    assert shop.json("remove-unexisting-manifests") == {"paths": [], "snapshot": None}
+
+
+def test_partitions_are_marked_as_done(shop: Shop) -> None:
+    assert shop.json("mark-partition-done", "--partition", "dt=a") == {"partitions": [{"dt": "a"}]}
+    assert (Path(shop.orders.path) / "dt=a" / "_SUCCESS").is_file()
+
+
+def test_changelogs_expire_by_themselves(shop: Shop) -> None:
+    keep = {"changelog.num-retained.min": "10", "changelog.num-retained.max": "20", "changelog-producer": "input"}
+    table = shop.catalog.create_table("shop.log", COLUMNS, ["dt", "id"], ["dt"], {"bucket": "1", **keep})
+    for number in range(1, 6):
+        with table.writer(commit_user="etl") as writer:
+            writer.write(shop.rows(number))
+            writer.commit()
+    shop.run("expire-snapshots", "--retain-max", "1", "--retain-min", "1", table="log")
+    assert table.changes(1, 4).num_rows == 6
+    few = ["--retain-max", "3", "--retain-min", "1"]
+    assert shop.json("expire-changelogs", *few, table="log")["changelogs"] == 3  # the fifth commit compacted: six ids
+    assert shop.json("expire-changelogs", "--delete-all", table="log")["changelogs"] == 2
+    assert shop.json("expire-changelogs", "--delete-all", table="log")["changelogs"] == 0
+    check_invariants(table)
+
+
+def test_a_table_is_copied_file_by_file(shop: Shop, tmp_path: Path) -> None:
+    to = ["--target-warehouse", str(tmp_path / "copied")]
+    assert shop.json("copy-files", *to)["tables"] == {"shop.orders": "shop.orders"}
+    copied = penstock.Catalog(str(tmp_path / "copied")).table("shop.orders")
+    assert copied.scan().to_arrow().num_rows == 6
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_actions_that_cannot_be_here_say_why(shop: Shop, name: str) -> None:
+    told = shop.words(name, "--warehouse", shop.warehouse, expect=2)
+    assert told.startswith(f"error: {name} is not here: ")
+
+
+def test_tables_of_other_lakes_are_not_cloned(shop: Shop) -> None:
+    assert "metastore" in shop.run("clone", "--target-database", "x", "--clone-from", "hive", expect=2)
+
+
+def test_a_warehouse_shows_its_tables(shop: Shop) -> None:
+    told = shop.words("tables", shop.warehouse)
+    assert "shop.orders" in told
+    [table] = json.loads(shop.words("tables", "--warehouse", shop.warehouse, "--json"))["tables"]
+    assert (table["records"], table["snapshot"], table["keys"]) == (6, 3, "dt, id")
+
+
+def test_a_table_shows_columns_options_snapshots_and_files(shop: Shop) -> None:
+    shop.run("create-tag", "--tag-name", "t")
+    told = shop.words("show", "shop.orders", "--warehouse", shop.warehouse)
+    for part in ("DECIMAL(10, 2)", "write-only", "what was ordered", "APPEND", "level", "tags"):
+        assert part in told
+    facts = json.loads(shop.words("show", "shop.orders", "--warehouse", shop.warehouse, "--json", "--snapshots", "2"))
+    assert [snapshot["snapshot"] for snapshot in facts["snapshots"]] == [2, 3]
+    assert facts["levels"][0]["files"] == 6
+    assert facts["tags"] == {"t": 3}
+
+
+def test_rows_are_deleted_by_a_condition(shop: Shop) -> None:
+    assert shop.json("delete", "--where", "`id` = 2 and dt = 'a'") == {"snapshots": [4]}
+    assert shop.values() == ["a1", "a3", "b1", "b2", "b3"]
+    assert shop.run("delete", "--where", "id = 77") == "no row matches\n"
+    assert "not understood" in shop.run("delete", "--where", "nowhere = 1", expect=2)
+
+
+def test_rows_are_deleted_by_a_query_over_other_tables(shop: Shop) -> None:
+    shop.make("gone", commits=1)
+    view = "CREATE TEMPORARY VIEW S AS SELECT id FROM gone WHERE dt = 'a'"
+    where = ("--where", "id IN (SELECT id FROM S) AND dt = 'b'")
+    assert shop.json("delete", "--source-sql", view, *where) == {"snapshots": [4]}
+    assert shop.values() == ["a1", "a2", "a3", "b2", "b3"]
+    assert shop.run("delete", "--source-sql", view, *where) == "no row matches\n"
+    check_invariants(shop.orders)
+
+
+def test_tables_are_merged_by_paimons_flags(shop: Shop) -> None:
+    shop.make("news", commits=4)
+    flags = [
+        *("--target_as", "T", "--source_sql", "CREATE TEMPORARY VIEW S AS SELECT * FROM news WHERE dt = 'a'"),
+        *("--source_table", "S", "--on", "T.dt = S.dt AND T.id = S.id"),
+        *("--merge_actions", "matched-upsert,matched-delete,not-matched-insert,not-matched-by-source-delete"),
+        *("--matched_upsert_condition", "S.id = 1", "--matched_upsert_set", "v = S.v || ', new'"),
+        *("--matched_delete_condition", "S.id = 2", "--not_matched_insert_values", "*"),
+        *("--not_matched_by_source_delete_condition", "T.id < 3"),
+    ]
+    assert shop.json("merge-into", *flags) == {"snapshots": [4]}
+    assert shop.values() == ["a1, new", "a3", "a4", "b3"]
+    check_invariants(shop.orders)
+    wrong = [*flags[:9], "matched-explode"]
+    assert "is no merge action" in shop.run("merge-into", *wrong, expect=2)
+
+
+def test_a_partition_is_rescaled(shop: Shop) -> None:
+    assert shop.json("rescale", "--bucket-num", "3", "--partition", "dt=a") == {"snapshots": [4]}
+    assert shop.values() == ["a1", "a2", "a3", "b1", "b2", "b3"]
+    assert "name the one partition" in shop.run("rescale", "--bucket-num", "3", expect=2)
+
+
+def test_a_table_and_a_whole_warehouse_are_cloned(shop: Shop, tmp_path: Path) -> None:
+    to = ["--target-warehouse", str(tmp_path / "copy")]
+    shop.run("clone", *to, "--target-table", "some", "--where", "dt = 'a'", "--target-table-conf", "bucket=2")
+    copy = penstock.Catalog(str(tmp_path / "copy"))
+    assert copy.table("shop.some").scan().to_arrow().num_rows == 3
+    assert copy.table("shop.some").options["bucket"] == "2"
+    told = json.loads(shop.words("clone", "--warehouse", shop.warehouse, *to, "--json"))
+    assert told["tables"] == {"shop.orders": "shop.orders"}
+    assert "exists already" in shop.words("clone", "--warehouse", shop.warehouse, *to, expect=2)
+    shop.words("clone", "--warehouse", shop.warehouse, *to, "--clone-if-exists", "--meta-only")
+
+
+def test_sql_answers_as_text_and_as_json(shop: Shop) -> None:
+    where = ["--warehouse", shop.warehouse]
+    query = "select v, price from shop.orders for version as of 2 where id > 1 order by v"
+    assert json.loads(shop.words("sql", query, *where, "--json")) == {
+        "columns": ["v", "price"],
+        "rows": [["a2", None], ["b2", None]],
+    }
+    told = shop.words("sql", "select id, v from orders order by v", *where, "--database", "shop", "--limit", "2")
+    assert told.splitlines() == ["id  v", "--  --", " 1  a1", " 2  a2", "... 4 more rows; --limit 0 shows all"]
+    told = shop.words("sql", 'select snapshot_id from shop."orders$snapshots"', *where)
+    assert told.split() == ["snapshot_id", "-----------", "1", "2", "3"]
+    assert "not understood" in shop.words("sql", "select", *where, expect=2)
+
+
+def sql(shop: Shop, query: str) -> list[list[object]]:
+    found = json.loads(shop.words("sql", query, "--warehouse", shop.warehouse, "--json", "--database", "shop"))
+    return list(found["rows"])
+
+
+def test_sql_shows_and_describes_tables(shop: Shop) -> None:
+    assert sql(shop, "SHOW TABLES") == sql(shop, "show tables in shop;") == [["shop", "orders"]]
+    assert sql(shop, "SHOW DATABASES") == [["shop"]]
+    for query in ("DESCRIBE shop.orders", "desc orders", "DESCRIBE TABLE `shop`.`orders`"):
+        assert [row[0] for row in sql(shop, query)] == shop.orders.schema.names
+    assert sql(shop, "DESCRIBE orders")[0][1:4] == ["STRING", False, "PRI, PAR"]
+    assert sql(shop, "DESCRIBE shop.orders$snapshots")[0][0] == "snapshot_id"
+    assert [row[0] for row in sql(shop, "DESCRIBE SELECT 1 AS one")] == ["one"]
+    ((statement,),) = sql(shop, "SHOW CREATE TABLE shop.orders")
+    assert str(statement).startswith("CREATE TABLE `shop`.`orders` (\n  `dt` STRING NOT NULL,\n  `id` INT NOT NULL")
+    assert "PRIMARY KEY (`dt`, `id`) NOT ENFORCED\n) COMMENT 'what was ordered'" in str(statement)
+    assert "PARTITIONED BY (`dt`) WITH (\n  'bucket' = '1'" in str(statement)
+    assert "what shall be shown" in shop.words("sql", "show create view x", "--warehouse", shop.warehouse, expect=2)
+
+
+def test_sql_travels_in_time_as_flink_and_spark_write_it(shop: Shop) -> None:
+    second = shop.orders.snapshots[1]
+    at = datetime.fromtimestamp(second.time_millis / 1000 + 0.001, tz=UTC).astimezone().replace(tzinfo=None)
+    expected = [[second.total_record_count]]
+    for written in ("FOR SYSTEM_TIME AS OF TIMESTAMP", "FOR SYSTEM_TIME AS OF", "TIMESTAMP AS OF TIMESTAMP"):
+        query = f"SELECT count(*) FROM orders {written} '{at.isoformat(sep=' ', timespec='milliseconds')}' AS o"
+        assert sql(shop, query) == expected, written
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["sql", "select * from shop.ordrs"], "did you mean shop.orders?"),
+        (["sql", "select * from orders"], "did you mean shop.orders?"),
+        (["sql", "select * from a.b, shop.orders"], "there is no table a.b"),
+        (["sql", "select nothing from shop.orders"], "the SQL is not understood"),
+        (["sql", "DROP TABLE shop.orders"], "does not drop anything"),
+        (["sql", " "], "what is the query?"),
+        (["show", "shop.orders$files"], "penstock sql 'select * from shop.orders$files'"),
+        (["sql", "select * from a.b", "--warehouse", "nowhere"], "is the warehouse's path right?"),
+        (["compact-database", "--warehouse", "nowhere"], "there is no warehouse"),
+        (["tables", "nowhere"], "there is no warehouse"),
+        (["show", "a.b", "--warehouse", "nowhere"], "is the warehouse's path right?"),
+    ],
+)
+def test_a_look_at_what_is_not_there_says_what_is(
+    shop: Shop, words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = [] if "--warehouse" in words or "nowhere" in words else ["--warehouse", shop.warehouse]
+    assert main([*words, *where]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_table_without_its_warehouse_is_asked_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "shop.orders"]) == 2
+    assert "--warehouse PATH" in capsys.readouterr().err
+
+
+def test_json_holds_every_column_and_is_read_by_any_program(shop: Shop) -> None:
+    def refuse(word: str) -> None:
+        raise AssertionError(word)
+
+    query = "select a.id, b.id, 'nan'::double as n, '-inf'::float as i, {'x': 'nan'::double} as s"
+    told = shop.words(
+        "sql", f"{query} from shop.orders a, shop.orders b where a.id = 1 and b.id = 2 limit 1",
+        "--warehouse", shop.warehouse, "--json",
+    )  # fmt: skip
+    found = json.loads(told, parse_constant=refuse)
+    assert len(found["columns"]) == 5
+    assert found["rows"] == [[1, 2, "nan", "-inf", {"x": "nan"}]]
+
+
+def test_a_switch_does_not_take_the_word_after_it(shop: Shop) -> None:
+    assert json.loads(shop.words("tables", "--json", shop.warehouse))["tables"]
+    assert json.loads(shop.words("sql", "--json", "select 1 as one", "--warehouse", shop.warehouse))["rows"] == [[1]]
+    assert shop.words("tables", "--json", "false", shop.warehouse).startswith("table ")
+
+
+def test_an_error_is_told_as_json_and_its_class_sets_the_exit_code(shop: Shop) -> None:
+    told = json.loads(shop.run("compact", "--json", table="nowhere", expect=2))
+    assert told["error"] == "TableMissing"
+    assert told["message"] == "there is no table"
+    (Path(shop.warehouse) / "shop.db/orders/snapshot/snapshot-3").write_text("{")
+    assert "error:" in shop.run("compact", expect=6)
+
+
+def test_the_command_runs_as_a_process(shop: Shop) -> None:
+    words = ["-m", "penstock.pipelines.commands.main", "show", "shop.orders", "--warehouse", shop.warehouse, "--json"]
+    done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["table"] == "shop.orders"
+
+
+def test_sql_reads_a_tag_by_its_name(shop: Shop) -> None:
+    shop.orders.create_tag("it's monday", 2)
+    count = "select count(*) from shop.orders"
+    assert sql(shop, f"{count} FOR TAG 'it''s monday'") == sql(shop, f"{count} FOR VERSION AS OF 2") == [[4]]
+    assert sql(shop, f"{count} for tag 'it''s monday' as o where o.id > 1") == [[2]]
+
+
+def test_the_file_of_a_pipeline_tells_the_warehouse(shop: Shop, tmp_path: Path) -> None:
+    file = tmp_path / "p.yaml"
+    file.write_text(
+        "source: {type: files, path: /in, value.format: canal-json}\n"
+        f"sink: {{catalog: {{warehouse: {shop.warehouse}, options: {{local.sync: 'false'}}}}, database: shop}}\n"
+    )
+    assert "shop.orders" in shop.words("tables", "--pipeline", str(file))
+    assert "what was ordered" in shop.words("show", "shop.orders", "--pipeline", str(file))
+    told = shop.words("sql", "select count(*) as n from shop.orders", "--pipeline", str(file))
+    assert told.split() == ["n", "-", "6"]
+
+
+@pytest.mark.parametrize(("written", "wanted"), [("90", 90.0), ("5min", 300.0), ("90 s", 90.0)])
+def test_verify_waits_for_so_long(written: str, wanted: float) -> None:
+    assert _waited({"wait": [written]}) == wanted
+    assert _waited({}) == 60.0
+    with pytest.raises(ConfigError, match="is not a duration"):
+        _waited({"wait": ["soon"]})

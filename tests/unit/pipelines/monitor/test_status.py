@@ -1,0 +1,136 @@
+"""What `penstock status` says of drivers that run, failed or died, of idle streams and of tables without snapshots."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import SchemaConflict
+from penstock.pipelines.commands.main import main
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder, CheckpointProgress
+from penstock.pipelines.monitor.run_monitor import Watch
+from penstock.pipelines.monitor.source_lag import LOG_BYTES
+from penstock.pipelines.monitor.status import PipelineState, TableState, state_of
+from penstock.pipelines.monitor.status_text import as_facts, as_lines, place
+from tests.here import run
+from tests.shop import Shop, insert
+from tests.unit.pipelines.monitor.test_run_monitor import Noted
+
+NOW = 1_800_000_000_000
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def state(driver: dict[str, Any] | None = None, *tables: TableState, **more: Any) -> PipelineState:
+    given: dict[str, Any] = {"driver": driver, "paused": False, "tables": tables, "now_millis": NOW}
+    return PipelineState("shop", "/checkpoint", CheckpointProgress(1, 1), **given | more)
+
+
+def driver(**more: Any) -> dict[str, Any]:
+    return {"state": "running", "host": socket.gethostname(), "pid": os.getpid(), "heard_millis": NOW} | more
+
+
+@pytest.fixture
+def ended() -> int:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    return process.pid
+
+
+def test_a_driver_of_this_machine_is_dead_as_soon_as_its_process_is_gone(ended: int) -> None:
+    assert state(driver()).state == "running"
+    assert state(driver(pid=ended)).state == "dead"
+    assert state(driver(pid=ended, host="another")).state == "running"
+    assert state(driver(pid=ended, host="another", heard_millis=NOW - 61_000)).state == "dead"
+    assert state(driver(pid=ended, state="stopped")).state == "stopped"
+
+
+def test_the_exit_code_says_whether_the_driver_failed_or_died(
+    shop: Shop, ended: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop.put("1.json", insert("orders", {"id": 1}))
+    spec = shop.spec()
+    run(spec)
+    folder = CheckpointFolder(spec.checkpoint)
+    words = ["status", "shop", "--warehouse", shop.warehouse.location, "--checkpoint", spec.checkpoint]
+    heard = {"heard_millis": time.time_ns() // 1_000_000}
+    found = {}
+    for name, said in {
+        "running": driver(**heard),
+        "dead": driver(**heard, pid=ended),
+        "failed": driver(state="failed", error="E: no", hint="do this"),
+        "stopped": driver(state="stopped"),
+    }.items():
+        folder.put_status(said)
+        found[name] = main(words)
+    assert found == {"running": 0, "dead": 1, "failed": 1, "stopped": 0}
+    assert "error  E: no\n  to repair  do this\n" in capsys.readouterr().out
+
+
+def test_a_failed_run_leaves_its_cure_in_the_checkpoint(shop: Shop) -> None:
+    folder = CheckpointFolder(f"{shop.folder}/checkpoint")
+    failed = SchemaConflict("it does not fit", hint="widen it")
+    with pytest.raises(SchemaConflict), Watch("shop", folder, shop.warehouse, Noted(), Noted(), 1.0):
+        raise failed
+    assert (folder.status() or {})["hint"] == "widen it"
+
+
+def test_an_idle_stream_has_no_rate_and_its_copied_tables_are_fresh() -> None:
+    told = {"rows_per_second": 82_372.0, "tables": {"ods.a": {"rows_per_second": 82_372.0}}}
+    busy = state(driver(committed_millis=NOW - 1000, **told), TableState("ods.a", 0, 1))
+    assert as_facts(busy)["tables"][0]["rows_per_second"] == 82_372
+    idle = state(driver(committed_millis=NOW - 120_000, caught_up_millis=NOW - 3000, **told), TableState("ods.a", 0, 1))
+    [table] = as_facts(idle)["tables"]
+    assert (table["rows_per_second"], table["fresh_seconds"]) == (0, 3)
+    parked = {"ods.a": {"batch": 1, "error": "E", "reason": "no"}}
+    idle = state(driver(caught_up_millis=NOW), TableState("ods.a", 0, 1), parked=parked)
+    assert idle.fresh_seconds(idle.tables[0]) is None
+
+
+def test_a_table_without_rows_of_the_newest_batch_has_no_rate(shop: Shop) -> None:
+    with Watch("shop", CheckpointFolder(f"{shop.folder}/c"), shop.warehouse, Noted(), Noted(), 1.0) as watch:
+        for number, table in enumerate(("orders", "users")):
+            shop.put(f"{number}.json", insert(table, {"id": 1}))
+            run(shop.spec(), on_batch=watch.on_batch)
+        rates = {table: one["rows_per_second"] > 0 for table, one in watch.facts["tables"].items()}
+    assert rates == {"ods.orders": False, "ods.users": True}
+
+
+def test_tables_that_lost_the_snapshots_of_the_pipeline_are_still_listed(shop: Shop) -> None:
+    shop.put("1.json", insert("orders", {"id": 1}))
+    spec = shop.spec()
+    run(spec)
+    for path in (Path(shop.warehouse.location) / "ods.db/orders/snapshot").iterdir():
+        path.unlink()
+    assert state_of("shop", spec.checkpoint, shop.warehouse, ()).tables == ()
+    [table] = state_of("shop", spec.checkpoint, shop.warehouse, ["ods"]).tables
+    assert (table.table, table.snapshot, table.records) == ("ods.orders", None, 0)
+
+
+def test_places_are_shown_as_people_write_them() -> None:
+    log = {"log": {"file": "binlog.000012", "pos": 4567, "gtid": "33df-1"}, "server": "33df", "v": 1}
+    assert place(log) == "binlog.000012:4567"
+    assert place(log | {"waiting": [["shop", "a"]], "cursors": [{"table": "b"}]}) == (
+        "binlog.000012:4567, 2 tables to copy"
+    )
+    assert json.loads(place({"batch": 3, "now": 1})) == {"batch": 3}
+
+
+def test_caught_up_says_what_was_compared() -> None:
+    position = {"log": {"file": "binlog.000012", "pos": 4567}}
+    found = state(None, lag={"log": 0}, lag_unit=LOG_BYTES)
+    head, *_ = as_lines(found, as_facts(found, position), lambda *words: "")
+    assert head[1] == "source at binlog.000012:4567   caught up with the end of the log; rows are compared by" + (
+        "  penstock verify"
+    )

@@ -1,0 +1,201 @@
+"""Objects as files, against a real S3 interface on loopback."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import uuid
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+from penstock.errors import ConfigError
+from penstock.storage.conditional_put import put_if_absent
+from penstock.storage.object_store import FOLDER_MARK, ObjectStorage
+from penstock.storage.open import StoreUnsafe, open_storage, probe
+from tests.unit.storage.contract import StorageContract
+
+KEYS = {"s3.access-key": "AKTEST", "s3.secret-key": "${TEST_S3_SECRET}", "s3.path.style.access": "true"}
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def s3(endpoint: str) -> Any:
+    client = boto3.client(
+        "s3",
+        endpoint_url=endpoint,
+        aws_access_key_id="AKTEST",
+        aws_secret_access_key="hidden",
+        region_name="us-east-1",
+    )
+    client.create_bucket(Bucket="lake")
+    return client
+
+
+@pytest.fixture
+def lake(endpoint: str, s3: Any, monkeypatch: pytest.MonkeyPatch) -> ObjectStorage:
+    monkeypatch.setenv("TEST_S3_SECRET", "hidden")
+    storage, _ = open_storage("s3://lake/warehouse", {**KEYS, "s3.endpoint": endpoint})
+    assert isinstance(storage, ObjectStorage)
+    return storage
+
+
+class TestContract(StorageContract):
+    @pytest.fixture(autouse=True)
+    def _give(self, lake: ObjectStorage) -> None:
+        self.storage, self.root = lake, f"/warehouse/{uuid.uuid4()}"
+
+
+def test_keys_in_the_bucket_are_the_names_as_java_writes_them(lake: ObjectStorage, s3: Any) -> None:
+    lake.write("/odd/p=a%2Fb c#日/f", b"x")
+    assert [item["Key"] for item in s3.list_objects_v2(Bucket="lake", Prefix="odd")["Contents"]] == [
+        "odd/p=a%2Fb c#日/f"
+    ]
+
+
+def test_folders_marked_by_hadoop_are_folders_without_a_nameless_file(lake: ObjectStorage, s3: Any) -> None:
+    s3.put_object(Bucket="lake", Key="hadoop/x.db/", Body=b"")
+    assert lake.exists("/hadoop/x.db")
+    assert [(entry.name, entry.is_dir) for entry in lake.list("/hadoop")] == [("x.db", True)]
+    assert lake.list("/hadoop/x.db") == []
+
+
+class Deaf(BaseHTTPRequestHandler):
+    """A store that knows no conditions: it puts whatever it is given."""
+
+    protocol_version = "HTTP/1.1"
+    conditions: ClassVar[list[str | None]] = []
+
+    def do_PUT(self) -> None:
+        self.conditions.append(self.headers["If-None-Match"])
+        self.answer()
+
+    def do_DELETE(self) -> None:
+        self.answer()
+
+    def answer(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"] or 0))
+        self.send_response(200)
+        self.send_header("ETag", '"1"')
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *words: object) -> None:
+        pass
+
+
+# That of many makers one wins is the store's promise; moto, asked by several threads, does not keep it.
+def test_the_store_itself_is_asked_to_refuse_and_one_that_does_not_is_unsafe() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Deaf) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            options = {"s3.endpoint": f"http://127.0.0.1:{server.server_port}", "s3.secret-key": "x"}
+            options |= {"s3.access-key": "x", "object-store.disable_bulk_delete": "true"}
+            storage, path = open_storage("s3://lake/w", options)
+            with pytest.raises(StoreUnsafe, match="only where none is"):
+                probe(storage, path)
+        finally:
+            server.shutdown()
+            thread.join()
+    assert Deaf.conditions == ["*", "*"]
+
+
+def test_an_upload_left_open_leaves_no_file(lake: ObjectStorage) -> None:
+    out = lake.open_output("/half/f")
+    out.write(b"x" * 100)
+    del out
+    assert not lake.exists("/half/f")
+
+
+def test_a_large_upload_goes_in_parts(lake: ObjectStorage) -> None:
+    with lake.open_output("/large/f") as out:
+        for _ in range(12):
+            out.write(b"x" * (1 << 20))
+    assert lake.size("/large/f") == 12 << 20
+
+
+def test_secrets_are_masked_and_travel_as_references(lake: ObjectStorage, endpoint: str) -> None:
+    assert "${TEST_S3_SECRET}" in repr(lake)
+    assert b"hidden" not in pickle.dumps(lake)
+    plain, _ = open_storage("s3a://lake/w", {"fs.s3a.secret.key": "hidden", "fs.s3a.endpoint": endpoint})
+    assert "hidden" not in repr(plain)
+    assert endpoint in repr(plain)
+
+
+def test_a_reference_to_nothing_is_told_at_the_first_call(endpoint: str) -> None:
+    storage, path = open_storage("s3://lake/w", {"s3.secret-key": "${NO_SUCH_SECRET}", "s3.endpoint": endpoint})
+    with pytest.raises(ConfigError, match="the environment has no NO_SUCH_SECRET"):
+        storage.exists(path)
+
+
+def test_a_store_that_does_not_answer_fails_as_an_os_error() -> None:
+    storage, _ = open_storage("s3://lake", {**KEYS, "s3.secret-key": "x", "s3.endpoint": "http://127.0.0.1:9"})
+    with pytest.raises(OSError, match="no answer from http"):
+        storage.read("/x")
+
+
+def test_the_mark_of_an_empty_folder_is_never_listed(lake: ObjectStorage, s3: Any) -> None:
+    lake.mkdirs("/marked")
+    assert s3.head_object(Bucket="lake", Key=f"marked/{FOLDER_MARK}")["ContentLength"] == 0
+    assert lake.list("/marked") == []
+
+
+class Forgetful(BaseHTTPRequestHandler):
+    """A store that makes the first object and then loses its reply, or says that it failed."""
+
+    protocol_version = "HTTP/1.1"
+    objects: ClassVar[dict[str, bytes]] = {}
+    replies: ClassVar[list[int]] = []
+    way: ClassVar[str] = ""
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_PUT(self) -> None:
+        data = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path in self.objects:
+            assert self.headers["If-None-Match"] == "*"
+            return self._reply(412)
+        self.objects[self.path] = data
+        if self.way == "cut":
+            self.close_connection = True
+            return None
+        return self._reply(500)
+
+    def do_GET(self) -> None:
+        self._reply(200, self.objects[self.path])
+
+    def _reply(self, code: int, body: bytes = b"") -> None:
+        self.replies.append(code)
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("ETag", '"x"')
+        self.send_header("Last-Modified", "Sun, 22 Nov 2026 06:00:00 GMT")
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.mark.parametrize("way", ["cut", "500"])
+def test_the_client_repeats_a_create_whose_reply_was_lost_and_our_object_is_known_again(way: str) -> None:
+    handler = type("Handler", (Forgetful,), {"objects": {}, "replies": [], "way": way})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        options = {**KEYS, "s3.secret-key": "x", "s3.endpoint": f"http://127.0.0.1:{server.server_port}"}
+        storage, _ = open_storage("s3://lake", options)
+        assert put_if_absent(storage, "/t/snapshot-1", b"ours")
+        assert not put_if_absent(storage, "/t/snapshot-1", b"theirs")
+        server.shutdown()
+    assert 412 in handler.replies  # type: ignore[attr-defined]

@@ -1,0 +1,336 @@
+"""Compactions of random commits: reads, changelogs and deletion vectors against a dict that plays the table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from penstock.errors import ConfigError
+from penstock.table.compaction.compact import compact
+from penstock.table.compaction.lookup_store import LookupStore
+from penstock.table.compaction.policy import Pick, Policy, pick
+from penstock.table.merge.incoming_kinds import RetractRefused
+from tests.unit.table.compaction.memory_bucket import ROW_BYTES, MemoryBucket, MemoryWriter
+from tests.unit.table.merge.engine_model import merge_key
+from tests.unit.table.merge.tables import schema_of
+
+COLUMNS = {"k": "INT NOT NULL", "a": "INT", "b": "STRING", "g": "INT"}
+TEXT_KEY = {**COLUMNS, "k": "STRING NOT NULL"}
+SIZES = {"target-file-size": str(25 * ROW_BYTES)}
+PARTIAL = {"merge-engine": "partial-update"}
+SUM = {"merge-engine": "aggregation", "fields.a.aggregate-function": "sum", "fields.b.aggregate-function": "max"}
+FIRST_ROW = {"merge-engine": "first-row"}
+GROUP = {**PARTIAL, "fields.g.sequence-group": "a,b"}
+LOOKUP = {"changelog-producer": "lookup"}
+FULL = {"changelog-producer": "full-compaction"}
+VECTORS = {"deletion-vectors.enabled": "true"}
+ROW_DEDUPLICATE = {"changelog-producer.row-deduplicate": "true"}
+
+# name: columns, options, kinds. A deleted row forgets its sequence when compaction drops it, here as in Java: so no
+# deletes of rows with a sequence field, and of groups only once the row is there.
+TABLES: dict[str, tuple[dict[str, Any], dict[str, str], list[int]]] = {
+    "deduplicate": (COLUMNS, {}, [0, 2, 3]),
+    "deduplicate, text key": (TEXT_KEY, {}, [0, 2, 3]),
+    "deduplicate by sequence": (COLUMNS, {"sequence.field": "g"}, [0, 2]),
+    "partial update": (COLUMNS, PARTIAL, [0]),
+    "sum": (COLUMNS, SUM, [0]),
+    "full changelog": (COLUMNS, FULL, [0, 3]),
+    "full changelog of partial update": (COLUMNS, {**PARTIAL, **FULL}, [0]),
+    "full changelog without equal rows": (COLUMNS, {**FULL, **ROW_DEDUPLICATE}, [0, 3]),
+    "lookup": (COLUMNS, LOOKUP, [0, 2, 3]),
+    "lookup, text key": (TEXT_KEY, LOOKUP, [0, 2, 3]),
+    "lookup by sequence": (COLUMNS, {**LOOKUP, "sequence.field": "g"}, [0, 2]),
+    "lookup without equal rows": (COLUMNS, {**LOOKUP, **ROW_DEDUPLICATE}, [0, 3]),
+    "lookup of partial update": (COLUMNS, {**LOOKUP, **PARTIAL}, [0]),
+    "lookup of a sequence group": (COLUMNS, {**LOOKUP, **GROUP}, [0, 0, 3]),
+    "lookup of sums": (COLUMNS, {**LOOKUP, **SUM}, [0]),
+    "vectors": (COLUMNS, VECTORS, [0, 2, 3]),
+    "vectors by sequence": (COLUMNS, {**VECTORS, "sequence.field": "g"}, [0, 2]),
+    "vectors and lookup": (COLUMNS, {**VECTORS, **LOOKUP}, [0, 3]),
+    "vectors of partial update": (COLUMNS, {**VECTORS, **PARTIAL}, [0]),
+    "vectors, text key": (TEXT_KEY, VECTORS, [0, 3]),
+    "first row": (COLUMNS, FIRST_ROW, [0]),
+    "first row with changelog": (COLUMNS, {**FIRST_ROW, **LOOKUP}, [0]),
+}
+
+
+def random_commit(random: Random, columns: dict[str, Any], kinds: list[int]) -> list[tuple[int, dict[str, Any]]]:
+    """Mostly few keys, now and then many; all of one region or spread."""
+    count, base, width = random.choice([(3, 0, 90), (12, random.randint(0, 70), 20), (60, 0, 90)])
+    records = []
+    for _ in range(count):
+        number = random.randint(base, base + width)
+        key = number if columns["k"].startswith("INT") else "k" * (number % 4) + str(number)
+        row = {"k": key, "a": random.randint(-9, 9), "b": random.choice("xyz"), "g": random.randint(0, 3)}
+        row = {n: None if n in "ab" and random.random() < 0.2 else v for n, v in row.items()}
+        records.append((random.choice(kinds), row))
+    return records
+
+
+class Player:
+    """Replays a changelog, strictly: every image has to be what is there."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Any, dict[str, Any]] = {}
+
+    def play(self, changes: list[tuple[int, dict[str, Any]]]) -> None:
+        for kind, row in changes:
+            if kind == 0:
+                assert row["k"] not in self.rows
+                self.rows[row["k"]] = row
+            elif kind in (1, 3):
+                assert self.rows.pop(row["k"]) == row
+            else:
+                assert row["k"] not in self.rows
+                self.rows[row["k"]] = row
+
+    def shown(self) -> list[dict[str, Any]]:
+        return [self.rows[key] for key in sorted(self.rows)]
+
+
+LOOKING_UP = [name for name in TABLES if name.startswith(("lookup", "vectors", "first row"))]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_reads_changelogs_and_vectors_follow_the_table(name: str) -> None:
+    follow(name, None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LOOKING_UP)
+def test_lookups_in_a_store_find_what_files_hold(name: str, tmp_path: Path) -> None:
+    follow(name, LookupStore(tmp_path))
+
+
+def follow(name: str, store: LookupStore | None) -> None:
+    columns, options, kinds = TABLES[name]
+    producer = options.get("changelog-producer", "none")
+    for seed in range(1):
+        random = Random(f"{name} {seed}")
+        policy = Policy(trigger=3, num_levels=5, up_level0=name in LOOKING_UP)
+        bucket = MemoryBucket(schema_of(columns, options={**SIZES, **options}), policy, store=store, variant=str(seed))
+        history: dict[Any, list[tuple[int, dict[str, Any]]]] = {}
+        player = Player()
+        for commit in range(20):
+            records = random_commit(random, columns, kinds)
+            if bucket.spec.merge.groups:
+                records = [(kind if row["k"] in history else 0, row) for kind, row in records]
+            for record in records:
+                history.setdefault(record[1]["k"], []).append(record)
+            bucket.flush(records)
+            full = commit % 9 == 8
+            player.play(bucket.compact(full=full))
+            bucket.check_levels()
+            expected = state(bucket, history, bypass=producer != "lookup" and not bucket.spec.vectors)
+            assert bucket.read() == expected
+            if producer == "lookup" or (producer == "full-compaction" and full):
+                assert player.shown() == expected
+
+
+def state(bucket: MemoryBucket, history: dict[Any, list[tuple[int, dict[str, Any]]]], *, bypass: bool) -> list[Any]:
+    spec = bucket.spec.merge
+    rows = []
+    for key in sorted(history):
+        records = history[key]
+        if spec.sequence_fields:
+            records = sorted(records, key=lambda record: record[1]["g"])
+        merged = merge_key(spec, records, bypass=bypass)
+        if merged is not None:
+            rows.append(merged[1])
+    return rows
+
+
+# ---------------------------------------------------------------------------------------------- single rules
+
+
+def bucket_of(options: dict[str, str], **policy: Any) -> MemoryBucket:
+    return MemoryBucket(schema_of(COLUMNS, options={**SIZES, **options}), Policy(**{"trigger": 3, **policy}))
+
+
+def row(k: int, a: int | None = None) -> dict[str, Any]:
+    return {"k": k, "a": a, "b": None, "g": None}
+
+
+def levels(bucket: MemoryBucket) -> list[tuple[str, int]]:
+    return sorted((name, level) for name, level in bucket.live)
+
+
+def test_a_file_that_meets_no_other_only_rises() -> None:
+    bucket = bucket_of({})
+    bucket.flush([(0, row(k)) for k in range(20)])
+    [file] = bucket.levels.all_files
+    done = compact(bucket.spec, bucket.bucket_files(), Pick((file,), 4))
+    assert done.before == (file,)
+    assert done.after == (replace(file, level=4),)
+
+
+def test_a_file_with_deletes_is_rewritten_when_it_comes_to_the_top() -> None:
+    bucket = bucket_of({})
+    bucket.flush([(0, row(1)), (3, row(2))])
+    bucket.compact(full=True)
+    [file] = bucket.levels.all_files
+    assert (file.level, file.row_count, file.delete_row_count) == (5, 1, 0)
+
+
+def test_deletes_wait_below_the_top_as_long_as_older_rows_may_lie_under_them() -> None:
+    bucket = bucket_of({})
+    bucket.flush([(0, row(k)) for k in range(50)])
+    bucket.compact(full=True)
+    bucket.flush([(3, row(7))])
+    bucket.flush([(3, row(8))])
+    bucket.run(Pick(bucket.levels.level0, 4))
+    [upper] = bucket.levels.upper[3]
+    assert upper.delete_row_count == 2
+    assert len(bucket.read()) == 48
+
+
+def test_a_bucket_of_deletes_alone_compacts_to_nothing() -> None:
+    bucket = bucket_of({})
+    bucket.flush([(0, row(1))])
+    bucket.flush([(3, row(1))])
+    bucket.compact(full=True)
+    assert bucket.live == {}
+
+
+def test_small_neighbours_are_rewritten_together_and_large_files_rise() -> None:
+    bucket = bucket_of({})
+    bucket.flush([(0, row(k)) for k in range(3)])
+    bucket.flush([(0, row(k)) for k in range(10, 13)])
+    bucket.flush([(0, row(k)) for k in range(20, 50)])
+    large = bucket.levels.level0[0]
+    bucket.compact(full=True)
+    files = {file.name: file.row_count for file in bucket.levels.all_files}
+    assert files.pop(large.name) == 30
+    assert list(files.values()) == [6]
+
+
+def test_outputs_roll_at_the_target_size() -> None:
+    bucket = bucket_of({})
+    for start in (0, 1):
+        bucket.flush([(0, row(k)) for k in range(start, 60, 2)])
+    bucket.compact(full=True)
+    assert [file.row_count for file in bucket.levels.upper[4]] == [25, 25, 10]
+
+
+def test_another_format_on_the_level_above_makes_a_file_be_rewritten() -> None:
+    bucket = bucket_of({"file.format.per.level": "5:avro"})
+    bucket.flush([(0, row(1))])
+    [before] = bucket.levels.all_files
+    done = compact(bucket.spec, bucket.bucket_files(), Pick((before,), 5))
+    assert done.after[0].name != before.name
+
+
+def test_changelog_of_a_commit_tells_net_changes_only() -> None:
+    bucket = bucket_of(LOOKUP, up_level0=True)
+    bucket.flush([(0, row(1, 10)), (0, row(2, 20)), (0, row(2, 21))])
+    assert bucket.compact() == [(0, row(1, 10)), (0, row(2, 21))]
+    bucket.flush([(1, row(1, 10)), (2, row(1, 11)), (3, row(2, 21)), (0, row(3, 30)), (3, row(9))])
+    assert bucket.compact() == [(1, row(1, 10)), (2, row(1, 11)), (3, row(2, 21)), (0, row(3, 30))]
+    bucket.flush([(0, row(1, 11))])
+    assert bucket.compact() == [(1, row(1, 11)), (2, row(1, 11))]
+
+
+def test_equal_images_are_left_out_on_request() -> None:
+    bucket = bucket_of({**LOOKUP, **ROW_DEDUPLICATE}, up_level0=True)
+    for a in (10, 10):
+        bucket.flush([(0, row(1, a))])
+        changes = bucket.compact()
+    assert changes == []
+
+
+def test_a_delete_carries_the_old_row() -> None:
+    bucket = bucket_of(LOOKUP, up_level0=True)
+    bucket.flush([(0, row(1, 10))])
+    bucket.compact()
+    bucket.flush([(3, row(1, None))])
+    assert bucket.compact() == [(3, row(1, 10))]
+
+
+def test_images_carry_the_sequence_numbers_of_their_rows() -> None:
+    bucket = bucket_of(LOOKUP, up_level0=True)
+    for a in (10, 11):
+        bucket.flush([(0, row(1, a))])
+        done = compact(bucket.spec, bucket.bucket_files(), pick_of(bucket))
+        bucket.apply(done)
+    [changelog] = done.changelog
+    assert bucket.files.tables[changelog.name].column("_SEQUENCE_NUMBER").to_pylist() == [0, 1]
+
+
+def pick_of(bucket: MemoryBucket) -> Pick:
+    picked = pick(bucket.policy, bucket.levels)
+    assert picked is not None
+    return picked
+
+
+def test_a_key_found_below_is_marked_in_the_vector_of_its_file() -> None:
+    bucket = bucket_of(VECTORS, up_level0=True)
+    bucket.flush([(0, row(k)) for k in range(50)])
+    bucket.compact()
+    [base] = bucket.levels.all_files
+    bucket.flush([(0, row(7, 1)), (3, row(9)), (0, row(99))])
+    bucket.compact()
+    assert {name: vector.tolist() for name, vector in bucket.vectors.items()} == {base.name: [7, 9]}
+
+
+def test_a_deleted_place_is_not_found_again() -> None:
+    bucket = bucket_of({**VECTORS, **LOOKUP}, up_level0=True)
+    bucket.flush([(0, row(k)) for k in range(50)])
+    bucket.compact()
+    bucket.flush([(3, row(7))])
+    bucket.compact()
+    bucket.flush([(0, row(7, 5))])
+    assert bucket.compact() == [(0, row(7, 5))]
+
+
+def test_full_compaction_of_the_top_level_writes_deleted_places_away() -> None:
+    bucket = bucket_of(VECTORS, up_level0=True)
+    bucket.flush([(0, row(k)) for k in range(50)])
+    bucket.compact()
+    bucket.flush([(3, row(7))])
+    bucket.compact()
+    bucket.compact(full=True)
+    assert bucket.vectors == {}
+    assert sum(file.row_count for file in bucket.levels.all_files) == 49
+
+
+def test_vectors_that_stay_are_not_reported() -> None:
+    bucket = bucket_of(VECTORS, up_level0=True)
+    bucket.flush([(0, row(1))])
+    assert compact(bucket.spec, bucket.bucket_files(), pick_of(bucket)).vectors is None
+
+
+def test_a_later_row_of_a_known_key_is_no_first_row() -> None:
+    bucket = bucket_of({**FIRST_ROW, **LOOKUP}, up_level0=True)
+    bucket.flush([(0, row(k, k)) for k in range(50)])
+    bucket.compact()
+    bucket.flush([(0, row(7, 99)), (2, row(77, 1)), (0, row(77, 2))])
+    assert bucket.compact() == [(2, row(77, 1))]
+
+
+def test_an_error_removes_what_was_written() -> None:
+    bucket = bucket_of(PARTIAL)
+    for kind in (0, 3):
+        bucket.flush([(kind, row(k)) for k in range(3)])
+    writers = []
+
+    def watched(level: int) -> MemoryWriter:
+        writers.append(bucket.writer("data", 25)(level))
+        return writers[-1]
+
+    files = replace(bucket.bucket_files(), open_data=watched)
+    with pytest.raises(RetractRefused):
+        compact(bucket.spec, files, Pick(bucket.levels.level0, 5))
+    assert [writer.aborted for writer in writers] == [True]
+
+
+def test_a_table_that_looks_up_refuses_to_do_without() -> None:
+    bucket = bucket_of(LOOKUP)
+    bucket.flush([(0, row(1))])
+    bucket.compact(full=True)
+    bucket.flush([(0, row(1))])
+    with pytest.raises(ConfigError, match="no lookup"):
+        compact(bucket.spec, replace(bucket.bucket_files(), lookup=None), Pick(bucket.levels.level0, 4))

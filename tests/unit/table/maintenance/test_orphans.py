@@ -1,0 +1,102 @@
+"""Orphans: Java leaves none but after a rollback, and no live file is ever one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from penstock.storage.local import LocalStorage
+from penstock.table.maintenance.orphans import DAY, find_orphans, remove_orphans
+from tests.golden.cases import case_names
+from tests.unit.table.maintenance.tables import LATE, ROOT, check_whole, files, golden, orphans
+from tests.unit.table.tables import content, new_table, rows
+
+# A rollback leaves the files of what it takes back.
+WITH_ORPHANS = {"rollback_consumers"}
+
+
+@pytest.mark.parametrize("case", case_names())
+def test_golden_tables_hold_exactly_their_files(case: str) -> None:
+    store = golden(case)
+    check_whole(store)
+    assert bool(orphans(store)) == (case in WITH_ORPHANS)
+
+
+def test_removing_orphans_leaves_the_table_whole() -> None:
+    store = golden("rollback_consumers")
+    before, lost = files(store), orphans(store)
+    assert remove_orphans(store, older_than=LATE).deleted == len(lost) > 0
+    assert files(store) == before - {path.removeprefix(f"{ROOT}/") for path in lost}
+    check_whole(store)
+    assert orphans(store) == set()
+
+
+def test_foreign_files_in_the_tables_folders_are_found() -> None:
+    store = golden("part_two_keys")
+    folder = next(path for path in files(store) if "bucket-0" in path).rpartition("/")[0]
+    lost = [f"{folder}/data-lost-0.parquet", "manifest/manifest-lost-0", "index/index-lost-0", "statistics/stat-lost"]
+    temporary = ["snapshot/.snapshot-9.aa.tmp", "schema/.schema-9.aa.tmp"]
+    kept = ["snapshot/LATEST.note", "README", "docs/a=b.txt", "schema/schema-0.bak"]
+    for name in (*lost, *temporary, *kept):
+        store.storage.write(f"{ROOT}/{name}", b"x")
+    assert orphans(store) == {f"{ROOT}/{name}" for name in (*lost, *temporary)}
+
+
+def test_what_is_young_may_belong_to_a_commit_under_way() -> None:
+    store = golden("append_unaware")
+    store.storage.write(f"{ROOT}/manifest/manifest-new-0", b"x")
+    written = store.storage.disk.clock()  # type: ignore[attr-defined]
+    assert find_orphans(store, older_than=written - DAY) == []
+    assert [orphan.path for orphan in find_orphans(store)] == [f"{ROOT}/manifest/manifest-new-0"]  # years later
+
+
+def test_branches_hold_files_that_main_has_forgotten() -> None:
+    store = golden("branches")
+    for number in store.snapshots.ids():
+        store.storage.delete(store.paths.snapshot(number))
+    store.storage.delete(store.paths.tag("base"))
+    lost = orphans(store)
+    branch = store.on_branch("dev")
+    check_whole(branch)
+    remove_orphans(store, older_than=LATE)
+    assert lost
+    check_whole(branch)
+
+
+def test_a_commit_that_lands_while_files_are_listed_loses_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is used is read after the listing: read before it, the files of this commit would be nobody's."""
+    table = new_table(tmp_path, options={"bucket": "1"})
+    real, listed = LocalStorage.list, []
+    with table.writer(commit_user="etl") as writer:
+        writer.write(rows(table, (1, "a", None)))
+        messages = writer.prepare(1)
+
+        def listing(self: LocalStorage, folder: str) -> object:
+            found = list(real(self, folder))
+            if folder.endswith("bucket-0") and not listed:
+                listed.extend(found)
+                writer.land(messages, 1)
+            return iter(found)
+
+        monkeypatch.setattr(LocalStorage, "list", listing)
+        assert find_orphans(table.store, older_than=LATE) == []
+    assert [entry.name for entry in listed] == [messages[0].new_files[0].name]
+    assert content(table) == [(1, "a", None)]
+
+
+def test_a_listing_that_misses_the_newest_snapshot_makes_no_file_an_orphan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(tmp_path, options={"bucket": "1"})
+    for number in range(3):
+        with table.writer(commit_user="etl") as writer:
+            writer.write(rows(table, (number, "a", None)))
+            writer.commit(number)
+    real = LocalStorage.list
+
+    def lagging(self: LocalStorage, folder: str) -> object:
+        return [entry for entry in real(self, folder) if entry.name != "snapshot-3"]
+
+    monkeypatch.setattr(LocalStorage, "list", lagging)
+    assert find_orphans(table.store, older_than=LATE) == []

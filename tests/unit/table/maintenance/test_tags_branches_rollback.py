@@ -1,0 +1,574 @@
+"""Tags, branches and rollback: what they make, what they refuse, what a crash leaves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from _pytest.logging import LogCaptureFixture
+
+from penstock.errors import ConfigError, TableCorrupt
+from penstock.table.catalog.catalog import Catalog
+from penstock.table.handle import Table
+from penstock.table.maintenance.branches import create_branch, delete_branch
+from penstock.table.maintenance.fast_forward import fast_forward
+from penstock.table.maintenance.orphans import remove_orphans
+from penstock.table.maintenance.rollback import rollback_to
+from penstock.table.maintenance.snapshot_expiry import expire_snapshots
+from penstock.table.maintenance.tag_changes import replace_tag
+from penstock.table.maintenance.tags import create_tag, delete_tag, expire_tags, tag_files
+from penstock.table.meta.branches import branch_names
+from penstock.table.meta.errors import BranchMissing, SnapshotMissing, TagMissing
+from penstock.table.meta.live import live_entries
+from penstock.table.meta.snapshot_json import snapshot_json
+from penstock.table.meta.store import TableStore
+from penstock.table.schema.changes import AddColumn, SetOption, evolve
+from tests.simulation.store import Died, Disk, Fault, StoreFailure, at
+from tests.unit.table.maintenance.tables import (
+    LATE,
+    check_whole,
+    disk_of,
+    files,
+    golden,
+    open_table,
+    orphans,
+    put_snapshot,
+)
+from tests.unit.table.tables import content, new_table, rows
+
+HOUR = 3_600_000
+
+
+def write(table: Table, *ids: int) -> None:
+    with table.writer() as writer:
+        writer.write(rows(table, *((number, "x", None) for number in ids)))
+        writer.commit()
+
+
+def put(table: Table, **row: int) -> None:
+    with table.writer() as writer:
+        writer.write(pa.table({name: pa.array([value], pa.int32()) for name, value in row.items()}))
+        writer.commit()
+
+
+def names(store: TableStore, snapshot_id: int) -> set[str]:
+    return {entry.file.name for entry in live_entries(store, store.snapshots.get(snapshot_id))}
+
+
+# tags
+
+
+def test_a_tag_is_of_the_latest_snapshot_unless_another_is_named() -> None:
+    store = golden("layout_data_dir")
+    assert create_tag(store, "latest").snapshot == store.snapshots.get(6)
+    assert create_tag(store, "third", 3).snapshot == store.snapshots.get(3)
+    assert tag_files(store).names() == ["latest", "third"]
+    check_whole(store)
+
+
+def test_tags_that_cannot_be_made_are_refused() -> None:
+    store = golden("layout_data_dir")
+    create_tag(store, "a", 2)
+    with pytest.raises(ConfigError, match=r"already[\s\S]*snapshot: 2"):
+        create_tag(store, "a", 3)
+    with pytest.raises(SnapshotMissing, match="9 does not exist"):
+        create_tag(store, "b", 9)
+    with pytest.raises(SnapshotMissing, match="no snapshot to tag"):
+        create_tag(golden("empty_table"), "b")
+    with pytest.raises(TagMissing):
+        delete_tag(store, "b")
+
+
+def test_tags_end_by_themselves_when_their_time_is_over() -> None:
+    store = golden("layout_data_dir")
+    evolve(store.schemas, [SetOption("tag.default-time-retained", "2 h")], True, now=1)
+    create_tag(store, "short", 2, retain_millis=1)
+    create_tag(store, "long", 2, retain_millis=HOUR)
+    assert create_tag(store, "by option", 2).retained_nanos == 2 * HOUR * 1_000_000
+    store.ambient.now_millis()
+    assert expire_tags(store) == ["short"]
+    assert tag_files(store).names() == ["by option", "long"]
+
+
+def test_files_go_with_the_last_tag_that_holds_them() -> None:
+    store = golden("layout_data_dir")
+    create_tag(store, "a", 2)
+    create_tag(store, "b", 2)
+    create_tag(store, "c", 4)
+    expire_snapshots(store, retain_max=1, protect_users=0)
+    held = files(store)
+    delete_tag(store, "a")
+    assert files(store) == held - {"tag/tag-a"}
+    for name in ("b", "c"):
+        delete_tag(store, name)
+        check_whole(store)
+        assert orphans(store) == set()
+
+
+def test_a_tag_of_a_living_snapshot_takes_nothing_with_it() -> None:
+    store = golden("layout_data_dir")
+    before = files(store)
+    create_tag(store, "a", 2)
+    delete_tag(store, "a")
+    assert files(store) == before
+
+
+def test_tags_older_than_everything_are_given_up_without_a_trace() -> None:
+    for case in ("changelog_decoupled", "levels_partial", "dv_pk", "tags_expired"):
+        store = golden(case)
+        first = store.snapshots.ids()[0]
+        create_tag(store, "old", first)
+        expire_snapshots(store, retain_max=1, protect_users=0)
+        check_whole(store)
+        delete_tag(store, "old")
+        check_whole(store)
+        assert orphans(store) == set(), case
+
+
+def test_a_snapshot_that_only_a_tag_holds_can_be_tagged_again() -> None:
+    store = golden("layout_data_dir")
+    create_tag(store, "a", 2)
+    expire_snapshots(store, retain_max=1, protect_users=0)
+    held = names(store, 6) | {entry.file.name for entry in live_entries(store, tag_files(store).get("a").snapshot)}
+    create_tag(store, "b", 2)
+    delete_tag(store, "a")
+    check_whole(store)
+    assert {path.rpartition("/")[2] for path in files(store) if "/data-" in path} == held
+    replace_tag(store, "b", 6)
+    with pytest.raises(SnapshotMissing, match="2 has expired"):
+        create_tag(store, "c", 2)
+
+
+def test_a_tag_made_while_the_other_of_its_snapshot_goes_keeps_the_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = disk_of("layout_data_dir")
+    store, tagger = open_table(disk), open_table(disk)
+    create_tag(store, "a", 2)
+    expire_snapshots(store, retain_max=1, protect_users=0)
+    delete = store.storage.delete
+
+    def tag_first(path: str) -> None:
+        if path.endswith("tag-a"):
+            create_tag(tagger, "saved", 2)
+        delete(path)
+
+    monkeypatch.setattr(store.storage, "delete", tag_first)
+    delete_tag(store, "a")
+    check_whole(open_table(disk))
+    assert orphans(open_table(disk)) == set()
+
+
+def test_tags_made_before_a_time_are_given_up_by_the_clock_on_the_wall() -> None:
+    store = golden("layout_data_dir")
+    store = replace(store, ambient=replace(store.ambient, zone_offset_millis=lambda _: 8 * HOUR))
+    create_tag(store, "ends", 2, retain_millis=1000 * HOUR)
+    made = store.ambient.now_millis()
+    assert expire_tags(store, older_than=made - HOUR) == []
+    assert expire_tags(store, older_than=made + HOUR) == ["ends"]
+
+
+def test_of_tags_that_never_end_the_file_tells_when_they_were_made(tmp_path: Path) -> None:
+    table = new_table(tmp_path, options={"bucket": "1"})
+    with table.writer() as writer:
+        writer.write(rows(table, (1, "a", None)))
+        writer.commit()
+    table.create_tag("old")
+    table.create_tag("young")
+    os.utime(Path(table.path) / "tag/tag-old", (1_000, 1_000))
+    assert table.expire_tags(older_than=1_000_000) == []
+    assert table.expire_tags(older_than=1_000_001) == ["old"]
+
+
+# rollback
+
+
+def test_a_rollback_makes_an_older_snapshot_the_newest() -> None:
+    store = golden("layout_data_dir")
+    for number in (2, 3, 5):
+        create_tag(store, f"t{number}", number)
+    wanted = names(store, 3)
+    assert rollback_to(store, 3).id == 3
+    assert store.snapshots.latest_id() == 3
+    assert names(store, 3) == wanted
+    assert tag_files(store).names() == ["t2", "t3"]
+    check_whole(store)
+    assert orphans(store)
+    remove_orphans(store, older_than=LATE)
+    check_whole(store)
+
+
+def test_a_rollback_to_a_tag_brings_its_snapshot_back() -> None:
+    store = golden("layout_data_dir")
+    create_tag(store, "t2", 2)
+    create_tag(store, "t4", 4)
+    wanted = names(store, 2)
+    expire_snapshots(store, retain_max=1, protect_users=0)
+    assert rollback_to(store, "t2").id == 2
+    assert store.snapshots.ids() == [2]
+    assert [store.snapshots.earliest_id(), store.snapshots.latest_id()] == [2, 2]
+    assert names(store, 2) == wanted
+    assert tag_files(store).names() == ["t2"]
+    check_whole(store)
+
+
+def test_a_rollback_by_number_finds_the_tag_of_an_expired_snapshot() -> None:
+    store = golden("layout_data_dir")
+    create_tag(store, "second", 2)
+    expire_snapshots(store, retain_max=1, protect_users=0)
+    assert rollback_to(store, 2).id == 2
+    assert store.snapshots.ids() == [2]
+    check_whole(store)
+
+
+def test_a_rollback_takes_changelogs_back_too() -> None:
+    store = golden("changelog_decoupled")
+    create_tag(store, "t5", 5)
+    expire_snapshots(store, retain_max=1, protect_users=0)
+    put_snapshot(store, 6, 7)
+    expire_snapshots(store, retain_max=1, protect_users=0)
+    assert store.snapshots.changelogs.numbers() == [1, 2, 3, 4, 5, 6]
+    rollback_to(store, "t5")
+    assert store.snapshots.ids() == [5]
+    assert store.snapshots.changelogs.numbers() == [1, 2, 3, 4, 5]
+    assert store.snapshots.changelogs.latest() == 5
+    check_whole(store)
+
+
+@pytest.mark.parametrize("target", [9, "nothing"])
+def test_a_rollback_to_nothing_is_refused(target: int | str) -> None:
+    with pytest.raises(ConfigError):
+        rollback_to(golden("layout_data_dir"), target)
+
+
+# branches
+
+
+def test_a_branch_from_a_tag_begins_with_its_snapshot() -> None:
+    store = golden("layout_data_dir")
+    evolve(store.schemas, [AddColumn("later", "INT")], True, now=1)
+    create_tag(store, "t", 3)
+    create_branch(store, "dev", "t")
+    branch = store.on_branch("dev")
+    assert branch_names(store) == ["dev"]
+    assert branch.snapshots.ids() == [3]
+    assert branch.schemas.ids() == [0]
+    assert names(branch, 3) == names(store, 3)
+    assert tag_files(branch).names() == ["t"]
+    check_whole(store)
+
+
+def test_a_branch_of_an_expired_snapshot_is_made_from_its_tag() -> None:
+    store = golden("layout_data_dir")
+    create_tag(store, "t", 3)
+    expire_snapshots(store, retain_max=1, protect_users=0)
+    create_branch(store, "dev", "t")
+    delete_tag(store, "t")
+    check_whole(store)
+    assert orphans(store) == set()
+
+
+def test_an_empty_branch_has_all_schemas_and_no_snapshot() -> None:
+    store = golden("layout_data_dir")
+    evolve(store.schemas, [AddColumn("later", "INT")], True, now=1)
+    create_branch(store, "dev")
+    assert store.on_branch("dev").schemas.ids() == [0, 1]
+    assert store.on_branch("dev").snapshots.ids() == []
+    with pytest.raises(ConfigError, match="no snapshot to go forward to"):
+        fast_forward(store, "dev")
+
+
+@pytest.mark.parametrize("name", ["main", "", "7", "a/b"])
+def test_names_that_are_none_for_branches_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"cannot (name|be the name of) a branch"):
+        create_branch(golden("layout_data_dir"), name)
+
+
+def test_branches_are_made_once_and_deleted_once() -> None:
+    store = golden("branches")
+    with pytest.raises(ConfigError, match="already"):
+        create_branch(store, "dev")
+    with pytest.raises(TagMissing):
+        create_branch(store, "new", "nothing")
+    delete_branch(store, "dev")
+    assert branch_names(store) == ["empty"]
+    with pytest.raises(BranchMissing, match="branches are empty"):
+        delete_branch(store, "dev")
+    with pytest.raises(BranchMissing):
+        fast_forward(store, "dev")
+    check_whole(store)
+    remove_orphans(store, older_than=LATE)
+    check_whole(store)
+
+
+def test_the_fallback_branch_stays() -> None:
+    store = golden("branches")
+    newest = store.schema()
+    store.schemas.create(replace(newest, id=newest.id + 1, options={**newest.options, "scan.fallback-branch": "dev"}))
+    with pytest.raises(ConfigError, match="fallback branch"):
+        delete_branch(store, "dev")
+
+
+def test_fast_forward_makes_main_what_the_branch_is() -> None:
+    store = golden("branches")
+    branch = store.on_branch("dev")
+    wanted = {number: names(branch, number) for number in branch.snapshots.ids()}
+    put_snapshot(store, store.snapshots.latest_id() or 0, 3)
+    evolve(branch.schemas, [AddColumn("theirs", "INT")], True, now=1)
+    evolve(store.schemas, [AddColumn("ours", "INT")], True, now=2)
+    evolve(store.schemas, [AddColumn("ours too", "INT")], True, now=3)
+    fast_forward(store, "dev")
+    assert {number: names(store, number) for number in store.snapshots.ids()} == wanted
+    assert store.schemas.ids() == [0, 1]
+    assert store.schema().names[-1] == "theirs"
+    check_whole(store)
+    remove_orphans(store, older_than=LATE)
+    check_whole(store)
+
+
+def test_fast_forward_drops_what_the_branch_never_had(tmp_path: Path) -> None:
+    table = new_table(tmp_path, options={"write-only": "true"})
+    write(table, 1)
+    table.create_tag("x")
+    branch = table.create_branch("b", "x")
+    for number in range(3):
+        write(table, 100 + number)
+    table.create_tag("own")
+    table.reset_consumer("reader", 5)
+    for number in range(8):
+        write(branch, 10 + number)
+    branch.expire_snapshots(retain_max=1, older_than=LATE)
+    table.fast_forward("b")
+    assert [snapshot.id for snapshot in table.snapshots] == [9]
+    assert table.tags == {"x": 1}
+    assert table.consumers == {"reader": 2}
+    assert content(table) == content(branch)
+    with pytest.raises(SnapshotMissing, match="4 has expired"):
+        table.scan(snapshot=4).to_arrow()
+    table.reset_consumer("reader")
+    for number in range(3):
+        write(table, 200 + number)
+    table.expire_snapshots(retain_max=1, older_than=LATE)
+    assert [snapshot.id for snapshot in table.snapshots] == [12]
+    table.remove_orphan_files(older_than=LATE)
+    check_whole(table.store)
+
+
+def test_fast_forward_refuses_tags_of_which_it_is_not_known_whether_the_branch_has_them(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    write(table, 1)
+    table.create_tag("x")
+    branch = table.create_branch("b", "x")
+    for number in range(3):
+        write(branch, number)
+    branch.delete_tag("x")
+    branch.expire_snapshots(retain_max=1, older_than=LATE)
+    with pytest.raises(ConfigError, match=r"not known where the branch began[\s\S]*tags: x"):
+        table.fast_forward("b")
+    assert [snapshot.id for snapshot in table.snapshots] == [1]
+    table.delete_tag("x")
+    table.fast_forward("b")
+    assert [snapshot.id for snapshot in table.snapshots] == [4]
+
+
+def test_all_schemas_of_a_branch_come_with_it(tmp_path: Path) -> None:
+    """Live files may be of a version between the branch's beginning and its first snapshot that is left."""
+    catalog = Catalog(tmp_path)
+    catalog.create_database("d")
+    table = catalog.create_table("d.t", [("k", "INT NOT NULL"), ("v", "INT")], ["k"], options={"bucket": "1"})
+    put(table, k=1, v=1)
+    table.create_tag("x")
+    branch = table.create_branch("b", "x")
+    catalog.alter_table("d.t", [AddColumn("main", "INT")])
+    catalog.alter_table("d.t$branch_b", [AddColumn("first", "INT")])
+    put(branch.refresh(), k=2, v=2, first=22)
+    catalog.alter_table("d.t$branch_b", [AddColumn("second", "INT")])
+    put(branch.refresh(), k=3, v=3, first=33, second=333)
+    branch.expire_snapshots(retain_max=1, older_than=LATE)
+    wanted = content(branch.refresh())
+    table.fast_forward("b")
+    assert content(table) == wanted
+    assert content(catalog.table("d.t")) == wanted
+
+
+# changelogs that are gone
+
+
+@pytest.mark.parametrize("options", [{}, {"changelog.num-retained.max": "3", "changelog.num-retained.min": "1"}])
+@pytest.mark.parametrize("came_back", ["rollback", "branch"])
+def test_a_snapshot_that_came_back_without_its_changelog_stops_nothing(
+    tmp_path: Path, came_back: str, options: dict[str, str]
+) -> None:
+    keep_one = {"snapshot.num-retained.max": "1", "snapshot.num-retained.min": "1", "snapshot.time-retained": "1 ms"}
+    options = {"changelog-producer": "input", "write-only": "true", **keep_one, **options}
+    table = new_table(tmp_path, options=options)
+    write(table, 1)
+    table.create_tag("keep", 1)
+    for number in range(6):
+        write(table, number)
+        table.expire_snapshots(older_than=LATE)
+    assert [snapshot.id for snapshot in table.snapshots] == [7]
+    line = table.create_branch("b", "keep") if came_back == "branch" else table
+    if came_back == "rollback":
+        table.rollback_to("keep")
+    with pytest.raises(SnapshotMissing, match=r"changelog of snapshot 1 has expired"):
+        line.changes(0, 1)
+    with pytest.raises(SnapshotMissing, match=r"changelog of snapshot 1 has expired"):
+        next(line.follow(until=1))
+    for number in range(4):
+        write(line, 100 + number)
+        write(table, 200 + number)
+    for one in (line, table):
+        one.expire_snapshots(older_than=LATE)
+        assert len(one.snapshots) == 1
+    table.remove_orphan_files(older_than=LATE)
+    table.delete_tag("keep")
+    check_whole(table.store)
+    assert table.remove_orphan_files(older_than=LATE) == []
+
+
+def test_a_lost_changelog_is_no_expired_one(tmp_path: Path) -> None:
+    table = new_table(tmp_path, options={"changelog-producer": "input"})
+    for number in range(4):
+        write(table, number)
+    lost = table.snapshots[2].changelog_manifest_list
+    assert lost is not None
+    table.store.storage.delete(table.store.paths.manifest(lost))
+    with pytest.raises(TableCorrupt, match="a manifest is missing"):
+        table.remove_orphan_files(older_than=LATE)
+    with pytest.raises(TableCorrupt, match="a manifest is missing"):
+        table.changes(2, 3)
+
+
+def test_expiry_crosses_a_gap_that_a_fast_forward_of_java_left(tmp_path: Path) -> None:
+    """Main's own snapshots 2 to 4 took files away that are live in the branch's 9."""
+    table = new_table(tmp_path, options={"bucket": "1"})
+    write(table, 1)
+    table.create_tag("x")
+    branch = table.create_branch("b", "x")
+    write(table, 2)
+    table.compact()
+    table.create_tag("own")
+    for number in range(8):
+        write(branch, 1000 + number)
+    wanted = content(branch)
+    branch.expire_snapshots(retain_max=1, older_than=LATE)
+    left = branch.snapshots[0]
+    table.store.storage.write(table.store.paths.snapshot(left.id), snapshot_json(left))
+    table.store.snapshots.folder.write_latest(left.id)
+    table.delete_branch("b")
+    table.expire_snapshots(retain_max=1, retain_min=1, older_than=LATE)
+    assert [snapshot.id for snapshot in table.snapshots] == [left.id]
+    assert content(table) == wanted
+    check_whole(table.store)
+
+
+# readers and writers that were there before
+
+
+def test_consumers_that_read_what_is_rolled_back_are_set_back(tmp_path: Path, caplog: LogCaptureFixture) -> None:
+    table = new_table(tmp_path)
+    for number in range(5):
+        write(table, number)
+    table.create_tag("late", 4)
+    table.create_tag("early", 1)
+    for name, place in (("ahead", 6), ("behind", 2), ("there", 3)):
+        table.reset_consumer(name, place)
+    table.rollback_to(2)
+    assert table.consumers == {"ahead": 3, "behind": 2, "there": 3}
+    assert table.tags == {"early": 1}
+    assert "removed snapshots 3 to 5; removed tags late; set consumer ahead back to snapshot 3" in caplog.text
+    write(table, 77)
+    assert [change.snapshot for change in table.follow(consumer_id="ahead", until=3)] == [3]
+
+
+def test_who_follows_a_table_learns_that_it_was_rolled_back(tmp_path: Path) -> None:
+    table = new_table(tmp_path)
+    for number in range(3):
+        write(table, number)
+    following = table.follow(1, until=4)
+    assert [next(following).snapshot for _ in range(3)] == [1, 2, 3]
+    table.rollback_to(1)
+    for number in range(3):
+        write(table, 10 + number)
+    with pytest.raises(ConfigError, match="snapshot 3 is another one"):
+        next(following)
+
+
+@pytest.mark.parametrize("change", ["rollback", "fast-forward", "made anew"])
+def test_an_open_writer_learns_that_the_table_is_another_one(tmp_path: Path, change: str) -> None:
+    catalog = Catalog(tmp_path)
+    catalog.create_database("d")
+    table = catalog.create_table("d.t", [("k", "INT NOT NULL"), ("v", "INT")], ["k"], options={"bucket": "1"})
+    put(table, k=1, v=1)
+    table.create_tag("x")
+    branch = table.create_branch("b", "x")
+    catalog.alter_table("d.t$branch_b", [AddColumn("theirs", "INT")])
+    put(branch.refresh(), k=2, v=2, theirs=2)
+    catalog.alter_table("d.t", [AddColumn("ours", "INT")])
+    table = catalog.table("d.t")
+    put(table, k=3, v=3, ours=3)
+    with table.writer() as writer:
+        writer.write(pa.table({"k": pa.array([4], pa.int32()), "ours": pa.array([4], pa.int32())}))
+        other = catalog.table("d.t")
+        if change == "rollback":
+            other.rollback_to(1)
+            put(other, k=9, v=9)
+        elif change == "fast-forward":
+            other.fast_forward("b")
+        else:
+            catalog.drop_table("d.t")
+            catalog.create_table("d.t", [("k", "INT NOT NULL"), ("ours", "INT")], ["k"], options={"bucket": "1"})
+        with pytest.raises(ConfigError, match="is another one than when the writer read it"):
+            writer.commit()
+    after = content(catalog.table("d.t"))
+    assert 4 not in {row[0] for row in after}
+
+
+# crashes
+
+
+def forward(store: TableStore) -> None:
+    fast_forward(store, "dev")
+
+
+def branch_off(store: TableStore) -> None:
+    create_branch(store, "new", "base")
+
+
+def back(store: TableStore) -> None:
+    rollback_to(store, 1)
+
+
+def untag(store: TableStore) -> None:
+    if tag_files(store).find("base") is not None:
+        delete_tag(store, "base")
+
+
+def outcome(disk: Disk) -> dict[str, bytes]:
+    return {path: data for path, (data, _) in disk.files.items() if not path.endswith((".tmp", "EARLIEST"))}
+
+
+@pytest.mark.parametrize("verb", [forward, branch_off, back, untag])
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.DIES_BEFORE, Fault.DIES_AFTER])
+def test_what_died_half_way_is_finished_by_doing_it_again(verb: Callable[[TableStore], None], fault: Fault) -> None:
+    calm = disk_of("branches")
+    store = open_table(calm)
+    opened = len(store.storage.log)  # type: ignore[attr-defined]
+    verb(store)
+    for number in range(opened + 1, len(store.storage.log) + 1):  # type: ignore[attr-defined]
+        disk = disk_of("branches")
+        try:
+            verb(open_table(disk, at(number, fault)))
+        except (Died, StoreFailure):
+            pass
+        again = open_table(disk)
+        if verb is not branch_off or not again.schemas.on_branch("new").ids():
+            verb(again)
+        remove_orphans(open_table(disk), older_than=LATE)
+        check_whole(open_table(disk))
+        reference = open_table(calm)
+        remove_orphans(reference, older_than=LATE)
+        assert outcome(disk) == outcome(calm)

@@ -19,7 +19,6 @@ from penstock.pipelines.mapping.target_tables import Version, Warehouse, state_a
 from penstock.pipelines.tasks.write import SCHEMA
 from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.buckets.bucket_state import TableState
-from penstock.table.buckets.layout import BucketMode
 from penstock.table.commit.committer import Committer
 from penstock.table.compaction.bucket_compactor import BucketCompactor
 from penstock.table.compaction.full_compaction import FullCompaction
@@ -104,8 +103,7 @@ def _compactor(warehouse: Warehouse, due: Due) -> BucketCompactor:
 def compacted(warehouse: Warehouse, due: Due) -> CommitMessage | None:
     """Return the commit message of the compacted bucket. Dies half way: its files are orphans."""
     compactor = _compactor(warehouse, due)
-    whole = due.full or compactor.files.layout.mode is BucketMode.UNAWARE
-    done = compactor.due((), full=whole)
+    done = compactor.due((), full=True) if due.full else compactor.compact_due()
     if not (done.before or done.after):
         return None
     return CommitMessage(

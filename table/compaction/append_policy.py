@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.table.meta.data_file import DataFile
 from penstock.table.schema.options import Options
 
 MB = 1 << 20
 LEAST_FILES_OF_ALL = 3  # a full compaction of fewer files is not worth it
+IDLE_FILES = 3  # so many small files without buckets are compacted in the background
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,17 @@ def pick_bins(
     rest = [file for file in worth if file.name not in deleted]
     bins = _packed(policy, marked, 1)
     return bins + (_packed(policy, rest, least) if not deleted or len(rest) > 1 else [])
+
+
+def pick_idle_bins(
+    policy: AppendPolicy, files: Sequence[DataFile], deleted_rows: Mapping[str, int]
+) -> list[list[DataFile]]:
+    """Return the bins that a compaction in the background rewrites.
+
+    Java rewrites two files and more once a partition had no new ones for six rounds. This needs no memory of rounds,
+    and with three files a rewritten file is not rewritten again for each new one.
+    """
+    return pick_bins(replace(policy, min_files=min(policy.min_files, IDLE_FILES)), files, deleted_rows)
 
 
 def _packed(policy: AppendPolicy, files: Sequence[DataFile], least: int) -> list[list[DataFile]]:

@@ -19,7 +19,7 @@ from penstock.storage.private_folder import private_folder
 from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.buckets.bucket_state import BucketState
 from penstock.table.buckets.layout import BucketMode
-from penstock.table.compaction.append_policy import AppendPolicy, pick_bins, pick_bucket, pick_window
+from penstock.table.compaction.append_policy import AppendPolicy, pick_bins, pick_bucket, pick_idle_bins, pick_window
 from penstock.table.compaction.compact import BucketFiles as BucketView
 from penstock.table.compaction.compact import Compacted, compact
 from penstock.table.compaction.lookup import Lookup
@@ -137,11 +137,16 @@ class BucketCompactor:
             live = sorted(files, key=lambda file: file.min_sequence)
             if self.files.layout.mode is not BucketMode.UNAWARE:
                 return bool(pick_window(policy, live))
-            vectors = self._vectors()
-            # Files from 70 percent of the target size on are worth a full compaction, but no bin takes them.
-            deleted = {name: len(rows) for name, rows in vectors.items()}
-            return bool(pick_bucket(policy, live, vectors) and pick_bins(policy, live, deleted, full=True))
+            return bool(pick_idle_bins(policy, live, self._deleted_rows()))
         return self._chosen(files, self._vectors(), full=False) is not None
+
+    def compact_due(self) -> Rewritten:
+        """Run the compaction that `is_due` reports."""
+        if self.files.layout.has_keys or self.files.layout.mode is not BucketMode.UNAWARE:
+            return self.due(())
+        policy = AppendPolicy.of(self.files.layout.schema.options)
+        live = sorted(self.state.files, key=lambda file: file.min_sequence)
+        return self._rewritten([] if self._tracks_rows else pick_idle_bins(policy, live, self._deleted_rows()))
 
     @property
     def _tracks_rows(self) -> bool:
@@ -238,6 +243,9 @@ class BucketCompactor:
         live = {file.name for file in self.state.files}
         return {name: vector for name, vector in found.items() if name in live}
 
+    def _deleted_rows(self) -> dict[str, int]:
+        return {name: len(rows) for name, rows in self._vectors().items()}
+
     def _together(self, done: Sequence[Compacted]) -> Rewritten:
         """Return several compactions as one: a file made by one and replaced by a later one is in neither list."""
         before: dict[tuple[str, int], DataFile] = {}
@@ -275,11 +283,10 @@ class BucketCompactor:
         if not full and self._tracks_rows:
             return self._rewritten([])
         policy = AppendPolicy.of(self.files.layout.schema.options)
-        vectors = self._vectors()
         live = sorted(live, key=lambda file: file.min_sequence)
         if self.files.layout.mode is BucketMode.UNAWARE:
-            return self._rewritten(pick_bins(policy, live, {name: len(v) for name, v in vectors.items()}, full=full))
-        chosen = pick_bucket(policy, live, vectors) if full else pick_window(policy, live)
+            return self._rewritten(pick_bins(policy, live, self._deleted_rows(), full=full))
+        chosen = pick_bucket(policy, live, self._vectors()) if full else pick_window(policy, live)
         return self._rewritten([chosen] if chosen else [])
 
     def ordered(self, order: RowOrder) -> Rewritten:

@@ -218,6 +218,55 @@ def test_more_is_absorbed_in_the_hours_of_rest() -> None:
     assert Policy.of({"compaction.offpeak-ratio": "50"}, hour=4).size_ratio == 1
 
 
+def compactor_of(table: Table, target_bytes: int) -> BucketCompactor:
+    entries = live_entries(table.store, table.snapshots[-1])
+    sizes = {"target-file-size": f"{target_bytes} b", "source.split.open-file-cost": "1 b"}
+    layout = Layout.of(replace(table.definition, options={**table.options, **sizes}))
+    state = TableState(table.store, table.snapshots[-1]).bucket(entries[0].partition, entries[0].bucket)
+    return BucketCompactor(BucketFiles(table.store, layout, entries[0].partition, entries[0].bucket), state)
+
+
+def sizes(table: Table) -> list[int]:
+    return sorted(entry.file.size for entry in live_entries(table.store, table.snapshots[-1]))
+
+
+def appended(tmp_path: Path, *rows: int, **options: str) -> Table:
+    """Return an append table without buckets, with one file per number of rows."""
+    given = {"bucket": "-1", "write-only": "true", **options}
+    table = new_table(tmp_path, [("id", "INT")], keys=(), options=given)
+    for count in rows:
+        with table.writer() as writer:
+            # In this order the numbers do not compress well.
+            writer.write(pa.table({"id": pa.array([id_ * 7919 % count for id_ in range(count)], pa.int32())}))
+            writer.commit()
+    return table
+
+
+def test_small_files_are_due_however_many_large_ones_follow(tmp_path: Path) -> None:
+    """Java packs the files below 70 percent of the target size, and does not count the others."""
+    table = appended(tmp_path, 10, 20_000, 20_000, 20_000, 20_000, 10, 10)
+    compactor = compactor_of(table, int(sizes(table)[-1] / 1.1))
+    assert compactor.is_due()
+    assert sorted(file.size for file in compactor.compact_due().before) == sizes(table)[:3]
+
+
+def test_medium_files_do_not_make_small_ones_due(tmp_path: Path) -> None:
+    """Files of 70 to 100 percent of the target size counted as small, and no compaction rewrote them."""
+    table = appended(tmp_path, 10, 10, 20_000, 20_000, 20_000)
+    compactor = compactor_of(table, int(sizes(table)[-1] / 0.8))
+    assert not compactor.is_due()
+    assert compactor.compact_due().before == ()
+
+
+@pytest.mark.parametrize(("deleted", "is_due"), [(10, False), (6_000, True)])
+def test_a_large_file_is_due_for_many_deleted_rows(tmp_path: Path, deleted: int, is_due: bool) -> None:
+    table = appended(tmp_path, 20_000, **{"deletion-vectors.enabled": "true"})
+    table.delete(f"id < {deleted}")
+    compactor = compactor_of(table, int(sizes(table)[-1] / 1.1))
+    assert compactor.is_due() == is_due
+    assert len(compactor.compact_due().before) == is_due
+
+
 @pytest.mark.parametrize("share", [0.5, 0.8, 1.2])
 def test_what_is_due_in_an_append_table_is_what_a_compaction_does(tmp_path: Path, share: float) -> None:
     """Files of 70 percent of the target size and more were reported as due, and no compaction rewrote them."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from penstock.errors import ConfigError, PenstockError
 
 
@@ -42,3 +44,15 @@ class WorkerLate(PenstockError):
 
     exit_code = 11
     retryable = True
+
+
+def not_created(errors: Mapping[str, PenstockError]) -> PenstockError:
+    """Return the error of the only table as it is, and those of several tables as one error that names them all."""
+    found = list(errors.values())
+    if len(found) == 1:
+        return found[0]
+    kinds = {type(one) for one in found}
+    kind = kinds.pop() if len(kinds) == 1 else ConfigError
+    hints = dict.fromkeys(one.hint for one in found if one.hint)
+    told = {table: error.message for table, error in errors.items()}
+    return kind(f"{len(found)} tables cannot be created", hint=";  ".join(hints) or None, **told)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from penstock.errors import ConfigError, PenstockError, SchemaConflict
 from penstock.ingest.source import grouped
 from penstock.pipelines.driver.commit import discard
-from penstock.pipelines.errors import KeylessTable
+from penstock.pipelines.errors import KeylessTable, not_created
 from penstock.pipelines.ledger.batch_identity import NOW
 from penstock.pipelines.mapping.table_mapping import Seen
 from penstock.pipelines.mapping.target_tables import Targets, versions_now
@@ -104,12 +104,18 @@ class Replay:
         # The only table is not left out: the settings may ask for something that no table can have, which the user must
         # see.
         leaves_out = self.reading.leaves_out and bool(self.targets.schemas.keys() - self.reading.on_bad.letters)
+        refused: dict[str, PenstockError] = {}
         for table, why in unmade.items():
             odd = isinstance(why, UnusableName) or (isinstance(why, ConfigError) and not self.reading.isolates)
             if isinstance(why, KeylessTable) or (leaves_out and odd):
                 self._leave_out(table, drifts[table], why)
             else:
-                self._give_up(table, drifts[table], why)
+                try:
+                    self._give_up(table, drifts[table], why)
+                except PenstockError as error:
+                    refused[table] = error
+        if refused:
+            raise not_created(refused)
 
     def _give_up(self, table: str, found: Sequence[Seen], error: PenstockError) -> None:
         """Continue without the table, or raise. A table that received rows in this run is never left out midway."""

@@ -34,6 +34,7 @@ from penstock.pipelines.config import mysql_model as model
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.config.sink import Sink
 from penstock.pipelines.driver.replay import LEFT_OUT_HINT
+from penstock.pipelines.errors import not_created
 from penstock.pipelines.job.unmet_rules import check_rules
 from penstock.pipelines.ledger.batch_identity import shows_replay
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
@@ -96,7 +97,7 @@ def prepared(
         lacking.check(filled, COPIES, accept=spec.pipeline.accept_gap)
         tell_of_adoption(filled)
         checks = not _has_renames_ahead(spec, mysql, warehouse)
-        made = _make_tables(found, spec.sink, shape, warehouse, checks=checks, isolate=spec.errors.isolate)
+        made = made_tables(found, spec.sink, shape, warehouse, checks=checks, isolate=spec.errors.isolate)
     left_out = made.left_out
     reset = tuple(dict.fromkeys([*spec.pipeline.reset, *lacking.tables_to_copy(left_out)]))
     settings = replace(
@@ -412,7 +413,7 @@ class Made:
     reasons: Mapping[str, str]
 
 
-def _make_tables(
+def made_tables(
     found: Sequence[TableDefinition],
     sink: Sink,
     shape: TableShape,
@@ -421,26 +422,25 @@ def _make_tables(
     checks: bool,
     isolate: bool,
 ) -> Made:
-    """Create missing target tables; with `checks`, compare existing ones with their sources."""
+    """Create missing target tables; with `checks`, compare existing ones with their sources.
+
+    All tables are planned before the first is created, and all that cannot be created are reported at once.
+    """
     sources: dict[str, list[TableDefinition]] = {}
     for definition in found:
         target = shape.target(definition.database, definition.table)
         if target is not None:
             sources.setdefault(target, []).append(definition)
     left_out: set[TableName] = set()
-    targets: list[TableSchema] = []
+    plans: dict[str, TableSchema] = {}
+    refused: dict[str, ConfigError] = {}
     reasons: dict[str, str] = {}
     for target, merged in sources.items():
         names = [definition.name for definition in merged]
         try:
-            targets.append(_made_table(target, merged, sink, shape, warehouse, checks=checks))
-        except UnusableName as error:
-            if sink.table is not None or len(names) == len(found):
-                raise
-            told = ", ".join(map(".".join, names))
-            log.warning(_LEFT_OUT, target, told, error.message, LEFT_OUT_HINT)
-            reasons[target] = f"{error.message} (source {told})"
-            left_out.update(names)
+            plans[target] = _planned_table(target, merged, sink, shape, warehouse, checks=checks)
+        except ConfigError as error:
+            refused[target] = error
         except SchemaConflict as error:
             if isolate:  # its first batch fails with the same error and parks it
                 continue
@@ -448,10 +448,20 @@ def _make_tables(
                 raise
             log.warning("event=table_incompatible table=%s reason=%s", target, error.message)
             left_out.update(names)
+    leaves_out = sink.table is None and len(refused) < len(sources)
+    if refused and not (leaves_out and all(isinstance(one, UnusableName) for one in refused.values())):
+        raise not_created(refused)
+    for target, reason in refused.items():
+        names = [definition.name for definition in sources[target]]
+        told = ", ".join(map(".".join, names))
+        log.warning(_LEFT_OUT, target, told, reason.message, LEFT_OUT_HINT)
+        reasons[target] = f"{reason.message} (source {told})"
+        left_out.update(names)
+    targets = [_made_table(target, schema, sink, warehouse) for target, schema in plans.items()]
     return Made(targets, frozenset(left_out), reasons)
 
 
-def _made_table(
+def _planned_table(
     target: str,
     merged: Sequence[TableDefinition],
     sink: Sink,
@@ -467,16 +477,26 @@ def _made_table(
         _check_shared_key(target, sink, merged)
         try:
             schema = shape.planned(target, _with_common_key(schemas), warehouse.now_millis())
+            check_usable(schema)
         except ConfigError as error:
             error.facts = {"table": target, "source": ", ".join(one.qualified for one in merged), **error.facts}
             error.hint = error.hint or _cure(target, schemas, shape, warehouse)
             raise
         if not schema.primary_keys and not _may_be_keyless(sink, merged):
             raise _no_key(target, merged) from None
-        return warehouse.created(target, replace(schema, comment=merged[0].comment))
+        return replace(schema, comment=merged[0].comment)
     current = store.schema()
     for one in schemas if checks else ():
         _check_compatible(target, one, current, shape)
+    return current
+
+
+def _made_table(target: str, planned: TableSchema, sink: Sink, warehouse: Warehouse) -> TableSchema:
+    """Return the table's schema, after creating the table or setting options of an existing one."""
+    try:
+        current = warehouse.store(target).schema()
+    except TableMissing:
+        return warehouse.created(target, planned)
     return _with_options(target, current, sink.options | sink.per_table.get(target, {}), warehouse)
 
 

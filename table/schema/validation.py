@@ -39,11 +39,10 @@ def check_schema(schema: TableSchema) -> None:
     if not schema.fields:
         raise ConfigError("a table needs at least one column")
     check_members(schema.fields)
-    for name in schema.names:
-        if name in RESERVED or name.startswith(KEY_PREFIX):
-            raise UnusableName(
-                f"the name {name!r} of a column is reserved", hint=f"so are {', '.join(RESERVED)} and {KEY_PREFIX}..."
-            )
+    reserved = [repr(name) for name in schema.names if name in RESERVED or name.startswith(KEY_PREFIX)]
+    if reserved:
+        what = f"name {reserved[0]} of a column is" if len(reserved) == 1 else f"names {', '.join(reserved)} are"
+        raise UnusableName(f"the {what} reserved", hint=f"so are {', '.join(RESERVED)} and {KEY_PREFIX}...")
     _check_keys(schema, schema.partition_keys, "partition key")
     _check_keys(schema, schema.primary_keys, "primary key")
     if schema.primary_keys and set(schema.primary_keys) <= set(schema.partition_keys):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import DecodeError, PenstockError, SchemaConflict, TableCorrupt
+from penstock.errors import ConfigError, DecodeError, PenstockError, SchemaConflict, TableCorrupt
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.errors import TablesParked
 from penstock.pipelines.job import build
@@ -224,6 +224,16 @@ def test_a_retry_keeps_letters_though_the_snapshots_of_their_table_have_expired(
     assert shop.ids("orders") == [1, 3]
     targets = kept.refresh().scan().to_arrow()["target_table"].to_pylist()
     assert targets.count("ods.orders") == 1
+
+
+def test_all_tables_that_cannot_be_made_are_reported_at_once(shop: Shop) -> None:
+    shop.put("1.json", insert("a", {"id": 1, "rowkind": "x", "_LEVEL": "y"}), insert("b$c", {"id": 1}))
+    with pytest.raises(ConfigError, match="2 tables cannot be created") as caught:
+        run(shop.spec())
+    assert caught.value.facts == {
+        "ods.a": "the names 'rowkind', '_LEVEL' are reserved",
+        "ods.b$c": "'b$c' cannot be the name of a table",
+    }
 
 
 def test_a_new_table_that_cannot_be_made_is_left_out_once_others_are_there(shop: Shop) -> None:

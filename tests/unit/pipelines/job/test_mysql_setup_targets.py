@@ -1,0 +1,55 @@
+"""Target tables of a MySQL pipeline: planned, all of them, before the first is created."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import ConfigError
+from penstock.ingest.mysql.definition import Column, TableDefinition
+from penstock.ingest.mysql.types import MySqlType
+from penstock.pipelines.job import build
+from penstock.pipelines.job.mysql_setup import made_tables
+from tests.shop import Shop
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def definition(table: str, *columns: str) -> TableDefinition:
+    return TableDefinition("shop", table, tuple(Column(name, MySqlType("int")) for name in ("id", *columns)), ("id",))
+
+
+def made(shop: Shop, *found: TableDefinition, **sink: Any) -> list[str]:
+    spec = shop.spec(sink=sink)
+    shape = build.shape(spec, shop.warehouse)
+    made = made_tables(found, spec.sink, shape, shop.warehouse, checks=True, isolate=False)
+    return sorted(".".join(name) for name in made.left_out)
+
+
+def test_tables_that_cannot_be_created_are_left_out_together(shop: Shop) -> None:
+    assert made(shop, definition("a"), definition("b$"), definition("c", "rowkind")) == ["shop.b$", "shop.c"]
+    assert shop.warehouse.tables("ods") == ["ods.a"]
+
+
+def test_nothing_is_created_when_no_table_can_be(shop: Shop) -> None:
+    with pytest.raises(ConfigError, match="2 tables cannot be created") as caught:
+        made(shop, definition("b$"), definition("c", "rowkind", "_LEVEL"))
+    assert list(caught.value.facts) == ["ods.b$", "ods.c"]
+    assert "'rowkind', '_LEVEL'" in str(caught.value.facts["ods.c"])
+    assert "ods" not in shop.warehouse.databases()
+
+
+def test_options_that_fit_only_some_tables_are_refused_before_any_is_created(shop: Shop) -> None:
+    options = {"table-options": {"bucket": "1", "sequence.field": "v"}}
+    with pytest.raises(ConfigError, match="2 tables cannot be created") as caught:
+        made(shop, definition("a", "v"), definition("b"), definition("c"), **options)
+    assert list(caught.value.facts) == ["ods.b", "ods.c"]
+    assert "ods" not in shop.warehouse.databases()
+    with pytest.raises(ConfigError, match="sequence") as caught:
+        made(shop, definition("a", "v"), definition("b"), **options)
+    assert caught.value.facts["table"] == "ods.b"

@@ -1,0 +1,63 @@
+"""Debezium without its schema envelope: decimals and times arrive as encoded, and `check`, `plan` and the log warn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock.pipelines.api.check_source import check_source
+from penstock.pipelines.api.planned_source import tables_planned
+from penstock.pipelines.config.model import PipelineSpec
+from tests.here import run
+from tests.shop import Shop, insert
+
+FIELDS = [{"field": "id", "type": "int64"}]
+ENVELOPE = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": FIELDS}]}
+HINT = "value.converter.schemas.enable=true"
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def message(table: str, number: int = 1) -> dict[str, object]:
+    return {"op": "c", "after": {"id": number}, "source": {"db": "shop", "table": table}}
+
+
+def spec_of(shop: Shop, **sink: object) -> PipelineSpec:
+    return shop.spec(source={"value.format": "debezium-json"}, sink={"table-options": {"bucket": "-1"}, **sink})
+
+
+def warnings(spec: PipelineSpec) -> list[str]:
+    return [one.message for one in check_source(spec) if one.level == "warning"]
+
+
+def test_each_table_whose_messages_declare_no_types_is_named_once(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    typed = {"schema": ENVELOPE, "payload": message("typed")}
+    shop.put("1.json", *map(json.dumps, (message("a"), message("a", 2), message("b"), typed)))
+    spec = spec_of(shop)
+    [a, b] = warnings(spec)
+    assert a.startswith("ods.a: the messages declare no types: columns are STRING")
+    assert HINT in a
+    assert b.startswith("ods.b")
+    plans = {plan.table: plan.warnings for plan in tables_planned(spec, 100)[1]}
+    assert {table: len(warnings) for table, warnings in plans.items()} == {"ods.a": 1, "ods.b": 1, "ods.typed": 0}
+    with caplog.at_level("WARNING"):
+        run(spec)
+    logged = [line for line in caplog.messages if "event=types_not_declared" in line]
+    assert [line.split()[1] for line in logged] == ["table=ods.a", "table=ods.b"]
+    assert all(HINT in line for line in logged)
+
+
+def test_nothing_is_said_where_texts_are_wanted_or_the_format_has_no_types(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.put("1.json", json.dumps(message("a")))
+    assert warnings(spec_of(shop, **{"type-mapping": ["to-string"]})) == []
+    assert len(warnings(spec_of(shop))) == 1
+    other = Shop(shop.folder / "canal")
+    other.put("1.json", insert("a", {"id": 1}))
+    assert warnings(other.spec()) == []

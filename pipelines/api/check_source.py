@@ -112,6 +112,8 @@ def _tables_planned(
         passes = sampled and isinstance(error, NoSuchTable)
         yield replace(found, level="warning", code=0) if passes else found
     for table in _plans(spec, schemas):
+        for warning in table.warnings:
+            yield Finding("tables", "warning", f"{table.table}: {warning}", "penstock plan FILE  shows the columns")
         if table.action == "leave out":
             yield Finding("tables", "warning", f"{table.table} is left out", table.problem or "")
         if table.action == "refuse":

@@ -49,6 +49,7 @@ class PlannedTable:
     options: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[PlannedColumn, ...] = ()
     problem: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 def planned(shape: TableShape, schemas: Sequence[SourceSchema], *, now: int) -> list[PlannedTable]:
@@ -70,7 +71,9 @@ def _table(shape: TableShape, target: str, sources: list[SourceSchema], now: int
             check_name(target.partition(".")[2], "table", more="; --table-mapping gives a source table another name")
             made = shape.planned(target, sources, now)
             check_usable(made)
-            return _described(shape, target, "create", names, made, sources, {})
+            warning = shape.new_tables.unknown_types(sources)
+            created = _described(shape, target, "create", names, made, sources, {})
+            return replace(created, warnings=(warning,) if warning else ())
         wanted = dict(shape.table_rules.new_tables(shape.new_tables, target, sources).options)
         check_usable(replace(current, options={**wanted, **current.options}))
         drifts = [drift_of(source, target, current, shape.rules) for source in sources]

@@ -85,6 +85,8 @@ def _tell(looked: str, tables: list[PlannedTable], *, explain: bool, diff: bool)
             print("  nothing to do")
             continue
         _keys(table)
+        for warning in table.warnings:
+            print(f"  warning: {warning}")
         _columns(table)
 
 

@@ -261,6 +261,9 @@ def shape(spec: PipelineSpec, warehouse: Warehouse) -> TableShape:
     )
 
 
+_TYPING_HINTS = {"debezium-json": "with value.converter.schemas.enable=true Debezium declares them"}
+
+
 def _new_tables(spec: PipelineSpec) -> NewTables:
     sink = spec.sink
     policy = SchemaPolicy(
@@ -286,6 +289,7 @@ def _new_tables(spec: PipelineSpec) -> NewTables:
         # A MySQL source leaves out such tables itself, before reading a row.
         keyless="append" if isinstance(spec.source, MySqlSource) else spec.keyless,
         names_rows=isinstance(spec.source, MySqlSource),
+        typing_hint=_TYPING_HINTS.get(getattr(spec.source, "value_format", "").lower(), ""),
     )
 
 

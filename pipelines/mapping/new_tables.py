@@ -45,6 +45,14 @@ class NewTables:
     options: tuple[tuple[str, str], ...] = ()
     keyless: Literal["leave-out", "append", "fail"] = "append"  # source tables without a key
     names_rows: bool = False  # whether the source reports database, table and time of every row
+    typing_hint: str = ""  # how messages that declare no types can be made to declare them
+
+    def unknown_types(self, sources: Sequence[SourceSchema]) -> str | None:
+        """Return a warning if messages of these tables could declare types and do not, otherwise None."""
+        untyped = any(one.dialect == "text" for one in sources)
+        if not (untyped and self.typing_hint) or self.rules.mapping.to_string:
+            return None
+        return f"the messages declare no types: columns are STRING, decimals and times as encoded ({self.typing_hint})"
 
     def schema(self, table: str, sources: Sequence[SourceSchema], *, insists: bool, now: int) -> TableSchema:
         """Return version 0 of the schema, wide enough for all source schemas.

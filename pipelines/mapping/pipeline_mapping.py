@@ -38,6 +38,10 @@ from penstock.table.values.types import type_json
 log = logging.getLogger(__name__)
 
 _KEYS_PER_SCHEMA = 4096
+_APPENDS = (
+    "an append table is created: updates add rows and deletes are dropped; --include-keyless leave-out"
+    " (no-primary-key: skip) leaves such tables out"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,7 @@ class TableShape:
         sources = [one.schema for one in seen]
         if current is None:
             planned = self.planned(table, sources, self.warehouse.now_millis())
+            self._tell_new(planned, table, sources)
             return self.warehouse.created(
                 table, replace(planned, comment=planned.comment or sources[0].comment or None)
             )
@@ -168,6 +173,14 @@ class TableShape:
             [pa.nulls(0, pa.string()) for _ in source.fields], names=[one.name for one in source.fields]
         )
         return self.transformed(ChangeBatch.inserts(source, nothing), None, 0)[0].schema
+
+    def _tell_new(self, planned: TableSchema, table: str, sources: Sequence[SourceSchema]) -> None:
+        """Log what a user may not expect of a new table."""
+        if (warning := self.new_tables.unknown_types(sources)) is not None:
+            log.warning("event=types_not_declared table=%s note=%s", table, warning)
+        if not planned.primary_keys and self.table is None:
+            source = ".".join(filter(None, (sources[0].database, sources[0].table)))
+            log.warning("event=table_without_key table=%s source=%s note=%s", table, source, _APPENDS)
 
     def _tell_unknown_types(self, table: str, held: Collection[str], sources: Sequence[SourceSchema]) -> None:
         if self.rules.mapping.to_string:

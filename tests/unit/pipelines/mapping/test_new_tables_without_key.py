@@ -23,6 +23,44 @@ def keyless(table: str, row: dict[str, object]) -> str:
     return json.dumps(json.loads(insert(table, row)) | {"pkNames": None})
 
 
+APPENDS = {"table-options": {"bucket": "-1"}}
+
+
+def keyless_message(form: str) -> str:
+    """Messages of one row without a key, as the formats have them: the table shop.log."""
+    match form:
+        case "canal-json":
+            return keyless("log", {"id": 1})
+        case "debezium-json":
+            message: dict[str, object] = {"op": "c", "after": {"id": 1}, "source": {"db": "shop", "table": "log"}}
+        case "maxwell-json":
+            message = {"database": "shop", "table": "log", "type": "insert", "data": {"id": 1}}
+        case "ogg-json":
+            message = {"table": "shop.log", "op_type": "I", "after": {"id": 1}}
+        case _:
+            meta = {"record-type": "data", "operation": "insert", "schema-name": "shop", "table-name": "log"}
+            message = {"data": {"id": 1}, "metadata": meta}
+    return json.dumps(message)
+
+
+@pytest.mark.parametrize("form", ["canal-json", "debezium-json", "maxwell-json", "ogg-json", "aws-dms-json"])
+def test_a_table_without_key_is_an_append_table_as_in_paimon_and_may_be_left_out(
+    shop: Shop, form: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Paimon's job requires no keys, whatever the format; what leaves such tables out is our own setting."""
+    shop.put("1.json", keyless_message(form))
+    source = {"value.format": form}
+    with caplog.at_level("WARNING"):
+        run(shop.spec(source=source, sink=APPENDS))
+    assert shop.table("log").store.schema().primary_keys == ()
+    assert "event=table_without_key table=ods.log source=shop.log" in caplog.text
+    reports: list[BatchReport] = []
+    other = {**APPENDS, "database": "other", "no-primary-key": "skip"}
+    run(shop.spec(checkpoint="b", source=source, sink=other), on_batch=lambda _, report: reports.append(report))
+    assert [report.passed_over["rows.left.out"] for report in reports] == [1]
+    assert "other" not in shop.warehouse.databases()
+
+
 def test_keyless_tables_are_append_tables(shop: Shop) -> None:
     shop.put("1.json", keyless("log", {"id": 1}), insert("orders", {"id": 1}))
     run(shop.spec(sink={"table-options": {"bucket": "-1"}}))

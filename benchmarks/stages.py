@@ -21,12 +21,12 @@ from typing import TypeVar
 import pyarrow as pa
 
 from benchmarks.shop.stream import write
-from penstock.pipelines.driver.batch import Batches
+from penstock.pipelines.driver.batch import BatchDriver
 from penstock.pipelines.driver.local_runner import written
 from penstock.pipelines.job import build
-from penstock.pipelines.tasks.read import Share
+from penstock.pipelines.tasks.read import TaskInput
 from penstock.pipelines.tasks.shuffle_rows import SCHEMA
-from penstock.pipelines.tasks.write import Compacting
+from penstock.pipelines.tasks.write import CompactionTiming
 from tests.here import Log, batches_of, run
 from tests.shop import Shop
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 WRITERS = 2
 
 
-def second_batch(folder: Path, events: int) -> tuple[Batches, list[Share]]:
+def second_batch(folder: Path, events: int) -> tuple[BatchDriver, list[TaskInput]]:
     """The shop's tables after the first half of the events, and what there is to read of the second."""
     shop = Shop(folder)
     spec = shop.spec(sink={"table-options": {"bucket": "4", "write-only": "true"}})
@@ -55,13 +55,13 @@ def second_batch(folder: Path, events: int) -> tuple[Batches, list[Share]]:
     return batches, batches.reading.shares(start, batches.reading.latest_offsets(start, job.limit, None))
 
 
-def decoded(batches: Batches, shares: list[Share]) -> int:
+def decoded(batches: BatchDriver, shares: list[TaskInput]) -> int:
     options = batches.reading._options(shares[0])
     source = batches.reading.source
     return sum(chunk.messages for share in shares for one in share.ranges for chunk in source.chunks(one, options))
 
 
-def blobs(batches: Batches, shares: list[Share]) -> pa.Table:
+def blobs(batches: BatchDriver, shares: list[TaskInput]) -> pa.Table:
     return pa.Table.from_batches([batch for share in shares for batch in batches.reading.read(share)], SCHEMA)
 
 
@@ -91,7 +91,7 @@ def main() -> None:
         blobs(batches, shares)
         count = timed("read and decode", events // 2, lambda: decoded(batches, shares))
         timed("the same, fitted, routed, packed", count, lambda: blobs(batches, shares))
-        compacting = Compacting(1, batches.reading.compacts_in_background)
+        compacting = CompactionTiming(1, batches.reading.compacts_in_background)
         with profiled("--profile" in sys.argv):
             work = timed("the same, to files", count, lambda: written(batches.reading, shares, compacting))
         timed("commit", count, lambda: batches.take(1, work, lambda shares: work))

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from penstock.ingest.source import Offsets
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.driver.batch import Batches, OnBatch
+from penstock.pipelines.driver.batch import BatchDriver, OnBatch
 from penstock.pipelines.driver.catch_up import catch_up
 from penstock.pipelines.driver.local_runner import take_batch, written
 from penstock.pipelines.job import build
 from penstock.pipelines.job.job import Job
-from penstock.pipelines.tasks.write import Compacting
+from penstock.pipelines.tasks.write import CompactionTiming
 
 
 @dataclass
@@ -46,14 +46,14 @@ class Log:
         self.path.write_text(json.dumps([self.id, self.ends, self.done]))
 
 
-def run(spec: PipelineSpec, *, tasks: int = 3, writers: int = 2, on_batch: OnBatch | None = None) -> list[Batches]:
+def run(spec: PipelineSpec, *, tasks: int = 3, writers: int = 2, on_batch: OnBatch | None = None) -> list[BatchDriver]:
     """Carry what is there now. Raises where the job would stop; run again, it goes on."""
     job = build.ready(spec)
     log = Log.at(Path(job.checkpoint) / "log.json")
     log.save()
     batches = batches_of(job, log, tasks, writers, on_batch)
     if job.retry_parked:
-        catch_up(batches, lambda number, shares: written(batches.reading, shares, Compacting(number)))
+        catch_up(batches, lambda number, shares: written(batches.reading, shares, CompactionTiming(number)))
     until = job.source.available()
     while True:
         start = log.ends[log.done - 1] if log.done else batches.reading.initial_offsets()
@@ -68,12 +68,12 @@ def run(spec: PipelineSpec, *, tasks: int = 3, writers: int = 2, on_batch: OnBat
         log.save()
 
 
-def batches_of(job: Job, log: Log, tasks: int, writers: int, on_batch: OnBatch | None) -> Batches:
+def batches_of(job: Job, log: Log, tasks: int, writers: int, on_batch: OnBatch | None) -> BatchDriver:
     batches = job.batches(Path(job.checkpoint), tasks, writers, on_batch)
     batches.checkpoint = log.id
     return batches
 
 
-def one_batch(batches: Batches, number: int, start: Offsets, end: Offsets) -> None:
+def one_batch(batches: BatchDriver, number: int, start: Offsets, end: Offsets) -> None:
     batches.reading = pickle.loads(pickle.dumps(batches.reading))  # as a task has it
     take_batch(batches, number, start, end)

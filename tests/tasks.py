@@ -21,9 +21,9 @@ import pyarrow as pa
 
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
-from penstock.pipelines.tasks.read import Reading, Share
+from penstock.pipelines.tasks.read import BatchReader, TaskInput
 from penstock.pipelines.tasks.shuffle_rows import SCHEMA
-from penstock.pipelines.tasks.write import Writing
+from penstock.pipelines.tasks.write import TaskWriter
 
 ORDER = ("table", "partition", "bucket", "range", "position")
 
@@ -61,7 +61,7 @@ def _stage(kind: str, folder: Path, count: int) -> Stage:
     return Stage(told["wall"], sum(told["cpu"]), max(told["peak"]))
 
 
-def read(reading: Reading, share: Share, folder: Path, number: int) -> None:
+def read(reading: BatchReader, share: TaskInput, folder: Path, number: int) -> None:
     """One file a writer, one batch a blob, and beside it how the blobs are to be ordered."""
     files = [pa.ipc.new_file(folder / f"{number}-{writer}.arrow", SCHEMA) for writer in range(reading.writers)]
     orders: list[list[tuple[object, ...]]] = [[] for _ in files]
@@ -76,8 +76,8 @@ def read(reading: Reading, share: Share, folder: Path, number: int) -> None:
         (folder / f"{number}-{writer}.order").write_bytes(pickle.dumps(orders[writer]))
 
 
-def write(reading: Reading, shares: int, folder: Path, writer: int) -> None:
-    for _ in Writing(reading.warehouse, reading.writers).results(_fetched(shares, folder, writer)):
+def write(reading: BatchReader, shares: int, folder: Path, writer: int) -> None:
+    for _ in TaskWriter(reading.warehouse, reading.writers).results(_fetched(shares, folder, writer)):
         pass
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.formats.change import ChangeBatch
-from penstock.pipelines.mapping.pipeline_mapping import TableShape
+from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import AtomicType
 
@@ -23,7 +23,7 @@ TIMES, BOOLEANS, NULLS = (
 )
 
 
-def lossy_values(change: ChangeBatch, table: TableSchema, shape: TableShape) -> Counter[str]:
+def lossy_values(change: ChangeBatch, table: TableSchema, shape: PipelineMapping) -> Counter[str]:
     """Return how many values of the batch the table represents differently, by kind of conversion."""
     found: Counter[str] = Counter()
     types = {one.name: one.type for one in table.fields}

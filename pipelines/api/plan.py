@@ -9,7 +9,7 @@ from penstock.errors import PenstockError
 from penstock.formats.change import SourceField, SourceSchema
 from penstock.pipelines.driver.replay import LEFT_OUT_HINT
 from penstock.pipelines.errors import KeylessTable
-from penstock.pipelines.mapping.pipeline_mapping import TableShape
+from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.schema_evolution.drift import Drift, drift_of
 from penstock.schema_evolution.types.source import TYPED
 from penstock.table.meta.store import TableMissing
@@ -52,7 +52,7 @@ class PlannedTable:
     warnings: tuple[str, ...] = ()
 
 
-def planned(shape: TableShape, schemas: Sequence[SourceSchema], *, now: int) -> list[PlannedTable]:
+def planned(shape: PipelineMapping, schemas: Sequence[SourceSchema], *, now: int) -> list[PlannedTable]:
     """Return a planned table for each target of the source schemas. Source tables that are left out have no target."""
     by_target: dict[str, list[SourceSchema]] = {}
     for schema in schemas:
@@ -62,7 +62,7 @@ def planned(shape: TableShape, schemas: Sequence[SourceSchema], *, now: int) -> 
     return [_table(shape, target, found, now) for target, found in sorted(by_target.items())]
 
 
-def _table(shape: TableShape, target: str, sources: list[SourceSchema], now: int) -> PlannedTable:
+def _table(shape: PipelineMapping, target: str, sources: list[SourceSchema], now: int) -> PlannedTable:
     names = tuple(dict.fromkeys(".".join(filter(None, (one.database, one.table))) for one in sources))
     try:
         current = _current(shape, target)
@@ -89,7 +89,7 @@ def _table(shape: TableShape, target: str, sources: list[SourceSchema], now: int
         return PlannedTable(target, "refuse", names, problem=problem)
 
 
-def _current(shape: TableShape, target: str) -> TableSchema | None:
+def _current(shape: PipelineMapping, target: str) -> TableSchema | None:
     try:
         return shape.warehouse.store(target).schema()
     except TableMissing:
@@ -107,7 +107,7 @@ def _changes(drifts: Sequence[Drift]) -> dict[str, str]:
 
 
 def _described(
-    shape: TableShape,
+    shape: PipelineMapping,
     target: str,
     action: str,
     names: tuple[str, ...],
@@ -128,7 +128,7 @@ def _described(
 
 
 def _column(
-    shape: TableShape,
+    shape: PipelineMapping,
     column: Field,
     given: tuple[SourceSchema, SourceField] | None,
     schema: TableSchema,
@@ -145,7 +145,7 @@ def _column(
     return PlannedColumn(column.name, written(column.type), of_source, reason, change)
 
 
-def _reason(shape: TableShape, source: SourceSchema, declared: SourceField) -> str:
+def _reason(shape: PipelineMapping, source: SourceSchema, declared: SourceField) -> str:
     rule = shape.table_rules.transform(source.database, source.table)
     if rule is not None and declared.name in (rule.masks or {}):
         return f"masked by {(rule.masks or {})[declared.name]}"
@@ -158,7 +158,7 @@ def _reason(shape: TableShape, source: SourceSchema, declared: SourceField) -> s
     return f"{source.dialect} {declared.type}"
 
 
-def _made_here(shape: TableShape, name: str) -> str:
+def _made_here(shape: PipelineMapping, name: str) -> str:
     for one in shape.new_tables.computed:
         if one.name == name:
             return f"computed by {one.function}({', '.join(argument.text for argument in one.arguments)})"

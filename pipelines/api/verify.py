@@ -31,7 +31,7 @@ from penstock.ingest.mysql.source import MySqlSource
 from penstock.ingest.source import Offsets
 from penstock.pipelines.api.lossy_values import NULLS, lossy_values
 from penstock.pipelines.ledger.batch_identity import PIPELINE, range_of
-from penstock.pipelines.mapping.pipeline_mapping import TableShape
+from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.table.buckets.layout import Layout
 from penstock.table.buckets.route import key_hashes
 from penstock.table.handle import Table
@@ -112,7 +112,7 @@ class Verification:
 
     pipeline: str
     source: MySqlSource
-    shape: TableShape
+    shape: PipelineMapping
     reached: Offsets | None = None
     most_keys: int = 20
     ignored: frozenset[str] = frozenset()
@@ -230,7 +230,7 @@ class Verification:
                         yield last, oddities
 
 
-def _targets(shape: TableShape, definitions: Sequence[TableDefinition]) -> dict[str, list[TableDefinition]]:
+def _targets(shape: PipelineMapping, definitions: Sequence[TableDefinition]) -> dict[str, list[TableDefinition]]:
     found: dict[str, list[TableDefinition]] = {}
     for definition in definitions:
         target = shape.target(definition.database, definition.table)
@@ -250,7 +250,7 @@ class Compared:
 
     @classmethod
     def of(
-        cls, table: Table, sources: Sequence[TableDefinition], shape: TableShape, ignored: Collection[str]
+        cls, table: Table, sources: Sequence[TableDefinition], shape: PipelineMapping, ignored: Collection[str]
     ) -> Compared:
         layout = Layout.of(table.store.schema())
         schema = layout.schema
@@ -271,7 +271,7 @@ class Compared:
         whole = len(keys) == 1 and _is_whole(layout, keys[0])
         return cls(layout, columns, keys, 4096 if whole else None)
 
-    def rows_of(self, change: ChangeBatch, shape: TableShape) -> tuple[Rows, int, Counter[str]]:
+    def rows_of(self, change: ChangeBatch, shape: PipelineMapping) -> tuple[Rows, int, Counter[str]]:
         fitted = shape.fit(_known_part(change, self.layout, shape), self.layout.schema, None, 0)
         if fitted is None:
             raise SourceAltered(
@@ -305,7 +305,7 @@ def _is_whole(layout: Layout, name: str) -> bool:
     return isinstance(type_, AtomicType) and type_.root in _WHOLE
 
 
-def _known_part(change: ChangeBatch, layout: Layout, shape: TableShape) -> ChangeBatch:
+def _known_part(change: ChangeBatch, layout: Layout, shape: PipelineMapping) -> ChangeBatch:
     """Return the change without columns that the table does not have (yet)."""
     there = set(layout.schema.names)
     kept = [place for place, one in enumerate(change.schema.fields) if shape.rules.name(one.name) in there]

@@ -9,7 +9,7 @@ from penstock.errors import PenstockError
 from penstock.ingest.batch_barrier import Barrier
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.mapping.target_tables import Targets
-from penstock.pipelines.tasks.read import Reading
+from penstock.pipelines.tasks.read import BatchReader
 from penstock.table.commit.committer import Committer
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.changes import RenameColumn, SchemaChange, SetOption
@@ -24,7 +24,7 @@ TRADED = "penstock.columns-traded-by"  # the batch whose barrier let columns of 
 def cross(
     barriers: Sequence[Barrier],
     identity: BatchIdentity,
-    reading: Reading,
+    reading: BatchReader,
     targets: Targets,
     parks: Callable[[str, PenstockError], bool],
 ) -> None:
@@ -35,7 +35,7 @@ def cross(
     records the batch that did it.
     """
     for barrier in barriers:
-        table = reading.shaping.target(barrier.database, barrier.table)
+        table = reading.mapping.target(barrier.database, barrier.table)
         if table is None or table not in targets.schemas or table in targets.left_out:
             continue
         try:
@@ -45,10 +45,10 @@ def cross(
                 raise
 
 
-def _apply(barrier: Barrier, table: str, identity: BatchIdentity, reading: Reading, targets: Targets) -> None:
+def _apply(barrier: Barrier, table: str, identity: BatchIdentity, reading: BatchReader, targets: Targets) -> None:
     store = reading.warehouse.store(table)
     if barrier.kind == "rename-columns":
-        pairs = [(reading.shaping.column(old), reading.shaping.column(new)) for old, new in barrier.columns]
+        pairs = [(reading.mapping.column(old), reading.mapping.column(new)) for old, new in barrier.columns]
         targets.put({table: _rename(store, [pair for pair in pairs if pair[0] != pair[1]], identity)})
     else:
         _empty(store, identity)

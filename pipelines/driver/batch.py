@@ -17,7 +17,7 @@ from penstock.pipelines.driver.compaction import (
     land,
     owes_compaction,
 )
-from penstock.pipelines.driver.failure_isolation import Isolating
+from penstock.pipelines.driver.failure_isolation import FailureIsolation
 from penstock.pipelines.driver.replay import Replay
 from penstock.pipelines.driver.watermarks import Watermarks, idle_millis, wants_watermark
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
@@ -25,9 +25,9 @@ from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.ledger.parked_tables import MissedBatch, Parking
 from penstock.pipelines.mapping.target_tables import Targets
 from penstock.pipelines.tasks.bad_records import BadRecordLimit
-from penstock.pipelines.tasks.read import Reading, Share
+from penstock.pipelines.tasks.read import BatchReader, TaskInput
 from penstock.pipelines.tasks.reports import BadRecords, BatchReport
-from penstock.pipelines.tasks.write import Written
+from penstock.pipelines.tasks.write import BatchResult
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.schema.options import Options
@@ -35,15 +35,15 @@ from penstock.table.schema.options import Options
 log = logging.getLogger(__name__)
 
 OnBatch = Callable[[BatchIdentity, BatchReport], None]
-Again = Callable[[Sequence[Share]], Written]  # reads and writes shares again, as a separate job
+RereadFn = Callable[[Sequence[TaskInput]], BatchResult]  # reads and writes shares again, as a separate job
 
 MOST_FOREIGN = 3  # how often another job's commits may get in between
 
 
 @dataclass(slots=True)
-class Batches:
+class BatchDriver:
     pipeline: str
-    reading: Reading
+    reading: BatchReader
     targets: Targets
     commits: Commits
     parking: Parking
@@ -62,9 +62,9 @@ class Batches:
         self.limit = BadRecordLimit(self.reading.on_bad)
         self.compact = compacted_here(self.reading.warehouse)
 
-    def take(self, number: int, written: Written, again: Again) -> None:
+    def take(self, number: int, written: BatchResult, again: RereadFn) -> None:
         """Commit a batch. Called again with a batch it has committed, it changes nothing."""
-        taking = Isolating(self.parking, self.reading, self.targets, number)
+        taking = FailureIsolation(self.parking, self.reading, self.targets, number)
         landed = self._take(taking, self.checkpoint, written, again)
         if landed is None:
             return
@@ -73,12 +73,14 @@ class Batches:
         if self.on_batch is not None:
             self.on_batch(identity, report)
 
-    def take_late(self, missed: MissedBatch, table: str, again: Again) -> bool:
+    def take_late(self, missed: MissedBatch, table: str, again: RereadFn) -> bool:
         """Commit a batch to a table that was parked when the batch was read, and only to it.
 
         Return False if that fails again. Called again with a batch that the table has, it changes nothing.
         """
-        taking = Isolating(replace(self.parking, isolates=True), self.reading, self.targets, missed.number, late=table)
+        taking = FailureIsolation(
+            replace(self.parking, isolates=True), self.reading, self.targets, missed.number, late=table
+        )
         only = self.reading.on_bad.letters | {table}
         with self.targets.only(only):
             schemas, left_out = self.targets.schemas, frozenset(self.targets.left_out)
@@ -89,7 +91,7 @@ class Batches:
         return not taking.parked
 
     def _take(
-        self, taking: Isolating, checkpoint: str, written: Written, again: Again
+        self, taking: FailureIsolation, checkpoint: str, written: BatchResult, again: RereadFn
     ) -> tuple[BatchIdentity, BatchReport] | None:
         number = taking.number
         written = taking.sound(written)
@@ -107,7 +109,7 @@ class Batches:
         written = replay.settled(written)
         taking.forget(written)
         written = taking.with_letters_of_others(written, replay)
-        report = BatchReport(written.reports, written.told)
+        report = BatchReport(written.reports, written.stats)
         if report.span is None:  # offsets moved without a range to read
             if self.filled is not None:
                 self.filled.took(number, {}, {})
@@ -118,31 +120,31 @@ class Batches:
             self.parking.note(identity)
         if taking.late is not None:
             self._keep_late_letters(identity, written, taking.late)
-        with report.told.stage("commit"):
+        with report.stats.stage("commit"):
             uncompacted = self._commit(identity, written, replay, taking, self._watermarks(identity, report))
         self._follow_comments(report, taking)
-        with report.told.stage("compact"):
+        with report.stats.stage("compact"):
             self._compact_what_is_owed(identity, written, uncompacted, taking)
         if self.started_millis and identity.planned_at:
-            report.told.seconds["plan"] = max(0, self.started_millis - identity.planned_at) / 1000
-        report.told.parked = {table: self.parking.tables[table].reason for table in sorted(taking.parked)}
-        report.told.left_out = dict(self.targets.reasons)
+            report.stats.seconds["plan"] = max(0, self.started_millis - identity.planned_at) / 1000
+        report.stats.parked = {table: self.parking.tables[table].reason for table in sorted(taking.parked)}
+        report.stats.left_out = dict(self.targets.reasons)
         self._tell_of_deletes(report)
         self._tell_of_partial_images(report)
         return identity, report
 
-    def _follow_comments(self, report: BatchReport, taking: Isolating) -> None:
+    def _follow_comments(self, report: BatchReport, taking: FailureIsolation) -> None:
         if taking.late is not None:  # later batches have reported newer comments
             return
         for table, seen in report.commented.items():
             if table in taking.parked or table in self.targets.left_out:
                 continue
-            schema = self.reading.shaping.commented(table, seen)
+            schema = self.reading.mapping.commented(table, seen)
             if schema is not None:
                 log.info("event=comments_changed table=%s to=%d", table, schema.id)
                 self.targets.put({table: schema.id})
 
-    def _keep_late_letters(self, identity: BatchIdentity, written: Written, table: str) -> None:
+    def _keep_late_letters(self, identity: BatchIdentity, written: BatchResult, table: str) -> None:
         """Commit a late batch's dead letters under a separate name.
 
         Under the batch's own identity the dead-letter table has this batch already, with the letters of the other
@@ -199,9 +201,9 @@ class Batches:
     def _commit(
         self,
         identity: BatchIdentity,
-        written: Written,
+        written: BatchResult,
         replay: Replay,
-        taking: Isolating,
+        taking: FailureIsolation,
         watermarks: Mapping[str, int],
     ) -> set[str]:
         """Commit the batch and return the tables that may lack its compaction.
@@ -223,8 +225,8 @@ class Batches:
             self.targets.taken.update(done.schemas)
             uncompacted |= done.uncompacted
             made |= done.snapshots
-            written.told.retries.update(done.retries)
-            written.told.conflicts.update([*done.foreign, *done.lost])
+            written.stats.retries.update(done.retries)
+            written.stats.conflicts.update([*done.foreign, *done.lost])
             failed = done.failed | (done.foreign if attempt > MOST_FOREIGN else {})
             for table, error in failed.items():
                 if not taking.parks(table, error):
@@ -239,7 +241,7 @@ class Batches:
         return uncompacted
 
     def _compact_what_is_owed(
-        self, identity: BatchIdentity, written: Written, uncompacted: Collection[str], taking: Isolating
+        self, identity: BatchIdentity, written: BatchResult, uncompacted: Collection[str], taking: FailureIsolation
     ) -> None:
         """Compact buckets outside of this batch.
 
@@ -267,7 +269,7 @@ class Batches:
         if due:
             land(warehouse, identity.user, self.compact(due))
 
-    def _judge(self, report: BatchReport, written: Written, taking: Isolating) -> None:
+    def _judge(self, report: BatchReport, written: BatchResult, taking: FailureIsolation) -> None:
         try:
             self.limit.check(report)
         except DecodeError:

@@ -6,16 +6,16 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from penstock.pipelines.driver.batch import Batches
-from penstock.pipelines.tasks.read import Share
-from penstock.pipelines.tasks.write import Written
+from penstock.pipelines.driver.batch import BatchDriver
+from penstock.pipelines.tasks.read import TaskInput
+from penstock.pipelines.tasks.write import BatchResult
 
 log = logging.getLogger(__name__)
 
-Again = Callable[[int, Sequence[Share]], Written]
+RereadFn = Callable[[int, Sequence[TaskInput]], BatchResult]
 
 
-def catch_up(batches: Batches, again: Again, stopped: Callable[[], bool] = lambda: False) -> None:
+def catch_up(batches: BatchDriver, again: RereadFn, stopped: Callable[[], bool] = lambda: False) -> None:
     """Release the parked tables that can apply the batches they missed.
 
     Dies half way, or is stopped: the next call continues there. A table that fails again stays parked and does not
@@ -28,7 +28,7 @@ def catch_up(batches: Batches, again: Again, stopped: Callable[[], bool] = lambd
             log.info("event=table_released table=%s", table)
 
 
-def _took_all(batches: Batches, table: str, again: Again, stopped: Callable[[], bool]) -> bool:
+def _took_all(batches: BatchDriver, table: str, again: RereadFn, stopped: Callable[[], bool]) -> bool:
     for missed in batches.parking.missed(table):
         if stopped() or not batches.take_late(missed, table, partial(again, missed.number)):
             return False

@@ -28,7 +28,7 @@ THREADS = 8
 
 
 @dataclass(slots=True)
-class Done:
+class CommitResult:
     """The result of a batch's commits.
 
     It has the schema ids of the tables that have the batch, the tables that may lack its compaction, those with commits
@@ -63,13 +63,13 @@ class Commits:
         identity: BatchIdentity,
         messages: Mapping[str, Sequence[CommitMessage]],
         watermarks: Mapping[str, int],
-    ) -> Done:
+    ) -> CommitResult:
         """Make the batch visible, table by table.
 
         Called again for the same batch, it commits only to the tables that lack it. Dies between two tables: the batch
         is replayed, and those that have it skip it. The first error is raised after all tables were tried.
         """
-        done = Done()
+        done = CommitResult()
         with ThreadPoolExecutor(THREADS) as pool:
             tasks = {
                 table: pool.submit(self._commit, self.warehouse.store(table), identity, found, watermarks.get(table))

@@ -36,7 +36,7 @@ SUFFIX = "-compact"  # of the commit user's name
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueBucket:
     """A bucket to compact, as it was at one snapshot. `full`: compact all of it into one sorted run."""
 
     table: str
@@ -47,10 +47,10 @@ class Due:
     full: bool = False
 
 
-Compact = Callable[[Sequence[Due]], Mapping[str, list[CommitMessage]]]
+Compact = Callable[[Sequence[DueBucket]], Mapping[str, list[CommitMessage]]]
 
 
-def due_buckets(warehouse: Warehouse, table: str) -> list[Due]:
+def due_buckets(warehouse: Warehouse, table: str) -> list[DueBucket]:
     """Return the buckets of the table whose compaction is due now. Reads manifests, no data."""
     store = warehouse.store(table)
     schema, snapshot = store.schema(), store.snapshots.latest()
@@ -62,7 +62,7 @@ def due_buckets(warehouse: Warehouse, table: str) -> list[Due]:
 
 def due_in_full(
     warehouse: Warehouse, table: str, schema: int, number: int, done: Sequence[CommitMessage], *, whole: bool
-) -> list[Due]:
+) -> list[DueBucket]:
     """Return the buckets that still need the full compaction due at this number of commits.
 
     These are buckets written before but not by this batch, whose own tasks have compacted their buckets. Without
@@ -83,24 +83,26 @@ def due_in_full(
     return [one for one in found if (one.partition, one.bucket) in left]
 
 
-def _all_buckets(store: TableStore, table: str, snapshot: Snapshot, schema: int, *, full: bool = False) -> list[Due]:
+def _all_buckets(
+    store: TableStore, table: str, snapshot: Snapshot, schema: int, *, full: bool = False
+) -> list[DueBucket]:
     places = {
         (entry.partition, entry.bucket): entry.total_buckets
         for entry in live_entries(store, snapshot)
         if entry.bucket >= 0
     }
     version = Version(schema, snapshot.id)
-    return [Due(table, version, *place, total, full) for place, total in sorted(places.items())]
+    return [DueBucket(table, version, *place, total, full) for place, total in sorted(places.items())]
 
 
-def _compactor(warehouse: Warehouse, due: Due) -> BucketCompactor:
+def _compactor(warehouse: Warehouse, due: DueBucket) -> BucketCompactor:
     store = warehouse.store(due.table)
     layout = warehouse.layout(due.table, due.version.schema)
     state = state_at(store, due.version).bucket(due.partition, due.bucket)
     return BucketCompactor(BucketFiles(store, layout, due.partition, due.bucket), state)
 
 
-def compacted(warehouse: Warehouse, due: Due) -> CommitMessage | None:
+def compacted(warehouse: Warehouse, due: DueBucket) -> CommitMessage | None:
     """Return the commit message of the compacted bucket. Dies half way: its files are orphans."""
     compactor = _compactor(warehouse, due)
     done = compactor.due((), full=True) if due.full else compactor.compact_due()
@@ -119,14 +121,14 @@ def compacted(warehouse: Warehouse, due: Due) -> CommitMessage | None:
     )
 
 
-def shared_out(dues: Sequence[Due], slots: int, most: int | None = None) -> list[Sequence[Due]]:
+def shared_out(dues: Sequence[DueBucket], slots: int, most: int | None = None) -> list[Sequence[DueBucket]]:
     """Distribute buckets over `most` tasks. By default as many tasks as leave three of four slots to the batches."""
     tasks = most or max(1, slots // 4)
     return [dues[number::tasks] for number in range(min(tasks, len(dues)))]
 
 
 def compact_task(
-    warehouse: Warehouse, groups: Sequence[Sequence[Due]], mark: ErrorMark
+    warehouse: Warehouse, groups: Sequence[Sequence[DueBucket]], mark: ErrorMark
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the function for `mapInArrow` over group numbers."""
 
@@ -147,7 +149,7 @@ def compact_task(
 def compacted_here(warehouse: Warehouse) -> Compact:
     """Return a function that compacts in this process."""
 
-    def compact(dues: Sequence[Due]) -> Mapping[str, list[CommitMessage]]:
+    def compact(dues: Sequence[DueBucket]) -> Mapping[str, list[CommitMessage]]:
         found: dict[str, list[CommitMessage]] = {}
         for due in dues:
             message = compacted(warehouse, due)

@@ -10,15 +10,15 @@ from penstock.pipelines.driver.commit import discard
 from penstock.pipelines.driver.replay import Replay
 from penstock.pipelines.ledger.parked_tables import Parking, is_of_its_table
 from penstock.pipelines.mapping.target_tables import Targets
-from penstock.pipelines.tasks.read import Reading
-from penstock.pipelines.tasks.write import Written
+from penstock.pipelines.tasks.read import BatchReader
+from penstock.pipelines.tasks.write import BatchResult
 from penstock.table.schema.validation import UnusableName
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Isolating:
+class FailureIsolation:
     """The failure isolation of one batch.
 
     If tables are not isolated, the first failure ends the batch and its files are removed. `late`: the single table for
@@ -26,7 +26,7 @@ class Isolating:
     """
 
     parking: Parking
-    reading: Reading
+    reading: BatchReader
     targets: Targets
     number: int
     late: str | None = None
@@ -51,7 +51,7 @@ class Isolating:
         self.parked.add(table)
         return True
 
-    def sound(self, written: Written) -> Written:
+    def sound(self, written: BatchResult) -> BatchResult:
         """Return what was written, without the tables that failed in it.
 
         Raise the first error that cannot be isolated.
@@ -66,14 +66,14 @@ class Isolating:
         self.forget(written)
         return written
 
-    def forget(self, written: Written) -> None:
+    def forget(self, written: BatchResult) -> None:
         for table in self.targets.left_out:
             if table in written.messages:
                 discard(self.reading.warehouse.store(table), written.messages.pop(table))
             for report in written.reports:
                 self._letters_stale |= report.forget(table) > 0
 
-    def with_letters_of_others(self, written: Written, replay: Replay) -> Written:
+    def with_letters_of_others(self, written: BatchResult, replay: Replay) -> BatchResult:
         """Write the dead letters again without those of parked tables.
 
         Letters of a parked table are written when its rows are.
@@ -84,8 +84,8 @@ class Isolating:
         for table in letters:
             discard(self.reading.warehouse.store(table), written.messages.pop(table, []))
         again = replay.again(replay.shares(written.reports, letters))
-        return Written({**written.messages, **again.messages}, written.reports, told=written.told)
+        return BatchResult({**written.messages, **again.messages}, written.reports, stats=written.stats)
 
-    def drop(self, written: Written) -> None:
+    def drop(self, written: BatchResult) -> None:
         for table, messages in written.messages.items():
             discard(self.reading.warehouse.store(table), messages)

@@ -15,10 +15,10 @@ from penstock.ingest.source import Range
 from penstock.pipelines.driver.replay import Replay
 from penstock.pipelines.mapping.target_tables import Targets
 from penstock.pipelines.tasks.bad_records import OnBad
-from penstock.pipelines.tasks.read import Reading, Share
+from penstock.pipelines.tasks.read import BatchReader, TaskInput
 from penstock.pipelines.tasks.reports import BatchReport, RangeReport
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE
-from penstock.pipelines.tasks.write import Written
+from penstock.pipelines.tasks.write import BatchResult
 
 PAUSES = (1.0, 2.0, 4.0, 8.0, 16.0)  # before further attempts if a target table is required (the same as Paimon's)
 WAIT_SECONDS = 1.0
@@ -49,7 +49,7 @@ class FirstLook:
     pauses: Sequence[float] = PAUSES
     sleep: Callable[[float], None] = time.sleep
 
-    def make_tables(self, reading: Reading, targets: Targets, stopped: Callable[[], bool] = lambda: False) -> None:
+    def make_tables(self, reading: BatchReader, targets: Targets, stopped: Callable[[], bool] = lambda: False) -> None:
         """Create the tables that do not exist.
 
         Called again, it changes nothing. Raise SourceError when the schema of the one required table is found in no
@@ -76,7 +76,7 @@ class FirstLook:
             hint="--wait-for-data  waits until there is a record",
         )
 
-    def _look_on(self, reading: Reading, targets: Targets) -> BatchReport:
+    def _look_on(self, reading: BatchReader, targets: Targets) -> BatchReport:
         """Sample the source.
 
         If a single target table is required, keep sampling (ten times more records each round) until its schema is
@@ -92,10 +92,10 @@ class FirstLook:
                 return seen
             records *= FURTHER
 
-    def _look(self, reading: Reading, targets: Targets, ranges: Sequence[Range]) -> BatchReport:
+    def _look(self, reading: BatchReader, targets: Targets, ranges: Sequence[Range]) -> BatchReport:
         # Unreadable records are skipped here; the batches decide whether they stop the job.
         looking = replace(reading, on_bad=OnBad("skip"))
-        share = Share(tuple(ranges), {}, reading.warehouse.now_millis())
+        share = TaskInput(tuple(ranges), {}, reading.warehouse.now_millis())
         report = BatchReport(list(_reports(looking, share)))
         new = {table: seen for table, seen in report.drifts.items() if table not in targets.schemas}
         # A table that cannot be created fails again in its first batch, and is parked there.
@@ -103,7 +103,7 @@ class FirstLook:
         return report
 
 
-def _reports(reading: Reading, share: Share) -> Iterator[RangeReport]:
+def _reports(reading: BatchReader, share: TaskInput) -> Iterator[RangeReport]:
     for batch in reading.read(share):
         reports = batch.filter(pc.equal(batch.column("table"), NO_TABLE))
         for content in map(pickle.loads, reports.column("blob").to_pylist()):
@@ -112,5 +112,5 @@ def _reports(reading: Reading, share: Share) -> Iterator[RangeReport]:
             yield content
 
 
-def _nothing(shares: Sequence[Share]) -> Written:
+def _nothing(shares: Sequence[TaskInput]) -> BatchResult:
     raise AssertionError(f"a look at the source reads nothing again: {len(shares)}")

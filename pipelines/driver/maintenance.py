@@ -25,7 +25,7 @@ RETRY_SECONDS = 30.0
 
 
 @dataclass(slots=True)
-class Care:
+class Maintenance:
     """The maintenance thread.
 
     `tables` returns the tables to maintain; `compact` runs compactions, or is None if the batches do all of them.
@@ -45,8 +45,8 @@ class Care:
     _over: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
-    def __enter__(self) -> Care:
-        self._thread = threading.Thread(target=self._live, name="penstock-care", daemon=True)
+    def __enter__(self) -> Maintenance:
+        self._thread = threading.Thread(target=self._live, name="penstock-maintenance", daemon=True)
         self._thread.start()
         return self
 

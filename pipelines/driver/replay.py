@@ -17,11 +17,11 @@ from penstock.ingest.source import grouped
 from penstock.pipelines.driver.commit import discard
 from penstock.pipelines.errors import KeylessTable, not_created
 from penstock.pipelines.ledger.batch_identity import NOW
-from penstock.pipelines.mapping.table_mapping import Seen
+from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.mapping.target_tables import Targets, versions_now
-from penstock.pipelines.tasks.read import Reading, Share
+from penstock.pipelines.tasks.read import BatchReader, TaskInput
 from penstock.pipelines.tasks.reports import BatchReport, RangeReport
-from penstock.pipelines.tasks.write import Written
+from penstock.pipelines.tasks.write import BatchResult
 from penstock.table.schema.validation import UnusableName
 
 log = logging.getLogger(__name__)
@@ -37,14 +37,14 @@ MOST_REPLAYS = 5
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    reading: Reading
+    reading: BatchReader
     targets: Targets
-    again: Callable[[Sequence[Share]], Written]
+    again: Callable[[Sequence[TaskInput]], BatchResult]
     # whether the batch may continue without the table
     parks: Callable[[str, PenstockError], bool] = lambda table, error: False
     late: bool = False
 
-    def settled(self, written: Written) -> Written:
+    def settled(self, written: BatchResult) -> BatchResult:
         """Return the batch without drift.
 
         Files of drifted tables are removed; files of other tables are kept as they are.
@@ -68,7 +68,7 @@ class Replay:
             f"the schema still changes after {MOST_REPLAYS} replays of a batch", tables=", ".join(sorted(drifts))
         )
 
-    def shares(self, reports: Sequence[RangeReport], only: frozenset[str]) -> list[Share]:
+    def shares(self, reports: Sequence[RangeReport], only: frozenset[str]) -> list[TaskInput]:
         """Return the ranges of a batch for some of its tables, at their current versions."""
         groups = grouped([report.range for report in reports], self.reading.tasks)
         everything = bool(only & self.reading.on_bad.letters)
@@ -77,9 +77,9 @@ class Replay:
         span = BatchReport(list(reports)).span
         now = int(span[1].get(NOW, 0)) if span else 0
         left_out = frozenset(self.targets.left_out)
-        return [Share(tuple(group), versions, now, None, only, left_out, self.late) for group in groups]
+        return [TaskInput(tuple(group), versions, now, None, only, left_out, self.late) for group in groups]
 
-    def evolve(self, drifts: Mapping[str, list[Seen]]) -> None:
+    def evolve(self, drifts: Mapping[str, list[SeenSchema]]) -> None:
         """Alter each table so that it can store the schemas seen.
 
         New tables that cannot be created are left out if other tables exist; with `ignore_incompatible`, so are tables
@@ -89,7 +89,7 @@ class Replay:
         for table, found in drifts.items():
             current = self.reading.warehouse.store(table).schema() if table in self.targets.schemas else None
             try:
-                schema = self.reading.shaping.evolved(table, current, found)
+                schema = self.reading.mapping.evolved(table, current, found)
             except (SchemaConflict, ConfigError) as error:
                 if current is None:
                     unmade[table] = error
@@ -117,7 +117,7 @@ class Replay:
         if refused:
             raise not_created(refused)
 
-    def _give_up(self, table: str, found: Sequence[Seen], error: PenstockError) -> None:
+    def _give_up(self, table: str, found: Sequence[SeenSchema], error: PenstockError) -> None:
         """Continue without the table, or raise. A table that received rows in this run is never left out midway."""
         if self.parks(table, error):
             return
@@ -126,13 +126,15 @@ class Replay:
             raise error
         self._leave_out(table, found, error)
 
-    def _leave_out(self, table: str, found: Sequence[Seen], error: PenstockError) -> None:
+    def _leave_out(self, table: str, found: Sequence[SeenSchema], error: PenstockError) -> None:
         sources = ", ".join(sorted({f"{one.schema.database}.{one.schema.table}" for one in found}))
         hint = error.hint if isinstance(error, KeylessTable) else LEFT_OUT_HINT
         log.warning("event=table_left_out table=%s source=%s reason=%s hint=%s", table, sources, error.message, hint)
         self.targets.leave_out([table], f"{error.message} (source {sources})")
 
-    def _without_left_out(self, written: Written, drifts: Mapping[str, list[Seen]]) -> dict[str, list[Seen]]:
+    def _without_left_out(
+        self, written: BatchResult, drifts: Mapping[str, list[SeenSchema]]
+    ) -> dict[str, list[SeenSchema]]:
         """Return the drift of the other tables, and discard what was written for the left-out ones."""
         left_out = self.targets.left_out
         for table in left_out & written.messages.keys():  # a table that cannot be created has no files
@@ -143,12 +145,12 @@ class Replay:
         return {table: found for table, found in drifts.items() if table not in left_out}
 
 
-def merged(first: Written, again: Written, replayed: frozenset[str]) -> Written:
+def merged(first: BatchResult, again: BatchResult, replayed: frozenset[str]) -> BatchResult:
     """Return the first reading's reports, with the replay's results for the tables that were replayed."""
     found = {report.range.number: report for report in again.reports}
     for report in first.reports:
         for table in replayed:
             report.replace(table, found[report.range.number])
-    first.told.add(again.told)
-    first.told.replays += len(replayed)
-    return Written({**first.messages, **again.messages}, first.reports, told=first.told)
+    first.stats.add(again.stats)
+    first.stats.replays += len(replayed)
+    return BatchResult({**first.messages, **again.messages}, first.reports, stats=first.stats)

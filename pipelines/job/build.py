@@ -28,7 +28,7 @@ from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.ledger.holes import READS_ON, lacking_messages, tell_of_adoption, where_sources_go
 from penstock.pipelines.mapping.metadata_columns import check_names
 from penstock.pipelines.mapping.new_tables import KeyRules, NewTables
-from penstock.pipelines.mapping.pipeline_mapping import TableShape
+from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.pipelines.mapping.routes import TableRules
 from penstock.pipelines.mapping.target_tables import Warehouse, forget_tables
 from penstock.pipelines.tasks.bad_records import OnBad
@@ -49,12 +49,12 @@ def job(spec: PipelineSpec) -> Job:
     pipeline, catalog = spec.pipeline, spec.sink.catalog
     warehouse = Warehouse.of(catalog.warehouse, catalog.options)
     limit = Limit(pipeline.max_batch.rows, pipeline.max_batch.bytes)
-    shaping = shape(spec, warehouse)
+    mapping = shape(spec, warehouse)
     report(f"pipeline {spec.pipeline.name}", spec.sink.options)
     return Job(
         name=pipeline.name,
         source=source(spec),
-        shaping=shaping,
+        mapping=mapping,
         warehouse=warehouse,
         checkpoint=spec.checkpoint,
         tables=known_tables(spec, warehouse),
@@ -152,15 +152,15 @@ def ready(spec: PipelineSpec) -> Job:
     """
     forget_tables()
     made = job(spec)
-    shaping, filled = shape(spec, made.warehouse), filled_tables(spec, made.warehouse)
+    mapping, filled = shape(spec, made.warehouse), filled_tables(spec, made.warehouse)
     if isinstance(spec.source, MySqlSource):
-        found = mysql.prepared(spec, spec.source, shaping, made.warehouse, filled)
+        found = mysql.prepared(spec, spec.source, mapping, made.warehouse, filled)
         made = replace(made, source=found.source, reset=found.reset, goes_to=found.goes_to, left_out=found.left_out)
         made = replace(made, tables=known_tables(spec, made.warehouse))
     else:
-        lacking_messages(shaping, filled).check(filled, READS_ON, accept=spec.pipeline.accept_gap)
+        lacking_messages(mapping, filled).check(filled, READS_ON, accept=spec.pipeline.accept_gap)
         tell_of_adoption(filled)
-        made = replace(made, goes_to=where_sources_go(filled, shaping))
+        made = replace(made, goes_to=where_sources_go(filled, mapping))
     if isinstance(spec.source, model.KafkaSource):
         _reach_brokers(spec.source, is_new=made.is_new)
     return replace(made, filled=filled)
@@ -235,10 +235,10 @@ def _extras(kafka: model.KafkaSource, spec: PipelineSpec) -> frozenset[Extra]:
     return frozenset(wanted)
 
 
-def shape(spec: PipelineSpec, warehouse: Warehouse) -> TableShape:
+def shape(spec: PipelineSpec, warehouse: Warehouse) -> PipelineMapping:
     sink, naming, selection = spec.sink, spec.sink.naming, spec.selection
     sensitive = sink.catalog.case_sensitive
-    return TableShape(
+    return PipelineMapping(
         warehouse=warehouse,
         database=sink.database,
         table=sink.table,

@@ -13,14 +13,14 @@ from pyspark.errors import PySparkException
 
 from penstock.errors import PenstockError
 from penstock.ingest.carried_errors import ErrorMark
-from penstock.pipelines.driver.batch import Batches
+from penstock.pipelines.driver.batch import BatchDriver
 from penstock.pipelines.driver.catch_up import catch_up
-from penstock.pipelines.driver.compaction import Compact, Due, compact_task, shared_out
+from penstock.pipelines.driver.compaction import Compact, DueBucket, compact_task, shared_out
 from penstock.pipelines.mapping.target_tables import Warehouse
 from penstock.pipelines.tasks import shuffle_rows as blobs
 from penstock.pipelines.tasks.key_placement import moves_keys, place_task
-from penstock.pipelines.tasks.read import Share
-from penstock.pipelines.tasks.write import COLUMNS, Compacting, Written, write_task
+from penstock.pipelines.tasks.read import TaskInput
+from penstock.pipelines.tasks.write import COLUMNS, BatchResult, CompactionTiming, write_task
 from penstock.table.meta.entries import CommitMessage
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Sink:
     Spark writes its commit log after a call returns, so a batch is in the tables before Spark counts it as done.
     """
 
-    batches: Batches
+    batches: BatchDriver
     failure: PenstockError | OSError | None = None
     busy: bool = False
     number: int = 0  # of the batch under way
@@ -55,9 +55,9 @@ class Sink:
         self.batches.started_millis = self.batches.reading.warehouse.now_millis()
         try:
             session = batch.sparkSession
-            compacting = Compacting(number, self.batches.reading.compacts_in_background)
+            compacting = CompactionTiming(number, self.batches.reading.compacts_in_background)
 
-            def again(shares: Sequence[Share]) -> Written:
+            def again(shares: Sequence[TaskInput]) -> BatchResult:
                 return self._written(self._rows(session, shares), compacting)
 
             self.batches.take(number, self._written(batch, compacting), again)
@@ -71,12 +71,12 @@ class Sink:
         """Apply the batches that parked tables missed, before the query begins."""
         in_background = self.batches.reading.compacts_in_background
 
-        def again(number: int, shares: Sequence[Share]) -> Written:
-            return self._written(self._rows(session, shares), Compacting(number, in_background))
+        def again(number: int, shares: Sequence[TaskInput]) -> BatchResult:
+            return self._written(self._rows(session, shares), CompactionTiming(number, in_background))
 
         catch_up(self.batches, again, stopped)
 
-    def _written(self, batch: DataFrame, compacting: Compacting) -> Written:
+    def _written(self, batch: DataFrame, compacting: CompactionTiming) -> BatchResult:
         """Run the only action on the batch: a second one would read and decode everything again."""
         reading = self.batches.reading
         if moves_keys(reading.warehouse, self.batches.targets.schemas):
@@ -86,7 +86,7 @@ class Sink:
         rows = self._shuffled(batch).mapInArrow(
             write_task(reading.warehouse, reading.writers, compacting, reading.mark, self.batches.pipeline), COLUMNS
         )
-        return Written.of(rows.toArrow())
+        return BatchResult.of(rows.toArrow())
 
     def _shuffled(self, batch: DataFrame) -> DataFrame:
         """Distribute rows to their writers, with the rows of a bucket together and in source order."""
@@ -94,7 +94,7 @@ class Sink:
             "table", "partition", "bucket", "range", "position"
         )
 
-    def _rows(self, session: SparkSession, shares: Sequence[Share]) -> DataFrame:
+    def _rows(self, session: SparkSession, shares: Sequence[TaskInput]) -> DataFrame:
         """Return the DataFrame of a batch read of shares.
 
         It works inside foreachBatch, since its input comes from its closure.
@@ -119,7 +119,7 @@ def compacted_by_spark(
     """
     slots = session.sparkContext.defaultParallelism
 
-    def compact(dues: Sequence[Due]) -> Mapping[str, list[CommitMessage]]:
+    def compact(dues: Sequence[DueBucket]) -> Mapping[str, list[CommitMessage]]:
         session.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
         groups = shared_out(dues, slots, most)
         frame = session.range(0, len(groups), 1, len(groups))
@@ -127,6 +127,6 @@ def compacted_by_spark(
             rows = frame.mapInArrow(compact_task(warehouse, groups, mark), COLUMNS).toArrow()
         except PySparkException as error:
             raise mark.recovered(error) or error from error
-        return Written.of(rows).messages
+        return BatchResult.of(rows).messages
 
     return compact

@@ -18,10 +18,10 @@ from penstock.errors import PenstockError, StoreError
 from penstock.ingest.decoded_source import ChangeSource
 from penstock.ingest.source import NO_LIMIT, Limit
 from penstock.ingest.spark_stream import changes_source
-from penstock.pipelines.driver.batch import Batches, OnBatch
+from penstock.pipelines.driver.batch import BatchDriver, OnBatch
 from penstock.pipelines.driver.commit import Commits
 from penstock.pipelines.driver.first_sample import FirstLook
-from penstock.pipelines.driver.maintenance import Care
+from penstock.pipelines.driver.maintenance import Maintenance
 from penstock.pipelines.errors import SparkEnded, WorkerLate
 from penstock.pipelines.job.foreach_batch import Sink, compacted_by_spark
 from penstock.pipelines.job.long_batch import LongBatch, running_tasks
@@ -29,14 +29,14 @@ from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables, SourceName
 from penstock.pipelines.ledger.lineage import Lineage, Reached
 from penstock.pipelines.ledger.parked_tables import Parking
-from penstock.pipelines.mapping.table_mapping import Shaping
+from penstock.pipelines.mapping.table_mapping import TableMapping
 from penstock.pipelines.mapping.target_tables import Targets, Warehouse
 from penstock.pipelines.spark.errors import jvm_ended, told_by_spark
 from penstock.pipelines.spark.hadoop import checkpoint_url
 from penstock.pipelines.tasks import dead_letters
 from penstock.pipelines.tasks import shuffle_rows as blobs
 from penstock.pipelines.tasks.bad_records import FAIL, OnBad
-from penstock.pipelines.tasks.read import Reading
+from penstock.pipelines.tasks.read import BatchReader
 from penstock.storage.failures import store_error
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Job:
 
     name: str
     source: ChangeSource
-    shaping: Shaping
+    mapping: TableMapping
     warehouse: Warehouse
     checkpoint: str
     tables: tuple[str, ...] = ()
@@ -95,13 +95,13 @@ class Job:
         writers: int,
         on_batch: OnBatch | None = None,
         stopped: Callable[[], bool] = lambda: False,
-    ) -> Batches:
+    ) -> BatchDriver:
         """Return the driver's part of a run, with its list of tables in `folder`.
 
         Creates what must exist before the first batch.
         """
         targets = Targets(self.warehouse, folder, options=self.table_options)
-        self.shaping.adopt(self.tables)
+        self.mapping.adopt(self.tables)
         if self.on_bad.table is not None:
             dead_letters.ensure(self.warehouse, self.on_bad.table)
         targets.load({*self.tables, *self.on_bad.letters})
@@ -112,9 +112,9 @@ class Job:
         targets.leave_out(parking.tables)
         targets.reasons |= self.left_out
         follows, resumes = self._lineage(targets)
-        reading = Reading(
+        reading = BatchReader(
             self.source,
-            self.shaping,
+            self.mapping,
             self.warehouse,
             str(folder),
             min(tasks, self.readers or tasks),
@@ -134,7 +134,7 @@ class Job:
         eager = set(own) if self.eager_init else None
         if self.filled is not None:
             self.filled.begin(self.goes_to)
-        return Batches(self.name, reading, targets, commits, parking, on_batch, eager=eager, filled=self.filled)
+        return BatchDriver(self.name, reading, targets, commits, parking, on_batch, eager=eager, filled=self.filled)
 
     def parking(self) -> Parking:
         """Return the tables that are parked now."""
@@ -254,10 +254,10 @@ class Running:
             query = self._started(sink)
             try:
                 sink.name(str(query.id))
-                with self._care(sink.batches) as care:
+                with self._maintenance(sink.batches) as maintenance:
                     ended = self._wait(query, sink)
                 if ended:  # a bounded run may end before maintenance is due
-                    care.maintain(now=True)
+                    maintenance.maintain(now=True)
                 return ended
             except PySparkException as error:
                 raise told_by_spark(error, sink.failure, self.job.checkpoint, sink.batches.reading.mark) from error
@@ -274,13 +274,13 @@ class Running:
         for one in parking.tables.values():
             log.warning("event=table_is_parked table=%s batch=%d reason=%s", one.table, one.batch, one.reason)
 
-    def _care(self, batches: Batches) -> Care:
+    def _maintenance(self, batches: BatchDriver) -> Maintenance:
         job = self.job
         by_spark = compacted_by_spark(self.session, job.warehouse, batches.reading.mark, job.compaction_tasks)
         compact = by_spark if job.compaction == "background" else None
         batches.compact = by_spark
         before = Lineage.of(job.warehouse, batches.targets.schemas, job.name, LOOKED_AT).newest
-        return Care(
+        return Maintenance(
             job.warehouse,
             lambda: sorted({*before, *batches.targets.taken}),
             lambda: f"{job.name}-{batches.checkpoint}",

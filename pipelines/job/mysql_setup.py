@@ -40,7 +40,7 @@ from penstock.pipelines.ledger.batch_identity import shows_replay
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.ledger.holes import COPIES, Lacking, lacking_rows, tell_of_adoption
-from penstock.pipelines.mapping.pipeline_mapping import TableShape
+from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.pipelines.mapping.routes import NO_RULES
 from penstock.pipelines.mapping.target_tables import Warehouse
 from penstock.schema_evolution.drift import drift_of
@@ -84,7 +84,7 @@ class Prepared:
 
 
 def prepared(
-    spec: PipelineSpec, mysql: model.MySqlSource, shape: TableShape, warehouse: Warehouse, filled: FilledTables
+    spec: PipelineSpec, mysql: model.MySqlSource, shape: PipelineMapping, warehouse: Warehouse, filled: FilledTables
 ) -> Prepared:
     """Return the source, after checking its server and creating target tables for its tables."""
     settings = settings_of(spec, mysql)
@@ -112,7 +112,9 @@ def prepared(
     return Prepared(MySqlSource(settings), reset, goes_to, made.reasons)
 
 
-def _sources_of(wanted: Sequence[str], found: Sequence[TableDefinition], shape: TableShape) -> tuple[TableName, ...]:
+def _sources_of(
+    wanted: Sequence[str], found: Sequence[TableDefinition], shape: PipelineMapping
+) -> tuple[TableName, ...]:
     """Return all source tables of these target tables.
 
     A target table with several sources is emptied and read again as a whole.
@@ -172,7 +174,7 @@ def check_lacking(
     spec: PipelineSpec,
     mysql: model.MySqlSource,
     found: Sequence[TableDefinition],
-    shape: TableShape,
+    shape: PipelineMapping,
     filled: FilledTables,
 ) -> Lacking:
     """Return the tables that lack rows which the checkpoint counts as read. Read-only."""
@@ -416,7 +418,7 @@ class Made:
 def made_tables(
     found: Sequence[TableDefinition],
     sink: Sink,
-    shape: TableShape,
+    shape: PipelineMapping,
     warehouse: Warehouse,
     *,
     checks: bool,
@@ -465,7 +467,7 @@ def _planned_table(
     target: str,
     merged: Sequence[TableDefinition],
     sink: Sink,
-    shape: TableShape,
+    shape: PipelineMapping,
     warehouse: Warehouse,
     *,
     checks: bool,
@@ -500,7 +502,7 @@ def _made_table(target: str, planned: TableSchema, sink: Sink, warehouse: Wareho
     return _with_options(target, current, sink.options | sink.per_table.get(target, {}), warehouse)
 
 
-def _cure(target: str, schemas: Sequence[SourceSchema], shape: TableShape, warehouse: Warehouse) -> str:
+def _cure(target: str, schemas: Sequence[SourceSchema], shape: PipelineMapping, warehouse: Warehouse) -> str:
     """Return the hint for a table that cannot be created.
 
     Creating it without options shows whether they or the table itself are the cause.
@@ -540,7 +542,7 @@ def _may_be_keyless(sink: Sink, merged: Sequence[TableDefinition]) -> bool:
     return not sink.sync_primary_keys_from_source_schema or not any(one.primary_key for one in merged)
 
 
-def _check_compatible(target: str, source: SourceSchema, current: TableSchema, shape: TableShape) -> None:
+def _check_compatible(target: str, source: SourceSchema, current: TableSchema, shape: PipelineMapping) -> None:
     try:
         drift_of(source, target, current, shape.rules)
     except SchemaConflict as error:

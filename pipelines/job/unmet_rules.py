@@ -12,7 +12,7 @@ from penstock.errors import ConfigError
 from penstock.formats.change import SourceSchema
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.ledger.filled_tables import SourceName
-from penstock.pipelines.mapping.pipeline_mapping import TableShape
+from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.schema_evolution.patterns import TablePattern
 from penstock.schema_evolution.transforms import Transform
 from penstock.table.meta.store import TableMissing
@@ -24,7 +24,7 @@ class NoSuchTable(ConfigError):
 
 
 def unmet_rules(
-    spec: PipelineSpec, shape: TableShape, schemas: Sequence[SourceSchema], before: Collection[SourceName] = ()
+    spec: PipelineSpec, shape: PipelineMapping, schemas: Sequence[SourceSchema], before: Collection[SourceName] = ()
 ) -> list[ConfigError]:
     """Return an error for each rule that matches none of the source tables, or none of their columns.
 
@@ -40,7 +40,7 @@ def unmet_rules(
 
 
 def check_rules(
-    spec: PipelineSpec, shape: TableShape, schemas: Sequence[SourceSchema], before: Collection[SourceName] = ()
+    spec: PipelineSpec, shape: PipelineMapping, schemas: Sequence[SourceSchema], before: Collection[SourceName] = ()
 ) -> None:
     """Raise ConfigError with all unmet rules."""
     found = unmet_rules(spec, shape, schemas, before)
@@ -52,7 +52,7 @@ def check_rules(
 
 
 def _transforms(
-    shape: TableShape, schemas: Sequence[SourceSchema], before: Collection[SourceName]
+    shape: PipelineMapping, schemas: Sequence[SourceSchema], before: Collection[SourceName]
 ) -> Iterator[ConfigError]:
     rules = shape.table_rules.transforms
     meant: dict[int, list[SourceSchema]] = {}
@@ -67,7 +67,7 @@ def _transforms(
             yield _no_table("transform", rule.tables, schemas)
 
 
-def _columns_of_rule(shape: TableShape, rule: Transform, matched: Sequence[SourceSchema]) -> Iterator[ConfigError]:
+def _columns_of_rule(shape: PipelineMapping, rule: Transform, matched: Sequence[SourceSchema]) -> Iterator[ConfigError]:
     """Yield errors for masks, keys and partitions whose column no matched table has after the projection."""
     try:
         after = {field.name for one in matched for field in shape.shaped(one).fields}
@@ -85,7 +85,7 @@ def _columns_of_rule(shape: TableShape, rule: Transform, matched: Sequence[Sourc
                 yield _no_column(f"{kind} {name!r}", rule.tables.text, name, folded)
 
 
-def _columns_there(shape: TableShape, matched: Sequence[SourceSchema]) -> set[str]:
+def _columns_there(shape: PipelineMapping, matched: Sequence[SourceSchema]) -> set[str]:
     """Return the columns that the target tables already have: a source may have dropped a column that a rule names."""
     found: set[str] = set()
     for target in {shape.target(one.database, one.table) for one in matched} - {None}:
@@ -97,7 +97,7 @@ def _columns_there(shape: TableShape, matched: Sequence[SourceSchema]) -> set[st
 
 
 def _routes(
-    shape: TableShape, schemas: Sequence[SourceSchema], before: Collection[SourceName]
+    shape: PipelineMapping, schemas: Sequence[SourceSchema], before: Collection[SourceName]
 ) -> Iterator[ConfigError]:
     rules = shape.table_rules.routes
     names = [*((one.database, one.table) for one in schemas), *before]
@@ -108,7 +108,7 @@ def _routes(
 
 
 def _table_options(
-    shape: TableShape, schemas: Sequence[SourceSchema], before: Collection[SourceName]
+    shape: PipelineMapping, schemas: Sequence[SourceSchema], before: Collection[SourceName]
 ) -> Iterator[ConfigError]:
     targets = sorted({shape.target(one.database, one.table) or "" for one in schemas})
     known = {*targets, *(shape.target(*name) for name in before)}
@@ -119,7 +119,7 @@ def _table_options(
             )
 
 
-def _columns_made(spec: PipelineSpec, shape: TableShape, schemas: Sequence[SourceSchema]) -> Iterator[ConfigError]:
+def _columns_made(spec: PipelineSpec, shape: PipelineMapping, schemas: Sequence[SourceSchema]) -> Iterator[ConfigError]:
     """Yield errors for keys and computed columns of the whole pipeline that apply to no table."""
     sink = spec.sink
     try:

@@ -16,8 +16,8 @@ from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.ledger.filled_tables import Difference, FilledTables, SourceName, written
 from penstock.pipelines.ledger.parked_tables import Parking
-from penstock.pipelines.mapping.pipeline_mapping import TableShape
-from penstock.pipelines.mapping.table_mapping import Shaping
+from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
+from penstock.pipelines.mapping.table_mapping import TableMapping
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ def refusal(found: Sequence[Difference], hint: str) -> CheckpointMismatch:
     )
 
 
-def lacking_messages(shaping: Shaping, filled: FilledTables) -> Lacking:
+def lacking_messages(shaping: TableMapping, filled: FilledTables) -> Lacking:
     """Return the tables that lack rows of a message source, which cannot be copied again."""
     parked = Parking.of(filled.checkpoint).tables
     goes_to = where_sources_go(filled, shaping)
@@ -85,12 +85,12 @@ def lacking_messages(shaping: Shaping, filled: FilledTables) -> Lacking:
     return Lacking(refused=tuple(found))
 
 
-def where_sources_go(filled: FilledTables, shaping: Shaping) -> dict[SourceName, str | None]:
+def where_sources_go(filled: FilledTables, shaping: TableMapping) -> dict[SourceName, str | None]:
     """Return the target table, by current settings, of each source that the checkpoint knows."""
     return {source: _target(shaping, source) for source in (*filled.sources, *filled.left)}
 
 
-def _target(shaping: Shaping, source: SourceName) -> str | None:
+def _target(shaping: TableMapping, source: SourceName) -> str | None:
     try:
         return shaping.target(source[0] or None, source[1] or None)
     except DecodeError:  # the target needs a name that the messages did not have
@@ -101,7 +101,7 @@ def lacking_rows(
     spec: PipelineSpec,
     settings: FollowSettings,
     found: Iterable[TableDefinition],
-    shape: TableShape,
+    shape: PipelineMapping,
     filled: FilledTables,
 ) -> Lacking:
     """Return the tables that lack rows of a database server.

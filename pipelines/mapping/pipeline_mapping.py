@@ -20,7 +20,7 @@ from penstock.pipelines.mapping import partial_images
 from penstock.pipelines.mapping.metadata_columns import COLUMNS, Metadata
 from penstock.pipelines.mapping.new_tables import NewTables
 from penstock.pipelines.mapping.routes import NO_RULES, TableRules
-from penstock.pipelines.mapping.table_mapping import Seen
+from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.mapping.target_tables import Warehouse
 from penstock.row_kinds import INSERT, is_retract
 from penstock.schema_evolution.computed_functions import wall_clock
@@ -45,8 +45,8 @@ _APPENDS = (
 
 
 @dataclass(frozen=True, slots=True)
-class TableShape:
-    """An implementation of `Shaping`.
+class PipelineMapping:
+    """An implementation of `TableMapping`.
 
     With `table`, all rows go to that one table; otherwise each source table has its own.
     """
@@ -109,11 +109,11 @@ class TableShape:
     def left_out(self, change: ChangeBatch, table: TableSchema, fetched: Fetched | None) -> tuple[str, ...]:
         return partial_images.left_out(change, fetched, table, self.rules, frozenset(self.made))
 
-    def evolved(self, table: str, current: TableSchema | None, seen: Sequence[Seen]) -> TableSchema:
+    def evolved(self, table: str, current: TableSchema | None, seen: Sequence[SeenSchema]) -> TableSchema:
         with _naming(table, seen[0] if len({one.schema for one in seen}) == 1 else None):
             return self._evolved(table, current, seen)
 
-    def _evolved(self, table: str, current: TableSchema | None, seen: Sequence[Seen]) -> TableSchema:
+    def _evolved(self, table: str, current: TableSchema | None, seen: Sequence[SeenSchema]) -> TableSchema:
         sources = [one.schema for one in seen]
         self._tell_unknown_types(table, current.names if current else (), sources)
         if twice := {name for source in sources for name in self._namesakes(source)}:
@@ -142,14 +142,14 @@ class TableShape:
         changes = fold(drifts, current, self.rules.mapping)
         return store.evolve(changes, check_usable)
 
-    def commented(self, table: str, seen: Sequence[Seen]) -> TableSchema | None:
+    def commented(self, table: str, seen: Sequence[SeenSchema]) -> TableSchema | None:
         store = self.warehouse.store(table)
         changes = comment_changes([one.schema for one in seen], store.schema(), self.rules)
         if not changes:
             return None
         return store.evolve(changes, check_usable)
 
-    def _believed(self, table: str, current: TableSchema | None, seen: Sequence[Seen]) -> Sequence[Seen]:
+    def _believed(self, table: str, current: TableSchema | None, seen: Sequence[SeenSchema]) -> Sequence[SeenSchema]:
         """Return the schemas that declare a known type for every column, or one that other messages do not contradict.
 
         A message that declares an unknown type for a column whose type other messages know is left out. Read again,
@@ -287,7 +287,7 @@ class TableShape:
 
 
 @contextmanager
-def _naming(table: str, seen: Seen | None) -> Iterator[None]:
+def _naming(table: str, seen: SeenSchema | None) -> Iterator[None]:
     """Add the table, and the place of the record that was read, to errors about columns and options."""
     try:
         yield
@@ -325,7 +325,7 @@ def _incompatible(table: str, schema: TableSchema, source: SourceSchema) -> Sche
 class ShapedOptions(DecodeOptions):
     """Decode options that derive the row images needed for an update from the target table of its row."""
 
-    shape: TableShape
+    shape: PipelineMapping
     known: Mapping[str, TableSchema]
 
     def rule(self, database: str | None, table: str | None, primary_keys: tuple[str, ...]) -> ImageRule:

@@ -16,7 +16,7 @@ from penstock.table.schema.table_schema import TableSchema
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenSchema:
     """Drift: a source schema that the table, as the task knew it, cannot store.
 
     Small, because it is sent to the driver.
@@ -29,7 +29,7 @@ class Seen:
     by_message: bool = False  # a message may declare anything, a binlog only declares what exists
 
 
-class Shaping(Protocol):
+class TableMapping(Protocol):
     """Maps source changes to target tables.
 
     Contains settings only, so it pickles. Tasks call it; only the driver calls `evolved`.
@@ -71,7 +71,7 @@ class Shaping(Protocol):
         """
         ...
 
-    def commented(self, table: str, seen: Sequence[Seen]) -> TableSchema | None:
+    def commented(self, table: str, seen: Sequence[SeenSchema]) -> TableSchema | None:
         """Return the table with the newest column comments of each source table, or None if nothing changes."""
         ...
 
@@ -86,6 +86,6 @@ class Shaping(Protocol):
         """
         ...
 
-    def evolved(self, table: str, current: TableSchema | None, seen: Sequence[Seen]) -> TableSchema:
+    def evolved(self, table: str, current: TableSchema | None, seen: Sequence[SeenSchema]) -> TableSchema:
         """Create or alter the table so that it can store all these schemas, and return its newest version."""
         ...

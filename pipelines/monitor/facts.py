@@ -10,7 +10,7 @@ from typing import Protocol
 from penstock.errors import PenstockError
 from penstock.ingest.source import Offsets
 from penstock.pipelines.ledger.batch_identity import NOW, BatchIdentity
-from penstock.pipelines.tasks.reports import BatchReport, Told
+from penstock.pipelines.tasks.reports import BatchReport, TaskStats
 from penstock.row_kinds import KIND_TEXTS
 
 
@@ -43,7 +43,7 @@ class BatchFacts:
     kinds: Mapping[tuple[str, str], int] = field(default_factory=dict)  # rows by table and kind
     schemas: Sequence[SchemaChanged] = ()
     passed_over: Mapping[str, int] = field(default_factory=dict)  # what is in no table, or not as it came
-    told: Told = field(default_factory=Told)
+    stats: TaskStats = field(default_factory=TaskStats)
 
     @property
     def total_rows(self) -> int:
@@ -78,7 +78,7 @@ class BatchFacts:
             passed_over=report.passed_over,
             bad_of=bad_of,
             kinds=kinds,
-            told=report.told,
+            stats=report.stats,
         )
 
 

@@ -12,7 +12,7 @@ from penstock.errors import ConfigError, PenstockError
 from penstock.pipelines.monitor.facts import BatchFacts, Look
 from penstock.pipelines.monitor.sizes import Size
 from penstock.pipelines.monitor.snapshot_progress import SnapshotProgress
-from penstock.pipelines.tasks.reports import Told
+from penstock.pipelines.tasks.reports import TaskStats
 
 MOST_TABLES = 500
 _BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
@@ -101,12 +101,12 @@ class Metrics:
         self.up.set(1)
 
     def batch(self, facts: BatchFacts) -> None:
-        told = facts.told
+        stats = facts.stats
         self.batches.inc()
         self.messages.inc(facts.messages)
         self.bytes.labels("", "read").inc(facts.bytes)
         self.whole.observe(facts.seconds)
-        for stage, spent in told.seconds.items():
+        for stage, spent in stats.seconds.items():
             self.seconds.labels(stage).observe(spent)
         for (table, kind), rows in facts.kinds.items():
             self.rows.labels(table, kind).inc(rows)
@@ -118,25 +118,25 @@ class Metrics:
                 self.schemas.labels(change.table, kind).inc()
         for (table, reason), count in facts.bad_of.items():
             self.bad.labels(table, reason).inc(count)
-        self._tell(told)
+        self._count(stats)
         for what, count in facts.passed_over.items():
             self.passed_over.labels(what).inc(count)
         self._newest |= facts.newest
         self._age(facts.millis)
 
-    def _tell(self, told: Told) -> None:
-        self.replays.inc(told.replays)
-        for table, size in told.bytes.items():
+    def _count(self, stats: TaskStats) -> None:
+        self.replays.inc(stats.replays)
+        for table, size in stats.bytes.items():
             self.bytes.labels(table, "written").inc(size)
-        for counter, counts in ((self.retries, told.retries), (self.conflicts, told.conflicts)):
+        for counter, counts in ((self.retries, stats.retries), (self.conflicts, stats.conflicts)):
             for table, count in counts.items():
                 counter.labels(table).inc(count)
-        for most, found in ((self.files, told.files), (self.runs, told.runs)):
+        for most, found in ((self.files, stats.files), (self.runs, stats.runs)):
             for table, count in found.items():
                 most.labels(table).set(count)
-        if told.memory:
-            self.memory.labels("task").set(told.memory)
-        self.parked.inc(len(told.parked))
+        if stats.memory:
+            self.memory.labels("task").set(stats.memory)
+        self.parked.inc(len(stats.parked))
 
     def looked(self, look: Look) -> None:
         if look.caught_up:

@@ -220,8 +220,8 @@ class Watch:
             one["rows_per_second"] = round(rows / facts.seconds, 1)
             if table in facts.newest:
                 one["newest_millis"] = facts.newest[table]
-        self._facts["left_out"] = dict(sorted(facts.told.left_out.items()))
-        for table, reason in facts.told.parked.items():
+        self._facts["left_out"] = dict(sorted(facts.stats.left_out.items()))
+        for table, reason in facts.stats.parked.items():
             self._remember("parked", f"{table}: {reason}")
         for change in facts.schemas:
             note = f"schema {change.schema} since {time.strftime('%H:%M', time.gmtime(change.millis / 1000))} UTC"

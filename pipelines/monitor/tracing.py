@@ -26,7 +26,7 @@ class Tracing:
             "penstock.messages": facts.messages,
             "penstock.bytes": facts.bytes,
             "penstock.bad": sum(facts.bad.values()),
-            **{f"penstock.seconds.{stage}": spent for stage, spent in facts.told.seconds.items()},
+            **{f"penstock.seconds.{stage}": spent for stage, spent in facts.stats.seconds.items()},
         }
         batch = self._tracer.start_span("penstock.batch", start_time=start, attributes=attributes)
         for stage, (began, ended) in stages(facts, start, end).items():
@@ -60,7 +60,7 @@ class Tracing:
 def stages(facts: BatchFacts, start: int, end: int) -> dict[str, tuple[int, int]]:
     """When each began and ended, in nanoseconds: what the driver plans, what tasks read and write, what the driver
     commits, and what it compacts because it was owed. The driver measures all but the tasks, which are what is left."""
-    plan, commit, compact = (round(facts.told.seconds.get(one, 0) * 1e9) for one in ("plan", "commit", "compact"))
+    plan, commit, compact = (round(facts.stats.seconds.get(one, 0) * 1e9) for one in ("plan", "commit", "compact"))
     planned = min(start + plan, end)
     committed = max(end - compact, planned)
     written = max(committed - commit, planned)

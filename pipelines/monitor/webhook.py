@@ -62,7 +62,7 @@ class Notifying:
             self._event(
                 "schema-changed", change.table, f"schema {change.schema} of {change.table}", schema=change.schema
             )
-        for table, reason in facts.told.parked.items():
+        for table, reason in facts.stats.parked.items():
             self._event("table-parked", table, f"{table} failed and is parked: {reason}")
         bad = sum(facts.bad.values())
         if bad:

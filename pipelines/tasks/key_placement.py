@@ -40,13 +40,13 @@ def place_task(
     def place(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)
         with mark.carrying():
-            yield from Placing(warehouse, writers).placed(batches)
+            yield from KeyPlacement(warehouse, writers).placed(batches)
 
     return place
 
 
 @dataclass(slots=True)
-class Placing:
+class KeyPlacement:
     """Places the keys of one task. In memory: the places of the batch's keys of one table, and one blob of its rows."""
 
     warehouse: Warehouse

@@ -20,7 +20,7 @@ from penstock.pipelines.ledger.batch_identity import NOW
 from penstock.pipelines.ledger.lineage import Reached
 from penstock.pipelines.ledger.parked_tables import is_of_its_table
 from penstock.pipelines.mapping.partial_images import updates
-from penstock.pipelines.mapping.table_mapping import Seen, Shaping
+from penstock.pipelines.mapping.table_mapping import SeenSchema, TableMapping
 from penstock.pipelines.mapping.target_tables import Schemas, Version, Versions, Warehouse, known_tables, versions_now
 from penstock.pipelines.tasks import dead_letters
 from penstock.pipelines.tasks.bad_records import FAIL, OnBad
@@ -35,7 +35,7 @@ BLOBS_A_BATCH = 64  # rows of the fixed schema passed to Spark at a time
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class TaskInput:
     """One read task's part of a batch.
 
     `only`: in a replay, the tables that are read again. `late`: the batch is read for tables that were parked when it
@@ -52,7 +52,7 @@ class Share:
 
 
 @dataclass(slots=True)
-class Reading:
+class BatchReader:
     """A `RangeStream` of blobs.
 
     `folder` is where the driver writes its list of tables; `resumes` is the first batch of a new checkpoint over
@@ -60,7 +60,7 @@ class Reading:
     """
 
     source: ChangeSource
-    shaping: Shaping
+    mapping: TableMapping
     warehouse: Warehouse
     folder: str
     tasks: int
@@ -95,37 +95,37 @@ class Reading:
 
     def late_shares(
         self, start: Offsets, end: Offsets, schemas: Schemas, only: frozenset[str], left_out: frozenset[str]
-    ) -> list[Share]:
+    ) -> list[TaskInput]:
         """Return the shares of a past batch, for the tables that lack it."""
         versions = versions_now(self.warehouse, {name: id_ for name, id_ in schemas.items() if name in only})
         now = int(end.get(NOW, 0))
         return [
-            Share(tuple(group), versions, now, None if number else (start, end), only, left_out, late=True)
+            TaskInput(tuple(group), versions, now, None if number else (start, end), only, left_out, late=True)
             for number, group in enumerate(grouped(self.source.plan(start, end, self.tasks), self.tasks))
         ]
 
-    def shares(self, start: Offsets, end: Offsets) -> list[Share]:
+    def shares(self, start: Offsets, end: Offsets) -> list[TaskInput]:
         schemas, left_out = known_tables(self.folder)
         versions = versions_now(self.warehouse, {name: id_ for name, id_ in schemas.items() if name not in left_out})
         ranges = self.source.plan(start, end, self.tasks)
         groups = grouped(ranges, self.tasks)
         now = int(end.get(NOW, 0))
         return [
-            Share(tuple(group), versions, now, None if number else (start, end), left_out=left_out)
+            TaskInput(tuple(group), versions, now, None if number else (start, end), left_out=left_out)
             for number, group in enumerate(groups)
         ]
 
-    def read(self, share: Share) -> Iterator[pa.RecordBatch]:
+    def read(self, share: TaskInput) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)  # one task uses one core; set here for workers that the daemon did not prepare
         options = self._options(share)
         for number, range_ in enumerate(share.ranges):
             yield from RangeReader(self, share, range_, None if number else share.span).blobs(options)
 
-    def _options(self, share: Share) -> DecodeOptions:
+    def _options(self, share: TaskInput) -> DecodeOptions:
         known = {
             table: self.warehouse.layout(table, version.schema).schema for table, version in share.versions.items()
         }
-        return self.shaping.decode_options(known)
+        return self.mapping.decode_options(known)
 
     def close(self) -> None:
         self.source.close()
@@ -134,7 +134,9 @@ class Reading:
 class RangeReader:
     """Turns one range into blobs. In memory: one window of rows."""
 
-    def __init__(self, reading: Reading, share: Share, range_: Range, span: tuple[Offsets, Offsets] | None) -> None:
+    def __init__(
+        self, reading: BatchReader, share: TaskInput, range_: Range, span: tuple[Offsets, Offsets] | None
+    ) -> None:
         self._reading, self._share, self._range = reading, share, range_
         self._window = RowWindow()
         self._report = RangeReport(range_, span)
@@ -182,12 +184,12 @@ class RangeReader:
 
     def _shape(self, change: ChangeBatch, fetched: Fetched | None) -> None:
         given = len(change)
-        change, unread = self._reading.shaping.transformed(change, fetched, self._share.now_millis)
+        change, unread = self._reading.mapping.transformed(change, fetched, self._share.now_millis)
         if given and not len(change) and not unread:
             self._report.filtered += given
             return
         try:
-            table = self._reading.shaping.target(change.schema.database, change.schema.table)
+            table = self._reading.mapping.target(change.schema.database, change.schema.table)
         except DecodeError as error:
             self._nameless(change, error, fetched)
             return
@@ -217,9 +219,9 @@ class RangeReader:
         ]
         try:
             self._bad(records, self._report.bad, fetched, None)
-        except DecodeError as told:
-            error.facts |= told.facts
-            raise error from told
+        except DecodeError as bad:
+            error.facts |= bad.facts
+            raise error from bad
 
     def _fail(self, table: str, error: PenstockError) -> None:
         """Stop sending rows of the table. If tables are not isolated, the error ends the range."""
@@ -233,7 +235,7 @@ class RangeReader:
         fitted = (
             None
             if layout is None
-            else self._reading.shaping.fit(change, layout.schema, fetched, self._share.now_millis)
+            else self._reading.mapping.fit(change, layout.schema, fetched, self._share.now_millis)
         )
         if fitted is None:
             if self._is_nonsense(table, change, layout, fetched):
@@ -269,7 +271,7 @@ class RangeReader:
         place = (self._range.number, int(change.positions.max())) if len(change) else (_END_OF_BATCH, 0)
         newest = self._report.table(table).commented
         if source not in newest or newest[source].first <= place:
-            newest[source] = Seen(table, schema, place, self._range.place)
+            newest[source] = SeenSchema(table, schema, place, self._range.place)
 
     def _look_at_images(self, table: str, change: ChangeBatch, layout: Layout | None, fetched: Fetched | None) -> None:
         """Count updates with incomplete row images.
@@ -281,7 +283,7 @@ class RangeReader:
             return
         known = self._left_out.get((table, change.schema))
         if known is None:
-            known = self._reading.shaping.left_out(change, layout.schema, fetched)
+            known = self._reading.mapping.left_out(change, layout.schema, fetched)
             self._left_out[table, change.schema] = known
         if known:
             report = self._report.table(table)
@@ -295,7 +297,7 @@ class RangeReader:
         """
         if fetched is None:
             return False
-        reason = self._reading.shaping.nonsense(change.schema, None if layout is None else layout.schema)
+        reason = self._reading.mapping.nonsense(change.schema, None if layout is None else layout.schema)
         if reason is None:
             return False
         values = dict(zip(fetched.messages.offsets.tolist(), fetched.messages.values, strict=True))
@@ -310,11 +312,11 @@ class RangeReader:
 
         The rows are then reported as bad records. Bad records must not change a schema.
         """
-        layout, shaping = self._layout(table), self._reading.shaping
+        layout, mapping = self._layout(table), self._reading.mapping
         if layout is None or self._reading.on_bad.action == "fail" or not len(change):
             return False
-        foreseen = shaping.foreseen(table, layout.schema, change.schema)
-        fitted = foreseen and shaping.fit(change, foreseen, fetched, self._share.now_millis)
+        foreseen = mapping.foreseen(table, layout.schema, change.schema)
+        fitted = foreseen and mapping.fit(change, foreseen, fetched, self._share.now_millis)
         if not fitted or not fitted.bad or len(fitted.batch) or fitted.dropped:
             return False
         self._bad(fitted.bad, self._report.table(table).bad, fetched, table)
@@ -328,7 +330,7 @@ class RangeReader:
         report = self._report.table(table)
         if not any(drift.schema == change.schema for drift in report.drifts):
             first = (self._range.number, int(change.positions[0]) if len(change) else 0)
-            report.drifts.append(Seen(table, change.schema, first, self._range.place, by_message))
+            report.drifts.append(SeenSchema(table, change.schema, first, self._range.place, by_message))
         self._drifted.add(table)
         report.unfitted += len(change)
         self._window.forget(table)

@@ -16,7 +16,7 @@ from penstock.errors import PenstockError
 from penstock.formats.change import BadRecord, Truncation
 from penstock.ingest.batch_barrier import Barrier
 from penstock.ingest.source import Offsets, Range
-from penstock.pipelines.mapping.table_mapping import Seen
+from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.row_kinds import KIND_TEXTS, RowKinds
 
 MOST_BAD_SHOWN = 100
@@ -50,7 +50,7 @@ class TableFailed:
 
 
 @dataclass(slots=True)
-class Told:
+class TaskStats:
     """Statistics of a batch for monitoring.
 
     `seconds` by stage, summed over tasks; by table, the number of files and of sorted runs in the fullest bucket
@@ -68,7 +68,7 @@ class Told:
     parked: dict[str, str] = field(default_factory=dict)  # tables that failed, and why
     left_out: dict[str, str] = field(default_factory=dict)  # tables that cannot be created, and why
 
-    def add(self, other: Told) -> None:
+    def add(self, other: TaskStats) -> None:
         self.spend(other.seconds)
         for mine, others in (
             (self.bytes, other.bytes),
@@ -120,10 +120,10 @@ class TableReport:
     omitted: tuple[str, ...] = ()  # the columns that the first such update lacks
     newest: int | None = None  # newest event time in milliseconds
     bad: BadRecords = field(default_factory=BadRecords)  # messages with values that do not fit
-    drifts: list[Seen] = field(default_factory=list)
+    drifts: list[SeenSchema] = field(default_factory=list)
     unfitted: int = 0  # rows with a schema that the table cannot store
     # the newest schema of each of its source tables whose columns have comments
-    commented: dict[tuple[str, str], Seen] = field(default_factory=dict)
+    commented: dict[tuple[str, str], SeenSchema] = field(default_factory=dict)
     error: PenstockError | None = None  # why the table cannot accept the rows of this range
 
     def count(self, kinds: RowKinds) -> None:
@@ -193,7 +193,7 @@ class BatchReport:
     """The reports of all ranges of a batch, in source order."""
 
     ranges: list[RangeReport]
-    told: Told = field(default_factory=Told)
+    stats: TaskStats = field(default_factory=TaskStats)
 
     @property
     def tables(self) -> Iterator[tuple[str, TableReport]]:
@@ -205,18 +205,18 @@ class BatchReport:
         return next((report.span for report in self.ranges if report.span is not None), None)
 
     @property
-    def drifts(self) -> dict[str, list[Seen]]:
+    def drifts(self) -> dict[str, list[SeenSchema]]:
         """The drift by table, in source order."""
-        found: dict[str, list[Seen]] = {}
+        found: dict[str, list[SeenSchema]] = {}
         for table, report in self.tables:
             if report.drifts:
                 found.setdefault(table, []).extend(report.drifts)
         return {table: sorted(drifts, key=lambda drift: drift.first) for table, drifts in found.items()}
 
     @property
-    def commented(self) -> dict[str, list[Seen]]:
+    def commented(self) -> dict[str, list[SeenSchema]]:
         """By table, the newest schema of each source table whose columns have comments, in source order."""
-        newest: dict[str, dict[tuple[str, str], Seen]] = {}
+        newest: dict[str, dict[tuple[str, str], SeenSchema]] = {}
         for table, report in self.tables:
             for source, seen in report.commented.items():
                 found = newest.setdefault(table, {})

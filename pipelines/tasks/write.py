@@ -15,7 +15,7 @@ import pyarrow as pa
 from penstock.errors import PenstockError
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.pipelines.mapping.target_tables import Version, Warehouse, state_at
-from penstock.pipelines.tasks.reports import RangeReport, TableFailed, Told, no_seconds, timed
+from penstock.pipelines.tasks.reports import RangeReport, TableFailed, TaskStats, no_seconds, timed
 from penstock.pipelines.tasks.router import UNASSIGNED, own_number
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE, unpacked
 from penstock.table.buckets.bucket_state import BucketState
@@ -36,11 +36,11 @@ from penstock.table.write.memory_budget import WriteBudget
 COLUMNS = "table string, body binary"
 SCHEMA = pa.schema([("table", pa.string()), ("body", pa.binary())])
 
-Result: TypeAlias = bytes | CommitMessage | PenstockError | Told
+Result: TypeAlias = bytes | CommitMessage | PenstockError | TaskStats
 
 
 @dataclass(frozen=True, slots=True)
-class Compacting:
+class CompactionTiming:
     """Which compaction the writers of a batch leave for later.
 
     `number` is the batch number, by which full compactions are due.
@@ -65,7 +65,7 @@ class Compacting:
         return not BucketCompactor(writer.files, writer.state).is_behind()
 
 
-INLINE = Compacting()
+INLINE = CompactionTiming()
 
 
 def may_wait(layout: Layout) -> bool:
@@ -78,14 +78,14 @@ def may_wait(layout: Layout) -> bool:
 
 
 def write_task(
-    warehouse: Warehouse, writers: int, compacting: Compacting, mark: ErrorMark, user: str = ALONE.user
+    warehouse: Warehouse, writers: int, compacting: CompactionTiming, mark: ErrorMark, user: str = ALONE.user
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the function for `mapInArrow`. Its input is sorted by table, partition, bucket, range, position."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)
         with mark.carrying():
-            for table, content in Writing(warehouse, writers, compacting, user).results(batches):
+            for table, content in TaskWriter(warehouse, writers, compacting, user).results(batches):
                 body = content if isinstance(content, bytes) else pickle.dumps(content)
                 yield pa.RecordBatch.from_arrays(
                     [pa.array([table], pa.string()), pa.array([body], pa.binary())], schema=SCHEMA
@@ -95,7 +95,7 @@ def write_task(
 
 
 @dataclass(slots=True)
-class Writing:
+class TaskWriter:
     """Writes a task's blobs, with one bucket open at a time, or one partition if buckets are dynamic.
 
     Dies half way: its files are orphans. An error that a retry cannot fix is returned as the result of its table, so
@@ -104,20 +104,20 @@ class Writing:
 
     warehouse: Warehouse
     writers: int
-    compacting: Compacting = INLINE
+    compacting: CompactionTiming = INLINE
     user: str = ALONE.user
-    _table: TableWriting | None = None
+    _table: TableTaskWriter | None = None
     _budget: WriteBudget = field(default_factory=WriteBudget)
     _failed: set[str] = field(default_factory=set)
-    _told: Told = field(default_factory=Told)
+    _stats: TaskStats = field(default_factory=TaskStats)
 
     def results(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, Result]]:
         """Yield the result of each table's blobs, and the statistics last."""
         waited = no_seconds()
-        yield from timed(self._results(timed(iter(batches), waited, "waited")), self._told.seconds, "write")
-        self._told.seconds["write"] -= waited["waited"]
-        self._told.memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-        yield NO_TABLE, self._told
+        yield from timed(self._results(timed(iter(batches), waited, "waited")), self._stats.seconds, "write")
+        self._stats.seconds["write"] -= waited["waited"]
+        self._stats.memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+        yield NO_TABLE, self._stats
 
     def _results(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, Result]]:
         for batch in batches:
@@ -146,10 +146,10 @@ class Writing:
             else:
                 self._table = opened
 
-    def _opened(self, table: str, version: Version, writer: int) -> TableWriting:
+    def _opened(self, table: str, version: Version, writer: int) -> TableTaskWriter:
         own = own_number(table, writer, self.writers)
-        return TableWriting(
-            self.warehouse, table, version, own, self.writers, self._budget, self.compacting, self.user, self._told
+        return TableTaskWriter(
+            self.warehouse, table, version, own, self.writers, self._budget, self.compacting, self.user, self._stats
         )
 
     def _left(self, table: str | None, partition: bytes, bucket: int) -> Iterator[tuple[str, Result]]:
@@ -176,7 +176,7 @@ class Writing:
         return error
 
 
-class TableWriting:
+class TableTaskWriter:
     """Writes one table's buckets in one task, at the version of the batch."""
 
     def __init__(
@@ -187,12 +187,12 @@ class TableWriting:
         own: int,
         writers: int,
         budget: WriteBudget,
-        compacting: Compacting = INLINE,
+        compacting: CompactionTiming = INLINE,
         user: str = ALONE.user,
-        told: Told | None = None,
+        stats: TaskStats | None = None,
     ) -> None:
         self.name = name
-        self._told = told or Told()
+        self._stats = stats or TaskStats()
         self._compacting = compacting
         self._store = warehouse.store(name)
         self._layout = warehouse.layout(name, version.schema)
@@ -238,8 +238,8 @@ class TableWriting:
         # Each file of level 0 is a sorted run; each deeper level is one sorted run.
         runs = level0 + len({file.level for file in live if file.level})
         made = (*message.new_files, *message.changelog_files, *message.compact_after, *message.compact_changelog)
-        self._told.add(
-            Told(
+        self._stats.add(
+            TaskStats(
                 files={self.name: len(live)},
                 runs={self.name: runs},
                 bytes=Counter({self.name: sum(file.size for file in made)}),
@@ -258,7 +258,7 @@ class TableWriting:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class BatchResult:
     """The output of a batch's tasks.
 
     It has the commit messages by table, the reports of the ranges in order, and errors, either of the whole batch or of
@@ -269,10 +269,10 @@ class Written:
     reports: list[RangeReport] = field(default_factory=list)
     failures: list[PenstockError] = field(default_factory=list)
     failed: dict[str, PenstockError] = field(default_factory=dict)
-    told: Told = field(default_factory=Told)
+    stats: TaskStats = field(default_factory=TaskStats)
 
     @classmethod
-    def of(cls, rows: pa.Table) -> Written:
+    def of(cls, rows: pa.Table) -> BatchResult:
         written = cls()
         for table, body in zip(rows.column("table").to_pylist(), rows.column("body").to_pylist(), strict=True):
             match pickle.loads(body):  # noqa: S301  made by our own tasks
@@ -286,9 +286,9 @@ class Written:
                     written.reports.append(report)
                     errors = {name: of_table.error for name, of_table in report.tables.items()}
                     written.failed.update({name: error for name, error in errors.items() if error is not None})
-                    written.told.spend(report.seconds)
-                case Told() as told:
-                    written.told.add(told)
+                    written.stats.spend(report.seconds)
+                case TaskStats() as stats:
+                    written.stats.add(stats)
                 case CommitMessage() as message:
                     written.messages.setdefault(table, []).append(message)
         written.reports.sort(key=lambda report: report.range.number)

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock.pipelines.driver.batch import Batches
+from penstock.pipelines.driver.batch import BatchDriver
 from penstock.pipelines.job.foreach_batch import Sink
 from penstock.table.commit import committer
 from penstock.table.maintenance import snapshot_expiry as expire
@@ -97,7 +97,7 @@ def between_two_tables(nth: int) -> None:
 POINTS: dict[str, Callable[[int], None]] = {
     "none": lambda nth: None,
     "offsets logged": before(Sink, "__call__"),
-    "files written": before(Batches, "take"),
+    "files written": before(BatchDriver, "take"),
     "between two tables": between_two_tables,
     # The rows of the batch are committed, the result of its compaction is not: `second` marks the COMPACT half.
     "inside a compaction": before(committer.Committer, "_land_once", lambda *_, second=False, **__: second),

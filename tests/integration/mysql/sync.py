@@ -14,7 +14,7 @@ from penstock.pipelines.config.actions import MYSQL_DATABASE, MYSQL_TABLE
 from penstock.pipelines.config.flags import mysql_pipeline
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.config.mysql_model import MySqlSource
-from penstock.pipelines.driver.batch import Batches, OnBatch
+from penstock.pipelines.driver.batch import BatchDriver, OnBatch
 from penstock.pipelines.job import build
 from penstock.pipelines.job import mysql_setup as mysql
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
@@ -61,7 +61,7 @@ class Sync:
     def spec(self) -> PipelineSpec:
         return mysql_pipeline(parse(self.command, MYSQL_TABLE if self.table else MYSQL_DATABASE, self.words))
 
-    def run(self, on_batch: OnBatch | None = None) -> list[Batches]:
+    def run(self, on_batch: OnBatch | None = None) -> list[BatchDriver]:
         spec = self.spec
         try:
             return run(spec, on_batch=on_batch)

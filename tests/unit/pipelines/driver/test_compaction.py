@@ -16,7 +16,7 @@ from penstock.pipelines.commands.main import main
 from penstock.pipelines.driver import commit as committing
 from penstock.pipelines.driver import compaction as compacting
 from penstock.pipelines.driver.compaction import (
-    Due,
+    DueBucket,
     compact_task,
     compacted,
     compacted_here,
@@ -24,9 +24,9 @@ from penstock.pipelines.driver.compaction import (
     land,
     shared_out,
 )
-from penstock.pipelines.driver.maintenance import RETRY_SECONDS, Care
+from penstock.pipelines.driver.maintenance import RETRY_SECONDS, Maintenance
 from penstock.pipelines.mapping.target_tables import Warehouse
-from penstock.pipelines.tasks.write import SCHEMA, Written
+from penstock.pipelines.tasks.write import SCHEMA, BatchResult
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
@@ -58,9 +58,9 @@ def kinds(shop: Shop) -> list[CommitKind]:
     return [snapshot.commit_kind for snapshot in shop.table("orders").snapshots]
 
 
-def care(shop: Shop) -> Care:
+def care(shop: Shop) -> Maintenance:
     compact = compacted_here(shop.warehouse)
-    return Care(shop.warehouse, lambda: ["ods.orders"], lambda: "shop-x", compact)
+    return Maintenance(shop.warehouse, lambda: ["ods.orders"], lambda: "shop-x", compact)
 
 
 def test_batches_leave_compaction_to_the_background_until_a_bucket_has_too_many_runs(shop: Shop) -> None:
@@ -144,7 +144,7 @@ def test_a_task_of_the_background_leaves_what_it_has_no_time_for_to_the_next_rou
     def made() -> dict[str, list[CommitMessage]]:
         numbers = pa.RecordBatch.from_arrays([pa.array([0])], ["id"])
         found = list(compact_task(shop.warehouse, groups, ErrorMark())(iter([numbers])))
-        return Written.of(pa.Table.from_batches(found, SCHEMA)).messages
+        return BatchResult.of(pa.Table.from_batches(found, SCHEMA)).messages
 
     with monkeypatch.context() as patch:
         patch.setattr(compacting, "TASK_SECONDS", -1.0)
@@ -212,7 +212,7 @@ def test_a_task_of_the_background_begins_no_bucket_once_it_has_worked_for_10_sec
         run(shop.spec(sink=sink))
     dues, seconds, begun = due_buckets(shop.warehouse, "ods.orders"), [0.0], []
 
-    def for_six_seconds(warehouse: Warehouse, due: Due) -> CommitMessage | None:
+    def for_six_seconds(warehouse: Warehouse, due: DueBucket) -> CommitMessage | None:
         begun.append(due.bucket)
         seconds[0] += 6.0
         return compacted(warehouse, due)
@@ -307,7 +307,7 @@ def test_maintenance_runs_on_the_clock_for_tables_that_rest(shop: Shop) -> None:
     }
     batches(shop, 0, 3, **{"table-options": options})
     now = [0.0]
-    watch = Care(shop.warehouse, lambda: ["ods.orders"], lambda: "shop-x", None, 60.0, lambda: now[0])
+    watch = Maintenance(shop.warehouse, lambda: ["ods.orders"], lambda: "shop-x", None, 60.0, lambda: now[0])
     watch.round()
     assert shop.snapshots("orders") == 1
     batches(shop, 3, 2, **{"table-options": options})
@@ -329,7 +329,9 @@ def test_a_table_that_cannot_be_compacted_keeps_no_other_from_its_maintenance(
         asked.append(due)
         raise StoreError("the store does not answer")
 
-    watch = Care(shop.warehouse, lambda: ["ods.missing", "ods.orders"], lambda: "shop-x", compact, 60.0, lambda: now[0])
+    watch = Maintenance(
+        shop.warehouse, lambda: ["ods.missing", "ods.orders"], lambda: "shop-x", compact, 60.0, lambda: now[0]
+    )
     watch.round()
     watch.round()
     assert shop.snapshots("orders") == 1

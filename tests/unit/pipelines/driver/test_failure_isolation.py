@@ -39,7 +39,7 @@ def conflict(shop: Shop, table: str) -> None:
 
 
 def torn_for(table: str) -> Any:
-    opened = writing.TableWriting
+    opened = writing.TableTaskWriter
 
     def broken(warehouse: Any, name: str, *rest: Any, **more: Any) -> Any:
         if name == table:
@@ -85,7 +85,7 @@ def test_a_retry_takes_the_very_batches_that_went_by_once_and_in_order(
     shop.put("1.json", insert("orders", {"id": 1, "name": "a"}), insert("users", {"id": 1}))
     run(shop.spec())
     with monkeypatch.context() as patched:
-        patched.setattr(writing, "TableWriting", torn_for("ods.orders"))
+        patched.setattr(writing, "TableTaskWriter", torn_for("ods.orders"))
         for number in range(2, 5):
             shop.put(
                 f"{number}.json",
@@ -151,7 +151,7 @@ def test_the_dead_letters_of_a_parked_table_come_with_its_rows_and_those_of_othe
         insert("users", {"id": 8, "q1": "bad"}),
     )
     with monkeypatch.context() as patched:
-        patched.setattr(writing, "TableWriting", torn_for("ods.orders"))
+        patched.setattr(writing, "TableTaskWriter", torn_for("ods.orders"))
         run(shop.spec(errors=letters))
     assert sorted(map(str, kept(shop))) == ["None", "ods.users"]
     run(retry(shop, errors=letters))
@@ -212,7 +212,7 @@ def test_a_retry_keeps_letters_though_the_snapshots_of_their_table_have_expired(
         insert("orders", {"id": 3, "q1": 3}),
     )
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(writing, "TableWriting", torn_for("ods.orders"))
+        patched.setattr(writing, "TableTaskWriter", torn_for("ods.orders"))
         run(shop.spec(errors=letters))
     for number in range(4, 8):  # others' letters
         shop.put(f"{number}.json", insert("users", {"id": number}), "{nonsense")
@@ -251,7 +251,7 @@ def test_a_new_table_that_cannot_be_made_is_left_out_once_others_are_there(shop:
     run(shop.spec(**fresh), on_batch=lambda identity, report: reports.append(report))
     assert shop.ids("orders") == [1]
     assert shop.warehouse.tables("ods") == ["ods.orders"]
-    assert set(reports[0].told.left_out) == {"ods.odd", "ods.nameless"}
+    assert set(reports[0].stats.left_out) == {"ods.odd", "ods.nameless"}
     assert reports[0].passed_over["rows.left.out"] == 2
     shop.put("3.json", odd, insert("orders", {"id": 2, "name": "b"}))
     run(shop.spec(**fresh, errors=ISOLATE))

@@ -78,7 +78,7 @@ def test_a_keyless_table_that_is_left_out_is_counted_and_stops_no_other(shop: Sh
         assert shop.ids("orders") == list(range(1, number + 1))
         shop.put("2.json", keyless("log", {"id": 3}), insert("orders", {"id": 2}))
     assert [report.passed_over["rows.left.out"] for report in reports] == [2, 1]
-    assert [list(report.told.left_out) for report in reports] == [["ods.log"]] * 2
+    assert [list(report.stats.left_out) for report in reports] == [["ods.log"]] * 2
     assert "ods.log" not in shop.warehouse.tables("ods")
 
 

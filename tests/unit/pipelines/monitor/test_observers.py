@@ -37,7 +37,7 @@ from penstock.pipelines.monitor.source_lag import BYTES, LOG_BYTES, RECORDS, lag
 from penstock.pipelines.monitor.status import stalled
 from penstock.pipelines.monitor.tracing import Tracing, stages
 from penstock.pipelines.monitor.webhook import Notifying, post
-from penstock.pipelines.tasks.reports import Told
+from penstock.pipelines.tasks.reports import TaskStats
 
 NOW = 1_800_000_000_000
 
@@ -65,7 +65,7 @@ def value(metrics: Metrics, name: str, **labels: str) -> float | None:
 
 def test_metrics_count_rows_and_tell_how_fresh_each_table_is() -> None:
     metrics = Metrics("shop")
-    told = Told(
+    stats = TaskStats(
         seconds=defaultdict(float, {"decode": 0.5, "commit": 0.25}),
         files={"ods.orders": 7},
         runs={"ods.orders": 3},
@@ -79,7 +79,7 @@ def test_metrics_count_rows_and_tell_how_fresh_each_table_is() -> None:
     kinds = {("ods.orders", "+I"): 5, ("ods.orders", "-D"): 1}
     bad = {("ods.orders", "bad-value"): 1, ("", "not-json"): 1}
     change = SchemaChanged("ods.orders", 3, NOW, ["add.column"])
-    metrics.batch(facts(bad_of=bad, kinds=kinds, schemas=[change], told=told))
+    metrics.batch(facts(bad_of=bad, kinds=kinds, schemas=[change], stats=stats))
     metrics.batch(facts(kinds=kinds))
     assert value(metrics, "penstock_rows_total", table="ods.orders", kind="+I") == 10
     assert value(metrics, "penstock_freshness_seconds", table="ods.users") == 60
@@ -135,8 +135,8 @@ def test_a_batch_is_a_span_with_its_stages_below_and_the_tables_below_the_commit
     kept = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(kept))
-    told = Told(seconds=defaultdict(float, {"plan": 0.25, "decode": 3.0, "commit": 0.5}))
-    Tracing("shop", provider=provider).batch(facts(schemas=[SchemaChanged("ods.orders", 3, NOW)], told=told))
+    stats = TaskStats(seconds=defaultdict(float, {"plan": 0.25, "decode": 3.0, "commit": 0.5}))
+    Tracing("shop", provider=provider).batch(facts(schemas=[SchemaChanged("ods.orders", 3, NOW)], stats=stats))
     plan, tasks, first, second, commit, batch = kept.get_finished_spans()
     assert (batch.name, dict(batch.attributes or {})["penstock.rows"]) == ("penstock.batch", 10)
     assert [one.name for one in (plan, tasks, commit)] == ["penstock.plan", "penstock.tasks", "penstock.commit"]
@@ -150,8 +150,8 @@ def test_a_batch_is_a_span_with_its_stages_below_and_the_tables_below_the_commit
 
 
 def test_stages_that_were_measured_longer_than_their_batch_stay_inside_it() -> None:
-    told = Told(seconds=defaultdict(float, {"plan": 5.0, "commit": 5.0, "compact": 1.0}))
-    for began, ended in stages(facts(told=told), 0, 2_000_000_000).values():
+    stats = TaskStats(seconds=defaultdict(float, {"plan": 5.0, "commit": 5.0, "compact": 1.0}))
+    for began, ended in stages(facts(stats=stats), 0, 2_000_000_000).values():
         assert 0 <= began <= ended <= 2_000_000_000
 
 

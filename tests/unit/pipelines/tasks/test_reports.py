@@ -8,9 +8,9 @@ import pytest
 from penstock.formats.change import BAD_VALUE, BadRecord, SourceSchema
 from penstock.ingest.source import Range
 from penstock.pipelines.driver.replay import merged
-from penstock.pipelines.mapping.table_mapping import Seen
+from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.tasks.reports import BatchReport, RangeReport, TableReport
-from penstock.pipelines.tasks.write import Written
+from penstock.pipelines.tasks.write import BatchResult
 from penstock.row_kinds import DELETE, INSERT
 
 SCHEMA = SourceSchema("text", "shop", "orders", ())
@@ -21,8 +21,8 @@ def of_orders(rows: int) -> TableReport:
     report.count(np.full(rows, INSERT, np.int8))
     report.see(np.array([5, 7, 6], np.int64))
     report.bad.add([BadRecord(9, BAD_VALUE, "no number", b"x")])
-    report.drifts.append(Seen("ods.orders", SCHEMA, (0, 9)))
-    report.commented["shop", "orders"] = Seen("ods.orders", SCHEMA, (0, 9))
+    report.drifts.append(SeenSchema("ods.orders", SCHEMA, (0, 9)))
+    report.commented["shop", "orders"] = SeenSchema("ods.orders", SCHEMA, (0, 9))
     return report
 
 
@@ -50,7 +50,9 @@ def test_a_replay_replaces_all_that_was_recorded_of_its_tables() -> None:
     first = RangeReport(Range(0, "orders/0", 0, 10), tables={"ods.orders": of_orders(2), "ods.users": of_orders(1)})
     again = RangeReport(Range(0, "orders/0", 0, 10))
     again.table("ods.orders").count(np.array([INSERT, DELETE, DELETE], np.int8))
-    done = BatchReport(merged(Written(reports=[first]), Written(reports=[again]), frozenset({"ods.orders"})).reports)
+    done = BatchReport(
+        merged(BatchResult(reports=[first]), BatchResult(reports=[again]), frozenset({"ods.orders"})).reports
+    )
     assert done.rows == {"ods.orders": 3, "ods.users": 1}
     assert first.tables["ods.orders"].kinds == [1, 0, 0, 2]
     assert list(done.drifts) == ["ods.users"]

@@ -14,7 +14,7 @@ import pytest
 from penstock.pipelines.api.check import checked_spec
 from penstock.pipelines.api.findings import Finding
 from penstock.pipelines.errors import CheckpointMismatch
-from penstock.pipelines.ledger.filled_tables import FILE
+from penstock.pipelines.ledger.checkpoint_folder import FILLED_TABLES
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.integration.mysql.sync import Sync
 
@@ -127,7 +127,7 @@ def test_a_table_of_somebody_else_is_not_emptied_unasked(sync: Sync, tmp_path: P
 
 
 def test_a_checkpoint_of_an_older_version_goes_on(sync: Sync, caplog: pytest.LogCaptureFixture) -> None:
-    (Path(sync.spec.checkpoint) / FILE).unlink()
+    (Path(sync.spec.checkpoint) / FILLED_TABLES).unlink()
     with caplog.at_level(logging.WARNING):
         sync.run()
     assert "event=tables_adopted" in caplog.text

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import DecodeError, PenstockError
 from penstock.pipelines.errors import CheckpointMismatch
-from penstock.pipelines.ledger.filled_tables import FILE
+from penstock.pipelines.ledger.checkpoint_folder import FILLED_TABLES
 from penstock.pipelines.tasks.reports import BatchReport
 from tests.here import run
 from tests.shop import Shop, change, insert
@@ -184,7 +184,7 @@ def test_now_is_the_same_when_a_batch_is_read_again(shop: Shop) -> None:
         run(shop.spec(sink=sink), on_batch=die)
     first = shop.rows("orders")
     shutil.rmtree(shop.folder / "warehouse")
-    (shop.folder / "checkpoint" / FILE).unlink()  # as if the driver had died before the commit
+    (shop.folder / "checkpoint" / FILLED_TABLES).unlink()  # as if the driver had died before the commit
     run(shop.spec(sink=sink))
     assert shop.rows("orders") == first
 

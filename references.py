@@ -32,15 +32,16 @@ def _look_up(found: re.Match[str]) -> str:
             return Path(name).read_text(encoding="utf-8").rstrip("\r\n")
         except OSError as error:
             raise ConfigError(
-                "the file of a secret cannot be read",
+                "a file with a secret cannot be read",
                 secret=name,
                 reason=error.strerror,
-                hint="is its path right, and may this user read it?",
+                hint="check the path, and that this user has permission to read the file",
             ) from error
     value = os.environ.get(name, default)
     if value is None:
         raise ConfigError(
-            f"the environment has no {name}", hint=f"export {name}=...  sets it; ${{{name}:-default}} needs none"
+            f"the environment variable {name} is not set",
+            hint=f"run  export {name}=...  first, or write ${{{name}:-default}} to set a default",
         )
     return value
 

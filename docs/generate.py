@@ -23,11 +23,11 @@ DOCS = Path(__file__).resolve().parent
 
 
 def functions() -> str:
-    return _table("function | gives", ([f"`{one.form}`", one.does] for one in FUNCTIONS.values()))
+    return _table("function | result", ([f"`{one.form}`", one.does] for one in FUNCTIONS.values()))
 
 
 def masks() -> str:
-    return _table("mask | gives", ([f"`{form}`", does] for form, does in FORMS))
+    return _table("mask | result", ([f"`{form}`", does] for form, does in FORMS))
 
 
 def _table(head: str, rows: Iterable[Sequence[str]]) -> str:

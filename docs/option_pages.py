@@ -64,5 +64,5 @@ def _here(option: TableOption) -> str:
         return "acts"
     if option.effect is Effect.REPORTED:
         return f"no effect: {option.note}"
-    allowed = f" (`{'`, `'.join(option.harmless)}` is taken)" if option.harmless else ""
+    allowed = f" (`{'`, `'.join(option.harmless)}` is accepted)" if option.harmless else ""
     return f"refused{allowed}: {option.note}.{_STOPS[option.stops]}"

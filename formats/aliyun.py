@@ -160,7 +160,7 @@ def _group(schema: msgspec.Raw, groups: dict[bytes, Group], options: DecodeOptio
         try:
             declaration = _read_declaration(identity)
         except UNREADABLE as error:
-            raise DecodeError(f"the schema of the record cannot be read: {error}", reason=BAD_VALUE) from error
+            raise DecodeError(f"the schema in the record cannot be parsed: {error}", reason=BAD_VALUE) from error
         groups[identity] = Group(declaration or Declaration(), options)
     return groups[identity]
 

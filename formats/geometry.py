@@ -49,9 +49,9 @@ def geojson(wkb: bytes, srid: int = 0) -> str:
         geometry = _Wkb(wkb)
         kind, body = geometry.geometry(0)
     except struct.error as error:
-        raise ValueError("the geometry ends early") from error
+        raise ValueError("the geometry is truncated") from error
     if geometry.at != len(wkb):
-        raise ValueError(f"{len(wkb) - geometry.at} bytes follow the geometry")
+        raise ValueError(f"{len(wkb) - geometry.at} unexpected bytes after the geometry")
     member = "geometries" if kind == _COLLECTION else "coordinates"
     return f'{{"{member}":{body},"type":"{_NAMES[kind]}","srid":{geometry.srid or srid}}}'
 
@@ -87,7 +87,7 @@ class _Wkb:
                 return kind, self.array(lambda: self.geometry(depth + 1)[1])
             case 7:
                 return kind, self.array(lambda: self.member(depth + 1))
-        raise ValueError(f"geometry type {kind} is not known")
+        raise ValueError(f"geometry type {kind} is unknown")
 
     def member(self, depth: int) -> str:
         kind, body = self.geometry(depth)

@@ -139,7 +139,7 @@ def check_members(rows: Iterable[Sized]) -> None:
     """DecodeError for a row with more members than a table can have columns, before any row of its message is added."""
     most = max(map(len, rows), default=0)
     if most > MAX_MEMBERS:
-        raise DecodeError(f"{most} columns in one row, where at most {MAX_MEMBERS} are taken", reason=BAD_VALUE)
+        raise DecodeError(f"{most} columns in one row, and at most {MAX_MEMBERS} are accepted", reason=BAD_VALUE)
 
 
 class TextTables:

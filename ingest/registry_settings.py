@@ -30,7 +30,7 @@ class RegistrySettings:
         for name in options:
             if name not in _KNOWN and not name.startswith(_TLS):
                 raise ConfigError(
-                    f"schema.registry.{name} is not known", hint=f"there are {', '.join(sorted(_KNOWN))} and ssl.*"
+                    f"schema.registry.{name} is unknown", hint=f"the options are {', '.join(sorted(_KNOWN))} and ssl.*"
                 )
         if "url" not in options:
             raise ConfigError("schema.registry.url must be specified.")

@@ -32,7 +32,8 @@ class ComputedColumn:
         match = _EXPRESSION.fullmatch(expression)
         if not equals or not name.strip() or match is None:
             raise ConfigError(
-                f"{text!r} is no computed column", hint="write it as name=function(column, ...), as dt=year(created)"
+                f"{text!r} is not a computed column",
+                hint="write name=function(column, ...), for example dt=year(created)",
             )
         function = match[1].lower()
         if function not in FUNCTIONS:
@@ -89,7 +90,7 @@ def in_order(columns: Sequence[ComputedColumn]) -> list[ComputedColumn]:
     """
     names = {column.name for column in columns}
     if len(names) < len(columns):
-        raise ConfigError("a computed column is given twice", columns=", ".join(column.name for column in columns))
+        raise ConfigError("a computed column is defined twice", columns=", ".join(column.name for column in columns))
     needs = {column.name: names & set(column.references) for column in columns}
     ready = [column for column in columns if not needs[column.name]]
     for done in ready:  # grows during the loop

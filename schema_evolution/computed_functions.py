@@ -72,11 +72,11 @@ class Function:
     def check(self, name: str, arguments: Arguments) -> None:
         """Raise ConfigError when the number or the values of the arguments are invalid for any column."""
         if not self.least <= len(arguments) <= self.most:
-            wanted = str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
-            raise ConfigError(f"computed column {name!r} has {len(arguments)} arguments; its function takes {wanted}")
+            wanted = str(self.least) if self.least == self.most else f"between {self.least} and {self.most}"
+            raise ConfigError(f"computed column {name!r} has {len(arguments)} arguments; its function needs {wanted}")
         if not (self.all_columns or self.no_column) and arguments[0].quoted:
             raise ConfigError(
-                f"computed column {name!r} names no column: {arguments[0].text!r} is a text",
+                f"computed column {name!r} refers to no column: {arguments[0].text!r} is a string literal",
                 hint="write a column's name without quotes",
             )
         self.refuse(arguments)
@@ -123,7 +123,7 @@ def _stamps(arguments: Arguments, columns: Columns, place: int) -> pa.Array:
 def _root_of_time(type_: DataType, name: str) -> str:
     root = type_.root if isinstance(type_, AtomicType) else ""
     if root not in {"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", *_INTEGERS, *_TEXTS}:
-        raise ConfigError(f"a time cannot be taken from {type_json(type_)}", column=name)
+        raise ConfigError(f"a time cannot be read from {type_json(type_)}", column=name)
     return root
 
 
@@ -152,7 +152,10 @@ def _of_this_era(stamps: pa.Array, name: str, misfits: Misfits) -> pa.Array:
         pc.or_(pc.less(numbers, low), pc.greater(numbers, high)),
         numbers,
         misfits,
-        (f"{name}: %s lies outside of the years 1 to 9999 (a whole number counts seconds, unless 3, 6 or 9 is given)"),
+        (
+            f"{name}: %s is outside of the years 1 to 9999 (integers are read as seconds unless the precision 3, "
+            "6 or 9 is set)"
+        ),
     )
 
 
@@ -213,10 +216,12 @@ def _substring(arguments: Arguments, columns: Columns, rows: int) -> pa.Array:
 
 
 def _bounds(arguments: Arguments) -> tuple[int, int | None]:
-    begin = _whole(arguments[1], "place to begin")
-    end = _whole(arguments[2], "place to end") if len(arguments) > 2 else None
+    begin = _whole(arguments[1], "start position")
+    end = _whole(arguments[2], "end position") if len(arguments) > 2 else None
     if begin < 0 or (end is not None and end <= begin):
-        raise ConfigError("substring needs 0 <= begin < end", begin=begin, end=end)
+        raise ConfigError(
+            "substring needs a start position of at least 0 and an end position after it", begin=begin, end=end
+        )
     return begin, end
 
 
@@ -224,7 +229,7 @@ def _of_text(change: Callable[[pa.Array], pa.Array]) -> Function:
     def type_of(arguments: Arguments, types: Mapping[str, DataType]) -> DataType:
         type_ = types[arguments[0].column]
         if not isinstance(type_, AtomicType) or type_.root not in _TEXTS:
-            raise ConfigError(f"a text is needed, not {type_json(type_)}", column=arguments[0].column)
+            raise ConfigError(f"a string is needed, not {type_json(type_)}", column=arguments[0].column)
         return STRING
 
     def values(arguments: Arguments, columns: Columns, rows: int) -> pa.Array:
@@ -257,7 +262,7 @@ def _truncate(arguments: Arguments, columns: Columns, rows: int) -> pa.Array:
     root = type_.root if isinstance(type_, AtomicType) else ""
     if root in _TEXTS:
         return pc.utf8_slice_codeunits(column, 0, width)
-    reason = f"{name} {type_json(type_)}: %s cut down to a multiple of {width} lies out of range"
+    reason = f"{name} {type_json(type_)}: %s rounded down to a multiple of {width} is out of range"
     if root == "DECIMAL":
         return _decimals_cut(column, width, columns.misfits, reason)
     filled = pc.fill_null(pc.cast(column, pa.int64()), 0).to_numpy(zero_copy_only=False)
@@ -326,7 +331,7 @@ def _constant(arguments: Arguments) -> pa.Array:
 
 def _atomic(type_: DataType) -> AtomicType:
     if not isinstance(type_, AtomicType):
-        raise ConfigError("cast takes an atomic type")
+        raise ConfigError("cast needs an atomic type")
     return type_
 
 
@@ -344,7 +349,7 @@ def _coalesce(arguments: Arguments, columns: Columns, rows: int) -> pa.Array:
 def _first_type(arguments: Arguments, types: Mapping[str, DataType]) -> DataType:
     columns = [one.column for one in arguments if not one.quoted]
     if not columns:
-        raise ConfigError("coalesce needs a column")
+        raise ConfigError("coalesce needs at least one column")
     return types[columns[0]]
 
 

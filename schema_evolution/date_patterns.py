@@ -68,7 +68,7 @@ def parse_timestamps(texts: pa.Array, pattern: str) -> pa.Array:
         try:
             stamps.append(_moment(found.groupdict() if found else None))
         except ValueError as reason:
-            raise DecodeError(f"{text[:80]!r} is no time of the pattern {pattern!r}") from reason
+            raise DecodeError(f"{text[:80]!r} is not a time of the form {pattern!r}") from reason
     return pa.array(stamps, pa.timestamp("us")).take(encoded.indices)
 
 
@@ -82,7 +82,10 @@ def _reading(pattern: str) -> re.Pattern[str]:
         if not part[0].isalpha():
             regex.append(re.escape(_literal(part)))
         elif part[0] not in _READ or len(part) > 9 or (part[0] == "M" and len(part) > 2):
-            raise ConfigError(f"{part!r} of {pattern!r} cannot be read", hint=f"known are {', '.join(_READ)}")
+            raise ConfigError(
+                f"{part!r} in {pattern!r} is not supported for parsing",
+                hint=f"supported letters are {', '.join(_READ)}",
+            )
         else:
             # A single letter matches any number of digits, a repeated letter exactly its count.
             digits = r"\d+" if len(part) == 1 else rf"\d{{{len(part)}}}"
@@ -90,7 +93,7 @@ def _reading(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile("".join(regex), re.ASCII)
     except re.error as reason:
-        raise ConfigError(f"{pattern!r} names a part of a time twice") from reason
+        raise ConfigError(f"{pattern!r} contains the same part of a time twice") from reason
 
 
 def _moment(found: dict[str, str] | None) -> dt.datetime:
@@ -124,7 +127,7 @@ def _arrow_pattern(pattern: str) -> str | None:
 def _split(pattern: str) -> list[str]:
     parts = [match[0] for match in _PARTS.finditer(pattern)]
     if "".join(parts) != pattern:
-        raise ConfigError(f"{pattern!r} is no date pattern", hint="close the quote")
+        raise ConfigError(f"{pattern!r} is not a valid date pattern", hint="add the closing quote")
     return parts
 
 
@@ -161,7 +164,7 @@ def _piece(part: str, pattern: str) -> Piece:
             return lambda moment, nanos: str(nanos).zfill(count)
     take = _NUMBERS.get(letter)
     if take is None:
-        raise ConfigError(f"the letter {letter!r} of {pattern!r} is no part of a date or time")
+        raise ConfigError(f"the letter {letter!r} in {pattern!r} does not stand for a part of a date or time")
     return lambda moment, nanos: str(take(moment)).zfill(count)
 
 

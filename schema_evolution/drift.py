@@ -132,7 +132,10 @@ def nonsense(source: SourceSchema, schema: TableSchema | None, rules: ColumnRule
         if old is None or is_known(source.dialect, one) or rules.policy.is_lenient:
             continue
         if change_of(old, type_, rules.mapping).verdict is Verdict.REFUSE:
-            return f"column {one.name} is declared as {one.type}, which is no known type, and holds {type_json(old)}"
+            return (
+                f"column {one.name} is declared as {one.type}, which is an unknown type, and the table has "
+                f"{type_json(old)}"
+            )
     return None
 
 
@@ -163,7 +166,10 @@ def _refused(table: str, wanted: Wanted, old: DataType) -> SchemaConflict:
         f"{table}.",
         table=table,
         column=wanted.name,
-        hint="allow more with --type-mapping (allow-non-string-to-string, allow-lossless), or leave the table out",
+        hint=(
+            "allow more conversions with --type-mapping (allow-non-string-to-string, allow-lossless), or exclude "
+            "the table"
+        ),
     )
 
 

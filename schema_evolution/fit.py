@@ -80,7 +80,7 @@ class Fit:
         for name, column in given.items():
             if not name.strip():
                 rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
-                misfits.add(rows, f"a value has no column: its name is {name!r}")
+                misfits.add(rows, f"a value has no valid column name: {name!r}")
         done: dict[str, pa.Array] = {}
         for one in self.schema.fields:
             if one.name not in computed:

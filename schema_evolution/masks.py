@@ -33,12 +33,14 @@ class Mask:
         """Parse a mask; ConfigError when it is unknown or lacks its argument."""
         found = _WRITTEN.fullmatch(text.strip().lower() if "(" not in text else text.strip())
         if found is None or found[1] not in MASKS:
-            raise ConfigError(f"there is no mask {text!r}", hint=f"there are {', '.join(form for form, _ in FORMS)}")
+            raise ConfigError(
+                f"mask {text!r} does not exist", hint=f"the masks are {', '.join(form for form, _ in FORMS)}"
+            )
         mask = cls(found[1], found[2])
         if mask.name in {"keep-first", "keep-last"} and not (mask.argument or "").strip().isdigit():
             raise ConfigError(f"{text!r} needs a number of characters", hint=f"write it as {mask.name}(4)")
         if mask.name == "replace" and mask.argument is None:
-            raise ConfigError(f"{text!r} needs the text to put there", hint="write it as replace(***)")
+            raise ConfigError(f"{text!r} needs the replacement text", hint="write it as replace(***)")
         return mask
 
     def values(self, column: pa.Array) -> pa.Array:
@@ -73,10 +75,10 @@ MASKS: dict[str, Callable[[pa.Array, str], pa.Array]] = {
     "null": lambda text, argument: pa.nulls(len(text), pa.string()),
 }
 FORMS = (
-    ("sha256", "digest, hexadecimal: equal values stay equal"),
+    ("sha256", "digest as hexadecimal text: equal values stay equal"),
     ("md5", "the same, shorter"),
-    ("keep-first(n)", "the first n characters, the rest as stars"),
-    ("keep-last(n)", "the last n characters, the rest as stars"),
+    ("keep-first(n)", "keeps the first n characters and replaces the rest with stars"),
+    ("keep-last(n)", "keeps the last n characters and replaces the rest with stars"),
     ("redact", "`***`"),
     ("replace(text)", "this text"),
     ("null", "nothing"),

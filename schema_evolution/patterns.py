@@ -29,7 +29,7 @@ class TablePattern:
         try:
             return cls(text, re.compile(f"{_as_regex(database)}\\.{_as_regex(table)}"))
         except re.error as reason:
-            raise ConfigError(f"{text!r} is no pattern of table names: {reason}") from reason
+            raise ConfigError(f"{text!r} is not a valid pattern of table names: {reason}") from reason
 
     @property
     def is_one_table(self) -> bool:
@@ -57,7 +57,7 @@ def _parted(text: str) -> tuple[str, str]:
     if _ESCAPED_DOT in text:
         database, _, table = text.partition(_ESCAPED_DOT)
         return database, table
-    raise ConfigError(f"{text!r} names no table", hint="write database.table; both may be regular expressions")
+    raise ConfigError(f"{text!r} does not name a table", hint="write database.table; both may be regular expressions")
 
 
 def _as_regex(part: str) -> str:

@@ -60,20 +60,20 @@ class SchemaPolicy:
         if self.behavior != "exception" or not (drift.added or drift.widened):
             return
         raise SchemaConflict(
-            "the source's schema changed, and this pipeline is to stop then",
+            "the source's schema changed, and the schema.change.behavior of this pipeline is to fail",
             table=drift.table,
             added=_named(drift.added),
             widened=_named(drift.widened),
-            hint="pipeline: {schema.change.behavior: evolve}  follows such changes",
+            hint="set  pipeline: {schema.change.behavior: evolve}  to apply such changes",
         )
 
     def check_create(self, table: str) -> None:
         """Raise SchemaConflict when a missing table may not be created."""
         if not self.follows(CREATE_TABLE):
             raise SchemaConflict(
-                "the table is not there, and this pipeline makes none",
+                "the target table does not exist, and this pipeline may not create tables",
                 table=table,
-                hint="make it, or let  create.table  stand among include.schema.changes",
+                hint="create the table, or add  create.table  to include.schema.changes",
             )
 
 

@@ -53,8 +53,8 @@ class OutsideOfDay(Zero):
     """
 
 
-KEEPS_TIMES = "in a key: --type-mapping time-to-string keeps such times"
-KEEPS_DATES = "in a key: --type-mapping to-string keeps such dates"
+KEEPS_TIMES = "(column of a key; --type-mapping time-to-string keeps such times)"
+KEEPS_DATES = "(column of a key; --type-mapping to-string keeps such dates)"
 
 
 @dataclass(slots=True)
@@ -252,7 +252,7 @@ def _parser(target: AtomicType) -> Callable[[str], object]:
             return lambda text: _stamp(text, target.precision)
         case "VARIANT":
             return lambda text: dict(zip(("value", "metadata"), encoded(text), strict=True))
-    raise ValueError(f"texts cannot be read as {type_text(target)}")
+    raise ValueError(f"text cannot be converted to {type_text(target)}")
 
 
 def _within(text: str, length: int, target: AtomicType) -> str:
@@ -285,7 +285,7 @@ def _boolean(text: str) -> bool:
 
 def _integer(text: str, bits: int) -> int:
     if not _INTEGER.fullmatch(text.strip()):
-        raise ValueError("is not a whole number")
+        raise ValueError("is not an integer")
     value = int(text)
     if not -(1 << bits - 1) <= value < 1 << bits - 1:
         raise ValueError("is out of range")
@@ -345,7 +345,7 @@ def _time(text: str) -> int:
     if minutes > 59 or seconds > 59:
         raise ValueError("is not a time of day")
     if match[1]:
-        raise OutsideOfDay("lies before midnight")
+        raise OutsideOfDay("is negative")
     return _within_day(((hours * 60 + minutes) * 60 + seconds) * 1000 + _nanos(match[5]) // 1_000_000)
 
 
@@ -356,13 +356,13 @@ def _exact_time(text: str) -> int:
     """
     match = _CLOCK.fullmatch(text)
     if match is not None and _nanos(match[5]) % 1_000_000:
-        raise ValueError(f"is no whole millisecond {KEEPS_TIMES}")
+        raise ValueError(f"is not a whole number of milliseconds {KEEPS_TIMES}")
     return _time(text)
 
 
 def _within_day(millis: int) -> int:
     if not 0 <= millis < 86_400_000:
-        raise OutsideOfDay("lies outside of a day")
+        raise OutsideOfDay("is not within one day")
     return millis
 
 

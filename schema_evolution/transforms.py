@@ -163,7 +163,9 @@ class _Work:
         if name not in self._places:
             known = ", ".join((*self._places, *_ORIGINS, *_LISTED))
             table = f"{change.schema.database}.{change.schema.table}"
-            raise ConfigError(f"an expression names {name!r}, no column of {table}", hint=f"there are {known}")
+            raise ConfigError(
+                f"an expression uses {name!r}, which is not a column of {table}", hint=f"the columns are {known}"
+            )
         place = self._places[name]
         field = change.schema.fields[place]
         type_ = paimon_type(change.schema.dialect, field, self._mapping)
@@ -203,7 +205,7 @@ def with_constants(change: ChangeBatch, constants: tuple[tuple[str, str], ...]) 
 
 def _true(values: pa.Array) -> Flags:
     if not pa.types.is_boolean(values.type):
-        raise ConfigError(f"a filter is a condition, not {values.type}")
+        raise ConfigError(f"a filter must be a condition, and this one is {values.type}")
     flags: Flags = pc.fill_null(values, fill_value=False).to_numpy(zero_copy_only=False)
     return flags
 

@@ -49,7 +49,7 @@ def _measured(column: pa.Array, type_: DataType, name: str, misfits: Misfits) ->
     long = pc.fill_null(pc.greater(lengths, type_.length), fill_value=False)
     for row in np.flatnonzero(long.to_numpy(zero_copy_only=False)).tolist():
         shown = str(column[row].as_py())[:80]
-        misfits.add(np.array([row]), f"{name} {type_json(type_)}: {shown!r} is {lengths[row]} long")
+        misfits.add(np.array([row]), f"{name} {type_json(type_)}: {shown!r} is {lengths[row]} characters or bytes long")
     return pc.if_else(long, pa.scalar(None, column.type), column)
 
 
@@ -94,7 +94,7 @@ def _durations(
     refused = mapping.zero_date_error or in_key
     if refused:
         for row in np.flatnonzero(outside.to_numpy(zero_copy_only=False)).tolist():
-            why = f"{millis[row]} ms lies outside of a day{f' {KEEPS_TIMES}' * in_key}"
+            why = f"{millis[row]} ms is not within one day{f' {KEEPS_TIMES}' * in_key}"
             misfits.add(np.array([row]), f"{name} {type_json(type_)}: {why}")
     else:
         misfits.nulled += pc.sum(outside).as_py() or 0

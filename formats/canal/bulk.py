@@ -48,7 +48,7 @@ def parse_rows(documents: Sequence[msgspec.Raw], names: Sequence[str]) -> Parsed
     lists = lists.chunk(0) if isinstance(lists, pa.ChunkedArray) else lists
     structs = lists.flatten()
     if len(lists) != len(documents) or lists.null_count or structs.null_count:
-        raise pa.ArrowInvalid("rows that are no objects")
+        raise pa.ArrowInvalid("rows that are not JSON objects")
     return np.asarray(lists.offsets).astype(np.int64), structs.flatten()
 
 

@@ -222,7 +222,7 @@ def _refuse_hollow(
     Such rows would expand to far more memory than their bytes.
     """
     hollow = set(np.flatnonzero((cells > SPAN_CELLS) & (cells > sizes)).tolist())
-    error = DecodeError(f"the rows of the record hold next to nothing of {width} columns", reason=BAD_VALUE)
+    error = DecodeError(f"the rows of the record contain almost none of its {width} columns", reason=BAD_VALUE)
     decoded.bad += [bad_record(messages, group.numbers[place], error) for place in sorted(hollow)]
     kept = [place for place in range(len(group.members)) if place not in hollow]
     group.numbers = [group.numbers[place] for place in kept]

@@ -57,7 +57,7 @@ def enum_labels(texts: pa.Array, faults: Faults, options: tuple[str, ...], what:
             # A label may consist of digits, and canal may have sent the label itself.
             if text in options:
                 return text
-            raise ValueError(f"option {text} of {len(options)}")
+            raise ValueError(f"option {text}, but the type has only {len(options)} options")
         return options[number - 1] if number else ""
 
     return map_distinct(texts, label, pa.string(), what, faults)
@@ -71,7 +71,7 @@ def set_members(texts: pa.Array, faults: Faults, options: tuple[str, ...], what:
             return text.split(",") if text else []
         mask = int(text)
         if mask >> len(options):
-            raise ValueError(f"mask {text} over {len(options)} options")
+            raise ValueError(f"bit mask {text}, but the type has only {len(options)} options")
         return [option for bit, option in enumerate(options) if mask >> bit & 1]
 
     return map_distinct(texts, members, pa.list_(pa.string()), what, faults)
@@ -84,7 +84,7 @@ def bit_bytes(texts: pa.Array, faults: Faults, kind: MysqlType, what: str) -> pa
 
     def one(text: str) -> bytes:
         if not text.isdecimal() or len(text) > _MOST_DIGITS or bits > _MOST_BITS or int(text) >> bits:
-            raise ValueError(f"{text[:40]!r} is no number of {bits} bits")
+            raise ValueError(f"{text[:40]!r} is not a {bits}-bit number")
         return int(text).to_bytes(width, "big")
 
     if bits > _MOST_BITS:  # no server has such a column, and the type mapping rejects the type later

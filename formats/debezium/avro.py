@@ -77,11 +77,13 @@ class Reading:
         try:
             record = fastavro.schemaless_reader(data, schema.record.reading, None)
         except _UNREADABLE as error:
-            raise DecodeError(f"the record is not of schema {schema.number}: {error!r}", reason=NOT_AVRO) from error
+            raise DecodeError(
+                f"the record does not match schema {schema.number}: {error!r}", reason=NOT_AVRO
+            ) from error
         if data.tell() != len(message):
-            raise DecodeError(f"bytes follow the record of schema {schema.number}", reason=NOT_AVRO)
+            raise DecodeError(f"unexpected bytes after the record of schema {schema.number}", reason=NOT_AVRO)
         if not isinstance(record, dict):
-            raise DecodeError(f"schema {schema.number} is no record", reason=NOT_AVRO)
+            raise DecodeError(f"schema {schema.number} is not a record type", reason=NOT_AVRO)
         return schema, record
 
     def rows(self, schema: Schema, name: TableName, keys: tuple[str, ...]) -> Rows:
@@ -152,7 +154,7 @@ def _time(moment: object) -> int:
 def _row(record: Row, side: str) -> Row | None:
     row = record.get(side)
     if row is not None and not isinstance(row, dict):
-        raise DecodeError(f"'{side}' of the record is no row", reason=BAD_VALUE)
+        raise DecodeError(f"'{side}' in the record is not a row", reason=BAD_VALUE)
     return row
 
 

@@ -132,7 +132,7 @@ def _resolved(schema: Any, named: dict[str, Any], namespace: str, path: tuple[st
         if known is None:
             # A name is registered when its type is complete, so a type within itself is not found either.
             raise DecodeError(
-                f"type {schema} at {'.'.join(path) or 'the top'} is unknown or within itself", reason=BAD_VALUE
+                f"the type {schema} at {'.'.join(path) or 'the top level'} is unknown or recursive", reason=BAD_VALUE
             )
         return _referred_to(known)
     kind = schema["type"]
@@ -140,7 +140,7 @@ def _resolved(schema: Any, named: dict[str, Any], namespace: str, path: tuple[st
         return _resolved(kind, named, namespace, path)
     found = {"type": kind} | {key: schema[key] for key in _KEPT if key in schema}
     if not all(isinstance(found.get(key, ""), str) for key in ("connect.name", "logicalType")):
-        raise TypeError(f"{'.'.join(path)} has a name of a type that is no text")
+        raise TypeError(f"{'.'.join(path)} has a type name that is not a string")
     parameters = schema.get("connect.parameters") or {}
     if kept := {key: str(parameters[key]) for key in (*_KEPT_PARAMETERS, SOURCE_NAME) if key in parameters}:
         found["connect.parameters"] = kept
@@ -151,7 +151,7 @@ def _resolved(schema: Any, named: dict[str, Any], namespace: str, path: tuple[st
         found[side] = _resolved(schema[side], named, namespace, (*path, side))
         if kind == "array" and _takes_no_bytes(found[side]):
             # Its elements have no bytes, so that a message could claim any length and exhaust memory.
-            raise DecodeError(f"{'.'.join(path)} is an array of nothing", reason=BAD_VALUE)
+            raise DecodeError(f"{'.'.join(path)} is an array without an item type", reason=BAD_VALUE)
     elif kind not in _PRIMITIVES:
         return _resolved(kind, named, namespace, path)
     return found
@@ -196,7 +196,7 @@ def _column(member: Mapping[str, Any]) -> Column:
     # Avro allows fewer names than databases; the original name is among the parameters.
     name = parameters.pop(SOURCE_NAME, member["name"])
     if not isinstance(name, str) or not isinstance(member["name"], str):
-        raise TypeError(f"{name!r} is no name of a column")
+        raise TypeError(f"{name!r} is not a valid column name")
     schema.pop("connect.parameters", None)
     if parameters:
         schema["connect.parameters"] = parameters

@@ -107,7 +107,7 @@ def _texts(document: Row) -> Row:
     try:
         return {name: text_of(plain_value(value)) for name, value in document.items()}
     except (ValueError, OverflowError, RecursionError) as error:
-        raise DecodeError(f"the document is no extended JSON: {error}", reason=BAD_VALUE) from error
+        raise DecodeError(f"the document is not MongoDB extended JSON: {error}", reason=BAD_VALUE) from error
 
 
 def _key_row(messages: Messages, number: int, operation: str, decoded: Decoded) -> Row:

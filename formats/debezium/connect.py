@@ -84,7 +84,7 @@ def row_fields(schema: bytes) -> tuple[SourceField, ...] | None:
         row = members.get("after") or members["before"]
         return tuple(_field(column) for column in row["fields"])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KeyError, TypeError, AttributeError) as error:
-        raise DecodeError(f"the schema of the record declares no row: {error!r}", reason=BAD_VALUE) from error
+        raise DecodeError(f"the schema of the record does not describe a row: {error!r}", reason=BAD_VALUE) from error
 
 
 def _field(column: Mapping[str, Any]) -> SourceField:

@@ -115,7 +115,7 @@ def integers(values: Sequence[Any], faults: Faults, what: str) -> pa.Array:
 def _integer(value: Any) -> int:
     number = int(value)
     if isinstance(value, bool) or number.bit_length() > 63:
-        raise ValueError("no integer of 64 bits")
+        raise ValueError("not a 64-bit integer")
     return number
 
 
@@ -131,13 +131,13 @@ def _units(values: Sequence[Any], faults: Faults, kind: pa.DataType, what: str) 
 
 def _day(number: int) -> int:
     if number.bit_length() > 31:
-        raise ValueError("no day of 32 bits")
+        raise ValueError("not a 32-bit number of days")
     return number
 
 
 def _boolean(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise TypeError("no boolean")
+        raise TypeError("not a boolean")
     return value
 
 
@@ -164,7 +164,7 @@ def _nested_text(value: Any) -> str:
 def _bits(value: Any, width: int) -> bytes:
     """Return BIT values as big-endian bytes; Debezium sends them little-endian and without leading zeros."""
     if not 0 < width <= _WIDEST:
-        raise ValueError("no such number of bits")
+        raise ValueError("not a valid number of bits")
     return base64_bytes(value)[::-1].rjust(width, b"\0")
 
 
@@ -209,7 +209,7 @@ def scaled_texts(unscaled: pa.Array, scale: int) -> pa.Array:
 def scaled_text(unscaled: int, scale: int) -> str:
     """Return an integer as text with the decimal point `scale` digits from the right."""
     if abs(scale) > _MAX_SCALE:
-        raise ValueError("no such scale")
+        raise ValueError("not a valid scale")
     if scale <= 0:
         return str(unscaled) + "0" * (-scale if unscaled else 0)
     digits = str(abs(unscaled)).rjust(scale + 1, "0")
@@ -227,7 +227,7 @@ def _decimal_text(value: Any, scale: int) -> str:
         return scaled_text(int.from_bytes(base64_bytes(value), "big", signed=True), scale)
     if isinstance(value, str) and _NUMERIC.fullmatch(value):
         return plain_digits(value) if "e" in value.lower() else str(value)
-    raise ValueError("no decimal")
+    raise ValueError("not a decimal")
 
 
 def _variable_scale(value: Mapping[str, Any]) -> str:

@@ -32,7 +32,7 @@ def plain_value(value: Any) -> Any:
         try:
             return _special(value)
         except (KeyError, TypeError, AttributeError, InvalidOperation) as error:
-            raise ValueError(f"{next(iter(value))} holds {str(value)[:80]}") from error
+            raise ValueError(f"{next(iter(value))} contains {str(value)[:80]}") from error
     return {name: plain_value(one) for name, one in value.items()}
 
 

@@ -38,7 +38,7 @@ def without_operation(format_name: str, members: Collection[str], status: object
         return "schema-change"
     if names & {"before", "after"} or not format_name.endswith("json"):
         raise missing(format_name, "op")
-    advice = "A row without envelope (ExtractNewRecordState) is value.format=json."
+    advice = "For rows without an envelope (ExtractNewRecordState), set value.format=json."
     raise DecodeError(f"{missing(format_name, 'op').message} {advice}", reason=MISSING_FIELD)
 
 
@@ -90,7 +90,10 @@ def _with_kept_values(before: Row, after: Row) -> Row:
     lost = [name for name, value in kept.items() if value == UNAVAILABLE]
     if lost:
         raise DecodeError(
-            f"the unchanged value of column {', '.join(lost)} was not sent: set REPLICA IDENTITY FULL on the table",
+            (
+                f"the unchanged value of column {', '.join(lost)} is not in the message: set REPLICA IDENTITY "
+                "FULL on the source table"
+            ),
             reason=BAD_VALUE,
         )
     return kept

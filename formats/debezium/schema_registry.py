@@ -39,7 +39,7 @@ class _SameServer(urllib.request.HTTPRedirectHandler):
     ) -> urllib.request.Request | None:
         old, new = urlsplit(req.full_url), urlsplit(newurl)
         if (old.scheme, old.netloc) != (new.scheme, new.netloc):
-            raise urllib.error.URLError(f"it sends us on to another server, {without_login(newurl)[:200]}")
+            raise urllib.error.URLError(f"it redirects to another server, {without_login(newurl)[:200]}")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
@@ -78,7 +78,7 @@ class SchemaRegistry:
         return f"SchemaRegistry({', '.join(self.urls)})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError("a SchemaRegistry stays in its process: hand over the settings it is made of")
+        raise TypeError("a SchemaRegistry cannot be pickled: pass its settings to the other process")
 
     def schema(self, number: int) -> Any:
         """Return the Avro schema as parsed JSON.
@@ -93,15 +93,20 @@ class SchemaRegistry:
     def _fetch(self, number: int) -> Any:
         answer = self._ask(f"/schemas/ids/{number}")
         if answer is None:
-            raise DecodeError(f"the registry has no schema {number}", reason=BAD_VALUE)
+            raise DecodeError(f"the schema registry has no schema {number}", reason=BAD_VALUE)
         kind = answer.get("schemaType", "AVRO")
         if kind != "AVRO" or answer.get("references"):
             what = f"is {kind}" if kind != "AVRO" else "refers to other schemas"
-            raise DecodeError(f"schema {number} of the registry {what}; only plain Avro is read", reason=BAD_VALUE)
+            raise DecodeError(
+                f"schema {number} of the registry {what}; only Avro schemas without references are supported",
+                reason=BAD_VALUE,
+            )
         try:
             return json.loads(answer["schema"])
         except (KeyError, TypeError, ValueError, RecursionError) as error:
-            raise DecodeError(f"schema {number} of the registry is no JSON: {error}", reason=BAD_VALUE) from error
+            raise DecodeError(
+                f"schema {number} of the registry is not valid JSON: {error}", reason=BAD_VALUE
+            ) from error
 
     def _ask(self, path: str) -> dict[str, Any] | None:
         """Return the answer of the first registry that gives one, None if it is 404."""
@@ -116,13 +121,15 @@ class SchemaRegistry:
                         return None
                     if error.code in {401, 403}:
                         hint = "set schema.registry.basic.auth.user.info"
-                        raise ConfigError(f"the schema registry refuses us: {error}", url=url, hint=hint) from error
+                        raise ConfigError(
+                            f"the schema registry rejected the request: {error}", url=url, hint=hint
+                        ) from error
                     reasons.append(f"{url}: {error}")
                 except (OSError, ValueError, TypeError, RecursionError) as error:
                     reasons.append(f"{url}: {error}")
             if attempt < ATTEMPTS - 1:
                 self._sleep(PATIENCE * 2**attempt)
-        raise SourceError("no schema registry answers", retryable=True, tried=", ".join(dict.fromkeys(reasons)))
+        raise SourceError("no schema registry can be reached", retryable=True, tried=", ".join(dict.fromkeys(reasons)))
 
     def _get(self, url: str) -> dict[str, Any]:
         request = urllib.request.Request(url, headers={"Accept": "application/vnd.schemaregistry.v1+json"})  # noqa: S310
@@ -132,8 +139,8 @@ class SchemaRegistry:
         with self._opener.open(request, timeout=self._timeout) as response:
             text = response.read(LARGEST_ANSWER + 1)
         if len(text) > LARGEST_ANSWER:
-            raise ValueError(f"the answer is larger than {LARGEST_ANSWER >> 20} MiB")
+            raise ValueError(f"the response is larger than {LARGEST_ANSWER >> 20} MiB")
         answer = json.loads(text)
         if not isinstance(answer, dict):
-            raise TypeError("the answer is no JSON object")
+            raise TypeError("the response is not a JSON object")
         return answer

@@ -194,7 +194,9 @@ def read_lines(
                 lines = (rest + block).split(b"\n")
                 rest = lines.pop() if block else b""
                 if len(rest) > LONGEST_LINE:
-                    raise SourceError(f"a line is longer than {LONGEST_LINE} bytes", file=path, offset=position)
+                    raise SourceError(
+                        f"a line of a source file is longer than {LONGEST_LINE} bytes", file=path, offset=position
+                    )
                 fetched, position = _lines(name, lines, position, stop)
                 if fetched is not None:
                     yield fetched

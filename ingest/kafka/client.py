@@ -134,7 +134,7 @@ def check_reachable(properties: Mapping[str, str], *, seconds: float = REACH_SEC
             return
     if failures:
         raise SourceError(
-            "none of the Kafka brokers can be reached",
+            "no Kafka broker can be reached",
             brokers=servers,
             reason="; ".join(f"{place}: {_reason(error)}" for place, error in failures.items()),
             hint="correct bootstrap.servers, start the broker, or open the firewall between this machine and it",
@@ -147,7 +147,7 @@ def _address(server: str) -> tuple[str, int]:
     found = re.fullmatch(r"(?:[^/]*//)?(?P<host>\[[^\]]+\]|[^:/]+)(?::(?P<port>\d+))?", server.strip())
     if not found:
         raise ConfigError(
-            f"{server.strip()!r} in bootstrap.servers is not an address", hint="write host:port, e.g. kafka:9092"
+            f"{server.strip()!r} in bootstrap.servers is not an address", hint="write host:port, for example kafka:9092"
         )
     return found["host"].strip("[]"), int(found["port"] or 9092)
 
@@ -187,8 +187,8 @@ def _made(kind: Callable[..., _T], settings: Mapping[str, object]) -> _T:
             if isinstance(value, str) and value and masked(name, value) != value:
                 said = said.replace(value, "***")
         raise ConfigError(
-            f"the Kafka client refuses its properties: {said}",
-            hint="give them as  properties.<name>=<value>  with the names of the Java client or of librdkafka",
+            f"the Kafka client rejects its properties: {said}",
+            hint="set them as  properties.<name>=<value>  with the property names of the Java client or of librdkafka",
         ) from error
 
 
@@ -266,7 +266,7 @@ def _file(location: str) -> bytes:
 
 def _needs_pkcs12(kind: str, location: str) -> ConfigError:
     return ConfigError(
-        f"the {kind} is neither PEM nor PKCS12 that its password opens",
+        f"the {kind} is neither PEM nor a PKCS12 file that its password can open",
         file=location,
         hint=f"keytool -importkeystore -srckeystore {location} -destkeystore {kind}.p12 -deststoretype PKCS12",
     )
@@ -316,9 +316,9 @@ def is_refusal(error: KafkaError) -> bool:
 def refused(error: KafkaError) -> SourceError:
     """Return the error for wrong credentials or certificates, with a hint at the settings to check."""
     return SourceError(
-        f"Kafka refuses the connection, or is not trusted: {_said(error)}",
+        f"Kafka rejected the connection, or its certificate is not trusted: {_said(error)}",
         code=error.name(),
-        hint="look at properties.sasl.* and properties.ssl.*, and whether the listener is for that security.protocol",
+        hint="check properties.sasl.* and properties.ssl.*, and that the listener uses this security.protocol",
     )
 
 
@@ -378,7 +378,9 @@ def patiently(
 
 
 _AWAY = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE}
-_UNREACHABLE = "is a broker up, is bootstrap.servers right, does a firewall stand between?"
+_UNREACHABLE = (
+    "check that a broker is running, that bootstrap.servers is correct, and that no firewall blocks the connection"
+)
 
 
 def broker_error(

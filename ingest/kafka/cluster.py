@@ -98,7 +98,9 @@ class KafkaCluster:
             cause = error.__cause__
             if isinstance(cause, KafkaException) and is_unknown_topic(cause.args[0]):
                 raise SourceError(
-                    "a Kafka topic does not exist", topics=", ".join(topics), hint="create it, or correct its name"
+                    "a Kafka topic does not exist",
+                    topics=", ".join(topics),
+                    hint="create the topic, or correct its name",
                 ) from cause
             raise
 
@@ -129,7 +131,9 @@ class KafkaCluster:
                 raise
             if any(one.offset < lowest for one in found.values()):
                 # A silent broker yields no error but an invalid offset.
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "a broker did not tell the ends of a partition"))
+                raise KafkaException(
+                    KafkaError(KafkaError._TIMED_OUT, "a Kafka broker did not return the offsets of a partition")
+                )
             return found
 
         return {(place.topic, place.partition): answer.offset for place, answer in self._patiently(ask).items()}

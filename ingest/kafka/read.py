@@ -32,7 +32,7 @@ _WAIT_SECONDS = 0.1
 # The number of connections tried before patience ends. Rarely, a client stays silent for ever after its broker has
 # restarted or a network device has dropped the connection, while a new connection is served at once.
 _CONNECTIONS = 5
-ACCEPT_GAP = "--accept-gap  goes on with a hole"
+ACCEPT_GAP = "use --accept-gap to continue without these records"
 
 # Connections are kept for the life of a worker; records they have prefetched are discarded.
 _consumers: dict[tuple[tuple[str, str], ...], Consumer] = {}
@@ -153,11 +153,11 @@ class _Reading:
             KafkaError._LOG_TRUNCATION,
         ):
             raise PositionLost(
-                "the broker has dropped records before they were read",
+                "the Kafka broker deleted records before they were read",
                 topic=self.topic,
                 partition=self.partition,
                 offset=position,
-                hint=f"{ACCEPT_GAP}; longer retention.ms avoids the next one",
+                hint=f"{ACCEPT_GAP}; increase retention.ms to prevent this",
             )
         elif is_passing(error) or is_unknown_topic(error):
             self._complaint = error
@@ -166,7 +166,7 @@ class _Reading:
 
     def _nothing_came(self, position: int) -> SourceError:
         said = f": {self._complaint.str()}" if self._complaint else ""
-        kind, what = SourceError, f"Kafka gave nothing for {self._patience:g} s{said}"
+        kind, what = SourceError, f"no records from Kafka for {self._patience:g} s{said}"
         if self._reached >= 0:
             kind, what = PositionLost, "the Kafka partition ends before the planned end of the batch"
         return kind(

@@ -185,7 +185,7 @@ class KafkaSource:
                 group=group,
                 topic=topic,
                 partition=partition,
-                hint="scan.startup.mode=earliest-offset  reads everything;  properties.auto.offset.reset  says it too",
+                hint="set scan.startup.mode=earliest-offset to read everything, or set properties.auto.offset.reset",
             )
         return found | (self._cluster.earliest(rest) if reset == "earliest" else self._cluster.latest(rest))
 
@@ -195,9 +195,12 @@ class KafkaSource:
         for topic in sorted(renewed):
             if not self.settings.accept_gap:
                 raise PositionLost(
-                    "the Kafka topic was deleted and made again, so that the offsets reached mean nothing any more",
+                    (
+                        "the Kafka topic was deleted and created again, so the offsets in the checkpoint are no "
+                        "longer valid"
+                    ),
                     topic=topic,
-                    hint=f"{ACCEPT_GAP}, from the first record of the new topic",
+                    hint=f"{ACCEPT_GAP} and start with the first record of the new topic",
                 )
             log.warning("event=topic_made_again topic=%s", topic)
         return renewed
@@ -224,17 +227,17 @@ class KafkaSource:
     def _not_there(self, place: Place, offset: int, first: int, end: int) -> PositionLost:
         """Return the error for a first start at an offset outside the partition."""
         specific = self.settings.startup.mode == "specific-offsets"
-        whose = "scan.startup.specific-offsets names" if specific else "the consumer group has committed"
-        then = f"name an offset from {first} to {end}" if specific else f"{ACCEPT_GAP}, from the first record"
+        whose = "scan.startup.specific-offsets contains" if specific else "the consumer group has committed"
+        then = f"set an offset from {first} to {end}" if specific else f"{ACCEPT_GAP} and start with the first record"
         return PositionLost(
             f"{whose} an offset that the Kafka partition "
-            + ("no longer has" if offset < first else "does not have: it ends before"),
+            + ("no longer has" if offset < first else "does not have yet: it ends before"),
             topic=place[0],
             partition=place[1],
             group=None if specific else self.settings.group,
             asked_for=offset,
             kept=f"{first} to {end}",
-            hint=f"{then}; or start with scan.startup.mode earliest-offset, latest-offset or timestamp",
+            hint=f"{then}; or start with scan.startup.mode set to earliest-offset, latest-offset or timestamp",
         )
 
     def _limited(self, froms: Mapping[Place, int], ends: dict[Place, int], limit: Limit) -> dict[Place, int]:
@@ -266,15 +269,15 @@ class KafkaSource:
 def _lost(place: Place, offset: int, first: int, end: int) -> PositionLost:
     gone = offset < first
     return PositionLost(
-        "the Kafka records this pipeline stopped at are gone"
+        "the Kafka records at the pipeline's last position were deleted"
         if gone
-        else "the Kafka partition ends before the offset this pipeline stopped at",
+        else "the Kafka partition ends before the pipeline's last position",
         topic=place[0],
         partition=place[1],
         stopped_at=offset,
         kept=f"{first} to {end}",
         lost=first - offset if gone else None,
-        hint=f"{ACCEPT_GAP}; longer retention.ms avoids the next one",
+        hint=f"{ACCEPT_GAP}; increase retention.ms to prevent this",
     )
 
 

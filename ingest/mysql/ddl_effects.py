@@ -16,12 +16,13 @@ from penstock.ingest.mysql.settings import shadowed
 log = logging.getLogger(__name__)
 
 _KEPT = {
-    "truncate": "its rows stay in the table of the warehouse; --on-truncate delete-all, in a file  ddl: {truncate:"
-    " delete-all}, follows it",
-    "drop": "its rows stay in the table of the warehouse; --on-drop delete-all, in a file  ddl: {drop: delete-all},"
-    " follows it",
-    "rename-column": "the new name is a new column, and rows that do not change stay in the old one; --on-rename-column"
-    " rename, in a file  ddl: {rename-column: rename}, follows it",
+    "truncate": "its rows stay in the target table; use --on-truncate delete-all, or  ddl: {truncate: "
+    "delete-all}  in a file, to delete them",
+    "drop": "its rows stay in the target table; use --on-drop delete-all, or  ddl: {drop: delete-all}  in a "
+    "file, to delete them",
+    "rename-column": "the new name becomes a new column, and unchanged rows keep their value in the old one; use "
+    "--on-rename-column rename, or  ddl: {rename-column: rename}  in a file, to rename the "
+    "column",
 }
 
 

@@ -67,9 +67,10 @@ class GuardedConnection(PyMySqlConnection):
         if self._key is None and not self.address.tls.public_key_retrieval:
             raise exposed(
                 self.address,
-                "the server wants the whole password, and the connection has no TLS to protect it",
-                "let the server offer TLS, or give its key with  ssl: {public-key: FILE} , or trust the network with"
-                "  ssl: {allow-public-key-retrieval: true}  (jdbc.properties.allowPublicKeyRetrieval=true)",
+                "the server asks for the password itself, and the connection is not protected by TLS",
+                "enable TLS on the server, or name its public key with  ssl: {public-key: FILE} , or trust the "
+                "network with  ssl: {allow-public-key-retrieval: true}  "
+                "(jdbc.properties.allowPublicKeyRetrieval=true)",
             )
         return self._key
 
@@ -78,8 +79,8 @@ class GuardedConnection(PyMySqlConnection):
         if key is not None and key != self._trusted and not self.address.tls.public_key_retrieval:
             raise exposed(
                 self.address,
-                "the server sent a key to encrypt the password with, and nobody vouches for it",
-                "give the right key with  ssl: {public-key: FILE}",
+                "the server sent a public key to encrypt the password, and the key cannot be verified",
+                "name the right key with  ssl: {public-key: FILE}",
             )
         self._key = key
 
@@ -97,9 +98,9 @@ class _ClearPassword:
         if not verified and not tls.cleartext_password:
             raise exposed(
                 connection.address,
-                "the server wants the password in clear, and nobody checked whose server it is",
-                "ssl: {mode: verify-identity, ca: FILE}  checks the server;  ssl: {allow-cleartext-password: true}"
-                "  gives it to whoever asks",
+                "the server asks for the password in clear text, and its identity is not verified",
+                "verify the server with  ssl: {mode: verify-identity, ca: FILE} , or allow it with  ssl: "
+                "{allow-cleartext-password: true}",
             )
         connection.write_packet(connection.password + b"\0")
         answer: Any = connection._read_packet()  # type: ignore[no-untyped-call]
@@ -114,8 +115,8 @@ class _OldPassword:
     def authenticate(self, packet: object) -> object:
         raise exposed(
             self._connection.address,
-            "the server wants the password hashed as before MySQL 4.1, which protects nothing",
-            "give the user another plugin: ALTER USER ... IDENTIFIED WITH caching_sha2_password BY '...'",
+            "the server asks for the password hash of MySQL 4.0, which is insecure",
+            "change the user's authentication plugin: ALTER USER ... IDENTIFIED WITH caching_sha2_password BY '...'",
         )
 
 

@@ -118,7 +118,7 @@ class Planner:
                 return start
             case "specific-offset":
                 oldest = earliest(connection, facts)
-                return resume(connection, facts, replace(oldest, gtid=startup.gtid), "given by its set").start
+                return resume(connection, facts, replace(oldest, gtid=startup.gtid), "set by its GTID set").start
             case "latest-offset":
                 return latest(connection, facts)
         return settled(connection, facts)
@@ -268,7 +268,7 @@ class Planner:
             names = [name for name in there if wanted & {name[1], ".".join(name)}]
             unknown = wanted - {word for name in names for word in (name[1], ".".join(name))}
             if unknown:
-                log.warning("event=signal_unknown tables=%s note=no such table is taken", ",".join(sorted(unknown)))
+                log.warning("event=signal_unknown tables=%s note=no such table is captured", ",".join(sorted(unknown)))
             log.info("event=tables_read_again tables=%s", ",".join(map(".".join, names)))
             progress = progress.reading(names)
         return replace(progress, signals=tuple(signal.name for signal in fresh))
@@ -408,8 +408,8 @@ class Planner:
         key = {renamed.get(column, column) for column in before.primary_key}
         if not key.issuperset(now.primary_key):
             log.warning(
-                "event=key_changed table=%s before=%s now=%s note=the table keeps its key: rows that are equal in it"
-                " become one; make it anew where that is not wished",
+                "event=key_changed table=%s before=%s now=%s note=the target table keeps its key, so rows with "
+                "equal values in it are merged; create the table again to change its key",
                 ".".join(name),
                 ",".join(before.primary_key),
                 ",".join(now.primary_key),
@@ -419,11 +419,11 @@ class Planner:
         name, change = ".".join(seen.change.name), seen.change
         if change.definition is not None and (change.definition.primary_key or self.settings.keyless):
             raise SchemaConflict(
-                f"a table that is followed became {change.detail}: its log shows rows of the past as if of now",
+                f"a captured table became {change.detail}: its binlog events mix historical rows with current ones",
                 table=name,
                 file=seen.file,
                 pos=seen.pos,
-                hint=f"leave it out:  --excluding-tables {change.name[1]}",
+                hint=f"exclude it:  --excluding-tables {change.name[1]}",
             )
         log.warning("event=table_left_out table=%s why=%s", name, change.detail)
 

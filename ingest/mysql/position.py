@@ -50,7 +50,7 @@ class LogPosition:
         match file, pos, gtid, skip, time_ms:
             case str(), int(), str(), int(), int():
                 return cls(file, pos, gtid, skip, time_ms)
-        raise ConfigError("this is no log position", value=dict(value))
+        raise ConfigError("not a binlog position", value=dict(value))
 
     def __str__(self) -> str:
         return f"{self.file}:{self.pos}" + (f"+{self.skip_events}" if self.skip_events else "")
@@ -60,7 +60,7 @@ def file_number(file: str) -> int:
     """Return the number at the end of a log file's name, which may have more than six digits."""
     digits = file.rpartition(".")[2]
     if not digits.isdigit():
-        raise ConfigError("a log file's name ends in a number", file=file)
+        raise ConfigError("the name of a binlog file must end in a number", file=file)
     return int(digits)
 
 
@@ -90,7 +90,7 @@ class MySqlGtidSet:
             if first.isdigit() and (not last or last.isdigit()):
                 self._insert(source, int(first), int(last or first))
             elif last or not piece:
-                raise ConfigError("this is no GTID set", gtid=part)
+                raise ConfigError("not a GTID set", gtid=part)
             else:
                 source = f"{uuid}:{piece}"
 
@@ -150,7 +150,7 @@ class MariaDbGtidSet:
     def add(self, transaction: str) -> None:
         numbers = transaction.split("-")
         if len(numbers) != 3 or not all(number.isdigit() for number in numbers):
-            raise ConfigError("this is no GTID", gtid=transaction)
+            raise ConfigError("not a GTID", gtid=transaction)
         domain, server, sequence = map(int, numbers)
         self._last[domain] = (server, sequence)
 

@@ -162,7 +162,7 @@ def _local_texts(column: pa.Array, zone: str) -> pa.Array:
 def _empty(version: Version) -> ChangeBatch:
     """Return a batch without rows, which declares the columns that a table has from now on."""
     if version.definition is None:
-        raise ValueError("a table that is gone has no columns")
+        raise ValueError("a dropped table has no columns")
     schema = schema_of(version.definition)
     columns = pa.RecordBatch.from_arrays([pa.nulls(0)] * len(schema.fields), names=[f.name for f in schema.fields])
     return ChangeBatch.inserts(schema, columns)

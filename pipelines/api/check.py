@@ -27,10 +27,10 @@ def checked(path: Path, jars: str = "") -> Iterator[Finding]:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        yield Finding("file", "error", f"{path} cannot be read: {error.strerror}", "is the path right?", 2)
+        yield Finding("file", "error", f"{path} cannot be read: {error.strerror}", "check the path", 2)
         return
     except UnicodeDecodeError:
-        yield Finding("file", "error", f"{path} is not UTF-8", "save it so", 2)
+        yield Finding("file", "error", f"{path} is not UTF-8 text", "save the file as UTF-8", 2)
         return
     found = examine(text, str(path))
     if isinstance(found, list):
@@ -48,7 +48,9 @@ def checked_spec(spec: PipelineSpec, jars: str = "") -> Iterator[Finding]:
         except PenstockError as error:
             yield of_error(about, error)
         except OSError as error:
-            yield Finding(about, "error", str(error), "its address, keys and rights, the disk, the network", 12)
+            yield Finding(
+                about, "error", str(error), "check its address, keys and permissions, the disk and the network", 12
+            )
 
 
 def _checks(jars: str) -> list[tuple[str, Callable[[PipelineSpec], Iterator[Finding]]]]:

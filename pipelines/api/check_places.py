@@ -33,7 +33,7 @@ def check_warehouse(spec: PipelineSpec) -> Iterator[Finding]:
     try:
         found = opened.backend.check()
     except OSError as error:
-        yield Finding("warehouse", "error", f"{catalog.warehouse} cannot be written to: {error}", "its rights", 2)
+        yield Finding("warehouse", "error", f"{catalog.warehouse} is not writable: {error}", "check its permissions", 2)
         return
     yield Finding("warehouse", "ok", f"{found}; {_tables(opened.backend)}")
 
@@ -58,7 +58,7 @@ def check_tables(spec: PipelineSpec) -> Iterator[Finding]:
             "tables",
             "error",
             f"{len(state.tables)} tables were written by this pipeline with another checkpoint",
-            "give the old checkpoint again, or  --resume-from-tables, or  --accept-replay",
+            "use the old checkpoint, or add  --resume-from-tables  or  --accept-replay",
             9,
         )
     elif state.tables:
@@ -66,7 +66,7 @@ def check_tables(spec: PipelineSpec) -> Iterator[Finding]:
         yield from small_files(warehouse, [table.table for table in state.tables])
         yield from table_options(spec, warehouse, [table.table for table in state.tables if not table.error])
     else:
-        yield Finding("tables", "ok", "none yet: they are made as they are met")
+        yield Finding("tables", "ok", "none yet: tables are created as they appear")
 
 
 def table_options(spec: PipelineSpec, warehouse: Warehouse, tables: list[str]) -> Iterator[Finding]:
@@ -93,7 +93,7 @@ def small_files(warehouse: Warehouse, tables: list[str]) -> Iterator[Finding]:
             "tables",
             "warning",
             f"{name} is {files:,} files of {size / files / 1e6:.1f} MB",
-            "a longer trigger, fewer buckets or partitions, or  penstock compact --compact-strategy full",
+            "use use a longer trigger, fewer buckets or partitions, or  penstock compact --compact-strategy full",
         )
 
 
@@ -106,7 +106,7 @@ def check_checkpoint(spec: PipelineSpec, jars: str = "") -> Iterator[Finding]:
             "checkpoint",
             "warning" if submitted else "error",
             f"{location}: Spark writes it through Hadoop, which needs {needed.package}",
-            f"{needed.fix}; or a checkpoint on a disk:  --checkpoint /var/lib/penstock/NAME",
+            f"{needed.fix}; or use a checkpoint on a local disk:  --checkpoint /var/lib/penstock/NAME",
             0 if submitted else 2,
         )
     folder = CheckpointFolder(location, spec.sink.catalog.options)
@@ -115,14 +115,17 @@ def check_checkpoint(spec: PipelineSpec, jars: str = "") -> Iterator[Finding]:
         folder.probe()
     elif (closed := _closed_above(location)) is not None:
         yield Finding(
-            "checkpoint", "error", f"{location} cannot be made: {closed} cannot be written to", "its rights", 2
+            "checkpoint", "error", f"{location} cannot be created: {closed} is not writable", "check its permissions", 2
         )
         return
     done = "new" if progress.planned is None else f"batch {progress.done}"
     yield Finding("checkpoint", "ok", f"{location}: {done}")
     if folder.signals().paused:
         yield Finding(
-            "checkpoint", "warning", "the pipeline is to pause", f"penstock signal {spec.pipeline.name} resume"
+            "checkpoint",
+            "warning",
+            "the pipeline is paused by a signal",
+            f"penstock signal {spec.pipeline.name} resume",
         )
 
 

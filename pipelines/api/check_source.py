@@ -25,11 +25,11 @@ from penstock.pipelines.ledger.filled_tables import SourceName
 from penstock.pipelines.ledger.holes import COPIES, READS_ON, Lacking, lacking_messages, refusal
 
 _PROTECTION = {
-    "disabled": "nothing is encrypted; the password is only given hashed",
-    "preferred": "encrypted where the server offers it, and nobody checks whose server it is (verify-identity does)",
-    "required": "encrypted, and nobody checks whose server it is (verify-identity does)",
-    "verify-ca": "encrypted, the server's certificate is checked, its name is not",
-    "verify-identity": "encrypted, the server's certificate and name are checked",
+    "disabled": "nothing is encrypted; only a hash of the password is sent",
+    "preferred": "encrypted if the server offers it; the server's identity is not verified (use verify-identity)",
+    "required": "encrypted; the server's identity is not verified (use verify-identity)",
+    "verify-ca": "encrypted; the server's certificate is verified, its host name is not",
+    "verify-identity": "encrypted; the server's certificate and host name are verified",
 }
 _LOOK = Limit(rows=200, bytes=8 << 20)
 
@@ -57,7 +57,7 @@ def _messages(spec: PipelineSpec, source: object) -> Iterator[Finding]:
     position = CheckpointFolder(spec.checkpoint, spec.sink.catalog.options).progress().offsets
     if position is not None:
         lag = sum(source.lag(position).values())
-        yield Finding("source", "ok", f"goes on where it stopped; {lag:,} more there")
+        yield Finding("source", "ok", f"continues at its last position; {lag:,} to read")
         return
     yield from _readable(spec)
 
@@ -81,7 +81,7 @@ def _server(spec: PipelineSpec, server: MySqlSource) -> Iterator[Finding]:
     shape, filled = build.shape(spec, warehouse), build.filled_tables(spec, warehouse)
     tables, found = mysql.check(spec, server, must=filled.is_new)
     shown = ", ".join(table.qualified for table in tables[:5])
-    yield Finding("source", "ok", f"{server.hostname}:{server.port}: {len(tables)} tables to take: {shown}")
+    yield Finding("source", "ok", f"{server.hostname}:{server.port}: {len(tables)} tables to capture: {shown}")
     yield Finding("source", "ok", f"ssl mode {server.ssl.mode}: {_PROTECTION[server.ssl.mode]}")
     for one in found:
         code = one.error.exit_code if one.level == "error" else 0
@@ -115,9 +115,9 @@ def _tables_planned(
         for warning in table.warnings:
             yield Finding("tables", "warning", f"{table.table}: {warning}", "penstock plan FILE  shows the columns")
         if table.action == "leave out":
-            yield Finding("tables", "warning", f"{table.table} is left out", table.problem or "")
+            yield Finding("tables", "warning", f"{table.table} is excluded", table.problem or "")
         if table.action == "refuse":
-            yield Finding("tables", "error", f"{table.table}: {table.problem}", "penstock plan FILE  shows it", 5)
+            yield Finding("tables", "error", f"{table.table}: {table.problem}", "see  penstock plan FILE", 5)
 
 
 def _plans(spec: PipelineSpec, schemas: Sequence[SourceSchema]) -> list[PlannedTable]:
@@ -138,7 +138,7 @@ def _goes_on(spec: PipelineSpec, server: MySqlSource, reached: Offsets) -> Itera
         yield of_error("source", error)
         return
     if position is not None:
-        yield Finding("source", "ok", f"its log still has what comes next: {position}")
+        yield Finding("source", "ok", f"its binlog still contains the position to continue at: {position}")
 
 
 def lacking_tables(lacking: Lacking, hint: str, left_out: Collection[str] = ()) -> Iterator[Finding]:
@@ -150,7 +150,7 @@ def lacking_tables(lacking: Lacking, hint: str, left_out: Collection[str] = ()) 
         fix = "the next run empties the table and copies its source tables again"
         yield Finding("tables", "warning", f"{one.table}: {one.reason}", fix)
     for one in lacking.passed:
-        fix = f"--reset {one.table}  copies it; newly-added-tables: false leaves it so"
+        fix = f"copy it with  --reset {one.table} ; or leave it out with  newly-added-tables: false"
         yield Finding("tables", "warning", f"{one.table}: {one.reason}", fix)
     for one in lacking.refused:
         error = refusal([one], hint)
@@ -162,7 +162,7 @@ def _readable(spec: PipelineSpec) -> Iterator[Finding]:
     seen = sample(spec, _LOOK)
     if not seen.messages:
         yield Finding(
-            "source", "warning", "nothing to read is there yet", "tables are made when the first record comes"
+            "source", "warning", "the source is empty so far", "tables are created when the first record arrives"
         )
         return
     if seen.bad:
@@ -172,7 +172,7 @@ def _readable(spec: PipelineSpec) -> Iterator[Finding]:
             "source",
             "error" if level == "error" else "warning",
             f"{len(seen.bad)} of the first {seen.messages} messages cannot be read: {first.message}",
-            "is value.format right?  errors: {bad-record: dead-letter}  keeps such messages in a table",
+            "check value.format; set  errors: {bad-record: dead-letter}  to keep such messages in a table",
             8 if level == "error" else 0,
         )
         return

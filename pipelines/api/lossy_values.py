@@ -17,9 +17,9 @@ from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import AtomicType
 
 TIMES, BOOLEANS, NULLS = (
-    "TIME cut to milliseconds",
-    "TINYINT(1) other than 0 and 1 as true",
-    "made null (midnight where NOT NULL)",
+    "TIME truncated to milliseconds",
+    "TINYINT(1) other than 0 and 1 read as true",
+    "replaced by null (midnight if NOT NULL)",
 )
 
 

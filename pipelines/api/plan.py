@@ -68,7 +68,7 @@ def _table(shape: PipelineMapping, target: str, sources: list[SourceSchema], now
         current = _current(shape, target)
         if current is None:
             check_name(target.partition(".")[0], "database")
-            check_name(target.partition(".")[2], "table", more="; --table-mapping gives a source table another name")
+            check_name(target.partition(".")[2], "table", more="; rename a source table with --table-mapping")
             made = shape.planned(target, sources, now)
             check_usable(made)
             warning = shape.new_tables.unknown_types(sources)
@@ -100,9 +100,9 @@ def _changes(drifts: Sequence[Drift]) -> dict[str, str]:
     changes: dict[str, str] = {}
     for drift in drifts:
         changes |= {one.name: f"add {one.name} {written(one.type)}" for one in drift.added}
-        changes |= {one.name: f"widen {one.name} to hold {written(one.type)}" for one in drift.widened}
+        changes |= {one.name: f"widen {one.name} to {written(one.type)}" for one in drift.widened}
         for one in drift.comments:
-            changes.setdefault(one.name, f"comment of {one.name}")
+            changes.setdefault(one.name, f"change the change the comment of {one.name}")
     return changes
 
 
@@ -119,7 +119,7 @@ def _described(
     columns = [_column(shape, one, given.get(one.name), schema, changes) for one in schema.fields]
     known = set(schema.names)
     columns += [
-        PlannedColumn(name, "", given[name][1].type or "text", "new at the source", change)
+        PlannedColumn(name, "", given[name][1].type or "text", "new column of the source", change)
         for name, change in changes.items()
         if name not in known
     ]
@@ -140,7 +140,7 @@ def _column(
     source, declared = given
     reason = _reason(shape, source, declared)
     if column.name in schema.primary_keys:
-        reason += ", key: NOT NULL"
+        reason += ", part of the key: NOT NULL"
     of_source = "" if declared.type and declared.type.startswith(TYPED) else declared.type or "text"
     return PlannedColumn(column.name, written(column.type), of_source, reason, change)
 
@@ -152,7 +152,7 @@ def _reason(shape: PipelineMapping, source: SourceSchema, declared: SourceField)
     if declared.type is None:
         return "the format declares no types: STRING"
     if declared.type.startswith(TYPED):
-        return "computed by the projection, or a text that the route adds"
+        return "computed by the projection, or a constant string of the route"
     if shape.rules.mapping.to_string:
         return "type-mapping to-string"
     return f"{source.dialect} {declared.type}"
@@ -165,4 +165,4 @@ def _made_here(shape: PipelineMapping, name: str) -> str:
     for column, kind in shape.new_tables.metadata:
         if column == name:
             return f"metadata column {kind}"
-    return "the source no longer has it; it stays and is null"
+    return "dropped at the source; the column is kept and null"

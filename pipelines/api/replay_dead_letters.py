@@ -151,7 +151,9 @@ def replay(spec: PipelineSpec, letters: Sequence[Letter], snapshot: Snapshot) ->
     empty = next((one for one in letters if one.value is None), None)
     if empty is not None:
         raise ConfigError(
-            "this letter kept no message to read again", position=empty.position, hint="penstock dlq ... drop"
+            "the dead letter contains no message that could be replayed",
+            position=empty.position,
+            hint="penstock dlq ... drop",
         )
     done = Replayed()
     job = build.job(spec)

@@ -133,10 +133,10 @@ def check_writable(folder: CheckpointFolder) -> None:
         if error.errno not in {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}:
             raise
         raise ConfigError(
-            "the checkpoint cannot be written to",
+            "the checkpoint folder is not writable",
             checkpoint=folder.location,
             reason=error.strerror,
-            hint="who runs this needs the right to write there; --checkpoint names another place",
+            hint="grant this user write access to the folder, or choose another one with --checkpoint",
         ) from error
 
 
@@ -185,7 +185,7 @@ def check_checkpoint_store(spec: PipelineSpec, settings: Mapping[str, str]) -> N
     needed = checkpoint_needs(checkpoint_url(spec.checkpoint), packages)
     if needed is not None:
         raise ConfigError(
-            "Spark has no client for the checkpoint's store",
+            "Spark has no client for the checkpoint's file system",
             checkpoint=spec.checkpoint,
             needs=needed.package,
             hint=needed.fix,

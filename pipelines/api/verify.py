@@ -127,7 +127,9 @@ class Verification:
             targets = _targets(self.shape, list(definitions(connection, names).values()))
         known = [name for name in targets if not wanted or {name, name.partition(".")[2]} & set(wanted)]
         if wanted and not known:
-            raise ConfigError("no such table is carried", tables=", ".join(wanted), carried=", ".join(targets))
+            raise ConfigError(
+                "the pipeline does not write this table", tables=", ".join(wanted), carried=", ".join(targets)
+            )
         for target in known:
             yield self._verdict_or_why_not(target, targets[target], must=bool(wanted) or len(known) == 1)
 
@@ -137,7 +139,7 @@ class Verification:
         If this table was asked for, raise the error instead.
         """
         if target in self.parked:
-            return TableVerdict(target, "", None, 0, 0, not_compared=f"it is parked: {self.parked[target]}")
+            return TableVerdict(target, "", None, 0, 0, not_compared=f"the table is parked: {self.parked[target]}")
         try:
             return self._verdict(target, sources)
         except (NotComparable, SourceAltered, TableMissing) as why:
@@ -186,7 +188,10 @@ class Verification:
         settled = progress.settle is None or not progress.log.is_before(progress.settle)
         if progress.reads_tables or progress.unsettled or not settled:
             raise SourceError(
-                "tables are still being read: they are what the source was at one moment once the log has passed it",
+                (
+                    "the snapshots of some tables are still being read: they can be compared once the binlog has "
+                    "passed their position"
+                ),
                 position=progress.log,
                 settles_at=progress.settle,
                 hint="verify again after the next batches",
@@ -257,7 +262,7 @@ class Compared:
         engine = schema.options.get("merge-engine", "deduplicate")
         if not schema.primary_keys or engine != "deduplicate":
             raise NotComparable(
-                "rows of this table are not rows of its source, so they cannot be compared",
+                "rows of this table do not correspond to rows of its source, so they cannot be compared",
                 table=table.name,
                 merge_engine=engine if schema.primary_keys else None,
                 primary_key=None if schema.primary_keys else "none",
@@ -267,7 +272,9 @@ class Compared:
         columns = tuple(name for name in schema.names if name in own - apart - set(ignored))
         keys = tuple(name for name in schema.primary_keys if name in own)
         if len(keys) != len(schema.primary_keys):
-            raise NotComparable("a key that is computed cannot be compared", table=table.name, key=schema.primary_keys)
+            raise NotComparable(
+                "tables with a computed key cannot be compared", table=table.name, key=schema.primary_keys
+            )
         whole = len(keys) == 1 and _is_whole(layout, keys[0])
         return cls(layout, columns, keys, 4096 if whole else None)
 
@@ -275,7 +282,7 @@ class Compared:
         fitted = shape.fit(_known_part(change, self.layout, shape), self.layout.schema, None, 0)
         if fitted is None:
             raise SourceAltered(
-                "the source was altered, and its rows do not fit the table yet",
+                "the source table was altered, and its rows do not fit the target table yet",
                 table=f"{change.schema.database}.{change.schema.table}",
                 hint="verify again after the next batch",
                 retryable=True,

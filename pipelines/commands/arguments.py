@@ -15,12 +15,12 @@ from penstock.pipelines.config.actions import Flag
 Given = dict[str, list[str]]
 
 _SYNONYMS = {"execution.checkpointing.interval": "trigger"}  # of -Dkey=value
-_GONE = {"path": "name --warehouse, --database and --table instead"}
+_GONE = {"path": "use --warehouse, --database and --table instead"}
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise ConfigError(message, hint=f"{self.prog} --help  tells the flags")
+        raise ConfigError(message, hint=f"{self.prog} --help  lists the flags")
 
 
 def _parser(command: str, description: str, usage: str | None = None) -> _Parser:
@@ -39,7 +39,7 @@ def parse(command: str, flags: Sequence[Flag], words: Sequence[str], description
     given = _parsed(_parser(command, description), flags, words)
     missing = [flag.name for flag in flags if flag.required and flag.name not in given]
     if missing:
-        raise ConfigError(f"--{missing[0]} is needed", hint=f"penstock {command} --help  tells the flags")
+        raise ConfigError(f"--{missing[0]} is required", hint=f"penstock {command} --help  lists the flags")
     return given
 
 
@@ -115,10 +115,10 @@ def _switched(words: Sequence[str], switches: set[str]) -> list[str]:
 def _unknown(word: str, flags: Sequence[Flag], command: str) -> ConfigError:
     name = word.lstrip("-").partition("=")[0]
     if name in _GONE:
-        return ConfigError(f"--{name} is gone", hint=_GONE[name])
+        return ConfigError(f"--{name} was removed", hint=_GONE[name])
     if not word.startswith("-"):
-        return ConfigError(f"{word!r} is a word too many", hint=f"{command} --help  tells what it takes")
+        return ConfigError(f"unexpected argument {word!r}", hint=f"{command} --help  lists its arguments")
     near = difflib.get_close_matches(name, [flag.name for flag in flags], 1)
     return ConfigError(
-        f"{word!r} is not known", hint=f"did you mean --{near[0]}?" if near else f"{command} --help  tells the flags"
+        f"unknown flag {word!r}", hint=f"did you mean --{near[0]}?" if near else f"{command} --help  lists the flags"
     )

@@ -12,10 +12,10 @@ from penstock.pipelines.commands.target import JSON
 from penstock.pipelines.config.actions import Flag
 from penstock.pipelines.config.pairs import pairs
 
-_DOES = "Look at the file, the source, the warehouse, the checkpoint and Java; tell all that is wrong. Changes nothing."
+_DOES = "Check the file, the source, the warehouse, the checkpoint and Java, and report all problems. Changes nothing."
 
 
-FLAGS = (Flag("spark-conf", "setting of the Spark session that the run is given; repeat", "pairs", "K=V"), JSON)
+FLAGS = (Flag("spark-conf", "setting of the run's Spark session; may be repeated", "pairs", "K=V"), JSON)
 
 
 def command(name: str, words: list[str]) -> int:

@@ -26,26 +26,26 @@ if TYPE_CHECKING:
     from penstock.table.operations.selection import Selection
 
 _SHARED = (
-    Flag("compact-strategy", "full: everything; minor: what is due (full)", metavar="full|minor"),
-    Flag("partition-idle-time", "only partitions to which no rows came for that long: 1 h", metavar="TIME"),
-    Flag("table-conf", "option that stands for the table's, in this job; repeat", "pairs", "K=V"),
+    Flag("compact-strategy", "full: compact everything; minor: only what is due (default: full)", metavar="full|minor"),
+    Flag("partition-idle-time", "only partitions that got no rows for this time, for example 1 h", metavar="TIME"),
+    Flag("table-conf", "option that overrides the table's option in this job; may be repeated", "pairs", "K=V"),
 )
 _FLAGS = {
     "compact": (
         *ON_TABLE,
         PARTITION,
-        Flag("where", "which partitions, an SQL condition over their columns", metavar="SQL"),
-        Flag("buckets", "which buckets: 0-9,20 (all)", metavar="LIST"),
-        Flag("order-strategy", "write an append table's rows anew in order", metavar="order|zorder|hilbert"),
-        Flag("order-by", "by which columns", metavar="A,B"),
+        Flag("where", "partitions to compact, as an SQL condition on the partition columns", metavar="SQL"),
+        Flag("buckets", "buckets to compact: 0-9,20 (default: all)", metavar="LIST"),
+        Flag("order-strategy", "rewrite an append table in this order", metavar="order|zorder|hilbert"),
+        Flag("order-by", "columns to sort by", metavar="A,B"),
         *_SHARED,
     ),
     "compact-database": (
         *WAREHOUSE,
-        Flag("including-databases", "databases, a regular expression (.*)", metavar="REGEX"),
-        Flag("including-tables", "tables as db.table, a regular expression (.*)", metavar="REGEX"),
-        Flag("excluding-tables", "tables to leave out; wins", metavar="REGEX"),
-        Flag("mode", "divided or combined; both work the same here", metavar="MODE"),
+        Flag("including-databases", "databases, as a regular expression (default: .*)", metavar="REGEX"),
+        Flag("including-tables", "tables as db.table, as a regular expression (default: .*)", metavar="REGEX"),
+        Flag("excluding-tables", "tables to exclude; wins over the included ones", metavar="REGEX"),
+        Flag("mode", "divided or combined; both have the same effect", metavar="MODE"),
         *_SHARED,
     ),
 }
@@ -79,7 +79,7 @@ def _selection(given: Given) -> Selection:
 
     buckets = text(given, "buckets")
     if "where" in given and "partition" in given:
-        raise ConfigError("partition and where cannot be used together", hint="say it all in --where")
+        raise ConfigError("partition and where cannot be used together", hint="put the whole condition into --where")
     return Selection(
         partitions(given) or None,
         text(given, "where"),
@@ -105,7 +105,7 @@ def _compact_database(given: Given) -> int:
         snapshots = catalog.table(name).compact(_full(given), only=_selection(given), options=_options(given))
         done[name] = [snapshot.id for snapshot in snapshots]
     said = "\n".join(f"{name}  {f'snapshot {made[-1]}' if made else 'nothing to do'}" for name, made in done.items())
-    return answer(given, {"tables": done}, said or "no table matches")
+    return answer(given, {"tables": done}, said or "no table matches the selection the selection")
 
 
 def _full(given: Given) -> bool:

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 RECORDED = Path(__file__).resolve().parents[1] / "demo"
 FLAGS = (
-    Flag("folder", "where to put the warehouse; kept afterwards (a new temporary folder)", metavar="PATH"),
-    Flag("json", "say at the end, as JSON, what was made; the story goes to stderr", "bool"),
+    Flag("folder", "folder for the warehouse; it is kept afterwards (default: a new temporary folder)", metavar="PATH"),
+    Flag("json", "print the result as JSON; progress goes to stderr", "bool"),
 )
 TABLES = ("customers", "products", "orders")
 
 
 def command(name: str, words: list[str]) -> int:
-    given = parse(name, FLAGS, words, "Carry a day of a small shop into tables: no server, no network.")
+    given = parse(name, FLAGS, words, "Ingest a day of a small shop's changes into tables: no server, no network.")
     folder = Path(given.get("folder", [tempfile.mkdtemp(prefix="penstock-demo-")])[-1]).absolute()
     demo = Demo(folder, time.monotonic())
     if not yes(given, "json"):
@@ -53,9 +53,9 @@ class Demo:
     def run(self) -> None:
         from penstock.pipelines.spark.session import open_session
 
-        say("A shop's database writes down its changes; canal sends them on as JSON, a line each.")
+        say("A shop's database logs its changes; canal publishes them as JSON, one change per line.")
         print(f"  {put(self.folder, 'morning')}")
-        say("penstock carries them into Paimon tables: one Spark job, tables made as they are met.")
+        say("penstock writes them to Paimon tables: one Spark job, and tables are created as they appear.")
         session = open_session("demo", settings={"spark.log.level": "OFF"})
         try:
             self._carry(session)
@@ -64,7 +64,7 @@ class Demo:
             session.stop()
         self._look_back()
         warehouse = self.folder / "warehouse"
-        say(f"That took {time.monotonic() - self.began:.0f} s. The tables stay; any Paimon reader opens them:")
+        say(f"That took {time.monotonic() - self.began:.0f} s. The tables are kept; any Paimon reader can open them:")
         print(f"  >>> penstock.Catalog({str(warehouse)!r}).table('shop.orders').scan().to_pandas()")
 
     def facts(self) -> dict[str, object]:
@@ -75,7 +75,7 @@ class Demo:
     def _afternoon(self, session: SparkSession) -> None:
         from penstock.table.values.types import type_json
 
-        say("At noon the shop changes a table while it sells:")
+        say("At noon the shop alters a table while it is selling:")
         print("  ALTER TABLE orders ADD COLUMN coupon VARCHAR(20), MODIFY amount DECIMAL(12,2)")
         before = self._table("orders").definition
         print(f"  {put(self.folder, 'afternoon', compressed=True)}")
@@ -92,7 +92,7 @@ class Demo:
         import pyarrow.compute as pc
 
         orders = self._table("orders")
-        say("A query: what the orders of each status are worth.")
+        say("A query: the value of the orders by status.")
         worth = orders.scan(columns=["status", "amount"]).to_arrow().group_by("status")
         totals = worth.aggregate([("amount", "sum"), ("amount", "count")]).sort_by("status")
         show(
@@ -106,7 +106,7 @@ class Demo:
             print(f"  {label}")
             rows = orders.scan(columns=columns, where=wanted, snapshot=snapshot).to_arrow().sort_by("id")
             show(rows.column_names, rows_of(rows))
-        say("The changelog: what the afternoon did to the orders, old and new.")
+        say("The changelog: the old and new rows of the orders that changed in the afternoon.")
         changes = orders.changes(1, orders.store.snapshots.latest_id() or 1)
         shown = changes.select(["rowkind", "id", "quantity", "amount", "status", "coupon"])
         show(shown.column_names, rows_of(shown))

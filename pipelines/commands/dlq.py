@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 FLAGS = (
     *WHERE,
-    Flag("table", "the dead-letter table, where no file says it", metavar="DATABASE.TABLE"),
-    Flag("reason", "only letters of this reason, as  list  shows it", metavar="REASON"),
-    Flag("target", "only letters that were for this table", metavar="DATABASE.TABLE"),
-    Flag("position", "only the letter of this place in the source, as  show  says it", metavar="PLACE@OFFSET"),
-    Flag("limit", "how many letters are shown, the newest first (20)", metavar="N"),
-    Flag("dry-run", "with replay and drop: say what would be done", "bool"),
+    Flag("table", "the dead-letter table, if no pipeline file names it", metavar="DATABASE.TABLE"),
+    Flag("reason", "only dead letters with this reason, as  list  shows it", metavar="REASON"),
+    Flag("target", "only dead letters of this target table", metavar="DATABASE.TABLE"),
+    Flag("position", "only the dead letter with this source position, as  show  prints it", metavar="PLACE@OFFSET"),
+    Flag("limit", "number of dead letters to show, newest first (default: 20)", metavar="N"),
+    Flag("dry-run", "with replay and drop: only print what would be done", "bool"),
 )
-_DOES = "Look at records that could not be taken, read them again, or throw them away."
+_DOES = "List dead letters (records that could not be written), replay them, or drop them."
 _USAGE = "FILE (list | show | replay | drop)"
 _VERBS = ("list", "show", "replay", "drop")
 _RAW = 200
@@ -35,7 +35,7 @@ _RAW = 200
 def command(name: str, words: list[str]) -> int:
     found, given = parse_with_words(name, FLAGS, words, _DOES, _USAGE, "FILE is the pipeline's file, or its name")
     if len(found) != 2 or found[1] not in _VERBS:
-        raise ConfigError("what shall be done?", hint="penstock dlq pipeline.yaml list | show | replay | drop")
+        raise ConfigError("no action is given", hint="penstock dlq pipeline.yaml list | show | replay | drop")
     pipeline = named(found[0], given, name)
     table = _table(pipeline, given)
     if table is None:
@@ -138,7 +138,7 @@ def _show(rows: pa.Table, given: Given) -> int:
         return answer(given, {"letters": [one | {"raw_value": _plain(one["raw_value"])} for one in newest]})
     for one in newest:
         target = f" for {one['target_table']}" if one["target_table"] else ""
-        again = f", read again {one['attempt']} times" if one["attempt"] else ""
+        again = f", replayed {one['attempt']} times" if one["attempt"] else ""
         print(f"{one['source_position']}{target}  {one['received_at']:%Y-%m-%d %H:%M:%S}{again}")
         print(harmless(f"  {one['error_class']}: {one['error']}"))
         print(harmless(f"  {_plain(one['raw_value'])[:_RAW]}"))
@@ -154,7 +154,7 @@ def _drop(pipeline: Named, table: Table, rows: pa.Table, given: Given) -> int:
         table.delete(_where(pipeline, given))
     facts = {"pipeline": pipeline.name, "dropped": rows.num_rows, "dry_run": yes(given, "dry-run")}
     return answer(
-        given, facts, f"{rows.num_rows} dead letters {'would be' if yes(given, 'dry-run') else 'are'} dropped"
+        given, facts, f"{rows.num_rows} dead letters {'would be' if yes(given, 'dry-run') else 'were'} dropped"
     )
 
 
@@ -163,18 +163,18 @@ def _replay(pipeline: Named, table: Table, rows: pa.Table, given: Given) -> int:
 
     if pipeline.spec is None:
         raise ConfigError(
-            "reading letters again needs the pipeline's file",
-            hint="penstock init mysql-sync-database FLAGS (or the action that was run) writes it; then"
-            f"  penstock dlq pipeline.yaml replay,  not {pipeline.name}",
+            "replaying dead letters needs the pipeline file",
+            hint="penstock init mysql-sync-database FLAGS (or the action that was run) writes the file; then "
+            f"run  penstock dlq pipeline.yaml replay  instead of {pipeline.name}",
         )
     letters = letters_of(rows)
     latest = table.latest_snapshot
     if yes(given, "dry-run") or not letters or latest is None:
         facts: dict[str, Any] = {"pipeline": pipeline.name, "letters": len(letters), "dry_run": True}
-        return answer(given, facts, f"{len(letters)} letters would be read again")
+        return answer(given, facts, f"{len(letters)} dead letters would be replayed")
     done = replay(pipeline.spec, letters, latest)
     settle(table, letters, done.bad, pipeline.name)
     good = len(letters) - len(done.bad)
     facts = {"pipeline": pipeline.name, "replayed": good, "still_bad": len(done.bad), "rows": done.rows}
-    answer(given, facts, f"{good} letters are in the tables now, {len(done.bad)} are bad still")
+    answer(given, facts, f"{good} dead letters were written to their tables, {len(done.bad)} are still bad")
     return 8 if done.bad else 0

@@ -18,9 +18,9 @@ version: 1
 
 pipeline:
   name: {name}                    # commit user, metric label, checkpoint folder
-  # checkpoint: {warehouse}/_penstock/{name}   # this is the default; keep it: it is where the pipeline goes on
+  # checkpoint: {warehouse}/_penstock/{name}   # the default; keep this folder: a pipeline resumes from it
   trigger: 30s                    # time between batches
-  # until: caught-up              # take what is there now, commit, exit 0
+  # until: caught-up              # read what the source contains now, commit, exit with code 0
 """
 _SINK = """
 sink:
@@ -28,7 +28,7 @@ sink:
   catalog:
     warehouse: {warehouse}
   database: {database}
-  # table-options:                # of the tables it makes; every option of Paimon
+  # table-options:                # options of new tables; any table option of Paimon
   #   bucket: "4"
   #   changelog-producer: input
 
@@ -38,7 +38,7 @@ errors:
 _KAFKA = """
 source:
   type: kafka
-  properties:                     # the Java client's; secrets by reference: "${{KAFKA_PASSWORD}}"
+  properties:                     # properties of the Java client; secrets by reference: "${{KAFKA_PASSWORD}}"
     bootstrap.servers: "{servers}"
   topic: [{topic}]
   value.format: {format}
@@ -49,7 +49,7 @@ _FILES = """
 source:
   type: files
   path: {path}
-  pattern: "*"                    # names of the files that are taken, each once
+  pattern: "*"                    # names of the files to read; each is read once
   value.format: {format}
 """
 _MYSQL = """
@@ -58,8 +58,8 @@ source:
   hostname: {host}
   port: {port}
   username: {user}
-  password: "${{MYSQL_PASSWORD}}"   # looked up where it is used, never written down
-  tables: [{tables}]                # both parts may be regular expressions; tables.exclude leaves some out
+  password: "${{MYSQL_PASSWORD}}"   # resolved where it is used, never stored
+  tables: [{tables}]                # both parts may be regular expressions; tables.exclude excludes tables
 """
 
 
@@ -96,16 +96,16 @@ def draft_of(source: str, *, offline: bool, value_format: str | None) -> Draft:
         case "" | "file" | "s3" | "gs" | "hdfs":
             return _files(source, offline=offline, value_format=value_format)
     raise ConfigError(
-        f"{source!r} is no source", hint="mysql://user@host:3306/database, kafka://host:9092/topic, or a folder"
+        f"{source!r} is not a source", hint="mysql://user@host:3306/database, kafka://host:9092/topic, or a folder"
     )
 
 
 def _mysql(url: SplitResult, *, offline: bool) -> Draft:
     database = url.path.strip("/")
     if not url.hostname or not database:
-        raise ConfigError("the URL names no database", hint="mysql://user@host:3306/database")
+        raise ConfigError("the URL contains no database", hint="mysql://user@host:3306/database")
     user, port = unquote(url.username or getpass.getuser()), url.port or 3306
-    found = "Not looked at the server." if offline else _tables(url, user, port, database)
+    found = "The server was not examined." if offline else _tables(url, user, port, database)
     tables = f'"{database}.*"'
     text = _MYSQL.format(host=url.hostname, port=port, user=user, tables=tables)
     return Draft("mysql", text, found, database, ("MYSQL_PASSWORD",))
@@ -120,7 +120,8 @@ def _tables(url: SplitResult, user: str, port: int, database: str) -> str:
         tables = [table for table in list_tables(connection) if table.database == database]
     if not tables:
         raise ConfigError(
-            f"the server shows no table in {database}", hint="is the name right, and may the user see them?"
+            f"the server lists no tables in database {database}",
+            hint="check the name, and that the user has privileges on the tables",
         )
     without = sum(not table.has_primary_key for table in tables)
     keys = f", {without} of them without a primary key" if without else ""
@@ -132,8 +133,8 @@ def _tables(url: SplitResult, user: str, port: int, database: str) -> str:
 def _kafka(url: SplitResult, *, offline: bool, value_format: str | None) -> Draft:
     topic = url.path.strip("/")
     if not url.netloc or not topic:
-        raise ConfigError("the URL names no topic", hint="kafka://host:9092/topic")
-    found, kind = "Not looked at the topic.", value_format
+        raise ConfigError("the URL contains no topic", hint="kafka://host:9092/topic")
+    found, kind = "The topic was not examined.", value_format
     if not offline:
         kind, found = _seen_format(lambda: _kafka_messages(url.netloc, topic), value_format)
     text = _KAFKA.format(servers=url.netloc, topic=topic, format=kind or "canal-json")
@@ -154,7 +155,7 @@ def _kafka_messages(servers: str, topic: str) -> list[bytes]:
 
 
 def _files(source: str, *, offline: bool, value_format: str | None) -> Draft:
-    found, kind = "Not looked at the folder.", value_format
+    found, kind = "The folder was not examined.", value_format
     if not offline:
         kind, found = _seen_format(lambda: _file_messages(source), value_format)
     text = _FILES.format(path=source, format=kind or "canal-json")
@@ -181,17 +182,15 @@ def _file_messages(folder: str) -> list[bytes]:
 def _seen_format(messages: Callable[[], list[bytes]], said: str | None) -> tuple[str | None, str]:
     values = messages()
     if said is not None:
-        return said, f"{len(values)} messages looked at."
+        return said, f"Examined {len(values)} messages."
     if not values:
-        return None, "There are no messages yet: say with value.format how they will be written."
+        return None, "There are no messages yet: set value.format to their format."
     for kind in FORMATS:
         if kind != "json" and _fits(kind, values):
             return kind, f"The first {len(values)} messages are {kind}."
     if _fits("json", values):
         return "json", f"The first {len(values)} messages are plain JSON objects."
-    raise ConfigError(
-        "the messages are in none of the formats that are known", hint=f"--format  names one of {', '.join(FORMATS)}"
-    )
+    raise ConfigError("the messages are in no supported format", hint=f"set --format to one of {', '.join(FORMATS)}")
 
 
 def _fits(kind: str, values: list[bytes]) -> bool:

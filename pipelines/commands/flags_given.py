@@ -45,7 +45,7 @@ def values_of_flags(
 
     action = action_of(words)
     if action is None:
-        raise ConfigError(f"{words[0]!r} is no sync action", hint=", ".join(ACTIONS))
+        raise ConfigError(f"{words[0]!r} is not a sync action", hint=", ".join(ACTIONS))
     own = {flag.name for flag in flags}
     all_flags = (*(flag for flag in ACTIONS[action] if flag.name not in own), *flags)
     given = parse(f"{command} {action}", all_flags, list(words[1:]), does)

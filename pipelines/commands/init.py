@@ -13,17 +13,17 @@ from penstock.pipelines.config.actions import Flag
 
 _SOURCES = "mysql://user@host:3306/database, kafka://host:9092/topic, or a folder of messages"
 FLAGS = (
-    Flag("output", "the file to write (pipeline.yaml)", metavar="FILE"),
-    Flag("name", "name of the pipeline (the database, topic or folder)", metavar="NAME"),
-    Flag("database", "database of the warehouse (ods)", metavar="NAME"),
-    Flag("format", "how the messages are written (found by a look at them)", metavar="FORMAT"),
-    Flag("offline", "do not look at the source", "bool"),
-    Flag("force", "write over a file that is there", "bool"),
+    Flag("output", "the file to write (default: pipeline.yaml)", metavar="FILE"),
+    Flag("name", "name of the pipeline (default: the name of the database, topic or folder)", metavar="NAME"),
+    Flag("database", "database of the warehouse (default: ods)", metavar="NAME"),
+    Flag("format", "format of the messages (default: detected from the first messages)", metavar="FORMAT"),
+    Flag("offline", "do not connect to the source", "bool"),
+    Flag("force", "overwrite an existing file", "bool"),
     JSON,
 )
 _DOES = (
-    f"Write a pipeline file with comments. SOURCE is {_SOURCES}. penstock init mysql-sync-database FLAGS (or another"
-    " sync action) writes the file that does what the flags do, with the same name and checkpoint."
+    f"Write a pipeline file with comments. SOURCE is {_SOURCES}. penstock init mysql-sync-database FLAGS (or "
+    "another sync action) writes the file that is equivalent to the flags, with the same name and checkpoint."
 )
 _OF_FLAGS = tuple(flag for flag in FLAGS if flag.name in {"output", "force", "json"})
 
@@ -32,11 +32,11 @@ def command(name: str, words: list[str]) -> int:
     if action_of(words) is not None:
         return _of_flags(name, words)
     found, given = parse_with_words(
-        name, FLAGS, words, _DOES, "SOURCE WAREHOUSE", "what to read, and where the tables go"
+        name, FLAGS, words, _DOES, "SOURCE WAREHOUSE", "the source to read, and the warehouse to write to"
     )
     if len(found) != 2:
         raise ConfigError(
-            "which source, and which warehouse?", hint=f"penstock init SOURCE WAREHOUSE; SOURCE is {_SOURCES}"
+            "source and warehouse are missing", hint=f"penstock init SOURCE WAREHOUSE; SOURCE is {_SOURCES}"
         )
     target = _target(given)
     from penstock.pipelines.commands.drafts import draft_of
@@ -52,7 +52,9 @@ def command(name: str, words: list[str]) -> int:
 def _target(given: Given) -> Path:
     target = Path(text(given, "output") or "pipeline.yaml")
     if target.exists() and not yes(given, "force"):
-        raise ConfigError(f"{target} is there already", hint="--output names another file, --force writes over it")
+        raise ConfigError(
+            f"{target} exists already", hint="choose another file with --output, or overwrite it with --force"
+        )
     return target
 
 

@@ -17,12 +17,15 @@ from penstock.pipelines.commands.table_commands import REFUSED, TABLE_COMMANDS
 # command -> (module, what it does). Modules load when their command is called: --help pays for none of them.
 COMMANDS = {
     **PIPELINE_COMMANDS,
-    "demo": ("penstock.pipelines.commands.demo", "a small shop's changes through a pipeline, on this machine alone"),
-    "warm": ("penstock.pipelines.commands.warm", "let Spark start in half the time, once per machine"),
-    "mysql-sync-table": ("penstock.pipelines.commands.sync", "MySQL or MariaDB tables into one table"),
-    "mysql-sync-database": ("penstock.pipelines.commands.sync", "a MySQL or MariaDB database into a table per table"),
-    "kafka-sync-table": ("penstock.pipelines.commands.sync", "Kafka topics into one table"),
-    "kafka-sync-database": ("penstock.pipelines.commands.sync", "Kafka topics into a table per source table"),
+    "demo": ("penstock.pipelines.commands.demo", "run a small shop's changes through a pipeline, on this machine only"),
+    "warm": ("penstock.pipelines.commands.warm", "halve the start time of Spark; run once per machine"),
+    "mysql-sync-table": ("penstock.pipelines.commands.sync", "write MySQL or MariaDB tables to one table"),
+    "mysql-sync-database": (
+        "penstock.pipelines.commands.sync",
+        "write a MySQL or MariaDB database to one table per source table",
+    ),
+    "kafka-sync-table": ("penstock.pipelines.commands.sync", "write Kafka topics to one table"),
+    "kafka-sync-database": ("penstock.pipelines.commands.sync", "write Kafka topics to one table per source table"),
     **TABLE_COMMANDS,
 }
 NOT_OURS = 12  # the disk, the network or a store said no
@@ -65,7 +68,7 @@ def _run(words: Sequence[str]) -> int:
     if name not in COMMANDS:
         near = difflib.get_close_matches(name, COMMANDS, 1)
         raise ConfigError(
-            f"there is no command {words[0]!r}",
+            f"unknown command {words[0]!r}",
             hint=f"did you mean {near[0]}?" if near else "penstock --help  lists them",
         )
     module = importlib.import_module(COMMANDS[name][0])
@@ -77,18 +80,18 @@ def _check_dashes(words: Sequence[str]) -> None:
     for word in words:
         if word[:1] and word[0] in DASHES:
             raise ConfigError(
-                f"{word!r} begins with a dash that is no hyphen, as web pages print it",
+                f"{word!r} begins with a typographic dash instead of a hyphen, as web pages print it",
                 hint=f"write --{word.lstrip(DASHES + '-')}",
             )
 
 
 _GROUPS = {
     "pipelines": (*PIPELINE_COMMANDS,),
-    "pipelines by flags alone, as Paimon's actions take them": (
+    "pipelines by flags only, with the flags of Paimon's actions": (
         *("mysql-sync-table", "mysql-sync-database", "kafka-sync-table", "kafka-sync-database"),
     ),
     "this machine": ("demo", "warm"),
-    "look at tables": ("tables", "show", "sql"),
+    "inspect tables": ("tables", "show", "sql"),
     "change rows": ("delete", "merge-into", "drop-partition", "expire-partitions", "mark-partition-done"),
     "compact and rewrite": ("compact", "compact-database", "compact-manifest", "rescale", "clone", "copy-files"),
     "snapshots, tags, branches": (
@@ -111,7 +114,7 @@ def overview() -> str:
         [
             "usage: penstock COMMAND [--flag value ...]",
             "",
-            "Change streams into Apache Paimon tables, on PySpark.",
+            "Write change streams to Apache Paimon tables, on PySpark.",
             *lines,
             "",
             "penstock COMMAND --help  shows a command's flags and an example;  --debug  shows tracebacks.",
@@ -139,9 +142,12 @@ def unexpected(error: Exception) -> PenstockError:
     causes = _CAUSE.findall(text)
     kind = type(error).__name__
     if isinstance(error, OSError):
-        hint = "look at the disk, its rights, the network, or the store's address and keys;  --debug  shows where"
+        hint = (
+            "check the disk, its permissions, the network, and the store's address and keys; run again with  "
+            "--debug  to see where it failed"
+        )
     else:
-        hint = "this is no error that Penstock expects:  --debug  shows where it comes from, for a report"
+        hint = "unexpected error; run again with  --debug  and include the traceback in a bug report"
     return PenstockError(
         f"{kind}: {error.strerror}" if isinstance(error, OSError) and named else f"{kind}: {first[:300]}",
         file=error.filename if isinstance(error, OSError) and named else None,

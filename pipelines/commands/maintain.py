@@ -108,7 +108,7 @@ def replace_tag(given: Given) -> int:
 
 def _tagged(given: Given, name: str) -> int:
     snapshot = table_of(given).tags[name]
-    return answer(given, {"tag": name, "snapshot": snapshot}, f"tag {name} stands on snapshot {snapshot}")
+    return answer(given, {"tag": name, "snapshot": snapshot}, f"tag {name} refers to snapshot {snapshot}")
 
 
 def rename_tag(given: Given) -> int:
@@ -122,7 +122,7 @@ def delete_tag(given: Given) -> int:
     names = [name.strip() for name in needed(given, "tag-name").split(",") if name.strip()]
     missing = [name for name in names if name not in table.tags]
     if missing:
-        raise ConfigError(f"there is no tag {missing[0]!r}", table=table.name, tags=", ".join(table.tags) or "none")
+        raise ConfigError(f"tag {missing[0]!r} does not exist", table=table.name, tags=", ".join(table.tags) or "none")
     for name in names:
         table.delete_tag(name)
     return answer(given, {"deleted": names}, f"deleted {', '.join(names)}")
@@ -138,7 +138,9 @@ def create_branch(given: Given) -> int:
     there = name in table.branches
     if not (there and yes(given, "ignore-if-exists")):
         table.create_branch(name, text(given, "tag-name"))
-    return answer(given, {"branch": name, "created": not there}, f"branch {name} {'was there' if there else 'created'}")
+    return answer(
+        given, {"branch": name, "created": not there}, f"branch {name} {'existed already' if there else 'created'}"
+    )
 
 
 def delete_branch(given: Given) -> int:
@@ -154,7 +156,7 @@ def fast_forward(given: Given) -> int:
     undone = table.fast_forward(name)
     latest = table.latest_snapshot
     snapshot = latest.id if latest else None
-    line = _with_undone(f"main is {name} now, at snapshot {snapshot}", undone)
+    line = _with_undone(f"main was fast-forwarded to branch {name}, at snapshot {snapshot}", undone)
     return answer(given, {"branch": name, "snapshot": snapshot, **_removed(undone)}, line)
 
 
@@ -173,7 +175,7 @@ def rollback_to_timestamp(given: Given) -> int:
 def _rolled_back(given: Given, table: Table, target: int | str | datetime) -> int:
     undone = table.undone_by_rollback(target)
     snapshot = table.rollback_to(target)
-    line = _with_undone(f"snapshot {snapshot.id} is the newest again", undone)
+    line = _with_undone(f"snapshot {snapshot.id} is the latest again", undone)
     return answer(given, {"snapshot": snapshot.id, **_removed(undone)}, line)
 
 
@@ -192,7 +194,7 @@ def _removed(undone: Undone) -> dict[str, object]:
 def reset_consumer(given: Given) -> int:
     name, following = needed(given, "consumer-id"), number(given, "next-snapshot")
     table_of(given).reset_consumer(name, following)
-    said = f"consumer {name} forgotten" if following is None else f"consumer {name} goes on at snapshot {following}"
+    said = f"deleted consumer {name}" if following is None else f"consumer {name} continues at snapshot {following}"
     return answer(given, {"consumer": name, "next_snapshot": following}, said)
 
 
@@ -201,7 +203,7 @@ def clear_consumers(given: Given) -> int:
     gone = chosen(given, table.consumers, "including-consumers", "excluding-consumers")
     for name in gone:
         table.reset_consumer(name)
-    return answer(given, {"cleared": gone}, f"forgot {', '.join(gone) or 'no consumers'}")
+    return answer(given, {"cleared": gone}, f"deleted {', '.join(gone) or 'no consumers'}")
 
 
 def remove_orphan_files(given: Given) -> int:
@@ -251,22 +253,22 @@ def _tag(*more: Flag, flag: str = "tag-name") -> tuple[Flag, ...]:
     return (*ON_TABLE, Flag(flag, "name of the tag", metavar="NAME", required=True), *more)
 
 
-_SNAPSHOT = Flag("snapshot", "id of the snapshot (the latest)", metavar="N")
-_RETAINED = Flag("time-retained", "how long the tag is kept: 7 d (for ever)", metavar="TIME")
+_SNAPSHOT = Flag("snapshot", "id of the snapshot (default: the latest)", metavar="N")
+_RETAINED = Flag("time-retained", "how long the tag is kept, for example 7 d (default: forever)", metavar="TIME")
 _BRANCH = Flag("branch-name", "name of the branch", metavar="NAME", required=True)
 _OF_CLUSTERS = ("parallelism", "mode", "batch-table-processing", "batch-size")  # of orphan cleaning
-_OLDER = "'2026-01-31 12:00:00' in this machine's zone, or epoch milliseconds"
+_OLDER = "'2026-01-31 12:00:00' in this machine's time zone, or epoch milliseconds"
 
 ACTIONS = {
     "expire-snapshots": Action(
         expire_snapshots,
         (
             *ON_TABLE,
-            Flag("retain-max", "snapshots kept at most", metavar="N"),
-            Flag("retain-min", "snapshots kept at least", metavar="N"),
-            Flag("older-than", f"snapshots younger than this stay: {_OLDER}", metavar="TIME"),
-            Flag("max-deletes", "snapshots that go at most", metavar="N"),
-            Flag("options", "options that stand for the table's: a=b,c=d", metavar="K=V,..."),
+            Flag("retain-max", "maximum number of snapshots to keep", metavar="N"),
+            Flag("retain-min", "minimum number of snapshots to keep", metavar="N"),
+            Flag("older-than", f"keep snapshots younger than this: {_OLDER}", metavar="TIME"),
+            Flag("max-deletes", "maximum number of snapshots to expire", metavar="N"),
+            Flag("options", "options that override the table's: a=b,c=d", metavar="K=V,..."),
         ),
     ),
     "create-tag": Action(create_tag, _tag(_SNAPSHOT, _RETAINED)),
@@ -276,25 +278,25 @@ ACTIONS = {
     ),
     "create-tag-from-watermark": Action(
         create_tag_from_watermark,
-        _tag(Flag("watermark", "in epoch milliseconds", metavar="N", required=True), _RETAINED, flag="tag"),
+        _tag(Flag("watermark", "the time in epoch milliseconds", metavar="N", required=True), _RETAINED, flag="tag"),
     ),
     "replace-tag": Action(replace_tag, _tag(_SNAPSHOT, _RETAINED)),
     "rename-tag": Action(
         rename_tag,
-        _tag(Flag("target-tag-name", "its new name", metavar="NAME", required=True)),
+        _tag(Flag("target-tag-name", "the new name", metavar="NAME", required=True)),
     ),
     "delete-tag": Action(delete_tag, _tag()),
     "expire-tags": Action(
         expire_tags,
-        (*ON_TABLE, Flag("older-than", f"and those made before: {_OLDER}", metavar="TIME")),
+        (*ON_TABLE, Flag("older-than", f"also tags created before: {_OLDER}", metavar="TIME")),
     ),
     "create-branch": Action(
         create_branch,
         (
             *ON_TABLE,
             _BRANCH,
-            Flag("tag-name", "tag to begin from", metavar="NAME"),
-            Flag("ignore-if-exists", "content if it is there (false)", "bool"),
+            Flag("tag-name", "tag to create the branch from", metavar="NAME"),
+            Flag("ignore-if-exists", "do nothing if it exists already (default: false)", "bool"),
         ),
     ),
     "delete-branch": Action(delete_branch, (*ON_TABLE, _BRANCH)),
@@ -311,15 +313,15 @@ ACTIONS = {
         reset_consumer,
         (
             *ON_TABLE,
-            Flag("consumer-id", "name of the reader", metavar="NAME", required=True),
-            Flag("next-snapshot", "where it goes on; without it the reader is forgotten", metavar="N"),
+            Flag("consumer-id", "name of the consumer", metavar="NAME", required=True),
+            Flag("next-snapshot", "snapshot to continue at; without it the consumer is deleted", metavar="N"),
         ),
     ),
     "clear-consumers": Action(
         clear_consumers,
         (
             *ON_TABLE,
-            Flag("including-consumers", "which, a regular expression (.*)", metavar="REGEX"),
+            Flag("including-consumers", "consumers, as a regular expression (default: .*)", metavar="REGEX"),
             Flag("excluding-consumers", "which not", metavar="REGEX"),
         ),
     ),
@@ -328,22 +330,22 @@ ACTIONS = {
         (
             *WAREHOUSE,
             DATABASE,
-            Flag("table", "table of the database; * or none for all", metavar="NAME"),
-            Flag("older-than", f"only files older than (1 day ago): {_OLDER}", metavar="TIME"),
-            Flag("dry-run", "only list them (false)", "bool"),
-            *(Flag(name, "accepted, no effect", metavar="TEXT") for name in _OF_CLUSTERS),
+            Flag("table", "table of the database; all tables if it is * or absent", metavar="NAME"),
+            Flag("older-than", f"only files older than: {_OLDER} (default: 1 day ago)", metavar="TIME"),
+            Flag("dry-run", "only list the files (default: false)", "bool"),
+            *(Flag(name, "accepted without effect", metavar="TEXT") for name in _OF_CLUSTERS),
         ),
     ),
     "expire-partitions": Action(
         expire_partitions,
         (
             *ON_TABLE,
-            Flag("expiration-time", "how long partitions stay: 30 d (the table's option)", metavar="TIME"),
-            Flag("timestamp-formatter", "how their time is written: yyyyMMdd", metavar="PATTERN"),
-            Flag("timestamp-pattern", "how columns make the time: '$dt $hour:00:00'", metavar="PATTERN"),
-            Flag("expire-strategy", "values-time or update-time (values-time)", metavar="NAME"),
-            Flag("max-expires", "partitions that go at most (100)", metavar="N"),
-            Flag("table-conf", "option that stands for the table's, in this job; repeat", "pairs", "K=V"),
+            Flag("expiration-time", "how long partitions are kept: 30 d (default: the table's option)", metavar="TIME"),
+            Flag("timestamp-formatter", "format of the time in partition values: yyyyMMdd", metavar="PATTERN"),
+            Flag("timestamp-pattern", "how the time is built from columns: '$dt $hour:00:00'", metavar="PATTERN"),
+            Flag("expire-strategy", "values-time or update-time (default: values-time)", metavar="NAME"),
+            Flag("max-expires", "maximum number of partitions to expire (default: 100)", metavar="N"),
+            Flag("table-conf", "option that overrides the table's option in this job; may be repeated", "pairs", "K=V"),
         ),
     ),
     "drop-partition": Action(drop_partition, (*ON_TABLE, NEEDED_PARTITION)),
@@ -351,11 +353,11 @@ ACTIONS = {
         expire_changelogs,
         (
             *ON_TABLE,
-            Flag("retain-max", "changelogs and snapshots kept at most", metavar="N"),
-            Flag("retain-min", "changelogs and snapshots kept at least", metavar="N"),
-            Flag("older-than", f"changelogs younger than this stay: {_OLDER}", metavar="TIME"),
-            Flag("max-deletes", "changelogs that go at most", metavar="N"),
-            Flag("delete-all", "let all go that outlived their snapshots (false)", "bool"),
+            Flag("retain-max", "maximum number of changelogs and snapshots to keep", metavar="N"),
+            Flag("retain-min", "minimum number of changelogs and snapshots to keep", metavar="N"),
+            Flag("older-than", f"keep changelogs younger than this: {_OLDER}", metavar="TIME"),
+            Flag("max-deletes", "maximum number of changelogs to expire", metavar="N"),
+            Flag("delete-all", "delete all changelogs whose snapshots have expired (default: false)", "bool"),
         ),
     ),
     "mark-partition-done": Action(mark_partition_done, (*ON_TABLE, NEEDED_PARTITION)),

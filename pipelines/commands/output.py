@@ -108,4 +108,4 @@ def plain(value: object) -> object:
             return value.hex()
         case Decimal() | timedelta():
             return str(value)
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from penstock.pipelines.config.model import PipelineSpec
     from penstock.pipelines.mapping.target_tables import Warehouse
 
-WHERE = (*WAREHOUSE, Flag("checkpoint", "folder of the checkpoint (<warehouse>/_penstock/<name>)", metavar="PATH"))
+WHERE = (
+    *WAREHOUSE,
+    Flag("checkpoint", "folder of the checkpoint (default: <warehouse>/_penstock/<name>)", metavar="PATH"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class Named:
 def file_given(command: str, flags: Sequence[Flag], words: list[str], does: str) -> tuple[Path, Given]:
     word, given = parse_with_word(command, flags, words, does, "FILE", "the pipeline, as YAML")
     if word is None:
-        raise ConfigError("which pipeline?", hint=f"penstock {command} pipeline.yaml")
+        raise ConfigError("no pipeline is given", hint=f"penstock {command} pipeline.yaml")
     return Path(word), given
 
 
@@ -54,7 +57,7 @@ def named(word: str | None, given: Given, command: str) -> Named:
     from penstock.table.catalog.catalog import Catalog
 
     if word is None:
-        raise ConfigError("which pipeline?", hint=f"penstock {command} pipeline.yaml, or NAME --warehouse PATH")
+        raise ConfigError("no pipeline is given", hint=f"penstock {command} pipeline.yaml, or NAME --warehouse PATH")
     checkpoint = text(given, "checkpoint")
     if word.endswith((".yaml", ".yml")) or Path(word).is_file():
         spec = yaml_file.load(Path(word))
@@ -66,8 +69,8 @@ def named(word: str | None, given: Given, command: str) -> Named:
     location = options.pop("warehouse", None) or text(given, "warehouse")
     if location is None:
         raise ConfigError(
-            f"there is no file {word}",
-            hint=f"a pipeline's name needs its warehouse: penstock {command} {word} --warehouse PATH",
+            f"file {word} does not exist",
+            hint=f"to select a pipeline by name, add its warehouse: penstock {command} {word} --warehouse PATH",
         )
     checkpoint = checkpoint or f"{location.rstrip('/')}/_penstock/{word}"
     return Named(word, checkpoint, Warehouse.of(location, options), Catalog(location, options).databases())

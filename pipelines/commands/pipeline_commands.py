@@ -5,16 +5,16 @@ from __future__ import annotations
 _HOME = "penstock.pipelines.commands."
 
 PIPELINE_COMMANDS = {
-    "init": (f"{_HOME}init", "look at a source and write a pipeline file for it, with comments"),
+    "init": (f"{_HOME}init", "examine a source and write a commented pipeline file for it"),
     "check": (
         f"{_HOME}check",
-        "look at file, source, warehouse and checkpoint; tell all that is wrong; change nothing",
+        "check file, source, warehouse and checkpoint, and report all problems; changes nothing",
     ),
-    "plan": (f"{_HOME}plan", "the tables a pipeline would make or change, with the reason of each type"),
+    "plan": (f"{_HOME}plan", "show the tables that a pipeline would create or change, with the reason for each type"),
     "run": (f"{_HOME}run", "run a pipeline described by a YAML file"),
-    "status": (f"{_HOME}status", "how a pipeline stands: tables, freshness, lag, files"),
-    "signal": (f"{_HOME}signal", "pause, resume or stop a running pipeline, or have tables copied again"),
-    "verify": (f"{_HOME}verify", "compare MySQL tables with the tables made of them, while both go on"),
-    "dlq": (f"{_HOME}dlq", "records that could not be taken: list, show, replay, drop"),
-    "schema": (f"{_HOME}schema", "the JSON Schema of pipeline files, for editors"),
+    "status": (f"{_HOME}status", "show the state of a pipeline: tables, freshness, lag, files"),
+    "signal": (f"{_HOME}signal", "pause, resume or stop a running pipeline, or copy tables again"),
+    "verify": (f"{_HOME}verify", "compare MySQL tables with their target tables, while both are in use"),
+    "dlq": (f"{_HOME}dlq", "dead letters (records that could not be written): list, show, replay, drop"),
+    "schema": (f"{_HOME}schema", "print the JSON Schema of pipeline files, for editors"),
 }

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from penstock.pipelines.config.model import PipelineSpec
 
 FLAGS = (
-    Flag("explain", "the reason of each column's type, of this table alone", metavar="TABLE"),
-    Flag("diff", "only what would change against the tables that exist", "bool"),
-    Flag("sample", "how many of the first messages are looked at (1000)", metavar="N"),
+    Flag("explain", "show only this table, with the reason for each column's type", metavar="TABLE"),
+    Flag("diff", "show only differences from the existing tables", "bool"),
+    Flag("sample", "number of messages to examine at the start of the source (default: 1000)", metavar="N"),
     JSON,
 )
 
 
-_DOES = "The tables a pipeline would make or change, and why. Changes nothing."
+_DOES = "Show the tables that a pipeline would create or change, and why. Changes nothing."
 
 
 def command(name: str, words: list[str]) -> int:
@@ -39,8 +39,12 @@ def command(name: str, words: list[str]) -> int:
         tables = [table for table in tables if _is_called(table, wanted)]
         if not tables:
             near = difflib.get_close_matches(wanted, names, 3)
-            hint = f"did you mean {' or '.join(near)}?" if near else "penstock plan FILE  without --explain lists them"
-            raise ConfigError(f"no table {wanted} is planned", hint=hint)
+            hint = (
+                f"did you mean {' or '.join(near)}?"
+                if near
+                else "penstock plan FILE  without --explain lists the tables"
+            )
+            raise ConfigError(f"table {wanted} is not in the plan", hint=hint)
     if yes(given, "diff"):
         tables = [table for table in tables if table.action != "keep"]
     if wants_json(given):
@@ -69,7 +73,7 @@ def _is_called(table: PlannedTable, wanted: str) -> bool:
 def _tell(looked: str, tables: list[PlannedTable], *, explain: bool, diff: bool) -> None:
     print(looked)
     if not tables:
-        print("\nnothing would change" if diff else "\nno table: the source has nothing to read yet")
+        print("\nno changes" if diff else "\nno tables: the source is empty so far")
     for table in tables:
         sources = f"   from {', '.join(table.sources[:3])}{' and more' if len(table.sources) > 3 else ''}"
         print(f"\n{table.action} {table.table}{sources if any(table.sources) else ''}")

@@ -14,13 +14,13 @@ from penstock.pipelines.config.pairs import pairs
 if TYPE_CHECKING:
     from penstock.table.operations.repair import Healed
 
-_DRY = Flag("dry-run", "only tell what would be done (false)", "bool")
-_NO_EFFECT = "accepted, no effect"
+_DRY = Flag("dry-run", "only print what would be done (default: false)", "bool")
+_NO_EFFECT = "accepted without effect"
 _FLAGS = {
     "compact-manifest": (
         *ON_TABLE,
         _DRY,
-        Flag("options", "options that stand for the table's: a=b,c=d", metavar="K=V,..."),
+        Flag("options", "options that override the table's: a=b,c=d", metavar="K=V,..."),
     ),
     "remove-unexisting-files": (*ON_TABLE, PARTITION, _DRY, Flag("parallelism", _NO_EFFECT, metavar="N")),
     "remove-unexisting-manifests": (*ON_TABLE, _DRY),
@@ -33,17 +33,17 @@ def command(name: str, words: list[str]) -> int:
     match name:
         case "compact-manifest":
             options = pairs(one for written in given.get("options", ()) for one in written.split(","))
-            return _told(given, table.compact_manifests(dry_run=dry, options=options), "manifests to put together")
+            return _told(given, table.compact_manifests(dry_run=dry, options=options), "manifests to merge")
         case "remove-unexisting-files":
             done = table.remove_unexisting_files(partitions(given) or None, dry_run=dry)
-            return _told(given, done, "data files are not there")
+            return _told(given, done, "data files do not exist")
         case _:
-            return _told(given, table.remove_unexisting_manifests(dry_run=dry), "manifests are not there")
+            return _told(given, table.remove_unexisting_manifests(dry_run=dry), "manifests do not exist")
 
 
 def _told(given: Given, healed: Healed, what: str) -> int:
     snapshot = healed.snapshot.id if healed.snapshot is not None else None
     listed = "".join(f"{path}\n" for path in healed.paths)
-    end = f"; snapshot {snapshot} goes on without them" if snapshot is not None else ""
+    end = f"; snapshot {snapshot} no longer refers to them" if snapshot is not None else ""
     facts = {"paths": list(healed.paths), "snapshot": snapshot}
     return answer(given, facts, f"{listed}{len(healed.paths)} {what}{end}")

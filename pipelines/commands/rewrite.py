@@ -29,58 +29,62 @@ if TYPE_CHECKING:
     from penstock.table.meta.snapshot import Snapshot
     from penstock.table.sql.merge_into import Clause
 
-_NO_EFFECT = "accepted, no effect"
+_NO_EFFECT = "accepted without effect"
 _SOURCE_AND_TARGET = (
     *WAREHOUSE,
-    Flag("database", "database to clone from; all when none is named", metavar="NAME"),
-    Flag("table", "table to clone; all of the database when none is named", metavar="NAME"),
+    Flag("database", "database to clone from (default: all)", metavar="NAME"),
+    Flag("table", "table to clone (default: all tables of the database)", metavar="NAME"),
     Flag("target-warehouse", "warehouse to clone to", metavar="PATH"),
-    Flag("target-catalog-conf", "option of the target's catalog; repeat", "pairs", "K=V"),
-    Flag("target-database", "its database (the same name)", metavar="NAME"),
-    Flag("target-table", "its table (the same name)", metavar="NAME"),
+    Flag("target-catalog-conf", "option of the target catalog; may be repeated", "pairs", "K=V"),
+    Flag("target-database", "target database (default: the same name)", metavar="NAME"),
+    Flag("target-table", "target table (default: the same name)", metavar="NAME"),
 )
 _FLAGS = {
     "copy-files": (*_SOURCE_AND_TARGET, Flag("parallelism", _NO_EFFECT, metavar="N")),
     "delete": (
         *ON_TABLE,
-        Flag("where", "which rows, an SQL condition", metavar="SQL", required=True),
-        Flag("source-sql", "a statement run first, that makes a view the condition asks; repeat", metavar="SQL"),
+        Flag("where", "rows to select, as an SQL condition", metavar="SQL", required=True),
+        Flag(
+            "source-sql",
+            "a statement to run first, which creates a view that the condition uses; may be repeated",
+            metavar="SQL",
+        ),
         Flag("sink-parallelism", _NO_EFFECT, metavar="N"),
     ),
     "merge-into": (
         *ON_TABLE,
-        Flag("target-as", "name of the table in the conditions", metavar="NAME"),
-        Flag("source-sql", "a statement run first, that makes a view or table; repeat", metavar="SQL"),
-        Flag("source-table", "the table or view to merge", metavar="NAME", required=True),
-        Flag("on", "when rows match, an SQL condition", metavar="SQL", required=True),
-        Flag("merge-actions", "what is done, a list parted by commas", metavar="A,B", required=True),
+        Flag("target-as", "alias of the table in the conditions", metavar="NAME"),
+        Flag("source-sql", "a statement to run first, which creates a view or table; may be repeated", metavar="SQL"),
+        Flag("source-table", "the source table or view", metavar="NAME", required=True),
+        Flag("on", "when rows match, as an SQL condition", metavar="SQL", required=True),
+        Flag("merge-actions", "actions to perform, separated by commas", metavar="A,B", required=True),
         Flag("matched-upsert-set", "col=expression,... or *", metavar="LIST"),
-        Flag("matched-upsert-condition", "of which matched rows", metavar="SQL"),
-        Flag("matched-delete-condition", "of which matched rows", metavar="SQL"),
+        Flag("matched-upsert-condition", "condition on the matched rows", metavar="SQL"),
+        Flag("matched-delete-condition", "condition on the matched rows", metavar="SQL"),
         Flag("not-matched-insert-values", "a value for every column, or *", metavar="LIST"),
-        Flag("not-matched-insert-condition", "of which new rows", metavar="SQL"),
+        Flag("not-matched-insert-condition", "condition on the rows that do not match", metavar="SQL"),
         Flag("not-matched-by-source-upsert-set", "col=expression,...", metavar="LIST"),
-        Flag("not-matched-by-source-upsert-condition", "of which rows the source lacks", metavar="SQL"),
-        Flag("not-matched-by-source-delete-condition", "of which rows the source lacks", metavar="SQL"),
+        Flag("not-matched-by-source-upsert-condition", "condition on target rows without a source row", metavar="SQL"),
+        Flag("not-matched-by-source-delete-condition", "condition on target rows without a source row", metavar="SQL"),
         Flag("sink-parallelism", _NO_EFFECT, metavar="N"),
     ),
     "rescale": (
         *ON_TABLE,
-        Flag("bucket-num", "the new number (the table's option)", metavar="N"),
+        Flag("bucket-num", "the new number of buckets (default: the table's option)", metavar="N"),
         PARTITION,
         Flag("scan-parallelism", _NO_EFFECT, metavar="N"),
         Flag("sink-parallelism", _NO_EFFECT, metavar="N"),
     ),
     "clone": (
         *_SOURCE_AND_TARGET,
-        Flag("target-table-conf", "option of the new tables; repeat", "pairs", "K=V"),
-        Flag("where", "which rows, an SQL condition", metavar="SQL"),
-        Flag("included-tables", "tables as db.table, a regular expression (.*)", metavar="REGEX"),
-        Flag("excluded-tables", "tables to leave out; wins", metavar="REGEX"),
-        Flag("meta-only", "no rows (false)", "bool"),
+        Flag("target-table-conf", "option of the new tables; may be repeated", "pairs", "K=V"),
+        Flag("where", "rows to select, as an SQL condition", metavar="SQL"),
+        Flag("included-tables", "tables as db.table, as a regular expression (default: .*)", metavar="REGEX"),
+        Flag("excluded-tables", "tables to exclude; wins over the included ones", metavar="REGEX"),
+        Flag("meta-only", "do not copy rows (default: false)", "bool"),
         Flag("prefer-file-format", "file format of the new tables: parquet, orc or avro", metavar="NAME"),
-        Flag("clone-from", "paimon; files of other formats are read by Spark (paimon)", metavar="NAME"),
-        Flag("clone-if-exists", "overwrite a table of the same columns that is there (false)", "bool"),
+        Flag("clone-from", "paimon; use Spark to read other formats (default: paimon)", metavar="NAME"),
+        Flag("clone-if-exists", "overwrite an existing table that has the same columns (default: false)", "bool"),
         Flag("parallelism", _NO_EFFECT, metavar="N"),
     ),
 }
@@ -101,11 +105,13 @@ def command(name: str, words: list[str]) -> int:
 def _delete(given: Given) -> int:
     where = needed(given, "where")
     if "source-sql" not in given:
-        return _committed(given, table_of(given).delete(where), "no row matches")
+        return _committed(given, table_of(given).delete(where), "no row matches the condition")
     from penstock.table.sql.merge_into import delete_by_query
 
     name = f"{needed(given, 'database')}.{needed(given, 'table')}"
-    return _committed(given, delete_by_query(catalog_of(given), name, where, given["source-sql"]), "no row matches")
+    return _committed(
+        given, delete_by_query(catalog_of(given), name, where, given["source-sql"]), "no row matches the condition"
+    )
 
 
 def _merge_into(given: Given) -> int:
@@ -134,7 +140,7 @@ def _rescale(given: Given) -> int:
     """One partition of a partitioned table, as Paimon asks for it."""
     table, specs = table_of(given), partitions(given)
     if table.partition_keys and len(specs) != 1:
-        raise ConfigError("name the one partition to rescale", table=table.name, hint="--partition dt=2026-01-31")
+        raise ConfigError("select the partition to rescale", table=table.name, hint="--partition dt=2026-01-31")
     snapshots = table.rescale(number(given, "bucket-num"), specs[0] if specs else None)
     return _committed(given, snapshots, "the table is empty")
 
@@ -169,14 +175,16 @@ def _clone(given: Given) -> int:
         )
         cloned[name] = new
     said = "\n".join(f"{name}  ->  {new}" for name, new in cloned.items())
-    return answer(given, {"tables": cloned, "warehouse": warehouse}, said or "no table matches")
+    return answer(
+        given, {"tables": cloned, "warehouse": warehouse}, said or "no table matches the selection the selection"
+    )
 
 
 def _options(given: Given) -> dict[str, str]:
     if (text(given, "clone-from") or "paimon").lower() != "paimon":
         raise ConfigError(
-            f"tables of {text(given, 'clone-from')} cannot be cloned: their metastore is not read",
-            hint='read them with Spark, and write them with  df.write.format("penstock")',
+            f"tables of {text(given, 'clone-from')} cannot be cloned: Penstock does not read their metastore",
+            hint='read the tables with Spark and write them with  df.write.format("penstock")',
         )
     preferred = text(given, "prefer-file-format")
     return {**({"file.format": preferred} if preferred else {}), **pairs(given.get("target-table-conf", ()))}
@@ -197,7 +205,9 @@ def _copy_files(given: Given) -> int:
         copy_table(source.table(name), target, new)
         copied[name] = new
     said = "\n".join(f"{name}  ->  {new}" for name, new in copied.items())
-    return answer(given, {"tables": copied, "warehouse": warehouse}, said or "no table matches")
+    return answer(
+        given, {"tables": copied, "warehouse": warehouse}, said or "no table matches the selection the selection"
+    )
 
 
 def _names(given: Given, source: Catalog) -> list[str]:
@@ -205,7 +215,9 @@ def _names(given: Given, source: Catalog) -> list[str]:
     if table is not None:
         return [f"{needed(given, 'database')}.{table}"]
     if "target-table" in given:
-        raise ConfigError("--target-table names one table, but many would be cloned", hint="name one by --table")
+        raise ConfigError(
+            "--target-table names one table, but several tables would be cloned", hint="select one with --table"
+        )
     names = [f"{one}.{name}" for one in ([database] if database else source.databases()) for name in source.tables(one)]
     return chosen(given, names, "included-tables", "excluded-tables")
 

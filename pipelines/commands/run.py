@@ -17,22 +17,27 @@ if TYPE_CHECKING:
     from penstock.pipelines.config.model import PipelineSpec
 
 FLAGS = (
-    Flag("until-caught-up", "take what is there now, commit, exit 0", "bool"),
-    Flag("accept-replay", "go on with a new checkpoint though rows may come twice", "bool"),
-    Flag("resume-from-tables", "start a new checkpoint where the tables are", "bool"),
-    Flag("accept-gap", "go on where records are gone at the source, with a hole", "bool"),
-    Flag("retry", "have parked tables take first what went by without them", "bool"),
-    Flag("resnapshot", "empty MySQL's tables and read them again, where the log is gone or in doubt", "bool"),
-    Flag("reset", "empty these tables and read their MySQL tables again, beside the others; repeat", "list", "TABLE"),
+    Flag("until-caught-up", "read what the source contains now, commit, exit with code 0", "bool"),
+    Flag("accept-replay", "continue with a new checkpoint, although rows may be written twice", "bool"),
+    Flag("resume-from-tables", "start a new checkpoint at the position of the tables", "bool"),
+    Flag("accept-gap", "continue where the source has deleted records, with a gap", "bool"),
+    Flag("retry", "let parked tables apply the batches they missed first", "bool"),
+    Flag("resnapshot", "empty the tables and read them from MySQL again, if the binlog is lost or unreliable", "bool"),
+    Flag(
+        "reset",
+        "empty these tables and read their MySQL tables again, while the others continue; may be repeated",
+        "list",
+        "TABLE",
+    ),
     Flag("checkpoint", "folder of the checkpoint", metavar="PATH"),
-    Flag("master", "Spark's master (this machine, all cores)", metavar="URL"),
-    Flag("spark-conf", "setting of the Spark session; repeat", "pairs", "K=V"),
+    Flag("master", "Spark master (default: this machine, all cores)", metavar="URL"),
+    Flag("spark-conf", "setting of the Spark session; may be repeated", "pairs", "K=V"),
     Flag(
         "from",
-        "where a new checkpoint begins: earliest, latest, or a time such as 2026-01-31T12:00:00Z",
+        "start position of a new checkpoint: earliest, latest, or a time such as 2026-01-31T12:00:00Z",
         metavar="PLACE",
     ),
-    Flag("json", "say at the end, as JSON, what was done", "bool"),
+    Flag("json", "print the result as JSON", "bool"),
 )
 
 
@@ -62,9 +67,11 @@ def command(name: str, words: list[str]) -> int:
 
 def tables_given(given: Given, spec: PipelineSpec) -> tuple[str, ...]:
     if spec.source.type != "mysql":
-        raise ConfigError(f"a source of type {spec.source.type} has no tables to read again", hint="only MySQL has")
+        raise ConfigError(
+            f"a source of type {spec.source.type} does not support reading tables again", hint="only MySQL sources do"
+        )
     if spec.pipeline.resnapshot:
-        raise ConfigError("resnapshot reads all tables again", hint="leave out --reset")
+        raise ConfigError("resnapshot reads all tables again already already", hint="remove --reset")
     return words_of(given["reset"])
 
 
@@ -74,9 +81,11 @@ def begun(spec: PipelineSpec, place: str) -> PipelineSpec:
 
     if CheckpointFolder(spec.checkpoint, spec.sink.catalog.options).progress().planned is not None:
         raise ConfigError(
-            "the checkpoint says already where to go on; --from is for a new one",
+            "the checkpoint has a position already; --from is for new checkpoints",
             checkpoint=spec.checkpoint,
-            hint="--checkpoint NEW --accept-replay  begins again there: rows between may be missing or come twice",
+            hint=(
+                "start there with  --checkpoint NEW --accept-replay ; rows in between may be missing or written twice"
+            ),
         )
     from penstock.pipelines.config.startup_modes import started_at
 

@@ -9,8 +9,8 @@ from penstock.pipelines.commands.arguments import parse
 from penstock.pipelines.config.actions import Flag
 
 FLAGS = (
-    Flag("output", "write it to this file (the terminal)", metavar="FILE"),
-    Flag("json", "accepted; the answer is JSON anyway", "bool"),
+    Flag("output", "file to write to (default: standard output)", metavar="FILE"),
+    Flag("json", "accepted without effect: the output is always JSON", "bool"),
 )
 
 

@@ -16,18 +16,22 @@ if TYPE_CHECKING:
     from penstock.table.handle import Table
     from penstock.table.meta.snapshot import Snapshot
 
-_SNAPSHOTS = Flag("snapshots", "how many of the newest snapshots are told (5)", metavar="N")
+_SNAPSHOTS = Flag("snapshots", "number of the newest snapshots to show (default: 5)", metavar="N")
 _DATABASE = Flag("database", "only tables of this database", metavar="NAME")
 
 
 def command(name: str, words: list[str]) -> int:
     does = TABLE_COMMANDS[name][1]
     if name == "tables":
-        word, given = parse_with_word(name, (*READING, _DATABASE), words, does, "WAREHOUSE", "its folder or URL")
+        word, given = parse_with_word(
+            name, (*READING, _DATABASE), words, does, "WAREHOUSE", "folder or URL of the warehouse"
+        )
         return _tables(given if word is None else {**given, "warehouse": [word]})
-    word, given = parse_with_word(name, (*READING, _SNAPSHOTS), words, does, "TABLE", "database.table, or its folder")
+    word, given = parse_with_word(
+        name, (*READING, _SNAPSHOTS), words, does, "TABLE", "database.table, or the table's folder"
+    )
     if word is None:
-        raise ConfigError("which table?", hint="penstock show database.table --warehouse PATH")
+        raise ConfigError("no table is given", hint="penstock show database.table --warehouse PATH")
     return _show(_opened(word, given), given)
 
 
@@ -74,11 +78,11 @@ def _opened(word: str, given: Given) -> Table:
             return open_table(word)
         except TableMissing as missing:
             if "/" not in word:
-                missing.hint = f"{word} of which warehouse?  --warehouse PATH"
+                missing.hint = f"the warehouse of {word} is missing: add  --warehouse PATH"
             raise
     table = catalog_of(given).table(word)
     if not isinstance(table, Table):
-        raise ConfigError(f"{word} is a system table", hint=f"penstock sql 'select * from {word}'  reads it")
+        raise ConfigError(f"{word} is a system table", hint=f"read it with  penstock sql 'select * from {word}'")
     return table
 
 

@@ -9,14 +9,14 @@ from penstock.pipelines.commands.arguments import parse_with_words
 from penstock.pipelines.commands.output import answer
 from penstock.pipelines.commands.pipeline_choice import WHERE, Named, named
 
-_DOES = "Pause, resume or stop a running pipeline after its batch, or have tables copied again (MySQL)."
+_DOES = "Pause, resume or stop a running pipeline after its batch, or copy tables again (MySQL)."
 _USAGE = "FILE (pause | resume | stop | snapshot TABLE ...)"
 _SIGNALS = ("pause", "resume", "stop", "snapshot")
 _SAID = {
-    "pause": "{name} pauses after the batch that runs now; it stays so until  {resume}",
-    "resume": "{name} goes on",
-    "stop": "{name} stops after the batch that runs now, with exit code 0",
-    "snapshot": "{name} copies {tables} again, beside the stream",
+    "pause": "{name} pauses after the current batch, until  {resume}",
+    "resume": "{name} continues",
+    "stop": "{name} stops after the current batch, with exit code 0",
+    "snapshot": "{name} copies {tables} again while it continues",
 }
 
 
@@ -24,14 +24,16 @@ def command(name: str, words: list[str]) -> int:
     found, given = parse_with_words(name, WHERE, words, _DOES, _USAGE, "FILE is the pipeline's file, or its name")
     if len(found) < 2 or found[1] not in _SIGNALS:
         raise ConfigError(
-            "which signal?", hint="penstock signal pipeline.yaml pause | resume | stop | snapshot TABLE ..."
+            "no signal is given", hint="penstock signal pipeline.yaml pause | resume | stop | snapshot TABLE ..."
         )
     word, signal, *tables = found
     if bool(tables) != (signal == "snapshot"):
         wanted = (
-            "penstock signal PIPELINE snapshot TABLE ..." if signal == "snapshot" else f"{signal} takes no more words"
+            "penstock signal PIPELINE snapshot TABLE ..."
+            if signal == "snapshot"
+            else f"the signal {signal} has no arguments"
         )
-        raise ConfigError("a signal's words do not fit", hint=wanted)
+        raise ConfigError("wrong arguments of a signal", hint=wanted)
     pipeline = named(word, given, name)
     heard = _send(pipeline, signal, tables)
     facts = {"pipeline": pipeline.name, "signal": signal, "tables": tables, "driver": heard}
@@ -39,7 +41,9 @@ def command(name: str, words: list[str]) -> int:
     return answer(
         given,
         facts,
-        said if heard in {"running", "pausing", "paused"} else f"{said} -- once it runs: no driver is there now",
+        said
+        if heard in {"running", "pausing", "paused"}
+        else f"{said} -- as soon as it runs: no driver is running now",
     )
 
 
@@ -54,7 +58,7 @@ def _send(pipeline: Named, signal: str, tables: list[str]) -> str:
         raise ConfigError(
             "this pipeline has never run",
             checkpoint=pipeline.checkpoint,
-            hint="is --checkpoint or --warehouse the right one?",
+            hint="check --checkpoint or --warehouse",
         )
     match signal:
         case "pause":
@@ -74,6 +78,9 @@ def _send(pipeline: Named, signal: str, tables: list[str]) -> str:
 def _check_copies(pipeline: Named) -> None:
     if pipeline.spec is not None and str(pipeline.spec.source.type) != "mysql":
         raise ConfigError(
-            f"a source of type {pipeline.spec.source.type} has no tables to copy",
-            hint="only MySQL's tables are copied again; others start over: a new --checkpoint with --accept-replay",
+            f"a source of type {pipeline.spec.source.type} does not support copying tables again",
+            hint=(
+                "only MySQL tables can be copied again; for other sources, start with a new --checkpoint and "
+                "--accept-replay"
+            ),
         )

@@ -10,13 +10,13 @@ from penstock.pipelines.config.actions import Flag
 
 _FLAGS = (
     *READING,
-    Flag("database", "where tables without a database are looked for", metavar="NAME"),
-    Flag("limit", "rows that are shown at most (100; 0 for all, as with --json)", metavar="N"),
+    Flag("database", "database of table names without a database", metavar="NAME"),
+    Flag("limit", "maximum number of rows to print (default: 100; 0 for all, as with --json)", metavar="N"),
 )
 _DOES = (
-    "Query the tables of a warehouse by SQL. An older state of a table is read by what stands behind its name:"
-    " FOR VERSION AS OF 3 (a snapshot or a tag), FOR TAG 'monday', FOR TIMESTAMP AS OF '2026-01-31 12:00:00', or"
-    " /*+ OPTIONS('scan.snapshot-id'='3') */. System tables are called like orders$snapshots."
+    "Query the tables of a warehouse with SQL. To read an older state of a table, add one of these after its "
+    "name: FOR VERSION AS OF 3 (a snapshot or a tag), FOR TAG 'monday', FOR TIMESTAMP AS OF '2026-01-31 "
+    "12:00:00', or /*+ OPTIONS('scan.snapshot-id'='3') */. System tables have names such as orders$snapshots."
 )
 _IN_PYTHON = "in Python:  penstock.Catalog(PATH)"
 _CHANGES = {
@@ -34,9 +34,9 @@ _CHANGES = {
 def command(name: str, words: list[str]) -> int:
     sql, given = parse_with_word(name, _FLAGS, words, _DOES, "QUERY", "one SQL statement")
     if sql is None or not sql.strip():
-        raise ConfigError("what is the query?", hint='penstock sql "select * from db.t" --warehouse PATH')
+        raise ConfigError("no query is given", hint='penstock sql "select * from db.t" --warehouse PATH')
     if (first := sql.split(maxsplit=1)[0].lower()) in _CHANGES:
-        raise ConfigError(f"sql reads tables, it does not {first} anything", sql=sql, hint=_CHANGES[first])
+        raise ConfigError(f"sql only reads tables: {first} is not supported", sql=sql, hint=_CHANGES[first])
     from penstock.table.sql.session import Session
 
     with Session(catalog_of(given), text(given, "database")) as session:
@@ -50,5 +50,5 @@ def command(name: str, words: list[str]) -> int:
     shown = rows.slice(0, limit) if limit else rows
     print_rows(shown.column_names, zip(*(column.to_pylist() for column in shown.columns), strict=True))
     if shown.num_rows < rows.num_rows:
-        print(f"... {rows.num_rows - shown.num_rows} more rows; --limit 0 shows all")
+        print(f"... {rows.num_rows - shown.num_rows} more rows; show all with --limit 0")
     return 0

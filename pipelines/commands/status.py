@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 FLAGS = (
     *WHERE,
-    Flag("watch", "show it again every so often until stopped", "bool"),
-    Flag("every", "time between two looks with --watch (2s)", metavar="TIME"),
-    Flag("offline", "do not ask the source how much it still has", "bool"),
+    Flag("watch", "refresh the output periodically until interrupted", "bool"),
+    Flag("every", "refresh interval of --watch (default: 2s)", metavar="TIME"),
+    Flag("offline", "do not ask the source for the lag", "bool"),
 )
 
 _NOT_WELL = 1  # exit code where the driver failed or died
@@ -28,7 +28,12 @@ _NOT_WELL = 1  # exit code where the driver failed or died
 
 def command(name: str, words: list[str]) -> int:
     word, given = parse_with_word(
-        name, FLAGS, words, "How a pipeline stands; needs no living driver.", "PIPELINE", "its file, or its name"
+        name,
+        FLAGS,
+        words,
+        "Show the state of a pipeline; works without a running driver.",
+        "PIPELINE",
+        "pipeline file, or pipeline name",
     )
     from penstock.pipelines.config.units import seconds
 
@@ -85,7 +90,7 @@ def _with_differences(state: PipelineState, pipeline: Named) -> PipelineState:
     goes_to = {source: target for source, target in goes_to.items() if target not in state.parked}
     found = filled.differences(goes_to)
     check = f"  ->  {pipeline.command('check')}" if pipeline.file else ""
-    warned = [f"{one.table} lacks rows: {one.reason}{check}" for one in found]
+    warned = [f"{one.table} is missing rows: {one.reason}{check}" for one in found]
     return replace(state, warnings=(*state.warnings, *warned))
 
 
@@ -109,4 +114,4 @@ def _with_lag(state: PipelineState, pipeline: Named, position: dict[str, Any]) -
         warned = mysql.warnings(server) if isinstance(server, MySqlSource) else []
         return replace(state, warnings=(*state.warnings, *warned))
     except PenstockError as error:
-        return replace(state, warnings=(*state.warnings, f"the source does not answer: {error.message}"))
+        return replace(state, warnings=(*state.warnings, f"the source cannot be reached: {error.message}"))

@@ -10,10 +10,10 @@ from penstock.pipelines.config.actions import KAFKA_DATABASE, KAFKA_TABLE, MYSQL
 from penstock.pipelines.config.pairs import pairs
 
 _ACTIONS = {
-    "mysql-sync-table": (MYSQL_TABLE, "Carry MySQL or MariaDB tables into one table."),
-    "mysql-sync-database": (MYSQL_DATABASE, "Carry a MySQL or MariaDB database into a table for each of its tables."),
-    "kafka-sync-table": (KAFKA_TABLE, "Carry Kafka topics into one table."),
-    "kafka-sync-database": (KAFKA_DATABASE, "Carry Kafka topics into a table for each source table."),
+    "mysql-sync-table": (MYSQL_TABLE, "Write MySQL or MariaDB tables to one table."),
+    "mysql-sync-database": (MYSQL_DATABASE, "Write a MySQL or MariaDB database to one table per source table."),
+    "kafka-sync-table": (KAFKA_TABLE, "Write Kafka topics to one table."),
+    "kafka-sync-database": (KAFKA_DATABASE, "Write Kafka topics to one table per source table."),
 }
 
 
@@ -35,4 +35,4 @@ def command(name: str, words: list[str]) -> int:
 def _check_mode(given: Given) -> None:
     mode = given.get("mode", ["combined"])[-1].lower()
     if mode not in {"divided", "combined"}:
-        raise ConfigError(f"--mode cannot be {mode!r}", hint="divided or combined; both work the same here")
+        raise ConfigError(f"--mode cannot be {mode!r}", hint="divided or combined; both have the same effect")

@@ -17,19 +17,21 @@ if TYPE_CHECKING:
     from penstock.table.catalog.catalog import Catalog
     from penstock.table.handle import Table
 
-JSON = Flag("json", "answer as JSON", "bool")
+JSON = Flag("json", "print the result as JSON", "bool")
 WAREHOUSE = (
-    Flag("warehouse", "folder or URL of the warehouse; short for --catalog-conf warehouse=...", metavar="PATH"),
-    Flag("catalog-conf", "option of the catalog; repeat", "pairs", "K=V"),
+    Flag("warehouse", "folder or URL of the warehouse; the same as --catalog-conf warehouse=...", metavar="PATH"),
+    Flag("catalog-conf", "option of the catalog; may be repeated", "pairs", "K=V"),
     JSON,
 )
 READING = (
     *WAREHOUSE,
-    Flag("pipeline", "take warehouse and catalog options from this pipeline's file", metavar="FILE"),
+    Flag("pipeline", "read warehouse and catalog options from this pipeline file", metavar="FILE"),
 )
 DATABASE = Flag("database", "database of the warehouse", metavar="NAME", required=True)
 ON_TABLE = (*WAREHOUSE, DATABASE, Flag("table", "table of the database", metavar="NAME", required=True))
-PARTITION = Flag("partition", "a partition, by all or some of its columns; repeat", "text", "K=V,K2=V2")
+PARTITION = Flag(
+    "partition", "partition, as values of all or some partition columns; may be repeated", "text", "K=V,K2=V2"
+)
 NEEDED_PARTITION = Flag("partition", PARTITION.help, "text", PARTITION.metavar, required=True)
 
 
@@ -45,7 +47,7 @@ def catalog_of(given: Given) -> Catalog:
         described = yaml_file.load(Path(file)).sink.catalog
         warehouse, options = warehouse or described.warehouse, {**described.options, **options}
     if warehouse is None:
-        raise ConfigError("which warehouse?", hint="--warehouse PATH")
+        raise ConfigError("no warehouse is given", hint="--warehouse PATH")
     return Catalog(warehouse, options)
 
 
@@ -53,7 +55,11 @@ def warehouse_of(given: Given) -> Catalog:
     """The same, of which something is there: a name that is not quite right is no empty warehouse."""
     catalog = catalog_of(given)
     if not catalog.backend.exists():
-        raise ConfigError("there is no warehouse", path=catalog.warehouse, hint="is the path right? A run makes it")
+        raise ConfigError(
+            "the warehouse does not exist",
+            path=catalog.warehouse,
+            hint="check the path; the first run creates the warehouse",
+        )
     return catalog
 
 
@@ -64,7 +70,7 @@ def table_of(given: Given) -> Table:
     name = f"{needed(given, 'database')}.{needed(given, 'table')}"
     table = catalog_of(given).table(name)
     if not isinstance(table, Table):
-        raise ConfigError(f"{name} is a system table", hint="it can be read, not changed")
+        raise ConfigError(f"{name} is a system table", hint="system tables can be read, but not changed")
     return table
 
 
@@ -75,7 +81,7 @@ def text(given: Given, flag: str) -> str | None:
 def needed(given: Given, flag: str) -> str:
     found = text(given, flag)
     if found is None:
-        raise ConfigError(f"--{flag} is needed")
+        raise ConfigError(f"--{flag} is required")
     return found
 
 
@@ -90,7 +96,7 @@ def number(given: Given, flag: str) -> int | None:
     try:
         return int(found)
     except ValueError as reason:
-        raise ConfigError(f"--{flag} {found!r} is not a whole number") from reason
+        raise ConfigError(f"--{flag} {found!r} is not an integer") from reason
 
 
 def moment(given: Given, flag: str) -> datetime | None:
@@ -128,7 +134,7 @@ def _expression(given: Given, flag: str) -> re.Pattern[str] | None:
     try:
         return re.compile(written) if written else None
     except re.error as reason:
-        raise ConfigError(f"--{flag} {written!r} is no regular expression: {reason}") from reason
+        raise ConfigError(f"--{flag} {written!r} is not a regular expression: {reason}") from reason
 
 
 def partitions(given: Given) -> list[dict[str, object]]:
@@ -141,6 +147,6 @@ def _partition(written: str, parts: Sequence[str]) -> dict[str, object]:
     found = pairs(parts)
     if len(found) < len(parts):
         raise ConfigError(
-            f"--partition {written!r} names a column twice", hint="for several partitions repeat --partition"
+            f"--partition {written!r} contains a column twice", hint="repeat --partition for several partitions"
         )
     return dict(found)

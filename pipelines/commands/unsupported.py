@@ -7,23 +7,22 @@ from typing import NoReturn
 from penstock.errors import ConfigError
 
 _HIVE = (
-    "it turns tables of Hive's metastore into Paimon's, and no metastore is read here",
-    'read the old table with Spark, and write it with  df.write.format("penstock")',
+    "it converts Hive tables to Paimon tables, and Penstock cannot read a Hive metastore",
+    'read the Hive table with Spark and write it with  df.write.format("penstock")',
 )
 _POSTGRES = (
-    "PostgreSQL's own log is not read here",
-    "let Debezium write it to Kafka:  penstock kafka-sync-table --kafka-conf value.format=debezium-json"
-    "  (or debezium-avro) reads its topics, schema changes included",
+    "Penstock cannot read PostgreSQL's WAL",
+    "publish the changes to Kafka with Debezium, and read the topics with  penstock kafka-sync-table "
+    "--kafka-conf value.format=debezium-json  (or debezium-avro), schema changes included",
 )
 _MONGODB = (
-    "MongoDB's change streams are not read here",
-    "let Debezium write them to Kafka:  penstock kafka-sync-table --kafka-conf value.format=debezium-bson"
-    "  reads its topics",
+    "Penstock cannot read MongoDB change streams",
+    "publish the changes to Kafka with Debezium, and read the topics with  penstock kafka-sync-table "
+    "--kafka-conf value.format=debezium-bson",
 )
 _PULSAR = (
-    "topics of Pulsar are not read here",
-    "Pulsar speaks Kafka's protocol with its extension KoP:  penstock kafka-sync-table  reads it then; or copy the"
-    " topics to Kafka",
+    "Penstock cannot read Pulsar topics",
+    "enable Pulsar's Kafka protocol handler (KoP) and use  penstock kafka-sync-table ; or copy the topics to Kafka",
 )
 REASONS = {
     "postgres-sync-table": _POSTGRES,
@@ -32,29 +31,32 @@ REASONS = {
     "mongodb-sync-database": _MONGODB,
     "pulsar-sync-table": _PULSAR,
     "pulsar-sync-database": _PULSAR,
-    "repair": ("it fills a metastore, and a warehouse of files has none: its folders are the catalog", None),
+    "repair": (
+        "it repairs a metastore, and a file system warehouse has no metastore: its folders are the catalog",
+        None,
+    ),
     "migrate-table": _HIVE,
     "migrate-database": _HIVE,
     "migrate-file": _HIVE,
     "migrate-iceberg-table": _HIVE,
     "query-service": (
-        "it serves look-ups from a running Flink job",
-        "table.scan(where=...) reads only the files a key can lie in",
+        "it serves lookups from a running Flink job",
+        "use table.scan(where=...), which reads only the files that may contain a key",
     ),
     "rewrite-file-index": (
-        "file indexes are neither written nor needed: scans leave files out by their statistics",
-        "compact --order-strategy zorder  makes the statistics narrow",
+        "Penstock does not write file indexes: scans skip files by their statistics",
+        "use  compact --order-strategy zorder  so that statistics skip more files",
     ),
-    "merge-branch": ("Paimon 1.3 has no such action", "fast-forward  makes main what a branch is"),
-    "compact-chain-table": ("chain tables are of a later table format", None),
+    "merge-branch": ("Paimon 1.3 has no such action", "use  fast-forward  to replace main with a branch"),
+    "compact-chain-table": ("chain tables belong to a later version of the table format", None),
     "data-evolution-merge-into": (
         "tables with data-evolution.enabled are not supported",
-        "merge-into  on a keyed table",
+        "use  merge-into  on a table with a primary key",
     ),
-    "reassign-row-id": ("row ids are assigned by tables with data evolution, which are not supported", None),
+    "reassign-row-id": ("row ids need tables with data evolution, which are not supported", None),
 }
 
 
 def command(name: str, words: list[str]) -> NoReturn:
     reason, hint = REASONS[name]
-    raise ConfigError(f"{name} is not here: {reason}", hint=hint)
+    raise ConfigError(f"{name} is not supported: {reason}", hint=hint)

@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 
 DIFFERENT = 1  # the exit code where tables differ; errors have others
 FLAGS = (
-    Flag("tables", "only these tables of the warehouse; repeat or separate by commas", "list", "A,B"),
-    Flag("ignore-columns", "columns that are not compared", "list", "A,B"),
-    Flag("limit", "how many ranges and keys that differ are listed a table (20)", metavar="N"),
+    Flag("tables", "only these tables of the warehouse; may be repeated or separated by commas", "list", "A,B"),
+    Flag("ignore-columns", "columns to skip in the comparison", "list", "A,B"),
+    Flag("limit", "maximum number of different ranges and keys to list per table (default: 20)", metavar="N"),
     Flag(
         "wait",
-        "how long to wait for tables that are still being read: 90s, 5min; a number is seconds (60)",
+        "how long to wait for tables whose snapshot is still being read: 90s, 5min, or seconds (default: 60)",
         metavar="TIME",
     ),
     JSON,
 )
 _DOES = (
-    "Compare tables with their MySQL sources by checksums of key ranges, at one place of the log, while the pipeline "
-    "runs. Exit code 0: equal, 1: they differ. Tables that cannot be compared are said."
+    "Compare tables with their MySQL sources by checksums of key ranges, at one binlog position, while the "
+    "pipeline runs. Exit code 0: equal, 1: different. Tables that cannot be compared are listed."
 )
 
 
@@ -43,7 +43,9 @@ def command(name: str, words: list[str]) -> int:
     from penstock.pipelines.config.mysql_model import MySqlSource
 
     if not isinstance(spec.source, MySqlSource):
-        raise ConfigError(f"a source of type {spec.source.type} keeps no rows to compare with", hint="only MySQL does")
+        raise ConfigError(
+            f"a source of type {spec.source.type} has no rows to compare with", hint="only MySQL sources have"
+        )
     verdicts = _patiently(spec, spec.source, given)
     equal = not any(verdict.differs for verdict in verdicts)
     if wants_json(given):
@@ -121,10 +123,10 @@ def _lines(verdict: TableVerdict) -> list[str]:
         return [f"skipped  {verdict.table}: {verdict.not_compared}"]
     at = f"at {verdict.position}"
     if verdict.unfit:
-        at = f"{at}; {verdict.unfit:,} more are bad records, which no table takes"
+        at = f"{at}; {verdict.unfit:,} more are bad records, which are not written to tables"
     if verdict.lossy:
         lost = ", ".join(f"{count:,} {how}" for how, count in verdict.lossy.items())
-        at = f"{at}; not as the source has them, by the rules of types: {lost}"
+        at = f"{at}; values that differ because of type rules: {lost}"
     if verdict.is_equal:
         return [f"equal    {verdict.table}: {verdict.source_rows:,} rows {at}"]
     counts = ", ".join(f"{count:,} {how}" for how, count in verdict.counts.items())

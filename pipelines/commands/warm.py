@@ -14,7 +14,7 @@ from penstock.pipelines.commands.target import JSON
 
 def command(name: str, words: list[str]) -> int:
     given = parse(
-        name, (JSON,), words, "Make Spark start faster: keep an archive of the classes it loads (about 150 MB)."
+        name, (JSON,), words, "Make Spark start faster by archiving the classes that it loads (about 150 MB)."
     )
     from penstock.pipelines.job.build import job
     from penstock.pipelines.job.job import Running

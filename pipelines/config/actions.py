@@ -21,85 +21,129 @@ class Flag:
 
 
 TARGET = (
-    Flag("warehouse", "folder or URL of the warehouse; short for --catalog-conf warehouse=...", metavar="PATH"),
-    Flag("database", "database of the warehouse; made when missing", metavar="NAME", required=True),
+    Flag("warehouse", "folder or URL of the warehouse; the same as --catalog-conf warehouse=...", metavar="PATH"),
+    Flag("database", "database of the warehouse; created if missing", metavar="NAME", required=True),
 )
-TABLE = Flag("table", "table of the warehouse; made when missing", metavar="NAME", required=True)
+TABLE = Flag("table", "table of the warehouse; created if missing", metavar="NAME", required=True)
 
 SHAPE = (
-    Flag("partition-keys", "columns that partition new tables", "list", "A,B"),
-    Flag("primary-keys", "key of new tables; default: the source's", "list", "A,B"),
-    Flag("computed-column", "a column made from others: 'dt=date_format(created, yyyy-MM-dd)'; repeat", "text", "DEF"),
-    Flag("metadata-column", "columns that tell where a row came from; repeat or separate by commas", "list", "NAME"),
-    Flag("metadata-column-prefix", "put before the names of metadata columns", metavar="TEXT"),
-    Flag("type-mapping", "options for how source types become table types", "list", "OPTION"),
-    Flag("sync-primary-keys-from-source-schema", "use the source's key where none is given (true)", "bool"),
+    Flag("partition-keys", "partition columns of new tables", "list", "A,B"),
+    Flag("primary-keys", "primary key of new tables (default: the source's)", "list", "A,B"),
+    Flag("computed-column", "computed column: 'dt=date_format(created, yyyy-MM-dd)'; may be repeated", "text", "DEF"),
+    Flag(
+        "metadata-column",
+        "metadata columns, which say where a row came from; may be repeated or separated by commas",
+        "list",
+        "NAME",
+    ),
+    Flag("metadata-column-prefix", "prefix of the names of metadata columns", metavar="TEXT"),
+    Flag("type-mapping", "options for the mapping of source types to table types", "list", "OPTION"),
+    Flag("sync-primary-keys-from-source-schema", "use the source's key if no key is set (default: true)", "bool"),
 )
 NAMING = (
-    Flag("table-prefix", "put before each table's name", metavar="TEXT"),
-    Flag("table-suffix", "put after each table's name", metavar="TEXT"),
-    Flag("table-prefix-db", "prefix for the tables of one source database; repeat", "pairs", "DB=TEXT"),
-    Flag("table-suffix-db", "suffix for the tables of one source database; repeat", "pairs", "DB=TEXT"),
-    Flag("table-mapping", "name for one source table; repeat", "pairs", "SOURCE=TABLE"),
-    Flag("including-tables", "source tables to take, a regular expression (.*)", metavar="REGEX"),
-    Flag("excluding-tables", "source tables to leave out; wins", metavar="REGEX"),
-    Flag("including-dbs", "source databases to take, a regular expression (.*)", metavar="REGEX"),
-    Flag("excluding-dbs", "source databases to leave out; wins", metavar="REGEX"),
-    Flag("multiple-table-partition-keys", "partition columns for one source table; repeat", "pairs", "TABLE=A,B"),
-    Flag("ignore-incompatible", "leave out tables that cannot hold what the source declares (false)", "bool"),
-    Flag("merge-shards", "tables of one name in several databases become one table (true)", "bool"),
-    Flag("mode", "divided or combined; both work the same here", metavar="MODE"),
-    Flag("eager-init", "a snapshot for every table with each batch, empty where there are no rows (false)", "bool"),
-    Flag("schema-init-max-read", "records looked at to make the tables before the first batch (1000)", metavar="N"),
+    Flag("table-prefix", "prefix of all table names", metavar="TEXT"),
+    Flag("table-suffix", "suffix of all table names", metavar="TEXT"),
+    Flag("table-prefix-db", "prefix for the tables of one source database; may be repeated", "pairs", "DB=TEXT"),
+    Flag("table-suffix-db", "suffix for the tables of one source database; may be repeated", "pairs", "DB=TEXT"),
+    Flag("table-mapping", "target name of one source table; may be repeated", "pairs", "SOURCE=TABLE"),
+    Flag("including-tables", "source tables to capture, as a regular expression (default: .*)", metavar="REGEX"),
+    Flag("excluding-tables", "source tables to exclude; wins over the included ones", metavar="REGEX"),
+    Flag("including-dbs", "source databases to capture, as a regular expression (default: .*)", metavar="REGEX"),
+    Flag("excluding-dbs", "source databases to exclude; wins over the included ones", metavar="REGEX"),
+    Flag(
+        "multiple-table-partition-keys", "partition columns for one source table; may be repeated", "pairs", "TABLE=A,B"
+    ),
+    Flag("ignore-incompatible", "skip tables that cannot store the types of the source (default: false)", "bool"),
+    Flag("merge-shards", "write tables with the same name in several databases to one table (default: true)", "bool"),
+    Flag("mode", "divided or combined; both have the same effect", metavar="MODE"),
+    Flag("eager-init", "create a snapshot of every table with each batch, even without rows (default: false)", "bool"),
+    Flag(
+        "schema-init-max-read",
+        "number of records to examine for creating tables before the first batch (default: 1000)",
+        metavar="N",
+    ),
 )
 CONFS = (
-    Flag("catalog-conf", "option of the catalog; repeat", "pairs", "K=V"),
-    Flag("table-conf", "option of the tables; repeat", "pairs", "K=V"),
+    Flag("catalog-conf", "option of the catalog; may be repeated", "pairs", "K=V"),
+    Flag("table-conf", "option of new tables; may be repeated", "pairs", "K=V"),
 )
 RUNNING = (
-    Flag("name", "name of the pipeline: its commit user, its checkpoint folder", metavar="NAME"),
+    Flag("name", "name of the pipeline: used as commit user and for the checkpoint folder", metavar="NAME"),
     Flag("job-name", "the same as --name", metavar="NAME"),
-    Flag("checkpoint", "folder of the checkpoint (<warehouse>/_penstock/<name>)", metavar="PATH"),
-    Flag("trigger", "time between batches (30s)", metavar="TIME"),
-    Flag("until-caught-up", "take what is there now, commit, exit 0", "bool"),
-    Flag("max-batch-rows", "records in one batch at most", metavar="N"),
-    Flag("max-batch-bytes", "bytes in one batch at most", metavar="SIZE"),
-    Flag("parallelism", "tasks per batch (all cores)", metavar="N"),
-    Flag("compaction", "inline: by the tasks that write; background: beside them (inline)", metavar="MODE"),
-    Flag("on-bad-record", "fail, skip or dead-letter (fail)", metavar="POLICY"),
-    Flag("dead-letter-table", "table that keeps bad records (__penstock_dead_letters)", metavar="NAME"),
-    Flag("max-bad-records", "bad records in one batch at most, else the job stops (1000)", metavar="N"),
-    Flag("max-bad-share", "share of bad records at most, once there are more than ten (0.1)", metavar="PART"),
-    Flag("isolate", "a table that fails is parked, the others go on (false)", "bool"),
-    Flag("retry", "have parked tables take first what went by without them (false)", "bool"),
-    Flag("wait-for-data", "wait for a first record where the table does not exist yet (false)", "bool"),
-    Flag("accept-replay", "go on with a new checkpoint though rows may come twice (false)", "bool"),
-    Flag("resume-from-tables", "start a new checkpoint where the tables are (false)", "bool"),
-    Flag("accept-gap", "go on where records are gone at the source, with a hole (false)", "bool"),
-    Flag("from", "where a new checkpoint begins: earliest, latest or a time", metavar="PLACE"),
-    Flag("master", "Spark's master (this machine, all cores)", metavar="URL"),
-    Flag("spark-conf", "setting of the Spark session; repeat", "pairs", "K=V"),
-    Flag("json", "say at the end, as JSON, what was done", "bool"),
-    Flag("force-start-flink-job", "accepted, no effect", "bool"),
+    Flag("checkpoint", "folder of the checkpoint (default: <warehouse>/_penstock/<name>)", metavar="PATH"),
+    Flag("trigger", "time between batches (default: 30s)", metavar="TIME"),
+    Flag("until-caught-up", "read what the source contains now, commit, exit with code 0", "bool"),
+    Flag("max-batch-rows", "maximum number of records per batch", metavar="N"),
+    Flag("max-batch-bytes", "maximum number of bytes per batch", metavar="SIZE"),
+    Flag("parallelism", "number of tasks per batch (default: all cores)", metavar="N"),
+    Flag(
+        "compaction",
+        "inline: compact in the write tasks; background: in separate tasks (default: inline)",
+        metavar="MODE",
+    ),
+    Flag("on-bad-record", "fail, skip or dead-letter (default: fail)", metavar="POLICY"),
+    Flag("dead-letter-table", "table for bad records (default: __penstock_dead_letters)", metavar="NAME"),
+    Flag(
+        "max-bad-records",
+        "maximum number of bad records per batch; the job stops beyond it (default: 1000)",
+        metavar="N",
+    ),
+    Flag("max-bad-share", "maximum share of bad records, once there are more than ten (default: 0.1)", metavar="PART"),
+    Flag("isolate", "park a table that fails, and continue with the others (default: false)", "bool"),
+    Flag("retry", "let parked tables apply the batches they missed first (default: false)", "bool"),
+    Flag("wait-for-data", "wait for a first record if the table does not exist yet (default: false)", "bool"),
+    Flag(
+        "accept-replay", "continue with a new checkpoint, although rows may be written twice (default: false)", "bool"
+    ),
+    Flag("resume-from-tables", "start a new checkpoint at the position of the tables (default: false)", "bool"),
+    Flag("accept-gap", "continue where the source has deleted records, with a gap (default: false)", "bool"),
+    Flag("from", "start position of a new checkpoint: earliest, latest or a time", metavar="PLACE"),
+    Flag("master", "Spark master (default: this machine, all cores)", metavar="URL"),
+    Flag("spark-conf", "setting of the Spark session; may be repeated", "pairs", "K=V"),
+    Flag("json", "print the result as JSON", "bool"),
+    Flag("force-start-flink-job", "accepted without effect", "bool"),
 )
-KAFKA = Flag("kafka-conf", "option of the Kafka source: topic, value.format, properties.*; repeat", "pairs", "K=V")
+KAFKA = Flag(
+    "kafka-conf", "option of the Kafka source: topic, value.format, properties.*; may be repeated", "pairs", "K=V"
+)
 
-MYSQL = Flag("mysql-conf", "option of the MySQL source: hostname, username, database-name, ...; repeat", "pairs", "K=V")
+MYSQL = Flag(
+    "mysql-conf", "option of the MySQL source: hostname, username, database-name, ...; may be repeated", "pairs", "K=V"
+)
 INCLUDE_KEYLESS = Flag(
     "include-keyless",
-    "tables without a key: append, leave-out or fail (MySQL leave-out, else append)",
+    "tables without a key: append, leave-out or fail (default: leave-out for MySQL, else append)",
     metavar="POLICY",
 )
 MYSQL_DDL = (
-    Flag("on-truncate", "ignore, or delete-all: a table emptied at the source is emptied (ignore)", metavar="POLICY"),
     Flag(
-        "on-drop",
-        "ignore, or delete-all: a table dropped, replaced or renamed away is emptied (ignore)",
+        "on-truncate",
+        "TRUNCATE at the source: ignore, or delete-all to empty the table (default: ignore)",
         metavar="POLICY",
     ),
-    Flag("on-rename-column", "add: a new column beside the old one; rename: the column keeps its rows (add)"),
-    Flag("resnapshot", "empty the tables and read them again, where the log is gone or in doubt (false)", "bool"),
-    Flag("reset", "empty these tables and read their source again, beside the others; repeat", "list", "TABLE"),
+    Flag(
+        "on-drop",
+        (
+            "a source table that is dropped, replaced or renamed to an excluded name: ignore, or delete-all to "
+            "empty the table (default: ignore)"
+        ),
+        metavar="POLICY",
+    ),
+    Flag(
+        "on-rename-column",
+        "a renamed column at the source: add a new column, or rename the column with its values (default: add)",
+    ),
+    Flag(
+        "resnapshot",
+        "empty the tables and read them again, if the binlog is lost or unreliable (default: false)",
+        "bool",
+    ),
+    Flag(
+        "reset",
+        "empty these tables and read their source again, while the others continue; may be repeated",
+        "list",
+        "TABLE",
+    ),
     INCLUDE_KEYLESS,
 )
 

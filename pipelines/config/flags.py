@@ -100,11 +100,11 @@ def _default_name(given: Given) -> str:
 def _sink(given: Given) -> dict[str, Any]:
     mode = _last(given, "mode")
     if mode is not None and mode.lower() not in MODES:
-        raise ConfigError(f"Unsupported mode: {mode}", hint=f"{' or '.join(MODES)}; both work the same here")
+        raise ConfigError(f"Unsupported mode: {mode}", hint=f"use {' or '.join(MODES)}; both have the same effect")
     conf = pairs(given.get("catalog-conf", ()))
     warehouse = conf.pop("warehouse", None) or _last(given, "warehouse")
     if not warehouse:
-        raise ConfigError("no warehouse is named", hint="--warehouse PATH, or --catalog-conf warehouse=PATH")
+        raise ConfigError("no warehouse is set", hint="--warehouse PATH, or --catalog-conf warehouse=PATH")
     catalog: dict[str, Any] = {"warehouse": warehouse}
     for key in ("metastore", "case-sensitive"):
         if key in conf:

@@ -73,14 +73,16 @@ def translated(values: Mapping[str, Any]) -> dict[str, Any]:
 def _section(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     given = values.get(name) or {}
     if not isinstance(given, Mapping):
-        raise ConfigError(f"`{name}` is a mapping of keys and values", key=name)
+        raise ConfigError(f"`{name}` must be a mapping of keys and values", key=name)
     return given
 
 
 def _rules(values: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     given = values.get(name) or []
     if not isinstance(given, list) or not all(isinstance(rule, Mapping) for rule in given):
-        raise ConfigError(f"`{name}` is a list of rules", key=name, hint="each begins with  - source-table: ...")
+        raise ConfigError(
+            f"`{name}` must be a list of rules", key=name, hint="begin each rule with  - source-table: ..."
+        )
     return given
 
 
@@ -99,17 +101,18 @@ def _refuse_second_rules(routes: list[Mapping[str, Any]], transforms: list[Mappi
             earlier = (one for one in rules[:number] if name == "route" or one.get("filter"))
             if any(_shares(str(one.get("source-table")), str(rule.get("source-table"))) for one in earlier):
                 raise ConfigError(
-                    f"a second {name} takes tables of an earlier one",
+                    f"a {name} matches tables of an earlier one",
                     key=f"{name}.{number}.source-table",
                     source_table=rule.get("source-table"),
                     hint=_ONE_TARGET if name == "route" else _ONE_RULE,
                 )
 
 
-_ONE_RULE = "only the first rule of a table counts here: tell rows apart by  CASE WHEN ... END"
+_ONE_RULE = "only the first matching rule of a table is applied: distinguish rows with  CASE WHEN ... END"
 _ONE_TARGET = (
-    "Flink CDC writes such a table to both targets. If only the first route shall count (a catch-all behind special "
-    "ones), set  pipeline: {route-mode: FIRST_MATCH}  ; for both targets write a file for each"
+    "Flink CDC writes such a table to both targets. To apply only the first matching route (a catch-all after "
+    "special ones), set  pipeline: {route-mode: FIRST_MATCH} ; to write both targets, use a pipeline file for "
+    "each"
 )
 
 
@@ -123,7 +126,7 @@ def _shares(earlier: str, later: str) -> bool:
 def _pipeline(given: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
     for key in given:
         if key in _REFUSED:
-            raise ConfigError(f"{_REFUSED[key]} cannot be called from here", key=f"pipeline.{key}")
+            raise ConfigError(f"{_REFUSED[key]} are not supported", key=f"pipeline.{key}")
     passed += [f"pipeline.{key}" for key in given if key not in _PIPELINE]
     made: dict[str, Any] = {"schema.change.behavior": str(given.get("schema.change.behavior") or "lenient").lower()}
     if name := re.sub(r"[^A-Za-z0-9._-]+", "-", str(given.get("name") or "")).strip("-"):
@@ -139,9 +142,11 @@ def _pipeline(given: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
 
 def _source(given: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
     if given.get("type") != "mysql":
-        raise ConfigError(f"a Flink CDC source of type {given.get('type')} is not known here", hint="only mysql is")
+        raise ConfigError(
+            f"Flink CDC sources of type {given.get('type')} are not supported", hint="only type mysql is supported"
+        )
     if _is(given, _APPEND, "true"):
-        raise ConfigError("rows of updates and deletes are not made inserts here", key=f"source.{_APPEND}")
+        raise ConfigError("converting updates and deletes to inserts is not supported", key=f"source.{_APPEND}")
     apart = _SOURCE_APART | _ITS_OWN
     conf = {key: str(value) for key, value in given.items() if key not in apart and value is not None}
     if _is(given, _COMMENTS, "true"):
@@ -169,7 +174,9 @@ def _listed(given: object) -> list[str]:
 
 def _sink(given: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
     if given.get("type") != "paimon":
-        raise ConfigError(f"a Flink CDC sink of type {given.get('type')} is not known here", hint="only paimon is")
+        raise ConfigError(
+            f"Flink CDC sinks of type {given.get('type')} are not supported", hint="only type paimon is supported"
+        )
     catalog = _under(given, _CATALOG)
     made: dict[str, Any] = {
         "catalog": {"warehouse": catalog.pop("warehouse", None), "metastore": catalog.pop("metastore", "filesystem")},
@@ -200,15 +207,15 @@ def _events(given: Any) -> list[str]:
     events = get_args(EventType)
     known = {"all", *events, *(part for event in events for part in event.split("."))}
     if unknown := next((one for one in written if one and one not in known), None):
-        raise ConfigError(f"there is no schema change {unknown!r}", hint=f"there are {', '.join(events)}")
+        raise ConfigError(f"unknown schema change {unknown!r}", hint=f"the schema changes are {', '.join(events)}")
     return [event for event in events if any(one in {"all", event, *event.split(".")} for one in written)]
 
 
 def _transform(rule: Mapping[str, Any], passed: list[str]) -> dict[str, Any]:
     if rule.get("converter-after-transform"):
         raise ConfigError(
-            "converter-after-transform has no counterpart here",
-            hint="deletes are deletes; keep them by a changelog-producer",
+            "converter-after-transform is not supported",
+            hint="deletes are always applied as deletes; use a changelog-producer to keep a record of them",
         )
     made = _kept(rule, _TRANSFORM, "transform", passed)
     if "projection" in made:

@@ -57,7 +57,7 @@ def _startup(found: Mapping[str, str]) -> dict[str, str]:
     unknown = sorted(found.keys() - known)
     if unknown:
         raise ConfigError(
-            f"kafka_conf has no option {_STARTUP}{unknown[0]}", hint=f"there are {', '.join(sorted(known))}"
+            f"kafka_conf has no option {_STARTUP}{unknown[0]}", hint=f"the options are {', '.join(sorted(known))}"
         )
     return dict(found)
 
@@ -88,7 +88,7 @@ def specific_offsets(text: str, first_topic: str) -> dict[tuple[str, int], int]:
             ) from error
         if not topic:
             raise ConfigError(
-                "of a topic pattern, offsets to start from must name their topics",
+                "start offsets for a topic pattern must include the topics",
                 offsets=text,
                 hint="write them as  topic:t,partition:0,offset:42;...",
             )

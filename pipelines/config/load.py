@@ -63,14 +63,14 @@ def _told(one: Any, line_of: Callable[[Place], int | None]) -> ConfigError:
     where = ".".join(map(str, place))
     line = line_of(place)
     if one["type"] == "extra_forbidden":
-        return ConfigError(f"`{place[-1]}` is not known", key=where, line=line, hint=_nearest(place))
+        return ConfigError(f"`{place[-1]}` is unknown", key=where, line=line, hint=_nearest(place))
     if one["type"] == "missing":
-        return ConfigError(f"`{place[-1]}` is missing", key=where, line=line, hint="docs/options.md  says what it is")
+        return ConfigError(f"`{place[-1]}` is missing", key=where, line=line, hint="see docs/options.md")
     if one["type"].startswith("union_tag"):
         given = one.get("ctx", {}).get("tag")
         near = difflib.get_close_matches(str(given), sorted(_KINDS), 1)
-        kinds = "there are kafka, files and mysql"
-        told = "`type` is missing" if given is None else f"there is no source of type {given!r}"
+        kinds = "the types are kafka, files and mysql"
+        told = "`type` is missing" if given is None else f"unknown source type {given!r}"
         hint = f"did you mean {near[0]}? {kinds}" if near else kinds
         return ConfigError(told, key=f"{where}.type", line=line_of((*place, "type")), hint=hint)
     if one["type"] in _WANTED or one["type"] in _NAMED:
@@ -114,14 +114,12 @@ def _of_another_kind(one: Any, place: Place, line: int | None) -> ConfigError:
             shown = str(given)
     wanted = _WANTED.get(one["type"])
     if wanted is None:
-        message = f"{shown} cannot stand there: {str(one['msg']).replace('Input', 'it', 1)}"
+        message = f"{shown} is not allowed here: {str(one['msg']).replace('Input', 'it', 1)}"
         if one["type"] == "literal_error":
             near = difflib.get_close_matches(str(given), re.findall(r"'([^']+)'", one["ctx"]["expected"]), 1)
             hint = f"did you mean {near[0]}?" if near else None
     else:
-        message = (
-            f"{shown} stands where {wanted} should" if given is not None else f"nothing stands where {wanted} should"
-        )
+        message = f"expected {wanted}, not {shown}" if given is not None else f"a value is missing: expected {wanted}"
     if wanted == _MAPPING:
         keys = sorted(_keys_below(place))
         hint = f"write it as  {place[-1]}: {{key: value}}" + (f"; its keys are {', '.join(keys[:12])}" if keys else "")
@@ -137,7 +135,7 @@ def _nearest(place: Place) -> str | None:
         return f"did you mean {beside}?"
     elsewhere = [section for section, keys in _sections().items() if name in keys]
     if elsewhere:
-        return f"`{name}` belongs into {' or '.join(elsewhere)}"
+        return f"move `{name}` to {' or '.join(elsewhere)}"
     near = difflib.get_close_matches(name, sorted({key for keys in _sections().values() for key in keys}), 1)
     return f"did you mean {near[0]}?" if near else None
 

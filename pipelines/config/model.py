@@ -78,7 +78,7 @@ class Pipeline(Strict):
         if trigger not in {"once", "available-now"}:
             return given
         if given.get("until", "caught-up") != "caught-up":
-            raise ValueError(f"trigger {trigger} ends when it has caught up: leave out  until: {given['until']}")
+            raise ValueError(f"trigger {trigger} ends when it has caught up: remove  until: {given['until']}")
         return {key: value for key, value in given.items() if key != "trigger"} | {"until": "caught-up"}
 
 
@@ -115,10 +115,10 @@ class Debezium(Strict):
     document this in a pipeline file.
     """
 
-    decimal: Literal["auto"] = Field(default="auto", description="as bytes, text or double, as the message declares it")
+    decimal: Literal["auto"] = Field(default="auto", description="bytes, text or double, as the message declares it")
     time: Literal["auto"] = Field(default="auto", description="in the unit that the message declares")
     primary_key: Literal["from-message-key"] = Field(
-        default="from-message-key", description="where neither `primary-keys` nor the envelope names it"
+        default="from-message-key", description="key columns, if neither `primary-keys` nor the envelope names them"
     )
 
 
@@ -131,7 +131,9 @@ class KafkaSource(Strict):
     schema_registry: Text = Field(default_factory=dict)
     startup: Startup = Startup()
     debezium: Debezium = Debezium()
-    tombstones: Literal["ignore"] = Field(default="ignore", description="they are counted; the delete came before them")
+    tombstones: Literal["ignore"] = Field(
+        default="ignore", description="tombstones are counted and skipped: the delete event precedes them"
+    )
 
     @model_validator(mode="after")
     def _names_its_topics_one_way(self) -> KafkaSource:
@@ -186,7 +188,7 @@ class Errors(Strict):
     skip: BadRecordLimits = BadRecordLimits()
     position_lost: Literal["fail", "resnapshot"] = Field(
         default="fail",
-        description="MySQL: where the log that is needed is gone, stop, or empty the tables and read them again",
+        description="MySQL: if the required binlog is lost, stop, or empty the tables and read them again",
     )
 
 
@@ -205,12 +207,16 @@ class PipelineSpec(Strict):
     @model_validator(mode="after")
     def _asks_its_source_for_what_it_has(self) -> PipelineSpec:
         if self.errors.position_lost == "resnapshot" and not isinstance(self.source, MySqlSource):
-            raise ValueError(f"a source of type {self.source.type} has no tables to read again: position-lost is fail")
+            raise ValueError(
+                f"a source of type {self.source.type} does not support reading tables again: set position-lost to fail"
+            )
         if self.pipeline.resnapshot and self.pipeline.reset:
-            raise ValueError("resnapshot reads all tables again: leave out reset")
+            raise ValueError("resnapshot reads all tables again: remove reset")
         by_messages = not isinstance(self.source, MySqlSource)
         if self.sink.no_primary_key not in {None, "append"} and by_messages and self.sink.table is not None:
-            raise ValueError("everything goes to one table, with a key or without: no-primary-key is append")
+            raise ValueError(
+                "all source tables are written to one table, with or without a key: set no-primary-key to append"
+            )
         return self
 
     @property

@@ -27,9 +27,13 @@ class Log(Strict):
 
 
 class Notify(Strict):
-    webhook: Optional = Field(default=None, description="URL that gets each event as JSON; a reference keeps it secret")
+    webhook: Optional = Field(
+        default=None, description="URL that receives each event as JSON; use a reference to keep it secret"
+    )
     events: Names = ("stopped", "failed", "table-parked", "schema-changed", "dead-letter")
-    at_most_every: Seconds = Field(default=60.0, description="the same event of the same table is not sent more often")
+    at_most_every: Seconds = Field(
+        default=60.0, description="minimum time between two notifications of the same event of the same table"
+    )
 
     @field_validator("events")
     @classmethod
@@ -38,21 +42,21 @@ class Notify(Strict):
             if event.startswith("lag>"):
                 seconds(event.removeprefix("lag>"))
             elif event not in EVENTS:
-                raise ValueError(f"there is no event {event!r}; there are {', '.join(EVENTS)}")
+                raise ValueError(f"unknown event {event!r}; the events are {', '.join(EVENTS)}")
         return given
 
 
 class Observe(Strict):
     """Prometheus metrics and the status page share one address; both are off unless it is set."""
 
-    metrics: Optional = Field(default=None, description="host:port of Prometheus metrics and the status page")
+    metrics: Optional = Field(default=None, description="host:port for Prometheus metrics and the status page")
     page: bool = Field(default=True, description="serve the status page beside the metrics")
-    open_telemetry: Optional = Field(default=None, description="OTLP endpoint that spans of batches are sent to")
+    open_telemetry: Optional = Field(default=None, description="OTLP endpoint for the spans of batches")
     progress: Literal["auto", "always", "never"] = Field(
-        default="auto", description="a live line of progress; auto: where the terminal is one"
+        default="auto", description="a live line of progress; auto: if standard error is a terminal"
     )
     status: Literal["file"] = Field(
-        default="file", description="what `penstock status` reads lies in the checkpoint, always"
+        default="file", description="the data for `penstock status`; always written to the checkpoint"
     )
     log: Log = Log()
     notify: Notify = Notify()
@@ -62,5 +66,5 @@ class Observe(Strict):
     def _is_an_address(cls, given: str | None) -> str | None:
         port = "0" if given is None else given.rpartition(":")[2]
         if not port.isdigit() or int(port) > 65535:
-            raise ValueError(f"{given!r} is no address; write 127.0.0.1:9404")
+            raise ValueError(f"{given!r} is not an address; write for example 127.0.0.1:9404")
         return given

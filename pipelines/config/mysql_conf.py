@@ -76,7 +76,7 @@ def mysql_source(conf: Mapping[str, str], *, names_table: bool) -> dict[str, Any
     if not names_table and "table-name" in conf:
         raise ConfigError(
             "table-name cannot be set for mysql_sync_database.",
-            hint="use --including-tables and --excluding-tables  to choose tables",
+            hint="use --including-tables and --excluding-tables to choose tables",
         )
     for key in conf:
         _check_known(key)

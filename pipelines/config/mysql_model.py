@@ -57,11 +57,16 @@ class MySqlSnapshot(Strict):
     chunk_bytes: Bytes = 64 << 20
     even_from: float = 0.05
     even_to: float = 1000.0
-    parallel: int | None = Field(default=None, gt=0, description="readers of chunks at once; default: one a task")
-    order: Names = Field(
-        default=(), description="database.table, both may be regular expressions: which tables are copied first"
+    parallel: int | None = Field(
+        default=None, gt=0, description="chunks that are read at the same time; default: one per task"
     )
-    resume: Literal["true"] = Field(default="true", description="a copy that was stopped goes on where it was, always")
+    order: Names = Field(
+        default=(),
+        description="tables whose snapshot is read, as database.table; both parts may be regular expressions",
+    )
+    resume: Literal["true"] = Field(
+        default="true", description="a source snapshot that was interrupted always continues where it stopped"
+    )
 
 
 class MySqlDdl(Strict):
@@ -77,12 +82,14 @@ class Ssl(Strict):
     ca: str | None = None
     cert: str | None = None
     key: str | None = None
-    public_key: str | None = Field(default=None, description="file of the server's RSA key, for logins without TLS")
+    public_key: str | None = Field(default=None, description="file with the server's RSA key, for logins without TLS")
     allow_public_key_retrieval: bool = Field(
-        default=False, description="take the RSA key that the server sends, without TLS: anybody may send one"
+        default=False,
+        description="accept the RSA key that the server sends without TLS; insecure, because it cannot be verified",
     )
     allow_cleartext_password: bool = Field(
-        default=False, description="give the password itself (PAM, LDAP) to a server that nobody checked"
+        default=False,
+        description="send the password in clear text (PAM, LDAP) to a server whose identity is not verified",
     )
 
 
@@ -94,8 +101,16 @@ class MySqlSource(Strict):
     password: str = Field(repr=False)
     database_name: str = ".*"
     table_name: str = ".*"
-    tables: Names = Field(default=(), description="database.table, both may be regular expressions; instead of names")
-    tables_exclude: Names = Field(default=(), alias="tables.exclude", description="these are left out; wins")
+    tables: Names = Field(
+        default=(),
+        description=(
+            "tables to capture, as database.table; both parts may be regular expressions; instead of database-name "
+            "and table-name"
+        ),
+    )
+    tables_exclude: Names = Field(
+        default=(), alias="tables.exclude", description="tables to exclude; wins over `tables`"
+    )
     server_id: str | None = None
     server_time_zone: str | None = None
     startup: MySqlStartup = MySqlStartup()
@@ -106,12 +121,16 @@ class MySqlSource(Strict):
     newly_added_tables: bool = True
     schema_comments: bool = False
     new_tables: Literal["include", "stream-only"] | None = Field(
-        default=None, description="`stream-only`: rows that were in a new table before it was seen are not read"
+        default=None,
+        description="`stream-only`: do not read the rows that a new table already has when it is first seen",
     )
     online_ddl: tuple[Literal["gh-ost", "pt-osc"], ...] = Field(
-        default=("gh-ost", "pt-osc"), description="whose copies are known for what they are; both, always"
+        default=("gh-ost", "pt-osc"),
+        description="schema change tools whose temporary tables are recognised; always both",
     )
-    heartbeat: Seconds = Field(default=10.0, description="seconds between two looks at the server for freshness")
+    heartbeat: Seconds = Field(
+        default=10.0, description="seconds between two queries of the server's position, for freshness"
+    )
     keyless: Literal["leave-out", "append", "fail"] = "leave-out"
 
     @field_validator("tables", "tables_exclude")
@@ -126,7 +145,7 @@ class MySqlSource(Strict):
     @classmethod
     def _says_how_to_take_none(cls, given: object) -> object:
         if given == "ignore":
-            raise ValueError("new-tables cannot be ignore: name the tables in  tables: [shop.orders]  without patterns")
+            raise ValueError("new-tables cannot be ignore: list the tables in  tables: [shop.orders]  without patterns")
         return given
 
     @property
@@ -145,7 +164,7 @@ class MySqlSource(Strict):
     @model_validator(mode="after")
     def _says_what_to_take(self) -> MySqlSource:
         if not self.tables and not {"database_name", "table_name"} & self.model_fields_set:
-            raise ValueError("which tables? write  tables: [shop.*]  or  database-name: shop")
+            raise ValueError("no tables are selected: write  tables: [shop.*]  or  database-name: shop")
         return self
 
     @property
@@ -161,5 +180,5 @@ class MySqlSource(Strict):
     def _is_a_number_or_a_range(cls, text: str | None) -> str | None:
         found = None if text is None else re.fullmatch(r"(\d+)(?:-(\d+))?", text.strip())
         if text is not None and (not found or int(found[2] or found[1]) < int(found[1]) or int(found[1]) < 1):
-            raise ValueError(f"server-id {text!r} is no number and no range such as 5400-5463")
+            raise ValueError(f"server-id {text!r} is neither a number nor a range such as 5400-5463")
         return text

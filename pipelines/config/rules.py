@@ -38,13 +38,15 @@ Options = Annotated[Text, BeforeValidator(_options)]
 class Transform(Strict):
     """Changes rows of the source tables that match. If several rules match a table, only the first one applies."""
 
-    source_table: str = Field(description="database.table, both may be regular expressions")
-    projection: str | None = Field(default=None, description="columns and expressions, as after SELECT")
-    filter: str | None = Field(default=None, description="only rows that this condition holds for")
-    mask: Text = Field(default_factory=dict, description="columns that are made unreadable, and how")
+    source_table: str = Field(description="source tables as database.table; both parts may be regular expressions")
+    projection: str | None = Field(default=None, description="columns and expressions, as in a SELECT list")
+    filter: str | None = Field(default=None, description="condition on the rows to keep")
+    mask: Text = Field(default_factory=dict, description="columns to mask, and how")
     primary_keys: Names = ()
     partition_keys: Names = ()
-    table_options: Options = Field(default_factory=dict, description="options of the tables made of these")
+    table_options: Options = Field(
+        default_factory=dict, description="table options of the target tables that these source tables create"
+    )
     description: str | None = None
 
     @field_validator("source_table", "projection", "filter", "mask")
@@ -69,12 +71,16 @@ class Route(Strict):
     applies.
     """
 
-    source_table: str = Field(description="database.table, both may be regular expressions")
+    source_table: str = Field(description="source tables as database.table; both parts may be regular expressions")
     sink_table: str = Field(
-        description="database.table; {database}, {table} and $1 stand for parts of the source's name"
+        description="target table as database.table; {database}, {table} and $1 stand for parts of the source name"
     )
-    replace_symbol: str | None = Field(default=None, description="stands for the source table's name in sink-table")
-    add_columns: Text = Field(default_factory=dict, description="columns of one text each, such as _shard: $1")
+    replace_symbol: str | None = Field(
+        default=None, description="placeholder in sink-table that is replaced by the source table's name"
+    )
+    add_columns: Text = Field(
+        default_factory=dict, description="columns with a constant string each, such as _shard: $1"
+    )
     description: str | None = None
 
     @field_validator("source_table")

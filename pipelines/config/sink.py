@@ -37,8 +37,9 @@ class Catalog(Strict):
             with told_in_place():
                 raise ConfigError(
                     f"metastore: {given} is not supported; a warehouse is a folder or an object store path",
-                    hint="leave metastore out and set warehouse to that folder. Tables that a Hive, JDBC or REST"
-                    " catalog knows do not learn of new columns there: register them again after a schema change",
+                    hint="leave metastore out and set warehouse to that folder. Tables that are registered in a "
+                    "Hive, JDBC or REST catalog do not get new columns there: register them again after a "
+                    "schema change",
                 )
         return given
 
@@ -52,7 +53,7 @@ class Compaction(Strict):
 
     mode: Literal["inline", "background", "none"] = "inline"
     max_parallel: int | None = Field(
-        default=None, gt=0, description="tasks of a compaction in the background; default: a quarter of the slots"
+        default=None, gt=0, description="number of tasks of a background compaction; default: a quarter of the slots"
     )
     maintenance_interval: Seconds = 60.0
 
@@ -63,11 +64,13 @@ class Expire(Strict):
     snapshots_retained: str | None = Field(
         default=None,
         pattern=r"^\d+(\.\.\d+)?$",
-        description="how many are kept, or the least and the most: `10..100` (`snapshot.num-retained.min`, `.max`)",
+        description="number of snapshots to keep, or a range: `10..100` (`snapshot.num-retained.min`, `.max`)",
     )
-    time_retained: Seconds | None = Field(default=None, description="for how long (`snapshot.time-retained`)")
+    time_retained: Seconds | None = Field(
+        default=None, description="how long snapshots are kept (`snapshot.time-retained`)"
+    )
     keep_for_consumers: Seconds | None = Field(
-        default=None, description="how long a silent reader keeps its snapshots (`consumer.expiration-time`)"
+        default=None, description="how long an inactive consumer keeps its snapshots (`consumer.expiration-time`)"
     )
 
     @property
@@ -89,8 +92,8 @@ def _millis(seconds: float | None) -> str:
 class SchemaSample(Strict):
     """The sample of first records from which target tables are created if they do not exist yet."""
 
-    records: int | None = Field(default=None, gt=0, description="how many; another word for `schema-init-max-read`")
-    wait: Seconds | None = Field(default=None, description="how long a first record is waited for (31s)")
+    records: int | None = Field(default=None, gt=0, description="number of records; the same as `schema-init-max-read`")
+    wait: Seconds | None = Field(default=None, description="how long to wait for a first record (default: 31s)")
 
 
 def _each_by_itself(given: object) -> object:
@@ -126,7 +129,7 @@ class Sink(Strict):
     expire: Expire = Expire()
     schema_sample: SchemaSample = SchemaSample()
     no_primary_key: Literal["append", "skip", "fail"] | None = Field(
-        default=None, description="source tables without a key; the source's `keyless` in other words"
+        default=None, description="what to do with source tables without a key; the same as `keyless` of the source"
     )
 
     @property
@@ -148,5 +151,5 @@ class Sink(Strict):
     @model_validator(mode="after")
     def _has_a_place_for_its_table(self) -> Sink:
         if self.table is not None and self.database is None:
-            raise ValueError("a table needs its database: write  database: NAME  beside it")
+            raise ValueError("table needs a database: add  database: NAME")
         return self

@@ -21,7 +21,7 @@ def started_at(spec: PipelineSpec, place: str) -> PipelineSpec:
     elif hasattr(source, "startup"):
         mode = word if word in _KAFKA else "timestamp"
     else:
-        raise ConfigError(f"a source of type {source.type} always begins with what is there", hint="leave --from out")
+        raise ConfigError(f"a source of type {source.type} always starts with the existing data", hint="remove --from")
     known = type(source.startup).model_fields
     changes: dict[str, object] = {"mode": mode}
     if millis is not None and "timestamp_millis" in known:
@@ -36,5 +36,5 @@ def _millis(place: str) -> int:
     try:
         moment = datetime.fromisoformat(place)
     except ValueError as reason:
-        raise ConfigError(f"--from {place!r} is no place", hint=_HINT) from reason
+        raise ConfigError(f"--from {place!r} is not a start position", hint=_HINT) from reason
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

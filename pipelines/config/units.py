@@ -15,7 +15,7 @@ def seconds(text: object) -> float:
     """Return the seconds of `30s`, `5 min` or `250ms`; a bare number is seconds."""
     number, unit = _split(text, "30s, 5min, 250ms")
     if unit and unit not in _SECONDS:
-        raise ValueError(f"{text!r} is no duration; write for instance 30s, 5min, 250ms")
+        raise ValueError(f"{text!r} is not a duration; write for example 30s, 5min, 250ms")
     return number * _SECONDS[unit or "s"]
 
 
@@ -23,7 +23,7 @@ def size(text: object) -> int:
     """Return the bytes of `64mb` or `1gb`; a bare number is bytes."""
     number, unit = _split(text, "64mb, 1gb")
     if unit not in _BYTES:
-        raise ValueError(f"{text!r} is no size; write for instance 64mb, 1gb")
+        raise ValueError(f"{text!r} is not a size; write for example 64mb, 1gb")
     return int(number * _BYTES[unit])
 
 
@@ -32,14 +32,14 @@ def share(text: object) -> float:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", str(text))
     part = float(found[1]) / (100 if found[2] else 1) if found else -1.0
     if not 0 <= part <= 1:
-        raise ValueError(f"{text!r} is no share; write for instance 0.1%, 5%, 0.001")
+        raise ValueError(f"{text!r} is not a share; write for example 0.1%, 5%, 0.001")
     return part
 
 
 def _split(text: object, examples: str) -> tuple[float, str]:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", str(text).lower())
     if not found:
-        raise ValueError(f"{text!r} cannot be read; write for instance {examples}")
+        raise ValueError(f"{text!r} cannot be parsed; write for example {examples}")
     return float(found[1]), found[2]
 
 

@@ -24,15 +24,15 @@ _KEPT = {("source", "properties"), ("source", "schema-registry"), ("sink", "cata
 _DEEPEST = 20
 _MOST_VALUES = 100_000
 _MOST_BYTES = 16 << 20
-_QUOTE = 'quote values that hold ${...}, "like this", inside of { }'
+_QUOTE = 'quote values that contain ${...}, "like this", inside of { }'
 _YAML_HINTS = {
-    "'\\t'": "YAML is indented by blanks: there is a tab",
-    "another document": "a file describes one pipeline: leave out the second  ---",
-    "special characters": "the file holds bytes that are no text: save it as UTF-8",
-    "mapping values are not allowed": 'quote a value that holds a colon and a blank, "like this: one"',
-    "expected <block end>": "keys of one section begin in the same column, and lines of a list with  -",
-    "undefined alias": 'a value that begins with * is quoted, "*.json"',
-    "expected alphabetic or numeric": 'a value that begins with * is quoted, "*.json"',
+    "'\\t'": "indent YAML with spaces, not with tabs",
+    "another document": "a file describes one pipeline: remove the second  ---",
+    "special characters": "the file contains bytes that are not text: save it as UTF-8",
+    "mapping values are not allowed": 'quote a value that contains a colon and a space, "like this: one"',
+    "expected <block end>": "begin the keys of a section in the same column, and the lines of a list with  -",
+    "undefined alias": 'quote a value that begins with *, for example "*.json"',
+    "expected alphabetic or numeric": 'quote a value that begins with *, for example "*.json"',
 }
 _MERGE = "tag:yaml.org,2002:merge"
 _SECRETS = {("source", "password"), ("observe", "notify", "webhook")}
@@ -46,10 +46,12 @@ def load(path: Path) -> PipelineSpec:
             "the pipeline file cannot be read",
             file=path,
             reason=error.strerror,
-            hint="is the path right?  penstock init SOURCE WAREHOUSE  writes one",
+            hint="check the path, or write a pipeline file with  penstock init SOURCE WAREHOUSE",
         ) from error
     except UnicodeDecodeError as error:
-        raise ConfigError("the pipeline file is not UTF-8", file=path, byte=error.start, hint="save it so") from error
+        raise ConfigError(
+            "the pipeline file is not UTF-8 text text", file=path, byte=error.start, hint="save the file as UTF-8"
+        ) from error
     return read(text, str(path))
 
 
@@ -102,7 +104,7 @@ def examine(text: str, name: str = "pipeline") -> PipelineSpec | list[ConfigErro
 
 def _composed(text: str) -> yaml.MappingNode:
     if len(text) > _MOST_BYTES:
-        raise ConfigError("the file is too large for a pipeline", bytes=len(text))
+        raise ConfigError("the file is too large for a pipeline file file", bytes=len(text))
     try:
         root = yaml.compose(text, yaml.SafeLoader)
     except RecursionError as error:
@@ -116,7 +118,7 @@ def _composed(text: str) -> yaml.MappingNode:
             hint=next((hint for sign, hint in _YAML_HINTS.items() if sign in problem), _QUOTE),
         ) from error
     if not isinstance(root, yaml.MappingNode):
-        raise ConfigError("the file holds no pipeline", hint="source: and sink: are the two sections needed")
+        raise ConfigError("the file does not describe a pipeline", hint="add the sections  source:  and  sink:")
     return root
 
 
@@ -131,9 +133,12 @@ def _plain(node: yaml.Node, place: Place, lines: dict[Place, int]) -> Any:
     lines.setdefault(place, node.start_mark.line + 1)
     if len(lines) > _MOST_VALUES:  # nested aliases: a few lines can expand to millions of values
         raise ConfigError(
-            f"the file holds more than {_MOST_VALUES:,} values",
+            f"the file contains more than {_MOST_VALUES:,} values",
             line=node.start_mark.line + 1,
-            hint="do its anchors hold one another? Otherwise describe the tables by patterns, or in several pipelines",
+            hint=(
+                "check for anchors nested in anchors; otherwise describe the tables with patterns, or in several "
+                "pipelines"
+            ),
         )
     if len(place) > _DEEPEST:  # an anchor that contains itself
         raise ConfigError("the file is nested too deeply", line=node.start_mark.line + 1)
@@ -161,7 +166,7 @@ def _mapping(node: yaml.MappingNode, place: Place, lines: dict[Place, int]) -> A
     for key, value in node.value:
         line = key.start_mark.line + 1
         if not isinstance(key, yaml.ScalarNode):
-            raise ConfigError("a key is one word, no list and no mapping", line=line, hint=_QUOTE)
+            raise ConfigError("a key must be a scalar, not a list or a mapping", line=line, hint=_QUOTE)
         name = str(key.value)
         if key.tag == _MERGE:
             merged.extend(_merged(value, place, lines))
@@ -169,7 +174,7 @@ def _mapping(node: yaml.MappingNode, place: Place, lines: dict[Place, int]) -> A
         if not place and name.startswith("x-"):  # the top-level place to define anchors
             continue
         if name in found:
-            raise ConfigError(f"`{name}` is given twice", line=line)
+            raise ConfigError(f"`{name}` appears twice", line=line)
         lines[(*place, name)] = line
         found[name] = _plain(value, (*place, name), lines)
     for one in merged:
@@ -184,7 +189,7 @@ def _merged(node: yaml.Node, place: Place, lines: dict[Place, int]) -> list[Any]
     """Return the mappings that `<<: *anchor` or `<<: [*one, *two]` merges."""
     parts = [_plain(one, place, lines) for one in (node.value if isinstance(node, yaml.SequenceNode) else [node])]
     if not all(isinstance(part, dict) for part in parts):
-        raise ConfigError("`<<` takes a mapping", line=node.start_mark.line + 1, hint="<<: *anchor")
+        raise ConfigError("`<<` needs a mapping", line=node.start_mark.line + 1, hint="<<: *anchor")
     return parts
 
 

@@ -28,9 +28,12 @@ def refuse_second_driver(
     ours = last.get("host") == socket.gethostname() and pid not in {0, os.getpid()}
     if ours and now() - heard < ALIVE_SECONDS and is_alive(pid):
         raise CheckpointInUse(
-            "another process runs this pipeline",
+            "another process is running this pipeline",
             process=pid,
             host=last["host"],
             checkpoint=folder.location,
-            hint="penstock signal PIPELINE stop  ends it after its batch; another name has another checkpoint",
+            hint=(
+                "stop it after its batch with  penstock signal PIPELINE stop ; a pipeline with another name has "
+                "its own checkpoint"
+            ),
         )

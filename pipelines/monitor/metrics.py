@@ -56,14 +56,14 @@ class Metrics:
         info = gauge("info", "what runs", "version", "pipeline")
         info.labels(penstock.__version__, pipeline).set(1)
         self.freshness = gauge(
-            "freshness_seconds", "now less the source's time of the newest committed change", "table"
+            "freshness_seconds", "seconds since the source time of the newest committed change", "table"
         )
-        self.lag_seconds = gauge("source_lag_seconds", "the oldest freshness of all tables")
+        self.lag_seconds = gauge("source_lag_seconds", "freshness of the table that is furthest behind")
         if self._in_bytes:
-            self.lag_bytes = gauge("source_lag_bytes", "bytes of the source beyond the tables")
+            self.lag_bytes = gauge("source_lag_bytes", "bytes of the source that are not in the tables yet")
         else:
             self.lag_records = gauge(
-                "source_lag_records", "records of the source beyond the tables", "topic", "partition"
+                "source_lag_records", "records of the source that are not in the tables yet", "topic", "partition"
             )
         self.rows = counter("rows", "rows committed", "table", "kind")
         self.messages = counter("messages", "messages read")
@@ -73,7 +73,7 @@ class Metrics:
         self.batches = counter("batches", "batches committed")
         self.whole = self._prometheus.Histogram(
             "penstock_batch_total_seconds",
-            "from finding a batch's end to its commits",
+            "seconds from the choice of a batch's end position to its last commit",
             buckets=_BUCKETS,
             registry=self.registry,
         )
@@ -84,20 +84,28 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
-        self.retries = counter("commit_retries", "commits offered again because another was faster", "table")
-        self.conflicts = counter("commit_conflicts", "commits that another writer got in the way of", "table")
-        self.schemas = counter("schema_changes", "changes of schemas", "table", "type")
+        self.retries = counter("commit_retries", "commits retried because another writer committed first", "table")
+        self.conflicts = counter(
+            "commit_conflicts", "commits that failed because of a conflict with another writer", "table"
+        )
+        self.schemas = counter("schema_changes", "schema changes applied", "table", "type")
         self.replays = counter("replays", "tables of a batch read again after their schema changed")
-        self.bad = counter("dead_letters", "records that were not taken", "table", "reason")
-        self.passed_over = counter("passed_over", "what is in no table, or not as it came", "what")
-        self.committed = gauge("last_commit_timestamp_seconds", "when the table was committed to", "table")
-        self.copied = gauge("snapshot_rows", "rows of the first copy: copied, and expected in all", "table", "state")
-        self.files = gauge("bucket_files", "files of the fullest bucket that the last batch wrote to", "table")
-        self.runs = gauge("sorted_runs", "sorted runs of the fullest bucket that the last batch wrote to", "table")
-        self.table_files = gauge("table_files", "files of the table's latest snapshot", "table")
-        self.table_bytes = gauge("table_bytes", "bytes of these files", "table")
-        self.parked = gauge("parked_tables", "tables that failed and wait for a retry")
-        self.memory = gauge("memory_bytes", "resident memory of the driver, and the most that a task had", "role")
+        self.bad = counter("dead_letters", "bad records", "table", "reason")
+        self.passed_over = counter(
+            "passed_over", "records that were skipped or values that were changed, by kind", "what"
+        )
+        self.committed = gauge("last_commit_timestamp_seconds", "time of the table's last commit", "table")
+        self.copied = gauge(
+            "snapshot_rows", "rows of the source snapshot: copied, and expected in total", "table", "state"
+        )
+        self.files = gauge("bucket_files", "largest number of files in a bucket that the last batch wrote to", "table")
+        self.runs = gauge(
+            "sorted_runs", "largest number of sorted runs in a bucket that the last batch wrote to", "table"
+        )
+        self.table_files = gauge("table_files", "number of files in the table's latest snapshot", "table")
+        self.table_bytes = gauge("table_bytes", "size in bytes of the files in the table's latest snapshot", "table")
+        self.parked = gauge("parked_tables", "parked tables: failed, and waiting for a retry")
+        self.memory = gauge("memory_bytes", "resident memory of the driver, and the maximum of any task", "role")
         self.up.set(1)
 
     def batch(self, facts: BatchFacts) -> None:

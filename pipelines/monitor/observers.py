@@ -70,7 +70,9 @@ def _served(spec: PipelineSpec, watch: Watch, stack: ExitStack) -> Observer:
 
     def trouble() -> str | None:
         seconds = stalled(watch.facts, watch.warehouse.now_millis())
-        return None if seconds is None else f"nothing was committed for {span(seconds)} though the source has more"
+        return (
+            None if seconds is None else f"nothing was committed for {span(seconds)}, although the source has more data"
+        )
 
     server = StatusServer(spec.observe.metrics or "", status, metrics.text, page=spec.observe.page, trouble=trouble)
     stack.callback(server.close)
@@ -90,7 +92,7 @@ def _copying(spec: PipelineSpec, watch: Watch) -> Copying:
         return Copying()
     if watch.folder.progress().planned is None and mysql.settings_of(spec, spec.source).startup.reads_tables:
         rows = sum(found.values())
-        log.info("event=copy_planned tables=%d rows=%d note=the server's estimate", len(found), rows)
+        log.info("event=copy_planned tables=%d rows=%d note=estimated by the server", len(found), rows)
     sources = {f"{database}.{table}": shape.target(database, table) for database, table in found}
     expected: dict[str, int] = {}
     for (database, table), rows in found.items():

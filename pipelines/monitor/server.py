@@ -49,10 +49,10 @@ class StatusServer:
             self._server = _Server((host.strip("[]") or "127.0.0.1", int(port)), handler)
         except OSError as error:
             raise ConfigError(
-                "the address of the metrics cannot be taken",
+                "the metrics server cannot listen on its address",
                 address=address,
                 reason=error.strerror,
-                hint="another pipeline may have it: give each an address of its own in  observe: {metrics: ...}",
+                hint="another pipeline may use it: set a different address for each in  observe: {metrics: ...}",
             ) from error
         self._server.daemon_threads = True
         self._server.names = _names(host.strip("[]"))
@@ -127,7 +127,7 @@ def _handler(
 
         def do_GET(self) -> None:
             if not self._is_asked_for():
-                self.send_error(421, "not by this name")
+                self.send_error(421, "the metrics server was called by another host name")
                 return
             try:
                 path = self.path.partition("?")[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-LOG_BYTES, BYTES, RECORDS = "bytes of the log", "bytes", "records"
+LOG_BYTES, BYTES, RECORDS = "bytes of the binlog", "bytes", "records"
 _UNITS = {"mysql": LOG_BYTES, "files": BYTES, "kafka": RECORDS}
 _LOG = "log"  # what MySQL's lag calls its log; its other entries are tables that are still to be copied
 
@@ -20,7 +20,7 @@ def lag_text(lag: Mapping[str, int], unit: str) -> str:
     if unit == LOG_BYTES:
         behind = lag.get(_LOG, 0)
         tables = sum(1 for place, count in lag.items() if place != _LOG and count)
-        parts = [f"{size_text(behind)} of the log behind"] if behind else []
+        parts = [f"{size_text(behind)} of the binlog behind"] if behind else []
         return ", ".join([*parts, *([f"{tables} tables to copy"] if tables else [])])
     places = sum(1 for count in lag.values() if count)
     if unit == BYTES:

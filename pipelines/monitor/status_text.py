@@ -62,7 +62,7 @@ def _table(state: PipelineState, one: TableState, driver: Mapping[str, Any]) -> 
     seen = driver.get("tables", {}).get(one.table, {})
     parked = state.parked.get(one.table)
     error = one.error or (
-        f"parked at batch {parked['batch']}, {parked['error']}: {parked['reason']}" if parked else None
+        f"parked since batch {parked['batch']}, {parked['error']}: {parked['reason']}" if parked else None
     )
     return {
         "table": one.table,
@@ -103,7 +103,7 @@ def as_lines(
     if facts["position"] is not None:
         head.append(f"source at {place(facts['position'])}{_behind(state)}")
     if state.state == "new":
-        head.append(f"it has never run: there is nothing at {state.checkpoint}")
+        head.append(f"the pipeline has never run: there is no checkpoint at {state.checkpoint}")
     if driver.get("error"):
         head.append(f"error  {driver['error']}")
         head += [f"  to repair  {driver['hint']}"] if driver.get("hint") else []
@@ -111,7 +111,9 @@ def as_lines(
     foot = []
     if state.stalled_seconds is not None:
         since = span(state.stalled_seconds)
-        foot.append(f"stalled  nothing was committed for {since} though the source has more: its log says why")
+        foot.append(
+            f"stalled  nothing was committed for {since}, although the source has more data: see the pipeline's log"
+        )
     if state.letters:
         parts = ", ".join(f"{table or 'not understood'} {count}" for table, count in sorted(state.letters.items()))
         foot.append(f"dead letters {facts['dead_letters']} ({parts})  ->  {command('dlq', 'show')}")
@@ -144,7 +146,7 @@ def _behind(state: PipelineState) -> str:
         return ""
     text = lag_text(state.lag, state.lag_unit)
     if text == "caught up" and state.lag_unit == LOG_BYTES:
-        text += " with the end of the log; rows are compared by  penstock verify"
+        text += " with the end of the binlog; compare rows with  penstock verify"
     return f"   {text}"
 
 

@@ -32,7 +32,7 @@ def post(url: str, event: dict[str, Any]) -> None:
     body = json.dumps(event).encode()
     target = resolve(url).strip()
     if not target.startswith(("http://", "https://")):
-        raise ConfigError("the webhook is no URL that begins with http:// or https://")
+        raise ConfigError("the webhook URL does not begin with http:// or https://")
     try:
         request = urllib.request.Request(target, body, {"Content-Type": "application/json"})  # noqa: S310
         with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310  the user's own URL
@@ -67,7 +67,7 @@ class Notifying:
         bad = sum(facts.bad.values())
         if bad:
             reasons = ", ".join(f"{reason} {count}" for reason, count in facts.bad.items())
-            self._event("dead-letter", "", f"{bad} records were not taken: {reasons}", count=bad, batch=facts.number)
+            self._event("dead-letter", "", f"{bad} bad records: {reasons}", count=bad, batch=facts.number)
 
     def looked(self, look: Look) -> None:
         """Lag is the age of the newest change of a table while the source has more."""

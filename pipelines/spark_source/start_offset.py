@@ -52,9 +52,9 @@ def starting(store: TableStore, options: Mapping[str, str]) -> Start:
             snapshot = resolve(store, travel)
             return Start(snapshot.id, snapshot.id + 1) if snapshot is not None else Start(0, 1)
     raise ConfigError(
-        f"a stream cannot begin by scan.mode {mode}",
+        f"a stream cannot start with scan.mode {mode}",
         table=store.name,
-        hint="latest-full, latest, compacted-full, from-timestamp, from-snapshot or from-snapshot-full",
+        hint="use use latest-full, latest, compacted-full, from-timestamp, from-snapshot or from-snapshot-full",
     )
 
 

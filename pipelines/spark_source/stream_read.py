@@ -45,8 +45,10 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self.place.system is not None:
                 raise ConfigError("a system table cannot be streamed", table=self.place.path)
             if self.place.options.keys() & BETWEEN:
-                hint = "read it by spark.read, or begin a stream by scan.snapshot-id"
-                raise ConfigError("changes between two ends are no stream", table=self.place.path, hint=hint)
+                hint = "use spark.read, or start a stream with scan.snapshot-id"
+                raise ConfigError(
+                    "a stream cannot read the changes between two snapshots", table=self.place.path, hint=hint
+                )
             self.table = TableRead.of(self.place, tuple(schema.names))
             self.most_rows = Options(self.place.options).integer(MAX_ROWS, None)
         self.target = arrow_target(schema)

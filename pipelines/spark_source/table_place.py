@@ -33,7 +33,7 @@ class TablePlace:
         given = {key.lower(): value for key, value in options.items()}
         if not given.get("path"):
             raise ConfigError(
-                "no table is named", option="path", hint='.load("/warehouse/db.db/t"), or .option("path", ...)'
+                "no table is given", option="path", hint='.load("/warehouse/db.db/t"), or .option("path", ...)'
             )
         check_options(given)
         folder, slash, name = given["path"].rstrip("/").rpartition("/")

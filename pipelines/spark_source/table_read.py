@@ -30,9 +30,9 @@ class Way(StrEnum):
     """How a piece is read."""
 
     STATE = "rows of the table"
-    FILES = "rows of files as they stand there"
-    DIFFERENCE = "rows that two states differ in"
-    OVERWRITTEN = "what an overwrite took and gave"
+    FILES = "rows of files without merging"
+    DIFFERENCE = "rows that differ between two snapshots"
+    OVERWRITTEN = "rows that an overwrite removed and added"
     SYSTEM = "a system table"
 
 
@@ -110,7 +110,7 @@ class TableRead:
                 f"the table has no column {', '.join(map(repr, unknown))}",
                 table=store.name,
                 columns=", ".join(schema.names),
-                hint="start the query anew to read the table by its present columns",
+                hint="restart the query to read the table with its present columns",
             )
         where = None if self.where is None else Condition(self.where, store.name)
         return SplitReader(store, Layout.of(schema), schema.select(names), where, kinds)
@@ -150,5 +150,5 @@ def read_piece(store: TableStore, reader: SplitReader, piece: Piece, scan: Scan)
 
 def _between(scan: Scan) -> Between:
     if scan.between is None:
-        raise ConfigError("a difference has two ends", hint="set incremental-between")
+        raise ConfigError("a read of differences needs a start and an end", hint="set incremental-between")
     return scan.between

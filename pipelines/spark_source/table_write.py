@@ -120,7 +120,9 @@ class TableWrite:
         if not self.place.has_kinds:
             return batch, None
         if ROWKIND not in batch.schema.names:
-            raise RowRefused("the rows have no column of kinds", hint=f"add {ROWKIND}, or leave the option away")
+            raise RowRefused(
+                "the rows have no column with row kinds", hint=f"add the column {ROWKIND}, or remove the option"
+            )
         return batch.drop_columns([ROWKIND]), pc.cast(batch.column(ROWKIND), pa.string())
 
 
@@ -132,7 +134,7 @@ def _partition(text: str | None) -> dict[str, object]:
     """Parse `dt=2026-01-31,hour=7`; nothing means every partition."""
     pairs = [pair.partition("=") for pair in text.split(",")] if text else []
     if not all(sign for _, sign, _ in pairs):
-        raise ConfigError(f"{text!r} names no partition", option="overwrite-partition", hint="write dt=2026-01-31")
+        raise ConfigError(f"{text!r} is not a partition", option="overwrite-partition", hint="write dt=2026-01-31")
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
@@ -162,6 +164,6 @@ def _refuse_other_times(batch: pa.RecordBatch, schema: pa.Schema) -> None:
         if pa.types.is_timestamp(wanted) and (wanted.tz is None) != (field.type.tz is None):
             kind = "timestamp_ntz" if wanted.tz is None else "timestamp"
             raise RowRefused(
-                f"column {field.name!r} does not fit: {field.type} is given, {wanted} is wanted",
+                f"column {field.name!r} does not fit: it is {field.type}, and the table needs {wanted}",
                 hint=f"cast it to {kind} in Spark",
             )

@@ -34,7 +34,7 @@ class BatchWriter(DataSourceArrowWriter):
             self.user = given.get("commit-user")
             self.identifier = Options(given).integer("commit-identifier", None)
             if self.identifier is not None and self.user is None:
-                raise ConfigError("a commit-identifier counts for one user", hint="set commit-user too")
+                raise ConfigError("a commit-identifier is only unique per commit user", hint="set commit-user too")
         self.job = str(uuid.uuid4())
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
@@ -80,10 +80,10 @@ def user_of(options: Mapping[str, str]) -> str:
     location = options.get("checkpointlocation")
     if not location:
         raise ConfigError(
-            "a stream's commits are known again by their user",
+            "a stream's commits are recognised by their commit user",
             option="commit-user",
-            hint='.option("checkpointLocation", ...) on the stream itself; or a commit-user of its own, and with a new'
-            " checkpoint another one",
+            hint='.option("checkpointLocation", ...) on the stream itself; or a separate commit-user, and a '
+            "different one with a new checkpoint",
         )
     storage, root = open_storage(location, options)
     identity = json.loads(storage.read(f"{root.rstrip('/')}/metadata"))["id"]

@@ -56,7 +56,7 @@ class _Evaluation:
     def _column(self, name: str) -> pa.Array:
         found = self._columns.get(name)
         if found is None:
-            raise ConfigError(f"there is no column {name!r}", hint=f"there are {', '.join(self._columns)}")
+            raise ConfigError(f"column {name!r} does not exist", hint=f"the columns are {', '.join(self._columns)}")
         return found
 
     def _call(self, name: str, given: list[Values]) -> Values:
@@ -65,7 +65,7 @@ class _Evaluation:
             return FUNCTIONS[name].values(given, self._moment) if value is None else value
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as reason:
             types = ", ".join(str(one.type) for one in given)
-            raise ConfigError(f"{name} does not take {types}: {reason}") from reason
+            raise ConfigError(f"{name} does not accept {types}: {reason}") from reason
 
     def _cast(self, value: Values, type_: DataType) -> Values:
         if isinstance(type_, AtomicType) and type_.root == "VARCHAR" and not pa.types.is_binary(value.type):

@@ -24,7 +24,7 @@ def texts(value: Values) -> Values:
     if pa.types.is_boolean(value.type):
         return pc.if_else(value, "true", "false")
     if pa.types.is_binary(value.type):
-        raise ConfigError("bytes are no text", hint="cast(x as string) reads them as UTF-8")
+        raise ConfigError("bytes are not text", hint="cast(x as string) reads them as UTF-8")
     return pc.cast(value, pa.string())
 
 
@@ -38,14 +38,14 @@ def stamps(value: Values) -> Values:
         try:
             return pc.cast(value, pa.timestamp("us"))
         except pa.ArrowInvalid as reason:
-            raise DecodeError(f"a text is no timestamp: {reason}") from reason
-    raise ConfigError(f"a time cannot be taken from {value.type}")
+            raise DecodeError(f"a text is not a timestamp: {reason}") from reason
+    raise ConfigError(f"a time cannot be read from {value.type}")
 
 
 def whole(value: Values, of: str) -> int:
     """Return the value of an argument that must be a constant whole number."""
     if not isinstance(value, pa.Scalar) or not pa.types.is_integer(value.type):
-        raise ConfigError(f"{of} takes a constant whole number there, no column")
+        raise ConfigError(f"this argument of {of} must be a constant integer, not a column")
     return int(value.as_py())
 
 
@@ -66,7 +66,9 @@ def aligned(left: Values, right: Values) -> tuple[Values, Values]:
             continue
         return (pair[1], pair[0]) if turned else pair
     if pa.types.is_string(left.type) != pa.types.is_string(right.type):
-        raise ConfigError(f"{left.type} and {right.type} are not compared", hint="cast one of them: cast(x as bigint)")
+        raise ConfigError(
+            f"{left.type} and {right.type} cannot be compared", hint="cast one of them: cast(x as bigint)"
+        )
     return left, right
 
 
@@ -76,7 +78,7 @@ def _as_time(value: Values, type_: pa.DataType) -> Values:
             return pc.cast(pc.cast(value, pa.timestamp(type_.unit)), type_)
         return pc.cast(value, type_)
     except pa.ArrowInvalid as reason:
-        raise ConfigError(f"a text beside a {type_} is not one: {reason}") from reason
+        raise ConfigError(f"a text compared with {type_} cannot be converted to it: {reason}") from reason
 
 
 def _is_number(type_: pa.DataType) -> bool:
@@ -100,7 +102,7 @@ def common(values: Sequence[Values]) -> list[Values]:
         wanted = pa.timestamp("us")
     else:
         named = " and ".join(sorted(map(str, types)))
-        raise ConfigError(f"{named} have no type in common", hint="cast them: cast(x as string)")
+        raise ConfigError(f"{named} have no common type", hint="cast them: cast(x as string)")
     return [pc.cast(value, wanted) for value in values]
 
 
@@ -124,12 +126,12 @@ def arithmetic(sign: str, left: Values, right: Values) -> Values:
         return divided(left, right, rest=sign == "%")
     left, right = (pc.cast(one, pa.int64()) if pa.types.is_integer(one.type) else one for one in (left, right))
     if not all(_is_number(one.type) or pa.types.is_null(one.type) for one in (left, right)):
-        raise ConfigError(f"{left.type} {sign} {right.type} cannot be computed", hint="cast texts to numbers first")
+        raise ConfigError(f"{left.type} {sign} {right.type} cannot be computed", hint="cast strings to numbers first")
     operation = {"+": pc.add_checked, "-": pc.subtract_checked, "*": pc.multiply_checked}[sign]
     try:
         return operation(left, right)
     except pa.ArrowInvalid as reason:
-        raise DecodeError(f"a number is beyond its type: {reason}") from reason
+        raise DecodeError(f"a number is out of the range of its type: {reason}") from reason
 
 
 def divided(left: Values, right: Values, *, rest: bool = False) -> Values:
@@ -186,7 +188,7 @@ def operate(name: str, given: Sequence[Values]) -> Values | None:
 
 def _like(value: Values, pattern: Values) -> Values:
     if not isinstance(pattern, pa.Scalar):
-        raise ConfigError("like takes a constant text, no column")
+        raise ConfigError("LIKE needs a constant pattern, not a column")
     return pc.match_like(texts(value), str(pattern.as_py()))
 
 
@@ -195,4 +197,4 @@ def _truth(value: Values) -> Values:
         return pc.cast(value, pa.bool_())
     if pa.types.is_integer(value.type):
         return pc.not_equal(value, 0)
-    raise ConfigError(f"{value.type} is no condition")
+    raise ConfigError(f"a condition is needed, and this expression is {value.type}")

@@ -67,7 +67,7 @@ def parse_projection(text: str) -> tuple[Item, ...]:
                 _shallow(item.value)
     names = [item.name for item in items]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise ConfigError(f"{twice!r} stands twice in the projection", projection=text)
+        raise ConfigError(f"{twice!r} appears twice in the projection", projection=text)
     return tuple(items)
 
 
@@ -90,7 +90,7 @@ def _too_deep(text: str) -> ConfigError:
     return ConfigError(
         "the expression is nested too deeply",
         expression=_short(text),
-        hint="write many ORs of one column as  column IN (...)",
+        hint="write many ORs over one column as  column IN (...)",
     )
 
 
@@ -123,7 +123,7 @@ class _Parser:
             return Item(self._name(), value)  # `upper(name) name` is allowed, as in SQL
         if isinstance(value, Column):
             return Item(value.name, value)
-        raise self._wrong("an expression needs a name", "write it as  expression AS name")
+        raise self._wrong("an expression in a projection needs a name", "write it as  expression AS name")
 
     def expression(self) -> Node:
         node = self._and()
@@ -133,7 +133,7 @@ class _Parser:
 
     def expect_end(self) -> None:
         if self._now.kind != "end":
-            raise self._wrong(f"{self._now.written!r} is not expected")
+            raise self._wrong(f"{self._now.written!r} is unexpected")
 
     def took(self, value: str) -> bool:
         """Consume the word or sign `value` if it is next, and return whether it was."""
@@ -165,7 +165,7 @@ class _Parser:
 
     def _wrong(self, message: str, hint: str | None = None) -> ConfigError:
         return ConfigError(
-            f"the expression cannot be read: {message}", expression=self._text, at=self._now.place, hint=hint
+            f"the expression cannot be parsed: {message}", expression=self._text, at=self._now.place, hint=hint
         )
 
     def _and(self) -> Node:
@@ -188,7 +188,7 @@ class _Parser:
         node = self._membership(left)
         if node is None:
             if negated:
-                raise self._wrong("after NOT comes BETWEEN, IN or LIKE")
+                raise self._wrong("NOT must be followed by BETWEEN, IN or LIKE")
             return left
         return Call("not", (node,)) if negated else node
 
@@ -250,7 +250,7 @@ class _Parser:
             node = self.expression()
             self._need(")")
             return node
-        raise self._wrong(f"{token.written!r} is not expected" if token.kind != "end" else "it ends too early")
+        raise self._wrong(f"{token.written!r} is unexpected" if token.kind != "end" else "it is incomplete")
 
     def _word(self, token: Token) -> Node:
         if token.value in {"true", "false"}:
@@ -260,7 +260,7 @@ class _Parser:
         if token.value == "case":
             return self._case()
         if token.value in _RESERVED:
-            raise self._wrong(f"{token.written!r} is not expected", "quote a column of that name with `backticks`")
+            raise self._wrong(f"{token.written!r} is unexpected", "if it is a column name, quote it with `backticks`")
         if self.took("("):
             return self._cast() if token.value in {"cast", "try_cast"} else self._call(token)
         if token.value in _BARE:
@@ -282,10 +282,10 @@ class _Parser:
             import difflib
 
             near = difflib.get_close_matches(token.value, FUNCTIONS, 1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(FUNCTIONS))}"
-            raise self._wrong(f"there is no function {token.written}", hint)
+            hint = f"did you mean {near[0]}?" if near else f"the functions are {', '.join(sorted(FUNCTIONS))}"
+            raise self._wrong(f"function {token.written} does not exist", hint)
         if not function.least <= len(arguments) <= function.most:
-            raise self._wrong(f"{token.written} is written as {function.form}")
+            raise self._wrong(f"{token.written} is used as {function.form}")
         return Call(token.value, arguments)
 
     def _trim(self) -> Node:
@@ -368,7 +368,7 @@ def _tokens(text: str) -> list[Token]:
         found = _TOKEN.match(text, place)
         if found is None:
             raise ConfigError(
-                f"the expression cannot be read: {text[place:].strip()[:10]!r} is not expected",
+                f"the expression cannot be parsed: {text[place:].strip()[:10]!r} is unexpected",
                 expression=text,
                 at=place,
             )

@@ -50,7 +50,7 @@ class Moment:
 def constant(value: Values, of: str) -> str:
     """Return the value of an argument that must be a constant text."""
     if not isinstance(value, pa.Scalar) or not pa.types.is_string(value.type) or not value.is_valid:
-        raise ConfigError(f"{of} takes a constant text there, no column")
+        raise ConfigError(f"this argument of {of} must be a constant string, not a column")
     return str(value.as_py())
 
 
@@ -129,20 +129,20 @@ def added(given: Sequence[Values], moment: Moment) -> Values:
     per_unit = _per_unit(given[0], "timestampadd")
     count = given[1]
     if not (pa.types.is_integer(count.type) or pa.types.is_null(count.type)):
-        raise ConfigError(f"timestampadd adds whole numbers of units, not {count.type}", hint="cast it to int")
+        raise ConfigError(f"timestampadd needs an integer number of units, not {count.type}", hint="cast it to int")
     count, stamp = pc.cast(count, pa.int64()), pc.cast(stamps(given[2]), pa.timestamp("us"))
     try:
         if per_unit > 0:
             return pc.add_checked(stamp, pc.cast(pc.multiply_checked(count, per_unit), pa.duration("us")))
         return _months_later(stamp, pc.multiply_checked(count, -per_unit), moment.rows)
     except pa.ArrowInvalid as reason:
-        raise DecodeError(f"a time is beyond its type: {reason}") from reason
+        raise DecodeError(f"a time is out of the range of its type: {reason}") from reason
 
 
 def _per_unit(value: Values, of: str) -> int:
     unit = constant(value, of).lower()
     if unit not in UNITS:
-        raise ConfigError(f"{unit!r} is no unit of time", hint=", ".join(UNITS))
+        raise ConfigError(f"{unit!r} is not a unit of time", hint=", ".join(UNITS))
     return UNITS[unit]
 
 

@@ -41,7 +41,7 @@ class TypeMapping:
                 near = difflib.get_close_matches(option.lower(), shown, 1)
                 raise ConfigError(
                     f"Unsupported type mapping option: {option}",
-                    hint=f"did you mean {near[0]}?" if near else f"options are {', '.join(shown)}",
+                    hint=f"did you mean {near[0]}?" if near else f"the options are {', '.join(shown)}",
                 )
             mapping = replace(mapping, **{name: True})
         return mapping

@@ -86,7 +86,7 @@ def _sized(name: str, kind: MysqlType, mapping: TypeMapping) -> DataType | None:
         case "BIT":
             bits = kind.length or 1
             if bits > _MOST_BITS:
-                raise SchemaConflict(f"no BIT has {bits} bits", hint=f"MySQL has {_MOST_BITS} at most")
+                raise SchemaConflict(f"BIT({bits}) is not a valid type", hint=f"MySQL allows at most {_MOST_BITS} bits")
             return AtomicType("BOOLEAN") if bits == 1 else AtomicType("BINARY", length=(bits + 7) // 8)
         case "CHAR" | "VARCHAR" | "NCHAR" | "NVARCHAR" | "CHARACTER":
             if mapping.char_to_string or not kind.length:
@@ -126,4 +126,4 @@ def _fraction(kind: MysqlType) -> int:
         return 0
     if 21 <= length <= 26:
         return length - 20
-    raise SchemaConflict(f"a fraction of {length} digits is not known", type=f"{kind.name}({length})")
+    raise SchemaConflict(f"a fraction of {length} digits is not supported", type=f"{kind.name}({length})")

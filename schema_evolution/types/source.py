@@ -54,7 +54,7 @@ def _mapped(dialect: str, declared: str | None, mapping: TypeMapping) -> DataTyp
     try:
         parse_type(type_json(type_))
     except ConfigError as error:
-        raise SchemaConflict(f"no column has the declared type {(declared or '')[:80]}: {error.message}") from error
+        raise SchemaConflict(f"unknown declared type {(declared or '')[:80]}: {error.message}") from error
     return type_
 
 
@@ -65,5 +65,5 @@ def _unchecked(dialect: str, declared: str | None, mapping: TypeMapping) -> Data
         return parse_type(declared.removeprefix(TYPED))
     known: Callable[[str, TypeMapping], DataType] | None = _DIALECTS.get(dialect)
     if known is None:
-        raise SchemaConflict(f"types of dialect {dialect!r} are not known", type=declared)
+        raise SchemaConflict(f"the type dialect {dialect!r} is unknown", type=declared)
     return known(declared, mapping)

@@ -136,8 +136,8 @@ class Decoder:
                     "a captured table was changed by an XA transaction",
                     file=segment.file,
                     pos=int(segment.pos[event]),
-                    hint="it may be committed long after it was logged, or never: keep captured tables out of XA, and"
-                    " read them again (--resnapshot)",
+                    hint="an XA transaction may be committed long after it was logged, or never: do not change "
+                    "captured tables in XA transactions, and read the tables again (--resnapshot)",
                 )
         if len(starts):
             self._open_has_rows = bool((rows > starts[-1]).any())
@@ -145,40 +145,40 @@ class Decoder:
             self._open_has_rows |= len(rows) > 0
 
     def _check_statement(self, segment: Segment, event: int) -> None:
-        with events.reading(segment, event, "a statement of the log"):
+        with events.reading(segment, event, "a statement in the binlog"):
             query = parse_query(segment.body(event))
         if query.verb not in CHANGES:
             return
         touched = sorted(name for name in written_tables(query) if self.options.choice.takes(*name))
         if touched:
             raise StatementBinlogError(
-                "a change was logged as its statement, not as rows: its rows cannot be known",
+                "a change was logged as a statement instead of rows, so the changed rows are unknown",
                 table=", ".join(".".join(name) for name in touched),
                 file=segment.file,
                 pos=int(segment.pos[event]),
                 statement=query.sql[:200],
-                hint="SET PERSIST binlog_format = ROW, see that no session sets STATEMENT or MIXED, and read the table"
-                " again (--resnapshot)",
+                hint="SET PERSIST binlog_format = ROW, make sure that no session sets STATEMENT or MIXED, and "
+                "read the table again (--resnapshot)",
             )
 
 
 def _incident(segment: Segment, event: int) -> UnsupportedBinlogEvent:
     return UnsupportedBinlogEvent(
-        "the server reports an incident in its log",
+        "the binlog contains an incident event",
         file=segment.file,
         pos=int(segment.pos[event]),
-        hint="the server lost events here: read the tables again (--resnapshot)",
+        hint="the server lost events at this position: read the tables again (--resnapshot)",
     )
 
 
 def _partial(segment: Segment, group: Group) -> RowImageError:
     return RowImageError(
-        "the log holds rows without all their columns",
+        "the binlog contains rows without all their columns",
         table=group.shape.definition.qualified,
         file=segment.file,
         pos=int(segment.pos[group.event[0]]),
-        hint="SET PERSIST binlog_row_image = FULL (MariaDB: SET GLOBAL), see that no session sets another, and read the"
-        " table again (--resnapshot)",
+        hint="SET PERSIST binlog_row_image = FULL (MariaDB: SET GLOBAL), make sure that no session sets another "
+        "value, and read the table again (--resnapshot)",
     )
 
 

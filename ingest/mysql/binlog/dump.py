@@ -66,7 +66,10 @@ def dumping(server: ServerAddress, request: DumpRequest) -> Iterator[Iterator[Se
         raise _dump_refused(error, server, request) from error
     except OSError as error:
         raise ConnectionLost(
-            "the MySQL server went away during the dump", retryable=True, position=request.start, said=str(error)
+            "the connection to the MySQL server was lost during the binlog dump",
+            retryable=True,
+            position=request.start,
+            said=str(error),
         ) from error
     finally:
         connection.close()
@@ -97,7 +100,7 @@ def _ask_for_log(connection: Connection, facts: ServerFacts, request: DumpReques
     if facts.is_mariadb or not (request.by_gtid or beyond):
         if beyond:
             raise SourceError(
-                "a MariaDB server cannot start a dump beyond 4 GiB of a file",
+                "a MariaDB server cannot start a binlog dump at a position beyond 4 GiB",
                 position=start,
                 hint="set max_binlog_size to 1 GiB, and start this pipeline from the next file",
             )
@@ -117,13 +120,14 @@ def _segments(connection: Connection, request: DumpRequest) -> Iterator[Segment]
 
 
 _TO_ANONYMOUS = (
-    "transactions without GTID stand here, which no server hands out whose mode is ON: SET GLOBAL gtid_mode ="
-    " ON_PERMISSIVE; run this pipeline until it has caught up, then set ON again"
+    "the binlog contains transactions without GTID at this position, and a server with gtid_mode = ON does not "
+    "send them: SET GLOBAL gtid_mode = ON_PERMISSIVE; run this pipeline until it has caught up, then set it to "
+    "ON again"
 )
 
 _NOT_THAT_LOG = (
-    "the log was reset or the server restored, and what stands here now is another log; or its file is damaged (SHOW"
-    " BINLOG EVENTS tells): read the tables again (--resnapshot)"
+    "the binlog was reset or the server was restored, so this position is in another binlog; or the file is "
+    "damaged (check with SHOW BINLOG EVENTS): read the tables again (--resnapshot)"
 )
 
 
@@ -133,31 +137,33 @@ def _dump_refused(error: pymysql.MySQLError, server: ServerAddress, request: Dum
     # Code 1236 from MySQL, 4052 from MariaDB, which words it as `same server_id` since 11.0.
     if re.search(r"same (server_uuid/)?server_id", said):
         return ServerIdClash(
-            "another reader came with our identity",
+            "another binlog reader uses this pipeline's server id",
             server_id=request.server_id,
             said=said,
-            hint="give every pipeline its own range in the option server-id",
+            hint="set a separate range in the option server-id of every pipeline",
             retryable=True,
         )
     if code == _FATAL_READ and re.search(
         r"purged|could not find (the )?(first|next) (binary )?log", said, re.IGNORECASE
     ):
         return BinlogPurged(
-            "the log this pipeline wants is gone from the server",
+            "the binlog file that this pipeline needs was purged from the server",
             position=request.start,
             gtid=request.start.gtid if request.by_gtid else None,
             said=said,
-            hint="read the tables again (--resnapshot), or go on from the oldest log with a gap "
-            " (--accept-gap); keep the log longer: SET PERSIST binlog_expire_logs_seconds = 604800",
+            hint="read the tables again (--resnapshot), or continue at the oldest binlog file with a gap "
+            "(--accept-gap); keep binlogs longer: SET PERSIST binlog_expire_logs_seconds = 604800",
         )
     if code == _FATAL_READ and re.search(r"impossible position|position > file size", said):
         return BinlogReset(
-            "the server's log is another than the one this pipeline read",
+            "the server's binlog is not the one that this pipeline read before",
             position=request.start,
             said=said,
-            hint="the log was reset or the server restored: read the tables again (--resnapshot)",
+            hint="the binlog was reset or the server was restored: read the tables again (--resnapshot)",
         )
     if code == _FATAL_READ:
         hint = _TO_ANONYMOUS if "anonymous transaction" in said else _NOT_THAT_LOG
-        return PositionLost("the server cannot dump its log from here", position=request.start, said=said, hint=hint)
+        return PositionLost(
+            "the server cannot send its binlog from this position", position=request.start, said=said, hint=hint
+        )
     return refused(error, server)

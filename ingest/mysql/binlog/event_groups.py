@@ -100,7 +100,7 @@ class Grouping:
                 continue
             known = by_id.get(bytes(raw[start : start + _TABLE_ID]))
             if known is None:
-                raise unreadable(segment, event, "no table map stands before these rows")
+                raise unreadable(segment, event, "row events without a table map event before them")
             if not known.wanted or known.passed_over:
                 continue
             if kind == events.PARTIAL_UPDATE:
@@ -120,7 +120,7 @@ class Grouping:
         return table
 
     def _read_map(self, segment: Segment, event: int, body: bytes) -> _Table:
-        with events.reading(segment, event, "a table map of the log"):
+        with events.reading(segment, event, "a table map event in the binlog"):
             return self._table(body, mariadb=segment.mariadb)
 
     def _complete(self, table: _Table, segment: Segment, event: int) -> Shape:
@@ -128,14 +128,14 @@ class Grouping:
         known, named = self._options.definitions, table.mapped.has_names
         definition = known.definition_at(table.mapped.name, segment.file, place, named=named)
         if table.shape is None or definition is not table.definition:
-            with events.reading(segment, event, f"the table map of {'.'.join(table.mapped.name)}"):
+            with events.reading(segment, event, f"the table map event of {'.'.join(table.mapped.name)}"):
                 table.shape, table.definition = shape_of(table.mapped, definition), definition
             table.seen.clear()
         return table.shape
 
     def _read_header(self, table: _Table, segment: Segment, event: int, touched: dict[int, Group]) -> tuple[int, Group]:
         """Return the position where the rows of an event start, and the event's group."""
-        with events.reading(segment, event, "row events of the log"):
+        with events.reading(segment, event, "row events in the binlog"):
             return self._parse_header(table, segment, event, touched)
 
     def _parse_header(
@@ -158,7 +158,7 @@ class Grouping:
             at += width
         shape = table.shape or self._complete(table, segment, event)
         if at > segment.end[event] or count != len(shape.columns):
-            raise unreadable(segment, event, "the rows have another number of columns than their map")
+            raise unreadable(segment, event, "the row event and its table map differ in the number of columns")
         whole = len(shape.present(before)) == len(shape.present(after)) == count
         apart = kind in events.UPDATES and not whole
         sought = (before, after, apart)
@@ -175,7 +175,7 @@ class Grouping:
 
 def _differences(segment: Segment, event: int, table: _Table) -> PartialJsonError:
     return PartialJsonError(
-        "the log holds JSON differences, not values",
+        "the binlog contains partial JSON updates instead of whole values",
         table=".".join(table.mapped.name),
         file=segment.file,
         pos=int(segment.pos[event]),
@@ -204,5 +204,5 @@ def brackets(segment: Segment) -> Bools:
 def unreadable(segment: Segment, event: int, reason: str) -> SourceError:
     """Return the error for row events that cannot be read, with file and position."""
     return UnsupportedBinlogEvent(
-        f"row events of the log cannot be read: {reason}", file=segment.file, pos=int(segment.pos[event])
+        f"row events in the binlog cannot be decoded: {reason}", file=segment.file, pos=int(segment.pos[event])
     )

@@ -95,12 +95,12 @@ class SegmentCutter:
         if len(wrong):
             first = int(wrong[0])
             raise UnsupportedBinlogEvent(
-                "an event of the log has another size than its packet",
+                "a binlog event and its packet differ in size",
                 type=int(headers.kind[first]),
                 size=int(headers.size[first]),
                 packet=int(length[first]),
                 file=self._count.file,
-                hint="the transfer is damaged, or a proxy changes it: read from the server itself",
+                hint="the data was damaged in transit or changed by a proxy: connect to the server directly",
             )
 
     def _piece(self, raw: bytearray, start: Int64s, headers: Headers, in_file: Bools) -> Iterator[Segment]:

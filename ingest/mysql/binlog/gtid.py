@@ -40,7 +40,7 @@ def transaction_name(segment: Segment, event: int) -> str | None:
     kind = int(segment.kind[event])
     if kind not in _SHORTEST:
         return None
-    with reading(segment, event, "the start of a transaction in the log"):
+    with reading(segment, event, "the start of a transaction in the binlog"):
         body = segment.body(event)
         if len(body) < _SHORTEST[kind]:
             raise ValueError("the event ends within a field")

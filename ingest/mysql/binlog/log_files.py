@@ -46,7 +46,11 @@ def file_segments(
     """
     with path.open("rb") as file:
         if (magic := file.read(len(_MAGIC))) != _MAGIC:
-            what = "an encrypted log file: read it through its server" if magic == b"\xfdbin" else "no log file"
+            what = (
+                "the binlog file is encrypted: read it through its server"
+                if magic == b"\xfdbin"
+                else "not a binlog file"
+            )
             raise SourceError(f"this is {what}", file=path)
         format_ = _format(file, path)
         file.seek(start)
@@ -69,7 +73,7 @@ def _format(file: BinaryIO, path: Path) -> Format:
     """Return the format of the file from its first event, which applies to all events of the file."""
     header = file.read(HEADER)
     if len(header) < HEADER or header[4] != FORMAT_DESCRIPTION:
-        raise SourceError("the log file does not begin with its format", file=path)
+        raise SourceError("the binlog file does not begin with a format description event", file=path)
     try:
         format_ = parse_format(file.read(max(int.from_bytes(header[9:13], "little") - HEADER, 0)))
     except SourceError as error:
@@ -77,7 +81,7 @@ def _format(file: BinaryIO, path: Path) -> Format:
         raise
     following = file.read(HEADER)
     if len(following) == HEADER and following[4] == MARIADB_START_ENCRYPTION:
-        raise SourceError("this is an encrypted log file: read it through its server", file=path)
+        raise SourceError("the binlog file is encrypted: read it through its server", file=path)
     return format_
 
 
@@ -90,7 +94,7 @@ def _next_segment(file: BinaryIO, name: str, pos: int, block_bytes: int, format_
     while at + HEADER <= len(raw):
         size = int.from_bytes(raw[at + 9 : at + 13], "little")
         if size < HEADER:
-            raise SourceError("an event is shorter than its header", file=name, pos=pos + at)
+            raise SourceError("a binlog event is shorter than its header", file=name, pos=pos + at)
         if at + size > len(raw):
             break
         starts.append(at)

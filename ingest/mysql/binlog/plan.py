@@ -197,7 +197,7 @@ class Planner:
 
     def _statement(self, segment: Segment, event: int) -> LogPosition | None:
         """Apply a DDL to the history, or end the plan before it; other statements are left to the read tasks."""
-        with events.reading(segment, event, "a statement of the log"):
+        with events.reading(segment, event, "a statement in the binlog"):
             query = parse_query(opened_query(segment, event))
         if query.verb not in _DDL:
             self.cut.worth |= query.verb in CHANGES

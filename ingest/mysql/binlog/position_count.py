@@ -75,13 +75,14 @@ class PositionCount:
         if gaps.any():
             first = int(stated[np.flatnonzero(gaps)[0]])
             raise LogGap(
-                "events of the log are missing: their sizes do not lead to the position that the server reports",
+                "binlog events are missing: their sizes do not add up to the position that the server reports",
                 file=self.file,
                 counted=int(ends[first]) % _TURN,
                 reported=int(headers.next_pos[first]),
                 type=int(headers.kind[first]),
-                hint="nothing was read beyond this place. A proxy or a relay between the server and this pipeline may"
-                " leave events out: read from the server itself; else report the server's version",
+                hint="nothing was read beyond this position. A proxy or relay between the server and this "
+                "pipeline may drop events: connect to the server directly; if you do already, report a bug "
+                "with the server's version",
             )
         before = np.zeros(len(ends), np.int64)
         before[stated] = more

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 _SETTLE_S = 30
 _WAYS_OUT = (
-    "read the tables again (--resnapshot), or go on from the oldest log with a gap (--accept-gap);"
-    " keep the log longer: SET PERSIST binlog_expire_logs_seconds = 604800"
+    "read the tables again (--resnapshot), or continue at the oldest binlog file with a gap (--accept-gap); keep "
+    "binlogs longer: SET PERSIST binlog_expire_logs_seconds = 604800"
 )
 
 
@@ -56,11 +56,17 @@ def resume(connection: Connection, facts: ServerFacts, stored: LogPosition, serv
         return Resume(stored, by_gtid=False)
     if not stored.gtid:
         raise GtidDiverged(
-            "this is another server, and without GTIDs its log cannot be matched with the old one's",
+            (
+                "the pipeline is connected to another server, and without GTIDs its binlog cannot be matched "
+                "with the old server's"
+            ),
             stored=stored,
             server=facts.uuid,
             before=server_uuid,
-            hint="go back to the old server, or read the tables again (--resnapshot); with gtid_mode ON it could be",
+            hint=(
+                "connect to the old server, or read the tables again (--resnapshot); with gtid_mode ON a "
+                "pipeline can change servers"
+            ),
         )
     if facts.is_mariadb:
         _require(_missing_on_mariadb(connection, stored))
@@ -83,29 +89,29 @@ def check_position(connection: Connection, stored: LogPosition) -> None:
     """Raise BinlogPurged or BinlogReset if the server no longer has this position."""
     files = log_files(connection)
     if not files:
-        raise BinlogDisabled("the server writes no binary log", hint="start it with log_bin=binlog")
+        raise BinlogDisabled("the server does not write a binary log", hint="start the server with log_bin=binlog")
     oldest, newest = files[0][0], files[-1][0]
     sizes = dict(files)
     if stored.file not in sizes:
         if file_number(stored.file) < file_number(oldest) and _same_base(stored.file, oldest):
             raise BinlogPurged(
-                "the log this pipeline stopped at is gone from the server",
+                "the binlog file of the pipeline's last position was purged from the server",
                 position=stored,
                 oldest=oldest,
                 hint=_WAYS_OUT,
             )
         raise BinlogReset(
-            "the server's log is another than the one this pipeline read",
+            "the server's binlog is not the one that this pipeline read before",
             position=stored,
             newest=newest,
-            hint="the log was reset or the server restored: read the tables again (--resnapshot)",
+            hint="the binlog was reset or the server was restored: read the tables again (--resnapshot)",
         )
     if stored.pos > sizes[stored.file]:
         raise BinlogReset(
-            "the stored position lies behind the end of its log file",
+            "the stored position is beyond the end of its binlog file",
             position=stored,
             size=sizes[stored.file],
-            hint="the log was reset or the server restored: read the tables again (--resnapshot)",
+            hint="the binlog was reset or the server was restored: read the tables again (--resnapshot)",
         )
 
 
@@ -117,10 +123,10 @@ def _check_same_log(connection: Connection, facts: ServerFacts, stored: LogPosit
     missing = _missing_on_mariadb(connection, stored) if facts.is_mariadb else _missing_on_mysql(connection, stored)
     if missing:
         raise BinlogReset(
-            "the server's log is another than the one this pipeline read",
+            "the server's binlog is not the one that this pipeline read before",
             position=stored,
             missing=missing,
-            hint="the log was reset or the server restored: read the tables again (--resnapshot)",
+            hint="the binlog was reset or the server was restored: read the tables again (--resnapshot)",
         )
 
 
@@ -143,7 +149,7 @@ def _check_mysql_sets(connection: Connection, stored: LogPosition) -> None:
     purged = ask(connection, "SELECT GTID_SUBTRACT(@@GLOBAL.gtid_purged, %s)", stored.gtid)[0][0]
     if purged:
         raise BinlogPurged(
-            "the other server has purged transactions that this pipeline has not read",
+            "the new server has purged transactions that this pipeline has not read",
             missing="".join(str(purged).split()),
             hint=_WAYS_OUT,
         )
@@ -152,9 +158,12 @@ def _check_mysql_sets(connection: Connection, stored: LogPosition) -> None:
 def _require(missing: str) -> None:
     if missing:
         raise GtidDiverged(
-            "the other server lacks transactions that this pipeline has read",
+            "the new server does not have all transactions that this pipeline has read",
             missing=missing,
-            hint="wait until the replica has caught up; if it never had them, read the tables again (--resnapshot)",
+            hint=(
+                "wait until the replica has caught up; if the new server never had them, read the tables again "
+                "(--resnapshot)"
+            ),
             retryable=True,
         )
 
@@ -163,7 +172,7 @@ def latest(connection: Connection, facts: ServerFacts) -> LogPosition:
     """Return the current end of the binlog; BinlogDisabled if the server writes none."""
     position = current_position(connection, facts)
     if position is None:
-        raise BinlogDisabled("the server writes no binary log", hint="start it with log_bin=binlog")
+        raise BinlogDisabled("the server does not write a binary log", hint="start the server with log_bin=binlog")
     return position
 
 
@@ -181,7 +190,7 @@ def settled(connection: Connection, facts: ServerFacts) -> LogPosition:
     under_way = _owned(str(ask(connection, "SELECT @@GLOBAL.gtid_owned")[0][0] or ""))
     if under_way and ask(connection, "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", under_way, _SETTLE_S)[0][0]:
         raise SourceError(
-            "a transaction is being committed for longer than a reader waits",
+            "a transaction has been committing for longer than this pipeline waits",
             transactions=under_way,
             seconds=_SETTLE_S,
             retryable=True,
@@ -211,7 +220,7 @@ def earliest(connection: Connection, facts: ServerFacts) -> LogPosition:
     """Return the beginning of the oldest binlog file, with the GTID set of the transactions purged before it."""
     files = log_files(connection)
     if not files:
-        raise BinlogDisabled("the server writes no binary log", hint="start it with log_bin=binlog")
+        raise BinlogDisabled("the server does not write a binary log", hint="start the server with log_bin=binlog")
     return LogPosition(files[0][0], FIRST_EVENT, _set_at_start(connection, facts, files[0][0]))
 
 

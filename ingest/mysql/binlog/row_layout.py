@@ -116,7 +116,7 @@ def walk(data: Bytes, start: Int64s, end: Int64s, layouts: Sequence[Layout]) -> 
         after = plans[turn].step(data, at, lane, step, walked[turn])
         going = after < stop
         if (after > stop).any() or not any(plan.columns for plan in plans):
-            raise ValueError("a row does not end where its event does")
+            raise ValueError("a row extends beyond its binlog event")
         if going.all():
             at = after
         else:

@@ -135,11 +135,14 @@ def refuse_unknown(file: str, pos: Int64s, kind: Bytes, ignorable: Bools) -> Non
     if len(strange):
         first = int(strange[0])
         raise UnsupportedBinlogEvent(
-            "the log holds an event of an unknown kind",
+            "the binlog contains an event of an unknown type",
             type=int(kind[first]),
             file=file,
             pos=int(pos[first]),
-            hint="a newer server than this version knows: upgrade penstock, or leave the server's new feature off",
+            hint=(
+                "the server is newer than this version of penstock supports: upgrade penstock, or disable the "
+                "new feature on the server"
+            ),
         )
 
 
@@ -156,14 +159,14 @@ def reading(segment: Segment, event: int, what: str) -> Iterator[None]:
         error.facts = {"file": file, "pos": pos, **error.facts}
         raise
     except (ValueError, IndexError, KeyError, OverflowError, NotImplementedError) as error:
-        said = f"{error} is not known" if isinstance(error, KeyError) else str(error)
+        said = f"{error} is unknown" if isinstance(error, KeyError) else str(error)
         raise UnsupportedBinlogEvent(
-            f"{what} cannot be read",
+            f"{what} cannot be decoded",
             file=file,
             pos=pos,
             said=said,
-            hint="the log is damaged, or a newer server wrote it: look at the event with mysqlbinlog; upgrade penstock,"
-            " or read the tables again (--resnapshot)",
+            hint="the binlog is damaged or was written by a newer server: inspect the event with mysqlbinlog; "
+            "upgrade penstock, or read the tables again (--resnapshot)",
         ) from error
 
 
@@ -173,10 +176,10 @@ def verify_checksums(segment: Segment) -> None:
     for place, (begin, stop) in enumerate(zip(segment.start.tolist(), segment.end.tolist(), strict=True)):
         if zlib.crc32(view[begin:stop]) != int.from_bytes(view[stop : stop + CHECKSUM], "little"):
             raise ChecksumMismatch(
-                "an event of the log does not have its checksum",
+                "the checksum of a binlog event does not match",
                 file=segment.file,
                 pos=int(segment.pos[place]),
-                hint="the file or the transfer is damaged: try again, then check the server's disk",
+                hint="the file was damaged on disk or in transit: try again, then check the server's disk",
                 retryable=True,
             )
 
@@ -197,9 +200,9 @@ def parse_format(body: bytes) -> Format:
     """Parse the body of the event, which still includes its checksum."""
     if len(body) < _SHORTEST_FORMAT:
         raise UnsupportedBinlogEvent(
-            "the format description of the log is cut short",
+            "the format description event of the binlog is truncated",
             bytes=len(body),
-            hint="the log or the transfer is damaged: try again, then check the server's disk",
+            hint="the binlog was damaged on disk or in transit: try again, then check the server's disk",
         )
     version = body[2:52].rstrip(b"\0").decode("latin-1")
     # One byte for the algorithm and four for the checksum: present since MySQL 5.6, whatever the algorithm.

@@ -118,7 +118,7 @@ def shape_of(mapped: TableMap, definition: TableDefinition | None) -> Shape:
         return _from_map(mapped, definition)
     if definition is None:
         raise SchemaHistoryMismatch(
-            "the log has no column names and no definition of this table is known",
+            "the binlog contains no column names, and the definition of this table is unknown",
             table=".".join(mapped.name),
             hint="SET PERSIST binlog_row_metadata = FULL on the server, or read the table again (--resnapshot)",
         )
@@ -135,11 +135,11 @@ def shape_of(mapped: TableMap, definition: TableDefinition | None) -> Shape:
 
 def _mismatch(mapped: TableMap, definition: TableDefinition) -> SchemaHistoryMismatch:
     return SchemaHistoryMismatch(
-        "the log's columns are not those of the tracked definition",
+        "the columns in the binlog do not match the tracked definition of the table",
         table=".".join(mapped.name),
         in_the_log=", ".join(_storage(column) for column in mapped.columns),
         tracked=", ".join(f"{column.name} {column.type}" for column in definition.columns),
-        hint="a DDL was missed: have the tables read again (--resnapshot)",
+        hint="a DDL statement was missed: read the tables again (--resnapshot)",
     )
 
 

@@ -93,7 +93,7 @@ class Reader:
         """Read a length-encoded number."""
         first = self.number(1)
         if first in {0xFB, 0xFF}:
-            raise ValueError(f"a packed number cannot begin with {first}")
+            raise ValueError(f"a length-encoded integer cannot begin with byte {first}")
         return first if first < 0xFB else self.number({0xFC: 2, 0xFD: 3, 0xFE: 8}[first])
 
     def text(self) -> bytes:
@@ -151,7 +151,7 @@ def _check(kind: int, size: int, scale: int) -> None:
     least, most = _SIZES.get(kind, (0, 1 << 16))
     if not least <= size <= most or (kind == NEWDECIMAL and scale > min(size, 38)):
         shown = f"{size}, {scale}" if kind == NEWDECIMAL else size
-        raise ValueError(f"a column of type {kind} cannot have the size {shown}")
+        raise ValueError(f"a column of type {kind} cannot have size {shown}")
 
 
 def _two_byte_shape(kind: int, first: int, second: int) -> tuple[int, int, int]:

@@ -100,7 +100,7 @@ def _opened(segment: Segment, place: int) -> Iterator[tuple[bytes | memoryview, 
             yield event, kind
     except (ValueError, IndexError, KeyError, zlib.error, zstd.ZstdError) as error:
         raise UnsupportedBinlogEvent(
-            "a compressed event of the log cannot be opened",
+            "a compressed binlog event cannot be decompressed",
             file=segment.file,
             pos=int(segment.pos[place]),
             said=str(error),
@@ -118,7 +118,7 @@ def _payload_events(body: bytes) -> Iterator[tuple[bytes, int]]:
         elif name == 2:
             algorithm = value.packed()
     if algorithm not in {_ZSTD, _NONE}:
-        raise ValueError(f"compression algorithm {algorithm} is not known")
+        raise ValueError(f"compression algorithm {algorithm} is unknown")
     packed = reader.take(size) if size else reader.take(reader.rest)
     pending = b""
     for piece in _decompressed(packed) if algorithm == _ZSTD else [packed]:
@@ -134,7 +134,7 @@ def _payload_events(body: bytes) -> Iterator[tuple[bytes, int]]:
             at += length
         pending = pending[at:]
     if pending:
-        raise ValueError("the transaction ends within an event")
+        raise ValueError("the transaction payload ends within an event")
 
 
 def _decompressed(packed: bytes) -> Iterator[bytes]:
@@ -144,7 +144,7 @@ def _decompressed(packed: bytes) -> Iterator[bytes]:
         yield piece
         while not decompressor.eof:
             if decompressor.needs_input:
-                raise ValueError("the compressed transaction ends early")
+                raise ValueError("the compressed transaction is truncated")
             yield decompressor.decompress(b"", max_length=_PIECE)
         packed = decompressor.unused_data
 
@@ -157,13 +157,13 @@ def _inflated(raw: bytes) -> bytes:
     flags = raw[0]
     length_bytes = flags & 0x07
     if flags & 0x80 == 0 or flags >> 4 & 0x07:
-        raise ValueError("the compression is not known")
+        raise ValueError("the compression algorithm is unknown")
     length = int.from_bytes(raw[1 : 1 + length_bytes], "big")
     if length > _LARGEST:
-        raise ValueError(f"the content has {length} bytes, and no event has so many")
+        raise ValueError(f"the content has {length} bytes, more than any event can have")
     content = zlib.decompressobj().decompress(raw[1 + length_bytes :], length + 1)
     if len(content) != length:
-        raise ValueError("the content has not the length it says")
+        raise ValueError("the content does not have its declared length")
     return content
 
 

@@ -205,7 +205,7 @@ class _Clause:
         words.take("IF", "EXISTS")
         old = words.name()
         if not words.take("TO"):
-            raise NotUnderstood("TO is expected")
+            raise NotUnderstood("TO was expected")
         return [RenameColumn(old, words.name())]
 
     def new_name(self) -> Name | None:

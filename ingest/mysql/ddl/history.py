@@ -66,7 +66,7 @@ class Version:
                 unclear, left_out = str(record.get("unclear", "")), str(record.get("left_out", ""))
                 definition = _definition_from(database, table, record)
                 return cls((database, table), file, pos, definition, unclear, left_out)
-        raise ConfigError("this is no record of a schema history", record=dict(record))
+        raise ConfigError("not a record of a schema history", record=dict(record))
 
 
 def _definition_json(definition: TableDefinition) -> dict[str, object]:
@@ -102,7 +102,7 @@ def _column_from(value: object) -> Column:
             parsed = replace(parse_type(kind), labels=tuple(map(str, labels)))
             text = None if comment is None else str(comment)
             return Column(name, parsed, nullable, None if charset is None else str(charset), text)
-    raise ConfigError("this is no column of a schema history", column=value)
+    raise ConfigError("not a column of a schema history", column=value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +122,13 @@ class HistoryPart:
             return None
         if version.unclear and not named:
             raise DdlNotUnderstood(
-                "a table was altered by a statement that could not be followed",
+                "a table was altered by a statement that could not be parsed",
                 table=".".join(name),
                 file=version.file,
                 pos=version.pos,
                 reason=version.unclear,
-                hint="have the tables read again (--resnapshot);"
-                " with binlog_row_metadata = FULL the log needs no definitions",
+                hint="read the tables again (--resnapshot); with binlog_row_metadata = FULL the binlog contains "
+                "the column names itself",
             )
         return version.definition
 

@@ -234,7 +234,7 @@ class _Reader:
                 words.next()
             words.take("NOWAIT")
             if not words.take("TO"):
-                raise NotUnderstood("TO is expected")
+                raise NotUnderstood("TO was expected")
             pairs.append((old, words.table_name(self.database)))
             if not words.take(","):
                 break

@@ -82,7 +82,7 @@ class Tables:
         if statement.like is not None:
             model = self.known.get(statement.like)
             if model is None:
-                return self._lost(name, f"made like {'.'.join(statement.like)}, which is not known")
+                return self._lost(name, f"created like {'.'.join(statement.like)}, which is unknown")
             self.known[name] = replace(model, database=name[0], table=name[1])
             return [TableChange("create", name, self.known[name])]
         if statement.columns is None:
@@ -131,11 +131,11 @@ class Tables:
                 else TableChange("unclear", statement.name, detail=reason)
             ]
         if table is None:
-            return [*moved, TableChange("unclear", statement.name, detail="altered while its definition is not known")]
+            return [*moved, TableChange("unclear", statement.name, detail="altered while its definition is unknown")]
         try:
             altered = self._altered(table, statement.changes)
         except KeyError as missing:
-            return [*moved, *self._lost(statement.name, f"it has no column {missing}")]
+            return [*moved, *self._lost(statement.name, f"the table has no column {missing}")]
         self.known[statement.name] = altered
         names = {column.name.lower(): column.name for column in table.columns}
         renamed = tuple(_renamed(change, names) for change in statement.changes)

@@ -73,14 +73,14 @@ class Words:
 
     def next(self) -> Token:
         if self.done:
-            raise NotUnderstood("the statement ends early")
+            raise NotUnderstood("the statement is incomplete")
         self.place += 1
         return self.tokens[self.place - 1]
 
     def name(self) -> str:
         token = self.next()
         if not token.is_name:
-            raise NotUnderstood(f"{token.text!r} stands where a name is expected")
+            raise NotUnderstood(f"a name was expected, found {token.text!r}")
         return token.text
 
     def table_name(self, database: str) -> tuple[str, str]:
@@ -91,7 +91,7 @@ class Words:
     def brackets(self) -> list[Token]:
         """Return the tokens between the bracket at the cursor and its closing bracket."""
         if not self.take("("):
-            raise NotUnderstood("a bracket is expected")
+            raise NotUnderstood("a parenthesis was expected")
         start, depth = self.place, 1
         while depth:
             word = self.next().word
@@ -182,7 +182,7 @@ def _base(words: Words) -> tuple[str, str | None]:
     token = words.next()
     base = token.word.lower()
     if not base or not base[0].isalpha():
-        raise NotUnderstood(f"{token.text!r} stands where a type is expected")
+        raise NotUnderstood(f"a type was expected, found {token.text!r}")
     charset = None
     if base == "national":
         base, charset = words.next().word.lower(), "utf8mb3"

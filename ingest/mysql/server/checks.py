@@ -106,7 +106,7 @@ def require_ready(findings: Sequence[Finding]) -> None:
         raise only.error(only.message, hint=only.fix, seen=only.seen, wanted=only.wanted)
     if errors:
         facts: dict[str, object] = {str(number): finding for number, finding in enumerate(errors, 1)}
-        error = SourceNotReady(f"{len(errors)} settings of this server keep its changes from being read")
+        error = SourceNotReady(f"the server has {len(errors)} settings that prevent reading its changes")
         error.facts.update(facts)
         raise error
 
@@ -121,7 +121,7 @@ def _warning(error: type[SourceError], message: str, seen: object, wanted: str, 
 
 def _put(facts: ServerFacts, setting: str, value: object, note: str = "") -> str:
     """Return the statement that changes a setting permanently; MariaDB has no statement that persists a setting."""
-    notes = [*(["write it into the configuration file too"] if facts.is_mariadb else []), *([note] if note else [])]
+    notes = [*(["set it in the configuration file too"] if facts.is_mariadb else []), *([note] if note else [])]
     statement = f"SET {'GLOBAL' if facts.is_mariadb else 'PERSIST'} {setting} = {value};"
     return f"{statement}  -- {', '.join(notes)}" if notes else statement
 
@@ -132,34 +132,34 @@ def _version(facts: ServerFacts) -> Iterator[Finding]:
         tested = ", ".join(
             f"{_NAMES[flavour]} {major}.{minor}" for flavour, series in _TESTED.items() for major, minor in series
         )
-        fix = "run  penstock verify  now and then: it compares the tables with the server's rows"
-        yield _warning(SourceError, "the log of this server's version is not tested", seen, tested, fix)
+        fix = "run  penstock verify  from time to time: it compares the tables with the server's rows"
+        yield _warning(SourceError, "the binlog of this server version is not tested", seen, tested, fix)
 
 
 def _log_settings(facts: ServerFacts, settings: dict[str, str], wanted: Wanted) -> Iterator[Finding]:
     if settings.get("log_bin") != "ON":
-        fix = "start the server with log_bin=binlog in its configuration (a restart is needed)"
+        fix = "start the server with log_bin=binlog in its configuration (needs a restart)"
         yield _error(BinlogDisabled, "binary logging is off", settings.get("log_bin"), "ON", fix)
         return
     format_, image = settings.get("binlog_format", "ROW"), settings.get("binlog_row_image", "FULL")
     if format_ != "ROW":
-        fix = _put(facts, "binlog_format", "ROW", "then reconnect writers")
+        fix = _put(facts, "binlog_format", "ROW", "then reconnect all writers")
         yield _error(BinlogFormatError, "changes are not logged as rows", format_, "ROW", fix)
     if engine := settings.get("binlog_storage_engine"):
-        fix = "start the server without binlog_storage_engine: the log is then kept in files (a restart is needed)"
-        yield _error(BinlogFormatError, "the log is kept in tables of a storage engine", engine, "log files", fix)
+        fix = "start the server without binlog_storage_engine, so that the binlog is kept in files (needs a restart)"
+        yield _error(BinlogFormatError, "the binlog is kept in tables of a storage engine", engine, "log files", fix)
     if image != "FULL" and not wanted.partial_images:
-        fix = _put(facts, "binlog_row_image", "FULL", "then reconnect writers")
-        yield _error(RowImageError, "rows are not logged whole", image, "FULL", fix)
+        fix = _put(facts, "binlog_row_image", "FULL", "then reconnect all writers")
+        yield _error(RowImageError, "rows are not logged with all columns", image, "FULL", fix)
     if options := settings.get("binlog_row_value_options"):
-        fix = _put(facts, "binlog_row_value_options", "''", "then reconnect writers")
-        yield _error(PartialJsonError, "JSON is logged as differences", options, "''", fix)
+        fix = _put(facts, "binlog_row_value_options", "''", "then reconnect all writers")
+        yield _error(PartialJsonError, "JSON changes are logged as differences", options, "''", fix)
     if (metadata := settings.get("binlog_row_metadata", "MINIMAL")) != "FULL":
-        fix = _put(facts, "binlog_row_metadata", "FULL", "names then come from the log itself")
-        yield _warning(SourceError, "the log carries no column names", metadata, "FULL", fix)
+        fix = _put(facts, "binlog_row_metadata", "FULL", "then the binlog contains the column names")
+        yield _warning(SourceError, "the binlog contains no column names", metadata, "FULL", fix)
     if settings.get("gtid_mode", "ON") != "ON":
         steps = ["enforce_gtid_consistency = ON", *(f"gtid_mode = {mode}" for mode in _GTID_MODES)]
-        fix = "; ".join(f"SET PERSIST {step}" for step in steps) + ";  -- without it no failover can be followed"
+        fix = "; ".join(f"SET PERSIST {step}" for step in steps) + ";  -- needed to continue after a failover"
         yield _warning(SourceError, "transactions have no GTID", settings["gtid_mode"], "ON", fix)
 
 
@@ -167,24 +167,38 @@ def _retention(facts: ServerFacts, settings: dict[str, str]) -> Iterator[Finding
     seconds = int(float(settings.get("binlog_expire_logs_seconds") or 0))
     seconds = seconds or int(float(settings.get("expire_logs_days") or 0) * _DAY_S)
     if 0 < seconds < 4 * _DAY_S:  # a long weekend
-        fix = _put(facts, "binlog_expire_logs_seconds", 7 * _DAY_S, "the pipeline may stand still as long")
-        yield _warning(SourceError, "the log is kept for a short time only", f"{seconds / 3600:.0f} h", "7 days", fix)
+        fix = _put(facts, "binlog_expire_logs_seconds", 7 * _DAY_S, "the pipeline can be stopped for this long at most")
+        yield _warning(SourceError, "binlogs are kept for a short time only", f"{seconds / 3600:.0f} h", "7 days", fix)
 
 
 def _identity(
     connection: Connection, facts: ServerFacts, settings: dict[str, str], wanted: Wanted
 ) -> Iterator[Finding]:
     if (own := int(settings["server_id"])) in wanted.server_ids:
-        fix = f"leave {own} out of the option server-id"
-        yield _error(ServerIdClash, "the server itself has an id of our range", own, "an id outside of it", fix)
+        fix = f"exclude {own} from the option server-id"
+        yield _error(
+            ServerIdClash,
+            "the server's own id is in the pipeline's range",
+            own,
+            "an id outside of the pipeline's range",
+            fix,
+        )
     for reader in _readers(connection, facts):
         if reader in wanted.server_ids:
-            fix = "give every pipeline a range of its own in the option server-id"
-            yield _warning(ServerIdClash, "another reader has an id of our range", reader, "a range of our own", fix)
+            fix = "set a separate range in the option server-id of every pipeline"
+            yield _warning(
+                ServerIdClash,
+                "another binlog reader uses an id of the pipeline's range",
+                reader,
+                "a range that no other reader uses",
+                fix,
+            )
     logs_replicated = settings.get("log_replica_updates") or settings.get("log_slave_updates") or "ON"
     if logs_replicated != "ON" and _is_replica(connection, facts):
         fix = "start the replica with log_replica_updates=ON (MariaDB: log_slave_updates), or read from its source"
-        yield _error(SourceError, "this replica does not log what it replicates", logs_replicated, "ON", fix)
+        yield _error(
+            SourceError, "this replica does not log the changes that it replicates", logs_replicated, "ON", fix
+        )
 
 
 def _tried(connection: Connection, statement: str) -> list[Row] | pymysql.MySQLError:
@@ -251,7 +265,11 @@ def _filters(status: Sequence[tuple[object, ...]], tables: Collection[TableName]
     if unlogged:
         fix = "remove binlog-do-db / binlog-ignore-db from the server's configuration"
         yield _error(
-            BinlogDisabled, "the log leaves databases out", ", ".join(sorted(unlogged)), "all of ours logged", fix
+            BinlogDisabled,
+            "some databases are not logged",
+            ", ".join(sorted(unlogged)),
+            "all captured databases logged",
+            fix,
         )
 
 
@@ -262,12 +280,14 @@ def _tables(connection: Connection, facts: ServerFacts, wanted: Wanted) -> Itera
         if table is None:
             continue
         if not table.has_primary_key:
-            take = "or take it into an append table (--include-keyless append)"
+            take = "or write it to an append table (--include-keyless append)"
             fix = f"ALTER TABLE {qualified(name)} ADD PRIMARY KEY (...);  -- {take}"
             yield _warning(NoUsableKey, f"{'.'.join(name)} has no primary key", "none", "a primary key", fix)
         if table.engine.upper() in {"MEMORY", "BLACKHOLE", "FEDERATED", "CSV"}:
-            fix = f"ALTER TABLE {qualified(name)} ENGINE = InnoDB;  -- or leave the table out"
-            yield _warning(SourceError, f"{'.'.join(name)} may change unlogged", table.engine, "InnoDB", fix)
+            fix = f"ALTER TABLE {qualified(name)} ENGINE = InnoDB;  -- or exclude the table"
+            yield _warning(
+                SourceError, f"{'.'.join(name)} may change without being logged", table.engine, "InnoDB", fix
+            )
     yield from _charsets(connection, set(wanted.tables))
     yield from _times_in_keys(connection, set(wanted.tables))
     if facts.is_mariadb or facts.version < (9, 6, 0):
@@ -282,11 +302,12 @@ def _times_in_keys(connection: Connection, tables: Collection[TableName]) -> Ite
     )
     for database, table, columns in ask(connection, statement):
         if (database, table) in tables:
-            message = f"{database}.{table} has times in its key, and rows with one outside of a day are bad records"
-            fix = (
-                "--type-mapping time-to-string  makes them texts;  --isolate  keeps other tables from stopping with it"
+            message = (
+                f"{database}.{table} has TIME columns in its key, and rows with a time outside of one day are bad "
+                "records"
             )
-            yield _warning(SourceError, message, columns, "times of day, or texts", fix)
+            fix = "use --type-mapping time-to-string to store them as text, and --isolate to keep other tables running"
+            yield _warning(SourceError, message, columns, "times within one day, or text", fix)
 
 
 def _labels(connection: Connection, facts: ServerFacts, settings: dict[str, str], wanted: Wanted) -> Iterator[Finding]:
@@ -304,11 +325,12 @@ def _labels(connection: Connection, facts: ServerFacts, settings: dict[str, str]
     )
     for database, table, columns in ask(connection, statement):
         if (database, table) in set(wanted.tables):
-            fix = _put(facts, "binlog_row_metadata", "FULL", "labels then come from the log itself")
+            fix = _put(facts, "binlog_row_metadata", "FULL", "then the binlog contains the labels")
             message = (
-                f"{database}.{table} has labels with ?, which may stand for characters that the catalog cannot show"
+                f"{database}.{table} has labels with ?, which may replace characters that the server's "
+                "catalog cannot show"
             )
-            yield _warning(SourceError, message, columns, "labels as they are", fix)
+            yield _warning(SourceError, message, columns, "labels without ?", fix)
 
 
 def _charsets(connection: Connection, tables: Collection[TableName]) -> Iterator[Finding]:
@@ -320,8 +342,8 @@ def _charsets(connection: Connection, tables: Collection[TableName]) -> Iterator
     for database, table, charset, columns in ask(connection, statement):
         if (database, table) in tables and charset_named(charset) is None:
             fix = f"ALTER TABLE {qualified((database, table))} CONVERT TO CHARACTER SET utf8mb4;"
-            message = f"{database}.{table} has texts that cannot be read from the log: {columns}"
-            yield _error(SourceError, message, charset, "a character set of MySQL's or MariaDB's own", fix)
+            message = f"{database}.{table} has text that cannot be decoded from the binlog: {columns}"
+            yield _error(SourceError, message, charset, "a character set that MySQL or MariaDB can convert", fix)
 
 
 def _cascades(connection: Connection, tables: Collection[TableName]) -> Iterator[Finding]:
@@ -330,9 +352,11 @@ def _cascades(connection: Connection, tables: Collection[TableName]) -> Iterator
         text = str(ask(connection, f"SHOW CREATE TABLE {qualified((database, table))}")[0][1])
         for constraint, rules in _FOREIGN_KEY.findall(text):
             if "CASCADE" in rules or "SET NULL" in rules:
-                fix = "this server does not log what a cascade changes: let the application or a trigger do it"
-                message = f"{database}.{table} changes by cascade"
-                yield _warning(SourceError, message, f"{constraint}{rules}", "no cascade", fix)
+                fix = (
+                    "the server does not log rows changed by a cascade: change them in the application or in a trigger"
+                )
+                message = f"{database}.{table} is changed by a foreign key cascade"
+                yield _warning(SourceError, message, f"{constraint}{rules}", "no cascading foreign key", fix)
 
 
 def qualified(name: TableName) -> str:

@@ -189,10 +189,10 @@ def _open(server: ServerAddress, context: ssl.SSLContext | None) -> Connection:
 def protection(server: ServerAddress, *, encrypted: bool) -> str | None:
     """Return a description of what the connection does not protect; None if it is fully protected."""
     if not encrypted:
-        return "not encrypted: data can be read and changed on the way; the password is only given hashed"
+        return "not encrypted: data can be read and changed in transit; only a hash of the password is sent"
     if server.tls.mode in {"verify-ca", "verify-identity"}:
         return None
-    return f"encrypted, but nobody checks whose server it is (ssl mode {server.tls.mode})"
+    return f"encrypted, but the server's identity is not verified (ssl mode {server.tls.mode})"
 
 
 def _tell_protection(server: ServerAddress, *, encrypted: bool) -> None:
@@ -204,7 +204,7 @@ def _tell_protection(server: ServerAddress, *, encrypted: bool) -> None:
     _told.add(place)
     log.log(
         logging.INFO if encrypted or server.tls.mode == "disabled" else logging.WARNING,
-        'event=mysql_connection server=%s:%d tls="%s" hint=ssl: {mode: verify-identity, ca: FILE}  checks it',
+        'event=mysql_connection server=%s:%d tls="%s" hint=verify it with  ssl: {mode: verify-identity, ca: FILE}',
         server.host,
         server.port,
         open_,
@@ -239,13 +239,13 @@ def refused(error: pymysql.MySQLError, server: ServerAddress) -> SourceError:
     if is_lost(error):
         return _unreachable(server, said or "the connection is closed")
     if code in _DENIED:
-        hint = "`SHOW GRANTS` tells what the user may: penstock check names the grant that is missing"
+        hint = "see the user's privileges with SHOW GRANTS; penstock check names the grants that are missing"
         if code == ER.ACCESS_DENIED_ERROR:
-            hint = "check user and password, and from which hosts the user may come"
+            hint = "check user and password, and from which hosts the user may connect"
         if server.tls.mode == "disabled":
-            hint += "; a user made with REQUIRE SSL is denied without TLS:  ssl: {mode: required}"
-        return MissingGrant("the MySQL server denies access", server=where, user=server.user, said=said, hint=hint)
-    return SourceError("the MySQL server refused", server=where, code=code, said=said)
+            hint += "; a user created with REQUIRE SSL cannot log in without TLS: set  ssl: {mode: required}"
+        return MissingGrant("the MySQL server denied access", server=where, user=server.user, said=said, hint=hint)
+    return SourceError("the MySQL server returned an error", server=where, code=code, said=said)
 
 
 def _unreachable(server: ServerAddress, said: object) -> ConnectionLost:
@@ -255,7 +255,10 @@ def _unreachable(server: ServerAddress, said: object) -> ConnectionLost:
         retryable=True,
         server=where,
         said=str(said),
-        hint="is it up, are hostname and port right, does a firewall stand between?",
+        hint=(
+            "check that the server is running, that hostname and port are correct, and that no firewall blocks "
+            "the connection"
+        ),
     )
 
 

@@ -156,9 +156,9 @@ def _cast(batch: ChangeBatch, target: pa.Schema) -> pa.RecordBatch:
         ]
     except pa.ArrowException as error:
         raise SourceError(
-            "the table was altered while it was read, so that its old values have no place in its new columns",
+            "the table was altered while its snapshot was read, and its old values do not fit the new columns",
             table=f"{batch.schema.database}.{batch.schema.table}",
             said=str(error),
-            hint="start the pipeline anew: its tables are then read as they are now",
+            hint="restart the pipeline: it then reads the tables in their present form",
         ) from error
     return pa.RecordBatch.from_arrays(columns, schema=target)

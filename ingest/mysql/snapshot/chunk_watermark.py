@@ -88,7 +88,9 @@ def read_exact(
                 merged = as_of_high(rows, changes, lambda keys: in_chunk(connection, chunk, keys))
                 return ExactChunk(tuple(merged), high)
     raise SourceError(
-        "the table was altered each time this chunk was read", table=f"{chunk.database}.{chunk.table}", retryable=True
+        "the table was altered every time this chunk of its snapshot was read",
+        table=f"{chunk.database}.{chunk.table}",
+        retryable=True,
     )
 
 

@@ -105,14 +105,14 @@ class ChunkCursor:
             known = {name: tuple(part) if isinstance(part, list) else part for name, part in value.items()}
             return cls(**known)  # type: ignore[arg-type]
         except TypeError as error:
-            raise ConfigError("this is no chunk cursor", value=dict(value)) from error
+            raise ConfigError("not a chunk cursor", value=dict(value)) from error
 
 
 def start_chunks(connection: Connection, table: TableFacts, options: ChunkOptions) -> ChunkCursor:
     """Return the cursor before the first chunk. Without a usable key the whole table is one chunk."""
     definition = definitions(connection, [table.name]).get(table.name)
     if definition is None:
-        raise ConfigError("the table is not there", table=".".join(table.name))
+        raise ConfigError("the table does not exist", table=".".join(table.name))
     key = _chunk_key(definition, unique_keys(connection, table.name))
     rows = options.rows
     if table.bytes_a_row:
@@ -143,10 +143,10 @@ def require_key(cursor: ChunkCursor, *, rows: int, options: ChunkOptions) -> Non
     """Raise NoUsableKey for a large table without key, which could only be read in one piece, under a lock."""
     if cursor.way == "whole" and rows > options.rows:
         raise NoUsableKey(
-            "the table has no key to cut it by",
+            "the table has no primary key to divide it into chunks",
             table=f"{cursor.database}.{cursor.table}",
             rows=rows,
-            hint="ALTER TABLE ... ADD PRIMARY KEY, or read it into an append table (--include-keyless append)",
+            hint="ALTER TABLE ... ADD PRIMARY KEY, or write it to an append table (--include-keyless append)",
         )
 
 

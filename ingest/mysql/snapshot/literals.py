@@ -26,7 +26,9 @@ def key_rows(connection: Connection, chunk: Chunk, keys: pa.Table) -> Iterator[l
     definition = definitions(connection, [(chunk.database, chunk.table)]).get((chunk.database, chunk.table))
     columns = [definition.column(name) for name in chunk.key] if definition else []
     if not columns or None in columns:
-        raise NoUsableKey("the table's key changed while a chunk of it was read", table=chunk.table, retryable=True)
+        raise NoUsableKey(
+            "the table's key changed while a chunk of its snapshot was read", table=chunk.table, retryable=True
+        )
     collations = _collations(connection, chunk)
     spell = [_spelling(column, collations.get(column.name)) for column in columns if column is not None]
     # The keys become text of a statement, so Python objects are needed; they are few, only those that changed in the

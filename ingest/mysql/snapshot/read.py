@@ -54,7 +54,9 @@ def read_chunk(
     except pymysql.MySQLError as error:
         raise refused(error, server) from error
     except OSError as error:
-        raise ConnectionLost("the MySQL server went away", retryable=True, chunk=chunk, said=str(error)) from error
+        raise ConnectionLost(
+            "the connection to the MySQL server was lost", retryable=True, chunk=chunk, said=str(error)
+        ) from error
     finally:
         connection.close()
 

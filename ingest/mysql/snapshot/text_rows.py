@@ -58,7 +58,7 @@ class RowBlock:
             at = start + length
             yield start, length, null
         if (at != self.end).any():
-            raise ValueError("a row of the answer does not end with its last cell")
+            raise ValueError("a row of the result is longer than its last column")
 
 
 def select(connection: Connection, sql: str, block_bytes: int) -> Iterator[RowBlock]:

@@ -44,7 +44,7 @@ def decimals(data: Bytes, start: Int64s, null: Bools, precision: int, scale: int
     packed[negative] ^= 0xFF
     groups = list(_group_values(packed, precision, scale))
     if any((values[~null] >= 10**digits).any() for digits, values in groups):
-        raise ValueError(f"a DECIMAL({precision}, {scale}) holds more digits than it has places for")
+        raise ValueError(f"a DECIMAL({precision}, {scale}) value has too many digits")
     if precision > MAX_PRECISION:
         return _plain_texts(groups, negative, null, precision, scale)
     return fixed(pa.decimal128(precision, scale), as_128_bits(groups, negative), null)

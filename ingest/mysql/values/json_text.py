@@ -24,7 +24,7 @@ def json_text(raw: bytes) -> str | None:
     try:
         return _Document(raw).value(raw[0], 1, 0)
     except (struct.error, IndexError, KeyError) as error:
-        raise ValueError("the JSON ends early") from error
+        raise ValueError("the JSON value is truncated") from error
 
 
 class _Document:
@@ -43,7 +43,7 @@ class _Document:
         entries = at + 2 * width + (count * (width + 2) if is_object else 0)
         self.values_left -= count + 1
         if depth > _MAX_DEPTH or self.values_left < 0 or entries + count * (1 + width) > len(raw):
-            raise ValueError("the JSON is not what it says")
+            raise ValueError("the JSON value is malformed")
         values = [self.entry(at, entries + place * (1 + width), depth, large=large) for place in range(count)]
         if not is_object:
             return "[" + ", ".join(values) + "]"
@@ -77,7 +77,7 @@ def _length(raw: bytes, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return length, at
         if shift > 28:
-            raise ValueError("a length in the JSON is too long")
+            raise ValueError("a length in the JSON value is too large")
 
 
 def _string(raw: bytes, at: int) -> str:

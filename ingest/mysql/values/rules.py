@@ -39,10 +39,10 @@ class Cells:
 
     def refuse(self, value: str, reason: str) -> NoReturn:
         raise ValueOutOfRange(
-            f"a value has no place in the table: {reason}",
+            f"a value does not fit the table: {reason}",
             table=self.table,
             column=self.column.name,
             type=self.column.type,
             value=value,
-            hint="the table's definition is another than the log's: read the table again (--resnapshot)",
+            hint="the table's definition differs from the binlog's: read the table again (--resnapshot)",
         )

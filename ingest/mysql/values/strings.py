@@ -62,7 +62,7 @@ def _uncompressed(cell: bytes) -> bytes:
     stream = zlib.decompressobj(-zlib.MAX_WBITS if cell[0] & 8 else zlib.MAX_WBITS)
     content = stream.decompress(cell[1 + length_bytes :], min(length, _LARGEST) + 1)
     if len(content) != length or not stream.eof:
-        raise zlib.error("the content has not the length it says")
+        raise zlib.error("the content does not have its declared length")
     return content
 
 

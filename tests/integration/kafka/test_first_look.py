@@ -121,5 +121,5 @@ def test_an_avro_topic_needs_a_registry_that_is_known(shop: Shop, broker: Broker
     with pytest.raises(ConfigError, match="needs a schema registry"):
         build.job(made)
     avro["source"]["schema-registry"] = {"url": "http://localhost:1", "basic.auth.user.inf": "x"}
-    with pytest.raises(ConfigError, match="is not known"):
+    with pytest.raises(ConfigError, match="is unknown"):
         build.job(PipelineSpec.model_validate(avro))

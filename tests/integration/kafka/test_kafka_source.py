@@ -166,7 +166,7 @@ def test_a_topic_made_again_is_a_lost_position(broker: Broker) -> None:
     time.sleep(0.5)
     broker.topic(name=topic)
     broker.send(topic, "new", "newer")
-    with pytest.raises(PositionLost, match="made again"):
+    with pytest.raises(PositionLost, match="created again"):
         kafka.latest_offsets(end, NO_LIMIT)
 
 

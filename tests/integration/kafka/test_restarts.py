@@ -113,7 +113,7 @@ def test_a_topic_made_again_is_read_from_its_beginning_when_that_is_accepted(sho
     run(spec(shop, broker, topic))
     broker.renew(topic)
     broker.send(topic, insert("orders", {"id": 7}))
-    with pytest.raises(PositionLost, match="made again"):
+    with pytest.raises(PositionLost, match="created again"):
         run(spec(shop, broker, topic))
     run(spec(shop, broker, topic, accept_gap=True))
     assert shop.ids("orders") == [0, 1, 2, 7]

@@ -34,21 +34,21 @@ WRONG = {
 }
 ERRORS = {
     "changes are not logged as rows",
-    "rows are not logged whole",
+    "rows are not logged with all columns",
     "REPLICATION CLIENT is not granted",
     "REPLICATION SLAVE is not granted",
     "RELOAD, LOCK TABLES is not granted",
     f"SELECT is not granted:`{DATABASE}`.`hidden`",
-    "the server itself has an id of our range",
+    "the server's own id is in the pipeline's range",
 }
 WARNINGS = {
-    "the log carries no column names",
-    "the log is kept for a short time only",
+    "the binlog contains no column names",
+    "binlogs are kept for a short time only",
     f"{DATABASE}.fleeting has no primary key",
-    f"{DATABASE}.fleeting may change unlogged",
+    f"{DATABASE}.fleeting may change without being logged",
 }
 MORE = {
-    "mysql": {"JSON is logged as differences", "transactions have no GTID"},
+    "mysql": {"JSON changes are logged as differences", "transactions have no GTID"},
     "mariadb": set[str](),
     "mariadb-11.8": set[str](),
 }
@@ -115,7 +115,7 @@ def test_each_wrong_thing_is_in_one_report_and_its_statement_puts_it_right(
                     *(part for part in one.fix.partition("--")[0].replace("...", "a").split(";") if part.strip())
                 )
             else:
-                assert one.fix == "leave 1 out of the option server-id"
+                assert one.fix == "exclude 1 from the option server-id"
         with connected(poor) as connection:
             assert check_source(connection, replace(wanted, server_ids=range(6000, 6010))) == []
 
@@ -124,8 +124,8 @@ def test_each_wrong_thing_is_in_one_report_and_its_statement_puts_it_right(
     ("kind", "options", "message"),
     [
         pytest.param("mysql", ["--skip-log-bin"], "binary logging is off", marks=pytest.mark.mysql),
-        pytest.param("mysql", ["--binlog-ignore-db=play"], "the log leaves databases out", marks=pytest.mark.mysql),
-        pytest.param("mariadb", ["--binlog-do-db=other"], "the log leaves databases out", marks=pytest.mark.mariadb),
+        pytest.param("mysql", ["--binlog-ignore-db=play"], "some databases are not logged", marks=pytest.mark.mysql),
+        pytest.param("mariadb", ["--binlog-do-db=other"], "some databases are not logged", marks=pytest.mark.mariadb),
     ],
 )
 def test_a_log_that_lacks_what_is_wanted_is_no_log(
@@ -196,7 +196,11 @@ def test_another_reader_with_an_id_of_our_range_is_told(server: Playground) -> N
             [found] = check_source(connection, Wanted(server_ids=range(6000, 6100)))
     finally:
         reader.close()
-    assert (found.level, found.message, found.seen) == ("warning", "another reader has an id of our range", "6010")
+    assert (found.level, found.message, found.seen) == (
+        "warning",
+        "another binlog reader uses an id of the pipeline's range",
+        "6010",
+    )
     assert "server-id" in found.fix
 
 

@@ -144,7 +144,7 @@ def test_a_table_without_key_is_one_chunk_and_a_large_one_refused(server: Playgr
     cursor, chunks = chunks_of(server, ChunkOptions())
     assert cursor.way == "whole"
     assert [chunk.condition for chunk in chunks] == ["TRUE"]
-    with pytest.raises(NoUsableKey, match="no key to cut it by"):
+    with pytest.raises(NoUsableKey, match="no primary key to divide it into chunks"):
         require_key(cursor, rows=60_000, options=ChunkOptions())
 
 

@@ -211,4 +211,4 @@ def test_status_warns_of_a_log_that_is_kept_too_short(
         warned = json.loads(capsys.readouterr().out)["warnings"]
     finally:
         server.run(f"SET GLOBAL binlog_expire_logs_seconds = {before}")
-    assert warned == ["the log is kept for a short time only: 2 h, wanted 7 days"]
+    assert warned == ["binlogs are kept for a short time only: 2 h, wanted 7 days"]

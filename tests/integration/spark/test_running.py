@@ -166,5 +166,5 @@ def test_a_jvm_that_is_killed_is_told_as_that(shop: Shop) -> None:
         os.kill(int(jvm), signal.SIGKILL)
         assert process.wait(120) == 11, (shop.folder / "log").read_text()[-3000:]
     told = (shop.folder / "log").read_text()
-    assert "error: Spark's JVM has ended under the pipeline\n  killed by  signal 9" in told
+    assert "error: Spark's JVM ended while the pipeline was running\n  killed by  signal 9" in told
     assert "Traceback" not in told

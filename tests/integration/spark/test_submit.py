@@ -64,4 +64,4 @@ def test_a_session_of_spark_connect_is_refused_with_the_reason(tmp_path: Path) -
         timeout=100,
         check=False,
     )
-    assert "this is a session of Spark Connect" in done.stderr
+    assert "the session is a Spark Connect session" in done.stderr

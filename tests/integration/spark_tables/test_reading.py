@@ -252,6 +252,6 @@ def test_options_on_system_tables_are_refused_or_acted_on(registered: SparkSessi
     for system in ("files", "audit_log"):
         with pytest.raises(PySparkException) as caught:
             read.option("scan.snapshot-id", "1").load(f"{table.path}${system}").collect()
-        assert "a system table shows the table as it is now" in said(caught.value, ConfigError)
+        assert "a system table always shows the present state of the table" in said(caught.value, ConfigError)
     between = registered.read.format("penstock").option("incremental-between", "1,2").load(f"{table.path}$audit_log")
     assert rows(between) == [("+U", 1, "b", 1)]

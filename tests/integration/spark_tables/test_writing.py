@@ -184,7 +184,7 @@ def test_sql_never_writes_into_a_table_that_a_statement_reads(registered: SparkS
         registered.sql("ALTER TABLE source ADD COLUMN n INT")
         with pytest.raises(PySparkException) as altered:
             registered.sql("SELECT * FROM source").collect()
-        assert "Spark's ALTER TABLE has changed the columns of the name" in said(altered.value, ConfigError)
+        assert "Spark's ALTER TABLE changed the columns in Spark's catalog" in said(altered.value, ConfigError)
     finally:
         registered.sql("DROP VIEW of_source")
         registered.catalog.dropTempView("into_target")

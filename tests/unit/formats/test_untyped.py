@@ -200,7 +200,7 @@ def test_row_of_too_many_columns_is_a_bad_record(name: str) -> None:
     shapes = {"json": row, "maxwell-json": maxwell("insert", row), "ogg-json": ogg("I", None, row)}
     shapes |= {"aws-dms-json": dms("load", row), "canal-json": {"type": "INSERT", "data": [row]}}
     (bad,) = read(name, shapes[name]).bad
-    assert bad.message == "10001 columns in one row, where at most 10000 are taken"
+    assert bad.message == "10001 columns in one row, and at most 10000 are accepted"
 
 
 def test_rows_with_few_members_in_common_make_several_batches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,7 +159,7 @@ def test_times_kept_as_text_are_keys_whatever_they_are(shop: Shop) -> None:
 
 def test_a_value_without_a_column_name_is_bad_and_makes_no_column(shop: Shop) -> None:
     shop.put("1.json", maxwell(GOOD | {"": "lost"}), maxwell({"id": "3", "": None}), maxwell(GOOD))  # type: ignore[dict-item]
-    with pytest.raises(DecodeError, match="has no column") as refused:
+    with pytest.raises(DecodeError, match="has no valid column name") as refused:
         took(shop, "maxwell-json")
     assert (refused.value.facts["table"], refused.value.facts["offset"]) == ("ods.o", 0)
     took(shop, "maxwell-json", errors={"bad-record": "skip"})

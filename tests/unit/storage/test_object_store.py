@@ -137,7 +137,7 @@ def test_secrets_are_masked_and_travel_as_references(lake: ObjectStorage, endpoi
 
 def test_a_reference_to_nothing_is_told_at_the_first_call(endpoint: str) -> None:
     storage, path = open_storage("s3://lake/w", {"s3.secret-key": "${NO_SUCH_SECRET}", "s3.endpoint": endpoint})
-    with pytest.raises(ConfigError, match="the environment has no NO_SUCH_SECRET"):
+    with pytest.raises(ConfigError, match="the environment variable NO_SUCH_SECRET is not set"):
         storage.exists(path)
 
 

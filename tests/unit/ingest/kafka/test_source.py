@@ -156,7 +156,7 @@ def test_a_first_start_at_an_offset_that_is_not_there_says_what_was_asked_for_an
 ) -> None:
     cluster = Cluster({("t", 0): (3, 9)}, {("t", 0): offset})
     asked = Startup("specific-offsets", {("t", 0): offset})
-    with pytest.raises(PositionLost, match=f"specific-offsets names .*{said}") as caught:
+    with pytest.raises(PositionLost, match=f"specific-offsets contains .*{said}") as caught:
         source(cluster, asked).latest_offsets({}, NO_LIMIT)
     assert caught.value.facts == {"topic": "t", "partition": 0, "asked_for": offset, "kept": "3 to 9"}
     assert "from 3 to 9" in (caught.value.hint or "")
@@ -182,7 +182,7 @@ def test_a_topic_made_again_stops_with_position_lost_though_its_offsets_fit() ->
     kafka = source(cluster)
     end = kafka.latest_offsets({}, NO_LIMIT)
     cluster.ids["t"] = "2"
-    with pytest.raises(PositionLost, match="made again"):
+    with pytest.raises(PositionLost, match="created again"):
         kafka.latest_offsets(end, NO_LIMIT)
 
 

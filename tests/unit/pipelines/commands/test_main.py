@@ -56,7 +56,7 @@ def test_an_action_whose_source_is_not_here_says_what_works_instead(
 ) -> None:
     assert main([action, "--warehouse", "/x", "--database", "d"]) == 2
     told = capsys.readouterr().err
-    assert "is not here" in told
+    assert "is not supported" in told
     assert "penstock kafka-sync-table" in told
 
 

@@ -54,7 +54,7 @@ def test_scalars_stay_what_was_written() -> None:
     ("old", "new", "message", "line"),
     [
         ("topic:", "topics:", "did you mean topic?", 5),
-        ("  database: ods", "  database: ods\n  database: x", "given twice", 10),
+        ("  database: ods", "  database: ods\n  database: x", "appears twice", 10),
         ("type: kafka", "type: kafak", "kafka", 3),
         ("catalog: {warehouse: /data}", "", "is missing", 7),
     ],
@@ -75,15 +75,15 @@ def test_what_is_no_yaml_is_told_with_its_line() -> None:
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ("", "holds no pipeline", "two sections needed"),
-        ("# nothing\n", "holds no pipeline", "two sections needed"),
-        ("- source", "holds no pipeline", "two sections needed"),
-        ("source:\n\ttype: mysql\n", "is not YAML", "there is a tab"),
-        ("source: {}\n---\nsink: {}\n", "is not YAML", "leave out the second"),
-        ("source:\n  pattern: *.json\n", "is not YAML", "is quoted"),
-        ("source: a: b\n", "is not YAML", "quote a value that holds a colon"),
-        ("source: \x07\n", "is not YAML", "no text"),
-        ("? [a]\n: b\n", "a key is one word", "quote"),
+        ("", "does not describe a pipeline", "add the sections"),
+        ("# nothing\n", "does not describe a pipeline", "add the sections"),
+        ("- source", "does not describe a pipeline", "add the sections"),
+        ("source:\n\ttype: mysql\n", "is not YAML", "not with tabs"),
+        ("source: {}\n---\nsink: {}\n", "is not YAML", "remove the second"),
+        ("source:\n  pattern: *.json\n", "is not YAML", "quote a value that begins with *"),
+        ("source: a: b\n", "is not YAML", "quote a value that contains a colon"),
+        ("source: \x07\n", "is not YAML", "not text"),
+        ("? [a]\n: b\n", "a key must be a scalar", "quote"),
         ("source: &a\n  type: *a\n", "nested too deeply", None),
     ],
 )
@@ -96,26 +96,26 @@ def test_what_is_no_pipeline_says_what_to_do(text: str, message: str, hint: str 
 @pytest.mark.parametrize(
     ("old", "new", "message", "hint", "line"),
     [
-        ("  value.format: canal-json", "  value.fromat: canal-json", "`value.fromat` is not known", "value.format?", 6),
-        ("catalog: {warehouse: /data}", "catalog: {warehous: /data}", "`warehous` is not known", "warehouse?", 8),
+        ("  value.format: canal-json", "  value.fromat: canal-json", "`value.fromat` is unknown", "value.format?", 6),
+        ("catalog: {warehouse: /data}", "catalog: {warehous: /data}", "`warehous` is unknown", "warehouse?", 8),
         (
             "catalog: {warehouse: /data}",
             "catalog: /data",
-            "'/data' stands where keys and values should",
+            "expected keys and values, not '/data'",
             "warehouse",
             8,
         ),
-        ("  topic: [shop]", "  topic: {shop: x}", "a mapping stands where a list should", "[one, two]", 5),
-        ("  database: ods", "  database: [ods]", "a list stands where one value should", None, 9),
-        ("  database: ods", "  compaction: {mode: inlin}", "'inlin' cannot stand there", "did you mean inline?", 9),
-        ("  database: ods", "  schema-init-max-read: many", "'many' stands where a whole number should", None, 9),
-        ("\nsource:", "\npipeline: {name: ../up}\nsource:", "'../up' cannot stand there", None, 2),
-        ("\nsource:", "\ntransform: [{source-table: a.b, filter: id >}]\nsource:", "ends too early", None, 2),
-        ("\nsource:", "\ntransform: [{source-table: a.b, mask: {a: sha}}]\nsource:", "there is no mask", "sha256", 2),
+        ("  topic: [shop]", "  topic: {shop: x}", "expected a list, not a mapping", "[one, two]", 5),
+        ("  database: ods", "  database: [ods]", "expected one value, not a list", None, 9),
+        ("  database: ods", "  compaction: {mode: inlin}", "'inlin' is not allowed here", "did you mean inline?", 9),
+        ("  database: ods", "  schema-init-max-read: many", "expected a whole number, not 'many'", None, 9),
+        ("\nsource:", "\npipeline: {name: ../up}\nsource:", "'../up' is not allowed here", None, 2),
+        ("\nsource:", "\ntransform: [{source-table: a.b, filter: id >}]\nsource:", "it is incomplete", None, 2),
+        ("\nsource:", "\ntransform: [{source-table: a.b, mask: {a: sha}}]\nsource:", "does not exist", "sha256", 2),
         (
             "\nsource:",
             "\nroute: [{source-table: ab, sink-table: a.b}]\nsource:",
-            "'ab' names no table",
+            "'ab' does not name a table",
             "database.table",
             2,
         ),
@@ -163,12 +163,12 @@ sink:
     assert isinstance(spec.source, FilesSource)
     assert (spec.source.path, spec.source.pattern, spec.source.order) == ("here", "*.json", "name")
     assert spec.sink.per_table == {"ods.a": {"bucket": "2"}, "ods.b": {"bucket": "2", "changelog-producer": "input"}}
-    with pytest.raises(ConfigError, match="takes a mapping"):
+    with pytest.raises(ConfigError, match="needs a mapping"):
         yaml_file.read("source: {<<: text, type: files}")
 
 
 @pytest.mark.parametrize(
-    ("given", "told"), [("  type: kafkaa\n", "no source of type 'kafkaa'"), ("", "`type` is missing")]
+    ("given", "told"), [("  type: kafkaa\n", "unknown source type 'kafkaa'"), ("", "`type` is missing")]
 )
 def test_a_source_of_no_known_type_is_told_with_those_there_are(given: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told) as caught:

@@ -48,7 +48,7 @@ def transform(table: str, **rules: Any) -> dict[str, Any]:
         (transform("shop.usres", mask={"email": "sha256"}), "the transform of shop.usres matches no table"),
         (transform("shop.users", **{"partition-keys": ["dt"]}), "partition key 'dt', which is no column"),
         (transform("shop.users", **{"primary-keys": ["nocol"]}), "primary key 'nocol', which is no column"),
-        (transform("shop.users", projection="id, nocol"), "an expression names 'nocol'"),
+        (transform("shop.users", projection="id, nocol"), "an expression uses 'nocol'"),
         ({"route": [{"source-table": "shop.nope", "sink-table": "ods.x"}]}, "the route of shop.nope matches no table"),
         (
             {

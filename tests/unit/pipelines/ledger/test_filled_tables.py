@@ -160,14 +160,14 @@ def test_check_and_status_tell_of_it_before_a_run_does(
         f"source: {{type: files, path: in, value.format: canal-json}}\n"
         f"sink: {{catalog: {{warehouse: {shop.warehouse.location}}}, database: ods}}\n"
     )
-    assert "lacks rows" not in _said(capsys, "status", "shop.yaml")
+    assert "is missing rows" not in _said(capsys, "status", "shop.yaml")
     shop.table("orders").rollback_to(1)
     found = list(checked_spec(load(Path("shop.yaml"))))
     (error,) = (one for one in found if one.level == "error" and one.about == "tables" and "ods.orders" in one.message)
     assert (error.code, error.message) == (9, "ods.orders: the table was rolled back behind the pipeline's last commit")
-    assert "ods.orders lacks rows: the table was rolled back" in _said(capsys, "status", "shop.yaml")
+    assert "ods.orders is missing rows: the table was rolled back" in _said(capsys, "status", "shop.yaml")
     named = ("status", "shop", "--warehouse", shop.warehouse.location, "--checkpoint", f"{shop.folder}/checkpoint")
-    assert "ods.orders lacks rows" in _said(capsys, *named)
+    assert "ods.orders is missing rows" in _said(capsys, *named)
 
 
 def _said(capsys: pytest.CaptureFixture[str], *words: str) -> str:

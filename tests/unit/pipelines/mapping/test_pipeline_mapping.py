@@ -136,7 +136,7 @@ def test_exception_stops_at_any_change_and_evolve_at_one_that_cannot_be_followed
     shop.put("1.json", insert("orders", {"id": 1}))
     run(shop.spec(pipeline={"schema.change.behavior": "exception"}))
     shop.put("2.json", insert("orders", {"id": 2, "q1": 1}))
-    with pytest.raises(SchemaConflict, match="is to stop then"):
+    with pytest.raises(SchemaConflict, match="of this pipeline is to fail"):
         run(shop.spec(pipeline={"schema.change.behavior": "exception"}))
     with pytest.raises(SchemaConflict, match="Cannot convert field q1"):
         grown(Shop(tmp_path / "second"), "evolve")
@@ -154,7 +154,7 @@ def test_events_can_be_left_out_one_by_one(shop: Shop) -> None:
     grown(shop, "lenient", **{"exclude.schema.changes": ["add.column"]})
     assert shop.rows("orders") == [{"id": 1, "q1": 1}, {"id": 2, "q1": 7}]
     shop.put("3.json", insert("users", {"id": 1}))
-    with pytest.raises(SchemaConflict, match="makes none"):
+    with pytest.raises(SchemaConflict, match="may not create tables"):
         run(shop.spec(sink={"include.schema.changes": ["add.column"]}))
 
 
@@ -162,8 +162,8 @@ def test_events_can_be_left_out_one_by_one(shop: Shop) -> None:
     ("section", "message"),
     [
         ({"transform": [{"source-table": "shop.orders", "filter": "uppper(name) = 'A'"}]}, "did you mean upper?"),
-        ({"transform": [{"source-table": "shop.orders", "filter": "nobody = 1"}]}, "no column of shop.orders"),
-        ({"transform": [{"source-table": "orders"}]}, "names no table"),
+        ({"transform": [{"source-table": "shop.orders", "filter": "nobody = 1"}]}, "not a column of shop.orders"),
+        ({"transform": [{"source-table": "orders"}]}, "does not name a table"),
         ({"route": [{"source-table": "shop.orders", "sink-table": "ods.$1"}]}, "no such group"),
         ({"route": [{"source-table": "shop.orders", "sink-table": "ods"}]}, "names no database"),
     ],

@@ -75,7 +75,7 @@ def test_run_says_so_before_it_starts_spark(tmp_path: Path, capsys: pytest.Captu
             assert main(["run", str(path)]) == 9
         finally:
             other.kill()
-    assert "another process runs this pipeline" in capsys.readouterr().err
+    assert "another process is running this pipeline" in capsys.readouterr().err
 
 
 def test_sparks_word_for_two_drivers_is_ours() -> None:

@@ -262,7 +262,7 @@ def test_the_live_line_is_drawn_again_when_the_source_has_nothing_more(monkeypat
     live.batch(facts())
     live.looked(Look(NOW + 30_000, {"log": 0}))
     first, second = stream.getvalue().split("\r\033[2K")
-    assert first.endswith("1.7 MB of the log behind, 1 tables to copy   fresh 6 s")
+    assert first.endswith("1.7 MB of the binlog behind, 1 tables to copy   fresh 6 s")
     assert "caught up   fresh 0 s" in second
 
 
@@ -271,7 +271,7 @@ def test_the_live_line_is_drawn_again_when_the_source_has_nothing_more(monkeypat
     [
         ({"log": 0}, LOG_BYTES, "caught up"),
         ({"log": 0, "shop.a": 1, "shop.b": 1}, LOG_BYTES, "2 tables to copy"),
-        ({"log": 999}, LOG_BYTES, "999 bytes of the log behind"),
+        ({"log": 999}, LOG_BYTES, "999 bytes of the binlog behind"),
         ({"a.json": 1500, "b.json": 500}, BYTES, "2.0 kB behind in 2 files"),
         ({"t/0": 494, "t/1": 0}, RECORDS, "494 records behind in 1 partitions"),
     ],
@@ -424,7 +424,10 @@ def test_no_commit_for_long_is_told_where_there_is_something_to_take(
 
 
 def test_an_address_that_is_taken_fails_at_once() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConfigError, match="cannot be taken"):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(ConfigError, match="cannot listen on its address"),
+    ):
         StatusServer(f"127.0.0.1:{taken.getsockname()[1]}", dict, None)
 
 

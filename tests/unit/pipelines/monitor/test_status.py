@@ -131,6 +131,6 @@ def test_caught_up_says_what_was_compared() -> None:
     position = {"log": {"file": "binlog.000012", "pos": 4567}}
     found = state(None, lag={"log": 0}, lag_unit=LOG_BYTES)
     head, *_ = as_lines(found, as_facts(found, position), lambda *words: "")
-    assert head[1] == "source at binlog.000012:4567   caught up with the end of the log; rows are compared by" + (
+    assert head[1] == "source at binlog.000012:4567   caught up with the end of the binlog; compare rows with" + (
         "  penstock verify"
     )

@@ -24,19 +24,19 @@ def _map(kind: int, meta: bytes) -> bytes:
     ("kind", "meta"), [(246, b"\x42\0"), (246, b"\5\6"), (16, b"\1\x08"), (252, b"\0"), (252, b"\5"), (18, b"\7")]
 )
 def test_a_column_size_that_no_server_gives_is_refused(kind: int, meta: bytes) -> None:
-    with pytest.raises(ValueError, match="cannot have the size"):
+    with pytest.raises(ValueError, match="cannot have size"):
         parse_table_map(_map(kind, meta))
 
 
 def test_a_decimal_with_more_digits_than_places_is_refused() -> None:
     held = decimals(spare(b"\xe3"), np.zeros(1, np.int64), np.zeros(1, np.bool_), 2, 0)
     assert [str(value) for value in held.to_pylist()] == ["99"]
-    with pytest.raises(ValueError, match="more digits"):
+    with pytest.raises(ValueError, match="too many digits"):
         decimals(spare(b"\xf0"), np.zeros(1, np.int64), np.zeros(1, np.bool_), 2, 0)
 
 
 def test_a_short_format_description_is_refused_by_name() -> None:
-    with pytest.raises(UnsupportedBinlogEvent, match="cut short"):
+    with pytest.raises(UnsupportedBinlogEvent, match="is truncated"):
         parse_format(b"\4\0" + b"8.0")
     assert issubclass(UnsupportedBinlogEvent, SourceError)
 

@@ -66,7 +66,7 @@ def test_no_event_can_go_missing(log: str) -> None:
 @pytest.mark.parametrize("log", OLD + NEW)
 def test_a_dump_without_the_annotations_is_refused(log: str) -> None:
     sent = [event for event in dump(log) if event.kind != events.MARIADB_ANNOTATE]
-    with pytest.raises(LogGap, match="events of the log are missing"):
+    with pytest.raises(LogGap, match="binlog events are missing"):
         list(segments(sent, from_start(log)))
 
 
@@ -120,5 +120,5 @@ def test_the_wanted_end_may_be_within_a_transaction() -> None:
 def test_an_event_of_another_size_than_its_packet_is_refused() -> None:
     sent = dump("mariadb-11.8-plain")
     sent[12] = Event(sent[12].raw + b"x", sent[12].pos)
-    with pytest.raises(UnsupportedBinlogEvent, match="another size than its packet"):
+    with pytest.raises(UnsupportedBinlogEvent, match="differ in size"):
         list(segments(sent, from_start("mariadb-11.8-plain")))

@@ -13,6 +13,9 @@ PenstockError
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import overload
+
 
 class PenstockError(Exception):
     """An error that states what happened, where, and what to do about it.
@@ -102,3 +105,30 @@ class DecodeError(PenstockError):
     """A record that cannot be decoded."""
 
     exit_code = 8
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """Return the known name that is most similar to an unknown one, or None if no name is similar."""
+    return next(iter(_close_matches(name, known, 1, cutoff)), None)
+
+
+@overload
+def did_you_mean(name: str, known: Iterable[str], *, cutoff: float = 0.6, most: int = 1) -> str | None: ...
+
+
+@overload
+def did_you_mean(name: str, known: Iterable[str], otherwise: str, *, cutoff: float = 0.6, most: int = 1) -> str: ...
+
+
+def did_you_mean(
+    name: str, known: Iterable[str], otherwise: str | None = None, *, cutoff: float = 0.6, most: int = 1
+) -> str | None:
+    """Return the hint that suggests the `most` nearest known names, or `otherwise` if no name is similar."""
+    near = _close_matches(name, known, most, cutoff)
+    return f"did you mean {' or '.join(near)}?" if near else otherwise
+
+
+def _close_matches(name: str, known: Iterable[str], most: int, cutoff: float) -> list[str]:
+    import difflib  # needed for errors only, and every process imports this module
+
+    return difflib.get_close_matches(name, list(known), most, cutoff)

@@ -5,12 +5,11 @@ Commands pass catalog options together with the options of the store, so they ar
 
 from __future__ import annotations
 
-import difflib
 import functools
 import logging
 from collections.abc import Iterable, Mapping
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, nearest
 
 log = logging.getLogger(__name__)
 
@@ -69,9 +68,9 @@ def check_names(names: Iterable[str]) -> None:
     """Raise ConfigError for a name that resembles a catalog option. The store checks all other names."""
     known = [*ACTING, *WITHOUT_EFFECT]
     for name in names:
-        near = difflib.get_close_matches(name, known, 1, _NEAR)
+        near = nearest(name, known, cutoff=_NEAR)
         if near and name not in known:
-            raise ConfigError(f"{name!r} is no option of a catalog", option=name, hint=f"did you mean {near[0]}?")
+            raise ConfigError(f"{name!r} is no option of a catalog", option=name, hint=f"did you mean {near}?")
 
 
 def check_catalog(options: Mapping[str, str]) -> None:

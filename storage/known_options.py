@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import logging
 from collections.abc import Iterable
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, nearest
 
 log = logging.getLogger(__name__)
 
@@ -59,9 +58,9 @@ def check_known(names: Iterable[str]) -> None:
             continue
         if plain.startswith(("object.store.", "objectstore.")):
             raise _misspelt(name, OBSTORE + plain.partition("store.")[2].replace(".", "_"))
-        near = difflib.get_close_matches(plain, sorted(_TAKEN), 1, _NEAR)
+        near = nearest(plain, sorted(_TAKEN), cutoff=_NEAR)
         if near:
-            raise _misspelt(name, near[0])
+            raise _misspelt(name, near)
         if not _is_tuning(plain):
             _warn(name)
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
 from collections.abc import Sequence
 from typing import NoReturn
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, nearest
 from penstock.pipelines.commands.examples import EXAMPLES
 from penstock.pipelines.config.actions import Flag
 
@@ -118,7 +117,7 @@ def _unknown(word: str, flags: Sequence[Flag], command: str) -> ConfigError:
         return ConfigError(f"--{name} was removed", hint=_GONE[name])
     if not word.startswith("-"):
         return ConfigError(f"unexpected argument {word!r}", hint=f"{command} --help  lists its arguments")
-    near = difflib.get_close_matches(name, [flag.name for flag in flags], 1)
+    near = nearest(name, [flag.name for flag in flags])
     return ConfigError(
-        f"unknown flag {word!r}", hint=f"did you mean --{near[0]}?" if near else f"{command} --help  lists the flags"
+        f"unknown flag {word!r}", hint=f"did you mean --{near}?" if near else f"{command} --help  lists the flags"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import json
 import os
@@ -10,7 +9,7 @@ import re
 import sys
 from collections.abc import Sequence
 
-from penstock.errors import ConfigError, PenstockError
+from penstock.errors import ConfigError, PenstockError, did_you_mean
 from penstock.pipelines.commands.pipeline_commands import PIPELINE_COMMANDS
 from penstock.pipelines.commands.table_commands import REFUSED, TABLE_COMMANDS
 
@@ -66,10 +65,9 @@ def _run(words: Sequence[str]) -> int:
     if name in REFUSED:
         importlib.import_module(REFUSED[name][0]).command(name, list(words[1:]))
     if name not in COMMANDS:
-        near = difflib.get_close_matches(name, COMMANDS, 1)
         raise ConfigError(
             f"unknown command {words[0]!r}",
-            hint=f"did you mean {near[0]}?" if near else "penstock --help  lists them",
+            hint=did_you_mean(name, COMMANDS, "penstock --help  lists them"),
         )
     module = importlib.import_module(COMMANDS[name][0])
     code: int = module.command(name, list(words[1:]))

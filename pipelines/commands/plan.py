@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, did_you_mean
 from penstock.pipelines.commands.arguments import Given
 from penstock.pipelines.commands.flags_given import action_of, spec_of_flags
 from penstock.pipelines.commands.output import answer, print_rows, wants_json
@@ -38,12 +37,7 @@ def command(name: str, words: list[str]) -> int:
         names = [table.table for table in tables]
         tables = [table for table in tables if _is_called(table, wanted)]
         if not tables:
-            near = difflib.get_close_matches(wanted, names, 3)
-            hint = (
-                f"did you mean {' or '.join(near)}?"
-                if near
-                else "penstock plan FILE  without --explain lists the tables"
-            )
+            hint = did_you_mean(wanted, names, "penstock plan FILE  without --explain lists the tables", most=3)
             raise ConfigError(f"table {wanted} is not in the plan", hint=hint)
     if yes(given, "diff"):
         tables = [table for table in tables if table.action != "keep"]

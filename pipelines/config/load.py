@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -10,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, did_you_mean, nearest
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.config.strict_model import Wrong
 from penstock.references import masked
@@ -55,7 +54,7 @@ def _in_file(loc: Place) -> Place:
 
 def _beside(place: Place) -> str | None:
     """Return the key of the same section that was probably meant."""
-    return next(iter(difflib.get_close_matches(str(place[-1]), _keys_below(place[:-1]), 1)), None)
+    return nearest(str(place[-1]), _keys_below(place[:-1]))
 
 
 def _told(one: Any, line_of: Callable[[Place], int | None]) -> ConfigError:
@@ -68,10 +67,10 @@ def _told(one: Any, line_of: Callable[[Place], int | None]) -> ConfigError:
         return ConfigError(f"`{place[-1]}` is missing", key=where, line=line, hint="see docs/options.md")
     if one["type"].startswith("union_tag"):
         given = one.get("ctx", {}).get("tag")
-        near = difflib.get_close_matches(str(given), sorted(_KINDS), 1)
+        near = nearest(str(given), sorted(_KINDS))
         kinds = "the types are kafka, files and mysql"
         told = "`type` is missing" if given is None else f"unknown source type {given!r}"
-        hint = f"did you mean {near[0]}? {kinds}" if near else kinds
+        hint = f"did you mean {near}? {kinds}" if near else kinds
         return ConfigError(told, key=f"{where}.type", line=line_of((*place, "type")), hint=hint)
     if one["type"] in _WANTED or one["type"] in _NAMED:
         return _of_another_kind(one, place, line)
@@ -116,8 +115,7 @@ def _of_another_kind(one: Any, place: Place, line: int | None) -> ConfigError:
     if wanted is None:
         message = f"{shown} is not allowed here: {str(one['msg']).replace('Input', 'it', 1)}"
         if one["type"] == "literal_error":
-            near = difflib.get_close_matches(str(given), re.findall(r"'([^']+)'", one["ctx"]["expected"]), 1)
-            hint = f"did you mean {near[0]}?" if near else None
+            hint = did_you_mean(str(given), re.findall(r"'([^']+)'", one["ctx"]["expected"]))
     else:
         message = f"expected {wanted}, not {shown}" if given is not None else f"a value is missing: expected {wanted}"
     if wanted == _MAPPING:
@@ -136,8 +134,7 @@ def _nearest(place: Place) -> str | None:
     elsewhere = [section for section, keys in _sections().items() if name in keys]
     if elsewhere:
         return f"move `{name}` to {' or '.join(elsewhere)}"
-    near = difflib.get_close_matches(name, sorted({key for keys in _sections().values() for key in keys}), 1)
-    return f"did you mean {near[0]}?" if near else None
+    return did_you_mean(name, sorted({key for keys in _sections().values() for key in keys}))
 
 
 def _keys_below(place: Place) -> frozenset[str]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, did_you_mean
 
 log = logging.getLogger(__name__)
 
@@ -105,8 +104,7 @@ def _check_known(key: str) -> None:
     if effect is not None:
         log.warning("event=mysql_conf_without_effect key=%s", key)
         return
-    near = difflib.get_close_matches(key, sorted(_KNOWN | _WITHOUT_EFFECT), 1)
-    raise ConfigError(f"mysql_conf has no option {key}", hint=f"did you mean {near[0]}?" if near else None)
+    raise ConfigError(f"mysql_conf has no option {key}", hint=did_you_mean(key, sorted(_KNOWN | _WITHOUT_EFFECT)))
 
 
 def _ssl(conf: Mapping[str, str]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import re
 import secrets
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import ConfigError, SchemaConflict, SourceError
+from penstock.errors import ConfigError, SchemaConflict, SourceError, did_you_mean
 from penstock.formats.change import SourceSchema
 from penstock.ingest.mysql.binlog.resume import resume
 from penstock.ingest.mysql.checkpoint_state import MySqlState
@@ -122,10 +121,11 @@ def _sources_of(
     targets = {one.name: shape.target(one.database, one.table) for one in found}
     for table in wanted:
         if table not in targets.values():
-            near = difflib.get_close_matches(table, filter(None, targets.values()), 1)
             raise ConfigError(
                 f"no table of the source goes to {table}",
-                hint=f"did you mean {near[0]}?" if near else "reset takes tables of the warehouse: ods.orders",
+                hint=did_you_mean(
+                    table, filter(None, targets.values()), "reset takes tables of the warehouse: ods.orders"
+                ),
             )
     return tuple(name for name, target in targets.items() if target in wanted)
 

@@ -5,10 +5,9 @@ A mask with a misspelt column would leave private data in clear text without any
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, did_you_mean
 from penstock.formats.change import SourceSchema
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.ledger.filled_tables import SourceName
@@ -170,6 +169,5 @@ def _no_column(what: str, table: str, name: str, known: Iterable[str]) -> Config
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, 1, 0.5)
     shown = ", ".join(known[:12]) + (f" and {len(known) - 12} more" if len(known) > 12 else "")
-    return f"did you mean {near[0]}?" if near else f"there are {shown}" if known else "the source shows no table"
+    return did_you_mean(name, known, f"there are {shown}" if known else "the source shows no table", cutoff=0.5)

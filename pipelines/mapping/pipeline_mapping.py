@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from functools import lru_cache, partial
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import ConfigError, DecodeError, SchemaConflict
+from penstock.errors import ConfigError, DecodeError, SchemaConflict, did_you_mean
 from penstock.formats.canal.encode import canal_message
 from penstock.formats.change import BadRecord, ChangeBatch, DecodeOptions, ImageRule, RowBatch, SourceSchema
 from penstock.ingest.fetched_chunk import Fetched
@@ -267,12 +266,11 @@ class PipelineMapping:
             return
         columns = {field.name for one in sources for field in one.fields}
         for name in (rule.masks or {}).keys() - columns:
-            near = difflib.get_close_matches(name, columns, 1, 0.5)
             raise ConfigError(
                 f"mask on {name!r}, which is no column of {rule.tables.text}",
                 table=table,
                 columns=", ".join(sorted(columns)),
-                hint=f"did you mean {near[0]}?" if near else "make the table first where the column comes later",
+                hint=did_you_mean(name, columns, "make the table first where the column comes later", cutoff=0.5),
             )
 
     def _fit(self, table: TableSchema, fetched: Fetched | None, now_millis: int) -> Fit:

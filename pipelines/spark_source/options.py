@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, nearest
 from penstock.table.schema.option_catalog import KEYS, find
 from penstock.table.schema.option_checks import check_given, report
 
@@ -61,9 +60,9 @@ def check_options(given: Mapping[str, str]) -> None:
         if find(name) is not None:
             check_given({name: text})
             continue
-        near = difflib.get_close_matches(name, _NAMES, 1, cutoff=0.85)
+        near = nearest(name, _NAMES, cutoff=0.85)
         if near or name in _MEANT or name.startswith(_OURS):
-            meant = near[0] if near else _MEANT.get(name)
+            meant = near or _MEANT.get(name)
             hint = f"did you mean {meant}?" if meant else "see the options of reads and writes in docs/tables.md"
             raise ConfigError(f"{name!r} is not an option of a read or a write", option=name, hint=hint)
     report("read or written by Spark", {name: text for name, text in given.items() if name not in OWN})

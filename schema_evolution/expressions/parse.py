@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, did_you_mean
 from penstock.schema_evolution.expressions.functions import FUNCTIONS, REFUSED
 from penstock.schema_evolution.expressions.nodes import Call, Case, Cast, Column, Item, Literal, Node, children
 from penstock.schema_evolution.expressions.time_functions import UNITS
@@ -279,10 +279,7 @@ class _Parser:
         function = FUNCTIONS.get(token.value)
         arguments = () if self.took(")") else self._arguments(token.value)
         if function is None:
-            import difflib
-
-            near = difflib.get_close_matches(token.value, FUNCTIONS, 1)
-            hint = f"did you mean {near[0]}?" if near else f"the functions are {', '.join(sorted(FUNCTIONS))}"
+            hint = did_you_mean(token.value, FUNCTIONS, f"the functions are {', '.join(sorted(FUNCTIONS))}")
             raise self._wrong(f"function {token.written} does not exist", hint)
         if not function.least <= len(arguments) <= function.most:
             raise self._wrong(f"{token.written} is used as {function.form}")

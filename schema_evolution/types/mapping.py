@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +37,9 @@ class TypeMapping:
                 continue
             if name not in known:
                 shown = sorted(one.replace("_", "-") for one in known)
-                near = difflib.get_close_matches(option.lower(), shown, 1)
                 raise ConfigError(
                     f"Unsupported type mapping option: {option}",
-                    hint=f"did you mean {near[0]}?" if near else f"the options are {', '.join(shown)}",
+                    hint=did_you_mean(option.lower(), shown, f"the options are {', '.join(shown)}"),
                 )
             mapping = replace(mapping, **{name: True})
         return mapping

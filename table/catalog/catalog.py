@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -11,7 +10,7 @@ from typing import cast
 
 import pyarrow as pa
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, nearest
 from penstock.storage.environment import Ambient
 from penstock.table.catalog.base import CatalogBackend, parse_name, split_name
 from penstock.table.catalog.registry import open_backend
@@ -173,9 +172,9 @@ class Catalog:
             return self.backend.open(base, branch)
         except TableMissing as missing:
             database, table = split_name(base)
-            near = difflib.get_close_matches(table, self.backend.possible_tables(database), 1)
-            if near and near[0] != table:
-                missing.hint = f"did you mean {database}.{near[0]}?"
+            near = nearest(table, self.backend.possible_tables(database))
+            if near and near != table:
+                missing.hint = f"did you mean {database}.{near}?"
             elif not self.backend.exists():
                 missing.hint = f"there is nothing at {self.warehouse}: is the warehouse's path right?"
             raise

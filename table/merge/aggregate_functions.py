@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, did_you_mean
 from penstock.table.values.types import ArrayType, AtomicType, DataType, MapType, RowType
 
 _INTEGERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
@@ -53,9 +52,8 @@ def check_function(name: str, type_: DataType, column: str) -> str:
     """Return the canonical name of a function; ConfigError if it is unknown or does not accept the column's type."""
     name = _ALIASES.get(name, name)
     if name not in KNOWN:
-        near = difflib.get_close_matches(name, KNOWN, 1)
         known = ", ".join(sorted(KNOWN))
-        hint = f"did you mean {near[0]}?" if near else f"known are {known}"
+        hint = did_you_mean(name, KNOWN, f"known are {known}")
         raise ConfigError(f"{name!r} is no aggregate function", column=column, hint=hint)
     if not _takes(name, type_):
         raise ConfigError(f"the aggregate function {name} does not take this column's type", column=column, type=type_)

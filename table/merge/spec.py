@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, did_you_mean
 from penstock.table.merge.aggregate_functions import Aggregate, check_function
 from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
@@ -126,10 +125,9 @@ class _Options:
         names = self._options.names(option) if names is None else names
         for name in names:
             if name not in self._schema.names:
-                near = difflib.get_close_matches(name, self._schema.names, 1)
                 raise ConfigError(
                     f"{option} names {name!r}, which is no column",
-                    hint=f"did you mean {near[0]}?" if near else _listed(self._schema.names),
+                    hint=did_you_mean(name, self._schema.names, _listed(self._schema.names)),
                 )
         return names
 

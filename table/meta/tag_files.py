@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from penstock.errors import TableCorrupt
+from penstock.errors import TableCorrupt, nearest
 from penstock.storage.base import Storage
 from penstock.storage.conditional_put import put_if_absent
 from penstock.table.meta.errors import TagMissing
@@ -116,8 +115,8 @@ class TagFiles:
         """Return the tag. Raise TagMissing if it does not exist."""
         tag = self.find(name)
         if tag is None:
-            near = difflib.get_close_matches(name, self.names(), 1)
-            hint = f"did you mean {near[0]!r}?" if near else None
+            near = nearest(name, self.names())
+            hint = f"did you mean {near!r}?" if near else None
             raise TagMissing(f"there is no tag {name!r}", table=self._table, hint=hint)
         return tag
 

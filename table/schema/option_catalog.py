@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, did_you_mean
 from penstock.table.schema.option_families import (
     buckets,
     changelog,
@@ -87,5 +86,4 @@ def option_named(key: str) -> TableOption:
 def _hint(key: str) -> str:
     if key in _GONE:
         return f"leave it out: {_GONE[key]}"
-    near = difflib.get_close_matches(key, KEYS, 1)
-    return f"did you mean {near[0]}?" if near else "options of your own begin with penstock."
+    return did_you_mean(key, KEYS, "options of your own begin with penstock.")

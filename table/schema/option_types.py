@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from typing import TypeAlias, TypedDict, Unpack
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, nearest
 from penstock.table.schema.option_values import parse_boolean, parse_duration, parse_integer, parse_size
 
 Value: TypeAlias = bool | int | float | str
@@ -100,8 +99,8 @@ class Kind:
         for choice in self.choices:
             if _folded(choice) == wanted:
                 return choice
-        near = difflib.get_close_matches(text.strip(), self.choices, 1)
-        meant = f"did you mean {near[0]}? " if near else ""
+        near = nearest(text.strip(), self.choices)
+        meant = f"did you mean {near}? " if near else ""
         raise ConfigError(f"{text!r} is not a choice", hint=f"{meant}choices are {', '.join(self.choices)}")
 
 

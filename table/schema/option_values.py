@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, nearest
 
 _SIZE = re.compile(r"(\d+)\s*([a-z]*)")
 _SIZE_UNITS = {
@@ -65,6 +64,6 @@ def choose(text: str, choices: Sequence[str]) -> str:
     wanted = text.strip().lower().replace("_", "-")
     if wanted in choices:
         return wanted
-    near = difflib.get_close_matches(wanted, choices, 1)
-    meant = f"did you mean {near[0]}? " if near else ""
+    near = nearest(wanted, choices)
+    meant = f"did you mean {near}? " if near else ""
     raise ConfigError(f"{text!r} is not a choice", hint=f"{meant}choices are {', '.join(choices)}")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 import pyarrow as pa
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, did_you_mean
 from penstock.table.schema.option_rules import check_options
 from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
@@ -83,8 +82,7 @@ def check_columns(schema: TableSchema, names: Iterable[str], what: str) -> None:
     """Raise ConfigError when one of the names is not a column."""
     for name in names:
         if name not in schema.names:
-            near = difflib.get_close_matches(name, schema.names, 1)
-            hint = f"did you mean {near[0]}?" if near else f"columns are {', '.join(schema.names)}"
+            hint = did_you_mean(name, schema.names, f"columns are {', '.join(schema.names)}")
             raise ConfigError(f"the {what} names {name!r}, which is no column", hint=hint)
 
 

@@ -5,13 +5,12 @@ DuckDB pushes filters and columns down, so a scan reads only the partitions, fil
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.errors import ConfigError, PenstockError
+from penstock.errors import ConfigError, PenstockError, did_you_mean
 from penstock.table.catalog.base import parse_name
 from penstock.table.catalog.catalog import Catalog
 from penstock.table.meta.store import TableMissing
@@ -185,9 +184,9 @@ class Session:
         databases = self._catalog.databases()
         known = [f"{database}.{table}" for database in databases for table in self._catalog.tables(database)]
         same = [one for one in known if one.partition(".")[2] == name]
-        near = same or difflib.get_close_matches(name, known, 3)
-        if near:
-            return f"did you mean {' or '.join(near)}?"
-        return (
+        if same:
+            return f"did you mean {' or '.join(same)}?"
+        others = (
             f"there are {', '.join(known[:10])}" if known else "is the warehouse's path right? There is no table in it"
         )
+        return did_you_mean(name, known, others, most=3)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 
 import pyarrow as pa
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, did_you_mean
 from penstock.table.meta.store import TableStore
 from penstock.table.system import contents, description
 from penstock.table.system import row_tables as rows
@@ -37,11 +36,10 @@ NAMES = tuple(sorted(_TABLES))
 def check_name(name: str, table: str) -> None:
     """Raise ConfigError for an unknown system table, with the nearest name as hint."""
     if name.lower() not in _TABLES:
-        near = difflib.get_close_matches(name.lower(), NAMES, 1)
         raise ConfigError(
             f"there is no system table {name!r}",
             table=table,
-            hint=f"did you mean {near[0]}?" if near else f"there are {', '.join(NAMES)}",
+            hint=did_you_mean(name.lower(), NAMES, f"there are {', '.join(NAMES)}"),
         )
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, did_you_mean
 
 STRING_LENGTH = 2147483647
 _PLAIN = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DATE", "VARIANT")
@@ -137,8 +136,7 @@ def _atomic_of(root: str, zone: str, first: int | None, second: int | None, null
             local = root == "TIMESTAMP_LTZ" or zone == "WITH LOCAL TIME ZONE"
             return AtomicType("TIMESTAMP_LTZ" if local else "TIMESTAMP", nullable, 0, 6 if first is None else first)
     known = (*_PLAIN, *_LENGTHS, *_CONSTRUCTED, *_ALIASES, "STRING", "BYTES", "DECIMAL", "TIME", "TIMESTAMP")
-    near = difflib.get_close_matches(root, known, 1)
-    raise ConfigError(f"{text!r} is not a known type", hint=f"did you mean {near[0]}?" if near else None)
+    raise ConfigError(f"{text!r} is not a known type", hint=did_you_mean(root, known))
 
 
 def _checked(type_: AtomicType, text: str) -> AtomicType:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from penstock.ingest.mysql.server.connection import Connection, Row
 
+
 SYSTEM_DATABASES = ("mysql", "sys", "information_schema", "performance_schema")
 TableName = tuple[str, str]
 # MariaDB has sequences, whose numbers are logged as rows of a table, and system-versioned tables, which keep past rows:
@@ -136,3 +137,13 @@ def unique_keys(connection: Connection, name: TableName) -> list[tuple[str, ...]
         if all(part[2] != "YES" and part[3] is None and part[1] is not None for part in parts)
     ]
     return [columns for _, columns in sorted(whole, key=lambda key: (key[0] != "PRIMARY", key[0]))]
+
+
+def qualified(name: TableName) -> str:
+    """Return the name of a table quoted for SQL, with its database."""
+    return ".".join(map(quoted, name))
+
+
+def quoted(name: str) -> str:
+    """Return an identifier quoted for SQL."""
+    return "`" + name.replace("`", "``") + "`"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pymysql
 
@@ -13,15 +11,14 @@ from penstock.ingest.mysql.errors import (
     BinlogDisabled,
     BinlogFormatError,
     MissingGrant,
-    NoUsableKey,
     PartialJsonError,
     RowImageError,
     ServerIdClash,
-    SourceNotReady,
 )
-from penstock.ingest.mysql.server.catalog import list_tables
-from penstock.ingest.mysql.server.charsets import charset_named
+from penstock.ingest.mysql.server.catalog import qualified
 from penstock.ingest.mysql.server.connection import ask, is_lost, server_facts, variables
+from penstock.ingest.mysql.server.findings import Finding, Wanted, error_finding, setting_statement, warning_finding
+from penstock.ingest.mysql.server.table_checks import check_labels, check_tables
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -34,7 +31,6 @@ _DAY_S = 86_400
 _TESTED = {"mysql": ((9, 7),), "mariadb": ((10, 11), (11, 8))}
 _NAMES = {"mysql": "MySQL", "mariadb": "MariaDB"}
 _GTID_MODES = ("OFF_PERMISSIVE", "ON_PERMISSIVE", "ON")  # a server allows only one step at a time
-_FOREIGN_KEY = re.compile(r"CONSTRAINT (`(?:[^`]|``)+`) FOREIGN KEY .*\)((?: ON (?:DELETE|UPDATE) [A-Z ]+?)*),?\n")
 _SETTINGS = (
     "log_bin",
     "binlog_format",
@@ -49,32 +45,6 @@ _SETTINGS = (
     "log_replica_updates",
     "log_slave_updates",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One problem; a `warning` does not prevent the pipeline from starting."""
-
-    error: type[SourceError]
-    level: Literal["error", "warning"]
-    message: str
-    seen: str
-    wanted: str
-    fix: str
-
-    def __str__(self) -> str:
-        return f"{self.message}: {self.seen}, wanted {self.wanted}. {self.fix}"
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """The plan of the pipeline, so that only what it needs is checked."""
-
-    tables: Sequence[TableName] = ()
-    server_ids: range = range(0)
-    partial_images: bool = False
-    locking_snapshot: bool = False
-    snapshot: bool = True
 
 
 def check_retention(connection: Connection) -> list[Finding]:
@@ -92,38 +62,10 @@ def check_source(connection: Connection, wanted: Wanted) -> list[Finding]:
         *_retention(facts, settings),
         *_identity(connection, facts, settings, wanted),
         *_grants(connection, facts, wanted),
-        *_tables(connection, facts, wanted),
-        *_labels(connection, facts, settings, wanted),
+        *check_tables(connection, facts, wanted),
+        *check_labels(connection, facts, settings, wanted),
     ]
     return sorted(findings, key=lambda finding: finding.level)
-
-
-def require_ready(findings: Sequence[Finding]) -> None:
-    """Raise the errors among the findings: a single one as its specific error, several in one report."""
-    errors = [finding for finding in findings if finding.level == "error"]
-    if len(errors) == 1:
-        only = errors[0]
-        raise only.error(only.message, hint=only.fix, seen=only.seen, wanted=only.wanted)
-    if errors:
-        facts: dict[str, object] = {str(number): finding for number, finding in enumerate(errors, 1)}
-        error = SourceNotReady(f"the server has {len(errors)} settings that prevent reading its changes")
-        error.facts.update(facts)
-        raise error
-
-
-def _error(error: type[SourceError], message: str, seen: object, wanted: str, fix: str) -> Finding:
-    return Finding(error, "error", message, str(seen), wanted, fix)
-
-
-def _warning(error: type[SourceError], message: str, seen: object, wanted: str, fix: str) -> Finding:
-    return Finding(error, "warning", message, str(seen), wanted, fix)
-
-
-def _put(facts: ServerFacts, setting: str, value: object, note: str = "") -> str:
-    """Return the statement that changes a setting permanently; MariaDB has no statement that persists a setting."""
-    notes = [*(["set it in the configuration file too"] if facts.is_mariadb else []), *([note] if note else [])]
-    statement = f"SET {'GLOBAL' if facts.is_mariadb else 'PERSIST'} {setting} = {value};"
-    return f"{statement}  -- {', '.join(notes)}" if notes else statement
 
 
 def _version(facts: ServerFacts) -> Iterator[Finding]:
@@ -133,42 +75,48 @@ def _version(facts: ServerFacts) -> Iterator[Finding]:
             f"{_NAMES[flavour]} {major}.{minor}" for flavour, series in _TESTED.items() for major, minor in series
         )
         fix = "run  penstock verify  from time to time: it compares the tables with the server's rows"
-        yield _warning(SourceError, "the binlog of this server version is not tested", seen, tested, fix)
+        yield warning_finding(SourceError, "the binlog of this server version is not tested", seen, tested, fix)
 
 
 def _log_settings(facts: ServerFacts, settings: dict[str, str], wanted: Wanted) -> Iterator[Finding]:
     if settings.get("log_bin") != "ON":
         fix = "start the server with log_bin=binlog in its configuration (needs a restart)"
-        yield _error(BinlogDisabled, "binary logging is off", settings.get("log_bin"), "ON", fix)
+        yield error_finding(BinlogDisabled, "binary logging is off", settings.get("log_bin"), "ON", fix)
         return
     format_, image = settings.get("binlog_format", "ROW"), settings.get("binlog_row_image", "FULL")
     if format_ != "ROW":
-        fix = _put(facts, "binlog_format", "ROW", "then reconnect all writers")
-        yield _error(BinlogFormatError, "changes are not logged as rows", format_, "ROW", fix)
+        fix = setting_statement(facts, "binlog_format", "ROW", "then reconnect all writers")
+        yield error_finding(BinlogFormatError, "changes are not logged as rows", format_, "ROW", fix)
     if engine := settings.get("binlog_storage_engine"):
         fix = "start the server without binlog_storage_engine, so that the binlog is kept in files (needs a restart)"
-        yield _error(BinlogFormatError, "the binlog is kept in tables of a storage engine", engine, "log files", fix)
+        yield error_finding(
+            BinlogFormatError, "the binlog is kept in tables of a storage engine", engine, "log files", fix
+        )
     if image != "FULL" and not wanted.partial_images:
-        fix = _put(facts, "binlog_row_image", "FULL", "then reconnect all writers")
-        yield _error(RowImageError, "rows are not logged with all columns", image, "FULL", fix)
+        fix = setting_statement(facts, "binlog_row_image", "FULL", "then reconnect all writers")
+        yield error_finding(RowImageError, "rows are not logged with all columns", image, "FULL", fix)
     if options := settings.get("binlog_row_value_options"):
-        fix = _put(facts, "binlog_row_value_options", "''", "then reconnect all writers")
-        yield _error(PartialJsonError, "JSON changes are logged as differences", options, "''", fix)
+        fix = setting_statement(facts, "binlog_row_value_options", "''", "then reconnect all writers")
+        yield error_finding(PartialJsonError, "JSON changes are logged as differences", options, "''", fix)
     if (metadata := settings.get("binlog_row_metadata", "MINIMAL")) != "FULL":
-        fix = _put(facts, "binlog_row_metadata", "FULL", "then the binlog contains the column names")
-        yield _warning(SourceError, "the binlog contains no column names", metadata, "FULL", fix)
+        fix = setting_statement(facts, "binlog_row_metadata", "FULL", "then the binlog contains the column names")
+        yield warning_finding(SourceError, "the binlog contains no column names", metadata, "FULL", fix)
     if settings.get("gtid_mode", "ON") != "ON":
         steps = ["enforce_gtid_consistency = ON", *(f"gtid_mode = {mode}" for mode in _GTID_MODES)]
         fix = "; ".join(f"SET PERSIST {step}" for step in steps) + ";  -- needed to continue after a failover"
-        yield _warning(SourceError, "transactions have no GTID", settings["gtid_mode"], "ON", fix)
+        yield warning_finding(SourceError, "transactions have no GTID", settings["gtid_mode"], "ON", fix)
 
 
 def _retention(facts: ServerFacts, settings: dict[str, str]) -> Iterator[Finding]:
     seconds = int(float(settings.get("binlog_expire_logs_seconds") or 0))
     seconds = seconds or int(float(settings.get("expire_logs_days") or 0) * _DAY_S)
     if 0 < seconds < 4 * _DAY_S:  # a long weekend
-        fix = _put(facts, "binlog_expire_logs_seconds", 7 * _DAY_S, "the pipeline can be stopped for this long at most")
-        yield _warning(SourceError, "binlogs are kept for a short time only", f"{seconds / 3600:.0f} h", "7 days", fix)
+        fix = setting_statement(
+            facts, "binlog_expire_logs_seconds", 7 * _DAY_S, "the pipeline can be stopped for this long at most"
+        )
+        yield warning_finding(
+            SourceError, "binlogs are kept for a short time only", f"{seconds / 3600:.0f} h", "7 days", fix
+        )
 
 
 def _identity(
@@ -176,7 +124,7 @@ def _identity(
 ) -> Iterator[Finding]:
     if (own := int(settings["server_id"])) in wanted.server_ids:
         fix = f"exclude {own} from the option server-id"
-        yield _error(
+        yield error_finding(
             ServerIdClash,
             "the server's own id is in the pipeline's range",
             own,
@@ -186,7 +134,7 @@ def _identity(
     for reader in _readers(connection, facts):
         if reader in wanted.server_ids:
             fix = "set a separate range in the option server-id of every pipeline"
-            yield _warning(
+            yield warning_finding(
                 ServerIdClash,
                 "another binlog reader uses an id of the pipeline's range",
                 reader,
@@ -196,7 +144,7 @@ def _identity(
     logs_replicated = settings.get("log_replica_updates") or settings.get("log_slave_updates") or "ON"
     if logs_replicated != "ON" and _is_replica(connection, facts):
         fix = "start the replica with log_replica_updates=ON (MariaDB: log_slave_updates), or read from its source"
-        yield _error(
+        yield error_finding(
             SourceError, "this replica does not log the changes that it replicates", logs_replicated, "ON", fix
         )
 
@@ -254,7 +202,9 @@ def _has_role(connection: Connection, privilege: str) -> bool:
 
 
 def _missing(privilege: str, on: str, user: str, said: object) -> Finding:
-    return _error(MissingGrant, f"{privilege} is not granted", said, privilege, f"GRANT {privilege} ON {on} TO {user};")
+    return error_finding(
+        MissingGrant, f"{privilege} is not granted", said, privilege, f"GRANT {privilege} ON {on} TO {user};"
+    )
 
 
 def _filters(status: Sequence[tuple[object, ...]], tables: Collection[TableName]) -> Iterator[Finding]:
@@ -264,105 +214,10 @@ def _filters(status: Sequence[tuple[object, ...]], tables: Collection[TableName]
     unlogged = {database for database, _ in tables if database in never or (only and database not in only)}
     if unlogged:
         fix = "remove binlog-do-db / binlog-ignore-db from the server's configuration"
-        yield _error(
+        yield error_finding(
             BinlogDisabled,
             "some databases are not logged",
             ", ".join(sorted(unlogged)),
             "all captured databases logged",
             fix,
         )
-
-
-def _tables(connection: Connection, facts: ServerFacts, wanted: Wanted) -> Iterator[Finding]:
-    known = {table.name: table for table in list_tables(connection)}
-    for name in wanted.tables:
-        table = known.get(name)
-        if table is None:
-            continue
-        if not table.has_primary_key:
-            take = "or write it to an append table (--include-keyless append)"
-            fix = f"ALTER TABLE {qualified(name)} ADD PRIMARY KEY (...);  -- {take}"
-            yield _warning(NoUsableKey, f"{'.'.join(name)} has no primary key", "none", "a primary key", fix)
-        if table.engine.upper() in {"MEMORY", "BLACKHOLE", "FEDERATED", "CSV"}:
-            fix = f"ALTER TABLE {qualified(name)} ENGINE = InnoDB;  -- or exclude the table"
-            yield _warning(
-                SourceError, f"{'.'.join(name)} may change without being logged", table.engine, "InnoDB", fix
-            )
-    yield from _charsets(connection, set(wanted.tables))
-    yield from _times_in_keys(connection, set(wanted.tables))
-    if facts.is_mariadb or facts.version < (9, 6, 0):
-        readable = [name for name in wanted.tables if name in known]
-        yield from _cascades(connection, readable)
-
-
-def _times_in_keys(connection: Connection, tables: Collection[TableName]) -> Iterator[Finding]:
-    statement = (
-        "SELECT c.TABLE_SCHEMA, c.TABLE_NAME, GROUP_CONCAT(c.COLUMN_NAME) FROM information_schema.COLUMNS c"
-        " WHERE c.DATA_TYPE = 'time' AND c.COLUMN_KEY = 'PRI' GROUP BY 1, 2 ORDER BY 1, 2"
-    )
-    for database, table, columns in ask(connection, statement):
-        if (database, table) in tables:
-            message = (
-                f"{database}.{table} has TIME columns in its key, and rows with a time outside of one day are bad "
-                "records"
-            )
-            fix = "use --type-mapping time-to-string to store them as text, and --isolate to keep other tables running"
-            yield _warning(SourceError, message, columns, "times within one day, or text", fix)
-
-
-def _labels(connection: Connection, facts: ServerFacts, settings: dict[str, str], wanted: Wanted) -> Iterator[Finding]:
-    """Yield a finding if labels of ENUM or SET may be damaged.
-
-    The catalog shows characters of four bytes as question marks, and the binlog contains labels only with full
-    metadata.
-    """
-    if settings.get("binlog_row_metadata", "MINIMAL") == "FULL":
-        return
-    statement = (
-        "SELECT TABLE_SCHEMA, TABLE_NAME, GROUP_CONCAT(COLUMN_NAME) FROM information_schema.COLUMNS"
-        " WHERE DATA_TYPE IN ('enum', 'set') AND CHARACTER_SET_NAME NOT IN ('latin1', 'ascii')"
-        " AND LOCATE('?', COLUMN_TYPE) > 0 GROUP BY 1, 2 ORDER BY 1, 2"
-    )
-    for database, table, columns in ask(connection, statement):
-        if (database, table) in set(wanted.tables):
-            fix = _put(facts, "binlog_row_metadata", "FULL", "then the binlog contains the labels")
-            message = (
-                f"{database}.{table} has labels with ?, which may replace characters that the server's "
-                "catalog cannot show"
-            )
-            yield _warning(SourceError, message, columns, "labels without ?", fix)
-
-
-def _charsets(connection: Connection, tables: Collection[TableName]) -> Iterator[Finding]:
-    """Yield an error for unknown character sets: the binlog contains text in the column's character set."""
-    statement = (
-        "SELECT TABLE_SCHEMA, TABLE_NAME, CHARACTER_SET_NAME, GROUP_CONCAT(COLUMN_NAME) FROM information_schema.COLUMNS"
-        " WHERE CHARACTER_SET_NAME IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
-    )
-    for database, table, charset, columns in ask(connection, statement):
-        if (database, table) in tables and charset_named(charset) is None:
-            fix = f"ALTER TABLE {qualified((database, table))} CONVERT TO CHARACTER SET utf8mb4;"
-            message = f"{database}.{table} has text that cannot be decoded from the binlog: {columns}"
-            yield _error(SourceError, message, charset, "a character set that MySQL or MariaDB can convert", fix)
-
-
-def _cascades(connection: Connection, tables: Collection[TableName]) -> Iterator[Finding]:
-    # MariaDB hides the catalog's list of constraints from users with read privileges only, but not SHOW CREATE TABLE.
-    for database, table in sorted(tables):
-        text = str(ask(connection, f"SHOW CREATE TABLE {qualified((database, table))}")[0][1])
-        for constraint, rules in _FOREIGN_KEY.findall(text):
-            if "CASCADE" in rules or "SET NULL" in rules:
-                fix = (
-                    "the server does not log rows changed by a cascade: change them in the application or in a trigger"
-                )
-                message = f"{database}.{table} is changed by a foreign key cascade"
-                yield _warning(SourceError, message, f"{constraint}{rules}", "no cascading foreign key", fix)
-
-
-def qualified(name: TableName) -> str:
-    return ".".join(map(quoted, name))
-
-
-def quoted(name: str) -> str:
-    """Return an identifier quoted for SQL."""
-    return "`" + name.replace("`", "``") + "`"

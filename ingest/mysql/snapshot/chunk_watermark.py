@@ -22,7 +22,7 @@ from penstock.ingest.mysql.binlog.options import TheseTables
 from penstock.ingest.mysql.binlog.resume import latest, settled, snapshot_position
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.position import file_number
-from penstock.ingest.mysql.server.checks import quoted
+from penstock.ingest.mysql.server.catalog import quoted
 from penstock.ingest.mysql.server.connection import ask, connected, server_facts
 from penstock.ingest.mysql.snapshot.chunks import Chunk
 from penstock.ingest.mysql.snapshot.literals import key_rows

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from penstock.errors import ConfigError
 from penstock.ingest.mysql.errors import NoUsableKey
-from penstock.ingest.mysql.server.catalog import definitions, unique_keys
-from penstock.ingest.mysql.server.checks import quoted
+from penstock.ingest.mysql.server.catalog import definitions, quoted, unique_keys
 from penstock.ingest.mysql.server.connection import ask, server_facts
 from penstock.ingest.mysql.types import INTEGER_BYTES, NETWORK_BYTES, TEMPORAL
 

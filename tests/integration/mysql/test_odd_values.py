@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import DecodeError
-from penstock.ingest.mysql.server.checks import Wanted, check_source
+from penstock.ingest.mysql.server.checks import check_source
 from penstock.ingest.mysql.server.connection import connected
+from penstock.ingest.mysql.server.findings import Wanted
 from tests.integration.mysql.playground import DATABASE, Playground
 from tests.integration.mysql.sync import Sync
 

@@ -25,8 +25,9 @@ from penstock.ingest.mysql.errors import (
     SourceNotReady,
 )
 from penstock.ingest.mysql.position import LogPosition
-from penstock.ingest.mysql.server.checks import Wanted, check_source, require_ready
+from penstock.ingest.mysql.server.checks import check_source
 from penstock.ingest.mysql.server.connection import Secret, Tls, connected, server_facts
+from penstock.ingest.mysql.server.findings import Wanted, require_ready
 from penstock.pipelines.api.replay_dead_letters import letters_of, replay
 from penstock.pipelines.config.rules import Transform
 from tests.here import run

@@ -1,0 +1,112 @@
+"""Checks of the captured tables: keys, engines, character sets and columns that cannot be captured fully."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from penstock.errors import SourceError
+from penstock.ingest.mysql.errors import (
+    NoUsableKey,
+)
+from penstock.ingest.mysql.server.catalog import list_tables, qualified
+from penstock.ingest.mysql.server.charsets import charset_named
+from penstock.ingest.mysql.server.connection import ask
+from penstock.ingest.mysql.server.findings import Finding, Wanted, error_finding, setting_statement, warning_finding
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from penstock.ingest.mysql.server.catalog import TableName
+    from penstock.ingest.mysql.server.connection import Connection, ServerFacts
+
+
+_FOREIGN_KEY = re.compile(r"CONSTRAINT (`(?:[^`]|``)+`) FOREIGN KEY .*\)((?: ON (?:DELETE|UPDATE) [A-Z ]+?)*),?\n")
+
+
+def check_tables(connection: Connection, facts: ServerFacts, wanted: Wanted) -> Iterator[Finding]:
+    known = {table.name: table for table in list_tables(connection)}
+    for name in wanted.tables:
+        table = known.get(name)
+        if table is None:
+            continue
+        if not table.has_primary_key:
+            take = "or write it to an append table (--include-keyless append)"
+            fix = f"ALTER TABLE {qualified(name)} ADD PRIMARY KEY (...);  -- {take}"
+            yield warning_finding(NoUsableKey, f"{'.'.join(name)} has no primary key", "none", "a primary key", fix)
+        if table.engine.upper() in {"MEMORY", "BLACKHOLE", "FEDERATED", "CSV"}:
+            fix = f"ALTER TABLE {qualified(name)} ENGINE = InnoDB;  -- or exclude the table"
+            yield warning_finding(
+                SourceError, f"{'.'.join(name)} may change without being logged", table.engine, "InnoDB", fix
+            )
+    yield from _charsets(connection, set(wanted.tables))
+    yield from _times_in_keys(connection, set(wanted.tables))
+    if facts.is_mariadb or facts.version < (9, 6, 0):
+        readable = [name for name in wanted.tables if name in known]
+        yield from _cascades(connection, readable)
+
+
+def _times_in_keys(connection: Connection, tables: Collection[TableName]) -> Iterator[Finding]:
+    statement = (
+        "SELECT c.TABLE_SCHEMA, c.TABLE_NAME, GROUP_CONCAT(c.COLUMN_NAME) FROM information_schema.COLUMNS c"
+        " WHERE c.DATA_TYPE = 'time' AND c.COLUMN_KEY = 'PRI' GROUP BY 1, 2 ORDER BY 1, 2"
+    )
+    for database, table, columns in ask(connection, statement):
+        if (database, table) in tables:
+            message = (
+                f"{database}.{table} has TIME columns in its key, and rows with a time outside of one day are bad "
+                "records"
+            )
+            fix = "use --type-mapping time-to-string to store them as text, and --isolate to keep other tables running"
+            yield warning_finding(SourceError, message, columns, "times within one day, or text", fix)
+
+
+def check_labels(
+    connection: Connection, facts: ServerFacts, settings: dict[str, str], wanted: Wanted
+) -> Iterator[Finding]:
+    """Yield a finding if labels of ENUM or SET may be damaged.
+
+    The catalog shows characters of four bytes as question marks, and the binlog contains labels only with full
+    metadata.
+    """
+    if settings.get("binlog_row_metadata", "MINIMAL") == "FULL":
+        return
+    statement = (
+        "SELECT TABLE_SCHEMA, TABLE_NAME, GROUP_CONCAT(COLUMN_NAME) FROM information_schema.COLUMNS"
+        " WHERE DATA_TYPE IN ('enum', 'set') AND CHARACTER_SET_NAME NOT IN ('latin1', 'ascii')"
+        " AND LOCATE('?', COLUMN_TYPE) > 0 GROUP BY 1, 2 ORDER BY 1, 2"
+    )
+    for database, table, columns in ask(connection, statement):
+        if (database, table) in set(wanted.tables):
+            fix = setting_statement(facts, "binlog_row_metadata", "FULL", "then the binlog contains the labels")
+            message = (
+                f"{database}.{table} has labels with ?, which may replace characters that the server's "
+                "catalog cannot show"
+            )
+            yield warning_finding(SourceError, message, columns, "labels without ?", fix)
+
+
+def _charsets(connection: Connection, tables: Collection[TableName]) -> Iterator[Finding]:
+    """Yield an error for unknown character sets: the binlog contains text in the column's character set."""
+    statement = (
+        "SELECT TABLE_SCHEMA, TABLE_NAME, CHARACTER_SET_NAME, GROUP_CONCAT(COLUMN_NAME) FROM information_schema.COLUMNS"
+        " WHERE CHARACTER_SET_NAME IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
+    )
+    for database, table, charset, columns in ask(connection, statement):
+        if (database, table) in tables and charset_named(charset) is None:
+            fix = f"ALTER TABLE {qualified((database, table))} CONVERT TO CHARACTER SET utf8mb4;"
+            message = f"{database}.{table} has text that cannot be decoded from the binlog: {columns}"
+            yield error_finding(SourceError, message, charset, "a character set that MySQL or MariaDB can convert", fix)
+
+
+def _cascades(connection: Connection, tables: Collection[TableName]) -> Iterator[Finding]:
+    # MariaDB hides the catalog's list of constraints from users with read privileges only, but not SHOW CREATE TABLE.
+    for database, table in sorted(tables):
+        text = str(ask(connection, f"SHOW CREATE TABLE {qualified((database, table))}")[0][1])
+        for constraint, rules in _FOREIGN_KEY.findall(text):
+            if "CASCADE" in rules or "SET NULL" in rules:
+                fix = (
+                    "the server does not log rows changed by a cascade: change them in the application or in a trigger"
+                )
+                message = f"{database}.{table} is changed by a foreign key cascade"
+                yield warning_finding(SourceError, message, f"{constraint}{rules}", "no cascading foreign key", fix)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.formats.change import BadRecord, ChangeBatch, SourceField
-from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds, kind_texts
 from penstock.schema_evolution.expressions.evaluate import evaluated
 from penstock.schema_evolution.expressions.nodes import Column, Item, Node, columns_of
 from penstock.schema_evolution.expressions.parse import parse_expression, parse_projection
@@ -36,7 +36,6 @@ Flags = npt.NDArray[np.bool_]
 # the source with one of the `metadata.list` names takes precedence.
 _ORIGINS = ("__schema_name__", "__table_name__", "__namespace_name__", "__data_event_type__")
 _LISTED = ("op_ts", "table_name", "database_name")
-_EVENTS = ["+I", "-U", "+U", "-D"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +179,7 @@ class _Work:
             case "__table_name__" | "table_name":
                 return pa.repeat(pa.scalar(schema.table, pa.string()), rows)
             case "__data_event_type__":
-                return pa.array(_EVENTS).take(pa.array(self._change.kinds))
+                return kind_texts(pa.array(self._change.kinds))
         return pa.repeat(pa.scalar(schema.database, pa.string()), rows)
 
 

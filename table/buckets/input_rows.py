@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
-from penstock.row_kinds import DELETE, INSERT, KIND_TEXTS
+from penstock.row_kinds import DELETE, INSERT, KIND_TEXTS, RowKinds, is_retract
 from penstock.table.buckets.layout import Layout
 from penstock.table.merge.incoming_kinds import check_retracts, kept_rows, row_kinds
 from penstock.table.merge.spec import MergeSpec
@@ -23,14 +22,12 @@ from penstock.table.values.partition_text import no_folder
 from penstock.table.values.types import STRING, AtomicType, Field
 from penstock.table.values.variants import NoVariant, variants_of_json
 
-Kinds = npt.NDArray[np.int8]
-
 
 class RowRefused(ConfigError):
     """A row that cannot be stored as it is. Nothing of its batch was written."""
 
 
-def kinds_of(kinds: object, rows: int) -> Kinds:
+def kinds_of(kinds: object, rows: int) -> RowKinds:
     """Return row kinds given as texts or as numbers 0 to 3; all +I if None."""
     if kinds is None:
         return np.zeros(rows, np.int8)
@@ -50,7 +47,7 @@ def kinds_of(kinds: object, rows: int) -> Kinds:
     return numbers
 
 
-def _kind_numbers(given: pa.Array) -> Kinds:
+def _kind_numbers(given: pa.Array) -> RowKinds:
     try:
         return np.asarray(given.cast(pa.int8()).fill_null(-1).to_numpy(zero_copy_only=False), np.int8)
     except pa.ArrowException as reason:
@@ -75,7 +72,7 @@ class RowRules:
         """Return the rules of a schema."""
         return cls(schema, MergeSpec.of(schema) if schema.primary_keys else None)
 
-    def fit(self, data: pa.Table | pa.RecordBatch, kinds: object) -> tuple[pa.RecordBatch, Kinds]:
+    def fit(self, data: pa.Table | pa.RecordBatch, kinds: object) -> tuple[pa.RecordBatch, RowKinds]:
         """Return the rows with the table's columns and types, and their kinds, without the rows the table ignores."""
         batch = _one_batch(data)
         columns = [self._column(batch, field) for field in self.schema.fields]
@@ -83,7 +80,7 @@ class RowRules:
         fitted = pa.RecordBatch.from_arrays(columns, schema=arrow_schema(self.schema.fields))
         numbers = kinds_of(kinds, fitted.num_rows)
         if self.merge is None:
-            if (numbers & 1).any():
+            if is_retract(numbers).any():
                 raise RowRefused("an append table takes no -U and no -D rows", hint="give the table a primary key")
         else:
             numbers = row_kinds(self.merge, pa.Table.from_batches([fitted]), numbers)

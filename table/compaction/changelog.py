@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds, is_retract
 from penstock.table.merge.aggregates.identity import identities
-from penstock.table.merge.key_groups import Flags, Groups, Ints, Kinds, kinds_of, whole
+from penstock.table.merge.key_groups import Flags, Groups, Ints, kinds_of, whole
 from penstock.table.merge.spec import CHANGELOG_PRODUCERS, KIND, SEQUENCE, MergeSpec
 from penstock.table.schema.options import Options
 from penstock.table.values.types import AtomicType, DataType
 
-INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = range(4)
 _LATEST = np.iinfo(np.int64).max
 
 
@@ -77,10 +77,10 @@ def diff(spec: MergeSpec, changes: ChangelogSpec, before: pa.Table, after: pa.Ta
     return images.set_column(at, images.schema.field(at), pa.array(kinds))
 
 
-def _is_row(kinds: Kinds, rows: Ints) -> Flags:
+def _is_row(kinds: RowKinds, rows: Ints) -> Flags:
     if len(kinds) == 0:
         return np.zeros(len(rows), np.bool_)
-    return np.asarray((rows >= 0) & (kinds[rows] & 1 == 0))
+    return np.asarray((rows >= 0) & ~is_retract(kinds[rows]))
 
 
 def _equal_rows(

@@ -19,7 +19,8 @@ from penstock.table.compaction.lookup import Hits, Lookup, RowReader, Vectors
 from penstock.table.compaction.plan import CompactionSpec, Unit, drops_deletes, plan_units
 from penstock.table.compaction.policy import Pick
 from penstock.table.merge.bounded_merge import SortedRun, Step, batch_rows, steps
-from penstock.table.merge.merge_rows import merge_rows, visible_rows
+from penstock.table.merge.key_groups import visible_rows
+from penstock.table.merge.merge_rows import merge_rows
 from penstock.table.merge.sorted_runs import Levels, Run
 from penstock.table.meta.data_file import DataFile
 

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.row_kinds import DELETE
+from penstock.row_kinds import DELETE, RowKinds
 from penstock.table.buckets.bucket_state import TableState
-from penstock.table.buckets.input_rows import Kinds, RowRefused
+from penstock.table.buckets.input_rows import RowRefused
 from penstock.table.buckets.layout import Layout
 from penstock.table.buckets.route import partitions_of
 from penstock.table.dynamic_buckets.bucket_allocator import Room
@@ -50,7 +50,7 @@ class Placed:
     """
 
     rows: pa.RecordBatch
-    kinds: Kinds
+    kinds: RowKinds
     partitions: list[bytes]
     places: Ints
     buckets: npt.NDArray[np.int32]
@@ -90,7 +90,7 @@ class KeyPlacer:
     def _ignores_deletes(self) -> bool:
         return MergeSpec.of(self.layout.schema).ignore_delete
 
-    def place(self, rows: pa.RecordBatch, kinds: Kinds) -> Placed:
+    def place(self, rows: pa.RecordBatch, kinds: RowKinds) -> Placed:
         """Return the rows with their buckets, and with the deletes that moving keys requires."""
         batch = _Batch.of(self.layout, rows, kinds, self.index.number)
         known = self._known(batch.keys)
@@ -239,7 +239,7 @@ class KeyPlacer:
         if len(new):
             self._own.add(KeyRun.of(Fingerprints(keys.high[new], keys.low[new]), places[new], self._second))
 
-    def _placed(self, rows: pa.RecordBatch, kinds: Kinds, places: Ints) -> Placed:
+    def _placed(self, rows: pa.RecordBatch, kinds: RowKinds, places: Ints) -> Placed:
         numbers, inverse = np.unique(partition_of(places), return_inverse=True)
         partitions = [self._partition(int(number)) for number in numbers]
         return Placed(rows, kinds, partitions, inverse.astype(np.int64), bucket_of(places).astype(np.int32))
@@ -268,14 +268,14 @@ class _Batch:
     """
 
     rows: pa.RecordBatch
-    kinds: Kinds
+    kinds: RowKinds
     partitions: Ints  # the number of each row's partition
     order: Ints
     starts: Ints
     keys: Fingerprints
 
     @classmethod
-    def of(cls, layout: Layout, rows: pa.RecordBatch, kinds: Kinds, number: Number) -> _Batch:
+    def of(cls, layout: Layout, rows: pa.RecordBatch, kinds: RowKinds, number: Number) -> _Batch:
         """Return a batch grouped by key."""
         partitions, places = partitions_of(layout, rows)
         numbers = np.array([number(partition) for partition in partitions], np.int64)[places]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from penstock.row_kinds import is_retract
 from penstock.table.buckets.layout import Layout
 from penstock.table.dynamic_buckets.index_runs import KeyRun, places_of
 from penstock.table.files.columns import VALUE_KIND
@@ -85,7 +86,7 @@ class TableKeys:
         for file in files:
             for batch in reader.read(file):
                 run = self._run(batch, *place)
-                gone = (np.asarray(fixed_values(batch.column(VALUE_KIND.name), np.int8)) & 1).astype(np.bool_)
+                gone = is_retract(np.asarray(fixed_values(batch.column(VALUE_KIND.name), np.int8), np.int8))
                 run.stamps[gone] = 0
                 yield run
 

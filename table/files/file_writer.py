@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.row_kinds import is_retract
 from penstock.storage.base import Storage
 from penstock.table.files.avro.reader import AvroWriter
 from penstock.table.files.chars import trim_chars
@@ -222,7 +223,7 @@ class _OpenFile:
         self._sequences = (low, high) if before is None else (min(low, before[0]), max(high, before[1]))
         for chunk in rows.column(VALUE_KIND.name).chunks:
             # -U and -D have odd numbers
-            self._deletes += int(np.count_nonzero(fixed_values(chunk, np.int8).astype(np.int8) & 1))
+            self._deletes += int(np.count_nonzero(is_retract(np.asarray(fixed_values(chunk, np.int8), np.int8))))
 
     def _key_of(self, row: pa.Table) -> bytes:
         values = [internal_values(row.column(key.name), key.type)[0] for key in self._keys]

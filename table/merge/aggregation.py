@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from penstock.row_kinds import DELETE
 from penstock.table.merge.aggregate_functions import Aggregate
 from penstock.table.merge.aggregates.bitmaps import unions
 from penstock.table.merge.aggregates.lists import collect, listagg, merge_map, nested_update
@@ -20,7 +21,7 @@ from penstock.table.merge.aggregates.picks import (
     last_value,
     least,
 )
-from penstock.table.merge.incoming_kinds import DELETE, check_retractable
+from penstock.table.merge.incoming_kinds import check_retractable
 from penstock.table.merge.inputs import Inputs, Result
 from penstock.table.merge.key_groups import Ints, Work
 from penstock.table.merge.outcome import Merged

@@ -9,26 +9,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
+from penstock.row_kinds import DELETE, KIND_TEXTS, UPDATE_BEFORE, RowKinds, is_retract
 from penstock.table.merge.aggregate_functions import Aggregate
 from penstock.table.merge.key_groups import whole
 from penstock.table.merge.spec import Engine, MergeSpec
 from penstock.table.values.buffers import fixed_values
-
-Kinds = np.ndarray[Any, np.dtype[np.int8]]
-ROW_KINDS = ("+I", "-U", "+U", "-D")
-UPDATE_BEFORE, DELETE = 1, 3
 
 
 class RetractRefused(ConfigError):
     """A -U or -D row for a table whose options do not define how to apply it."""
 
 
-def row_kinds(spec: MergeSpec, rows: pa.Table, kinds: Kinds) -> Kinds:
+def row_kinds(spec: MergeSpec, rows: pa.Table, kinds: RowKinds) -> RowKinds:
     """Return the kinds that the table's rowkind field contains, or `kinds` if it has no such field."""
     if spec.rowkind_field is None:
         return kinds
     texts = rows.column(spec.rowkind_field)
-    found = pc.fill_null(pc.index_in(texts, pa.array(ROW_KINDS)), -1).cast(pa.int8())
+    found = pc.fill_null(pc.index_in(texts, pa.array(KIND_TEXTS)), -1).cast(pa.int8())
     found = np.asarray(fixed_values(whole(found), np.int8), np.int8)
     if (found < 0).any():
         bad = texts[int(np.argmax(found < 0))].as_py()
@@ -38,7 +35,7 @@ def row_kinds(spec: MergeSpec, rows: pa.Table, kinds: Kinds) -> Kinds:
     return found
 
 
-def kept_rows(spec: MergeSpec, kinds: Kinds) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
+def kept_rows(spec: MergeSpec, kinds: RowKinds) -> np.ndarray[Any, np.dtype[np.bool_]] | None:
     """Return which rows remain after ignore-delete and ignore-update-before, or None if all remain."""
     if not (spec.ignore_delete or spec.ignore_update_before):
         return None
@@ -48,12 +45,12 @@ def kept_rows(spec: MergeSpec, kinds: Kinds) -> np.ndarray[Any, np.dtype[np.bool
     return ~dropped if dropped.any() else None
 
 
-def check_retracts(spec: MergeSpec, kinds: Kinds) -> None:
+def check_retracts(spec: MergeSpec, kinds: RowKinds) -> None:
     """Raise RetractRefused for -U or -D rows on which a later merge of this table would fail.
 
     Java accepts them, and can then neither read nor compact the bucket.
     """
-    if not (kinds & 1).any():
+    if not is_retract(kinds).any():
         return
     match spec.engine:
         case Engine.FIRST_ROW:

@@ -13,15 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.row_kinds import RowKinds, is_retract
 from penstock.table.merge.spec import KIND, SEQUENCE, Engine, MergeSpec
-from penstock.table.values.buffers import fixed_values
+from penstock.table.values.buffers import Rows, fixed_values
 from penstock.table.values.ordering import Keys, sort_keys
 from penstock.table.values.sorting import stable_order
 from penstock.table.values.types import AtomicType
 
 Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 Flags: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
-Kinds: TypeAlias = np.ndarray[Any, np.dtype[np.int8]]
 
 # Engines that process columns are a third faster on one chunk than on five; for more rows the copy would be too large.
 COMBINED_ROWS = 1 << 20
@@ -35,7 +35,7 @@ class Groups:
     """
 
     rows: pa.Table
-    kinds: Kinds  # the kind of each row
+    kinds: RowKinds  # the kind of each row
     order: Ints
     starts: Ints
 
@@ -82,11 +82,18 @@ def _has_sequence(spec: MergeSpec, rows: pa.Table) -> bool:
     return SEQUENCE in rows.column_names or bool(spec.sequence_fields)
 
 
-def kinds_of(rows: pa.Table) -> Kinds:
+def kinds_of(rows: pa.Table | pa.RecordBatch) -> RowKinds:
     """Return the kinds of the rows, +I if they have none."""
-    if KIND not in rows.column_names:
-        return np.zeros(len(rows), np.int8)
-    return np.asarray(fixed_values(whole(rows.column(KIND)), np.int8), np.int8)
+    if KIND not in rows.schema.names:
+        return np.zeros(rows.num_rows, np.int8)
+    column = rows.column(KIND)
+    return np.asarray(fixed_values(whole(column) if isinstance(column, pa.ChunkedArray) else column, np.int8), np.int8)
+
+
+def visible_rows(rows: Rows) -> Rows:
+    """Return the rows without retracts, which are -U and -D."""
+    retracts = is_retract(kinds_of(rows))
+    return rows.filter(pa.array(~retracts)) if retracts.any() else rows
 
 
 def group_starts(keys: Keys, order: Ints) -> Ints:
@@ -141,7 +148,7 @@ class Work:
 
     table: pa.Table
     rows: Ints  # the row number of each position
-    kinds: Kinds
+    kinds: RowKinds
     starts: Ints
     counts: Ints
     keys: Ints
@@ -168,7 +175,7 @@ class Work:
     @property
     def retract(self) -> Flags:
         """Return which positions are -U or -D rows."""
-        return (self.kinds & 1).view(np.bool_)
+        return is_retract(self.kinds)
 
     def per_row(self, per_key: Any) -> Any:
         """Repeat one value per key for each of the key's rows."""

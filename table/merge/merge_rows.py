@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from penstock.row_kinds import is_retract
 from penstock.table.merge.aggregation import merge_aggregation
 from penstock.table.merge.incoming_kinds import RetractRefused, kept_rows
-from penstock.table.merge.key_groups import Flags, Groups, Ints, Work, concat_parts, group_rows, kinds_of
+from penstock.table.merge.key_groups import Flags, Groups, Ints, Work, concat_parts, group_rows, kinds_of, visible_rows
 from penstock.table.merge.outcome import Outcome
 from penstock.table.merge.partial_update import merge_partial_update
 from penstock.table.merge.spec import Engine, MergeSpec
@@ -37,12 +38,6 @@ def merge_rows(
     outcome = merge_parts(spec, parts, bypass=bypass, levels=levels, repeats=repeats)
     keep = outcome.visible if drop_deletes else None
     return outcome.table(keep) if ordered else outcome.unordered(keep)
-
-
-def visible_rows(rows: pa.Table) -> pa.Table:
-    """Return the rows without deletes and update-befores."""
-    retracts = (kinds_of(rows) & 1).view(np.bool_)
-    return rows.filter(pa.array(~retracts)) if retracts.any() else rows
 
 
 def merge_buffer(spec: MergeSpec, rows: pa.Table) -> pa.Table:
@@ -94,7 +89,7 @@ def merge_groups(spec: MergeSpec, groups: Groups, *, bypass: bool = True, levels
 
 def first_rows(groups: Groups, chosen: Flags) -> Ints:
     """Return the first row of each key. RetractRefused when a chosen key has a -U or -D row."""
-    retracts = (groups.kinds[groups.order] & 1).view(np.bool_)
+    retracts = is_retract(groups.kinds[groups.order])
     if (retracts & np.repeat(chosen, groups.counts)).any():
         raise RetractRefused("a first-row table takes no -U and no -D rows", hint="set ignore-delete = true")
     return groups.order[groups.starts]

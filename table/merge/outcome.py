@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from penstock.table.merge.key_groups import Flags, Groups, Ints, Kinds, Work
+from penstock.row_kinds import RowKinds, is_retract
+from penstock.table.merge.key_groups import Flags, Groups, Ints, Work
 from penstock.table.merge.spec import KIND
 from penstock.table.values.buffers import rows_at
 
@@ -19,7 +20,7 @@ class Merged:
     Columns in neither `picks` nor `made` come from the key's last row.
     """
 
-    kinds: Kinds
+    kinds: RowKinds
     picks: dict[str, Ints] = field(default_factory=dict)
     made: dict[str, pa.Array] = field(default_factory=dict)
 
@@ -30,7 +31,7 @@ class Outcome:
 
     groups: Groups
     winners: Ints
-    kinds: Kinds
+    kinds: RowKinds
     work: Work | None = None
     merged: Merged | None = None
 
@@ -45,7 +46,7 @@ class Outcome:
     @property
     def visible(self) -> Flags:
         """Return which keys have a +I or +U row."""
-        return np.asarray(self.kinds & 1 == 0)
+        return ~is_retract(self.kinds)
 
     def table(self, keep: Flags | None = None) -> pa.Table:
         """Return the rows of the keys that are kept, with all input columns."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.table.merge.incoming_kinds import DELETE, check_retracts
+from penstock.row_kinds import DELETE
+from penstock.table.merge.incoming_kinds import check_retracts
 from penstock.table.merge.key_groups import Work
 from penstock.table.merge.outcome import Merged
 from penstock.table.merge.plain_fields import plain_picks, result_kinds

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.table.merge.incoming_kinds import DELETE
-from penstock.table.merge.key_groups import Flags, Ints, Kinds, Work
+from penstock.row_kinds import DELETE, RowKinds
+from penstock.table.merge.key_groups import Flags, Ints, Work
 from penstock.table.merge.spec import SEQUENCE, MergeSpec
 
 
-def result_kinds(work: Work, adds: Flags, last_removes: Flags) -> Kinds:
+def result_kinds(work: Work, adds: Flags, last_removes: Flags) -> RowKinds:
     """Return -D for keys whose last row removes them, and for keys that never had an add; otherwise +I."""
     gone = last_removes | ~np.logical_or.reduceat(adds, work.starts)
     return np.where(gone, DELETE, 0).astype(np.int8)

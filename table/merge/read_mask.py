@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from penstock.row_kinds import is_retract
 from penstock.table.merge.bounded_merge import MAX_OPEN_RUNS, SortedRun, Step, steps
 from penstock.table.merge.key_groups import Flags, concat_parts, kinds_of, newest_rows
 from penstock.table.merge.spec import KIND, SEQUENCE, Engine, MergeSpec
@@ -46,7 +47,7 @@ def _masks(spec: MergeSpec, step: Step) -> Iterator[Flags]:
     rows = concat_parts(spec, step.parts)
     mask = newest_rows(spec, rows)
     if KIND in rows.column_names:
-        mask &= (kinds_of(rows) & 1) == 0
+        mask &= ~is_retract(kinds_of(rows))
     start = 0
     for part in step.parts:
         yield mask[start : start + len(part)]

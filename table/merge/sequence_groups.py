@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.row_kinds import DELETE
 from penstock.table.merge.aggregation import aggregate_column, put
-from penstock.table.merge.incoming_kinds import DELETE
 from penstock.table.merge.inputs import Inputs
 from penstock.table.merge.key_groups import Flags, Ints, Work, dense_ranks, valid_rows
 from penstock.table.merge.outcome import Merged

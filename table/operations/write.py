@@ -10,9 +10,10 @@ from types import TracebackType
 import pyarrow as pa
 
 from penstock.errors import CommitConflict, ConfigError
+from penstock.row_kinds import RowKinds
 from penstock.storage.failures import store_error
 from penstock.table.buckets.bucket_state import BucketState, TableState
-from penstock.table.buckets.input_rows import Kinds, RowRules, refuse_folders
+from penstock.table.buckets.input_rows import RowRules, refuse_folders
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.buckets.postponed import Writer
 from penstock.table.buckets.route import Slice, partitions_of, route, slices
@@ -107,7 +108,7 @@ class TableWriter:
         if batch.num_rows:
             self.write_fitted(batch, numbers)
 
-    def write_fitted(self, batch: pa.RecordBatch, kinds: Kinds) -> None:
+    def write_fitted(self, batch: pa.RecordBatch, kinds: RowKinds) -> None:
         """Write rows that already have the table's columns and types."""
         if self._placer is not None:
             placed = self._placer.place(batch, kinds)

@@ -17,6 +17,7 @@ from penstock.table.buckets.layout import Layout
 from penstock.table.files.deletion_vectors import decode_vectors
 from penstock.table.files.file_reader import BATCH_ROWS, FileReader
 from penstock.table.merge.bounded_merge import SortedRun, merge_runs
+from penstock.table.merge.key_groups import visible_rows
 from penstock.table.merge.read_mask import deciding_columns, may_mask, shown_rows
 from penstock.table.merge.sorted_runs import Run, Section, sections
 from penstock.table.merge.spec import KIND, MergeSpec, required_columns
@@ -124,7 +125,7 @@ class SplitReader:
             # Row kinds are read only from files that may contain deletes.
             kinds = self.layout.has_keys and (self.kinds or file.delete_row_count != 0)
             for batch in (with_kind if kinds else plain).read(file, vector=vector, batch_rows=self.batch_rows):
-                yield _without_retracts(batch) if kinds else batch
+                yield visible_rows(batch) if kinds else batch
 
     def _merged(self, split: Split) -> Iterator[pa.RecordBatch]:
         spec = MergeSpec.of(self.layout.schema)
@@ -135,7 +136,7 @@ class SplitReader:
             reader = self._reader(split, read, with_kind=True, with_sequence=not section.in_order)
             if len(section.runs) == 1:
                 for file in section.data_files:
-                    yield from map(_without_retracts, reader.read(file, batch_rows=self.batch_rows))
+                    yield from map(visible_rows, reader.read(file, batch_rows=self.batch_rows))
                 continue
             if may_mask(spec, len(section.runs)):
                 yield from self._masked(spec, split, section)
@@ -205,12 +206,6 @@ def _in_turn(with_kind: FileReader, plain: FileReader, run: Run, batch_rows: int
     mixed = any(file.delete_row_count != 0 for file in run.data_files)
     for file in run.data_files:
         yield from (with_kind if mixed else plain).read(file, batch_rows=batch_rows)
-
-
-def _without_retracts(batch: pa.RecordBatch) -> pa.RecordBatch:
-    kinds = batch.column(KIND).to_numpy()
-    visible = (kinds & 1) == 0
-    return batch if visible.all() else batch.filter(pa.array(visible))
 
 
 def _kind_texts(batch: pa.RecordBatch) -> pa.Array:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from penstock.row_kinds import RowKinds
 from penstock.table.buckets.bucket_files import BucketFiles
-from penstock.table.buckets.input_rows import Kinds
 from penstock.table.files.columns import SEQUENCE_NUMBER, VALUE_KIND
 from penstock.table.files.file_writer import RollingWriter
 from penstock.table.meta.data_file import DataFile
@@ -39,7 +39,7 @@ class StreamedRows:
         """Return the bytes of the buffered rows."""
         return self._held
 
-    def add(self, batch: pa.RecordBatch, kinds: Kinds) -> None:
+    def add(self, batch: pa.RecordBatch, kinds: RowKinds) -> None:
         """Buffer rows, and report their size to the budget."""
         rows = _with_kinds(batch, kinds) if self.with_kinds else batch
         self._batches.append(rows)
@@ -94,7 +94,7 @@ class StreamedRows:
         self.budget.shrank(self, held)
 
 
-def _with_kinds(batch: pa.RecordBatch, kinds: Kinds) -> pa.RecordBatch:
+def _with_kinds(batch: pa.RecordBatch, kinds: RowKinds) -> pa.RecordBatch:
     numbers = pa.array(np.full(batch.num_rows, UNKNOWN_SEQUENCE, np.int64))
     return pa.RecordBatch.from_arrays(
         [numbers, pa.array(kinds, pa.int8()), *batch.columns],

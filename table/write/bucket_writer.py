@@ -7,9 +7,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from penstock.row_kinds import RowKinds
 from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.buckets.bucket_state import BucketState, check_total
-from penstock.table.buckets.input_rows import Kinds
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.buckets.postponed import ALONE, Writer, postponed_layout
 from penstock.table.compaction.bucket_compactor import BucketCompactor
@@ -31,7 +31,7 @@ class BucketRows(Protocol):
     new_files: list[DataFile]
     changelog_files: list[DataFile]
 
-    def add(self, batch: pa.RecordBatch, kinds: Kinds) -> None: ...
+    def add(self, batch: pa.RecordBatch, kinds: RowKinds) -> None: ...
 
     def flush(self) -> None: ...
 
@@ -81,7 +81,7 @@ class BucketWriter:
         rows = KeyedRows(MergeSpec.of(layout.schema), files, budget, state.next_sequence, keeps_input)
         return cls(rows, files, state, compacts, CompactionSpec.of(layout.schema).lags)
 
-    def write(self, batch: pa.RecordBatch, kinds: Kinds) -> None:
+    def write(self, batch: pa.RecordBatch, kinds: RowKinds) -> None:
         """Buffer rows."""
         self.rows.add(batch, kinds)
 

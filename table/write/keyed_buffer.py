@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from penstock.row_kinds import RowKinds
 from penstock.table.buckets.bucket_files import BucketFiles
-from penstock.table.buckets.input_rows import Kinds
 from penstock.table.merge.bounded_merge import MAX_OPEN_RUNS, SortedRun, cut_by_keys, steps
 from penstock.table.merge.key_groups import Groups, concat_parts, group_rows, kinds_of
 from penstock.table.merge.merge_rows import merge_groups
@@ -45,7 +45,7 @@ class KeyedRows:
     keeps_input: bool = False
     new_files: list[DataFile] = field(default_factory=list)
     changelog_files: list[DataFile] = field(default_factory=list)
-    _batches: list[tuple[pa.RecordBatch, Kinds]] = field(default_factory=list)
+    _batches: list[tuple[pa.RecordBatch, RowKinds]] = field(default_factory=list)
     _held: int = 0
     _runs: list[SpilledRun] = field(default_factory=list)
 
@@ -54,7 +54,7 @@ class KeyedRows:
         """Return the bytes of the rows in memory."""
         return self._held
 
-    def add(self, batch: pa.RecordBatch, kinds: Kinds) -> None:
+    def add(self, batch: pa.RecordBatch, kinds: RowKinds) -> None:
         """Buffer rows, and report their size to the budget."""
         self._batches.append((batch, kinds))
         size = batch.nbytes + _BATCH_BYTES + _COLUMN_BYTES * batch.num_columns

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import ConfigError
 from penstock.pipelines.commands.arguments import Given, parse_with_words
+from penstock.pipelines.commands.flags_given import action_of, spec_of_flags
 from penstock.pipelines.commands.output import answer, harmless, print_rows, wants_json
-from penstock.pipelines.commands.pipeline_choice import WHERE, Named, named
+from penstock.pipelines.commands.pipeline_choice import WHERE, Named, named, of_spec
 from penstock.pipelines.commands.target import number, text, yes
 from penstock.pipelines.config.actions import Flag
 
@@ -17,14 +18,17 @@ if TYPE_CHECKING:
 
     from penstock.table.handle import Table
 
-FLAGS = (
-    *WHERE,
-    Flag("table", "the dead-letter table, if no pipeline file names it", metavar="DATABASE.TABLE"),
+_OF_LETTERS = (
     Flag("reason", "only dead letters with this reason, as  list  shows it", metavar="REASON"),
     Flag("target", "only dead letters of this target table", metavar="DATABASE.TABLE"),
     Flag("position", "only the dead letter with this source position, as  show  prints it", metavar="PLACE@OFFSET"),
     Flag("limit", "number of dead letters to show, newest first (default: 20)", metavar="N"),
     Flag("dry-run", "with replay and drop: only print what would be done", "bool"),
+)
+FLAGS = (
+    *WHERE,
+    Flag("table", "the dead-letter table, if no pipeline file names it", metavar="DATABASE.TABLE"),
+    *_OF_LETTERS,
 )
 _DOES = "List dead letters (records that could not be written), replay them, or drop them."
 _USAGE = "FILE (list | show | replay | drop)"
@@ -33,15 +37,12 @@ _RAW = 200
 
 
 def command(name: str, words: list[str]) -> int:
-    found, given = parse_with_words(name, FLAGS, words, _DOES, _USAGE, "FILE is the pipeline's file, or its name")
-    if len(found) != 2 or found[1] not in _VERBS:
-        raise ConfigError("no action is given", hint="penstock dlq pipeline.yaml list | show | replay | drop")
-    pipeline = named(found[0], given, name)
+    verb, pipeline, given = _asked(name, words)
     table = _table(pipeline, given)
     if table is None:
         return answer(given, {"pipeline": pipeline.name, "letters": 0}, f"{pipeline.name} has no dead letters")
     rows = table.scan(where=_where(pipeline, given)).to_arrow()
-    match found[1]:
+    match verb:
         case "list":
             return _list(pipeline, table, rows, given)
         case "show":
@@ -49,6 +50,26 @@ def command(name: str, words: list[str]) -> int:
         case "drop":
             return _drop(pipeline, table, rows, given)
     return _replay(pipeline, table, rows, given)
+
+
+def _asked(name: str, words: list[str]) -> tuple[str, Named, Given]:
+    """Return the verb, the pipeline and the flags.
+
+    The words are `FILE VERB ...`, or `ACTION VERB ...` with the flags of the action.
+    """
+    action = action_of(words)
+    if action is None:
+        what = "FILE is the pipeline's file, its name, or a sync action, whose flags follow the verb"
+        found, given = parse_with_words(name, FLAGS, words, _DOES, _USAGE, what)
+        if len(found) == 2 and found[1] in _VERBS:
+            return found[1], named(found[0], given, name), given
+    elif len(words) > 1 and words[1] in _VERBS:
+        spec, given = spec_of_flags(f"{name} {words[1]}", [action, *words[2:]], _OF_LETTERS, _DOES)
+        given.pop("table", None)  # of the action: the target table
+        return words[1], of_spec(spec), given
+    raise ConfigError(
+        "what shall be done?", hint=f"penstock dlq {action or 'pipeline.yaml'} list | show | replay | drop"
+    )
 
 
 def _table(pipeline: Named, given: Given) -> Table | None:
@@ -163,9 +184,8 @@ def _replay(pipeline: Named, table: Table, rows: pa.Table, given: Given) -> int:
 
     if pipeline.spec is None:
         raise ConfigError(
-            "replaying dead letters needs the pipeline file",
-            hint="penstock init mysql-sync-database FLAGS (or the action that was run) writes the file; then "
-            f"run  penstock dlq pipeline.yaml replay  instead of {pipeline.name}",
+            "replaying dead letters needs the pipeline's settings",
+            hint="name its file, or the action and its flags:  penstock dlq kafka-sync-database replay --warehouse ...",
         )
     letters = letters_of(rows)
     latest = table.latest_snapshot

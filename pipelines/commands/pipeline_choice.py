@@ -60,11 +60,7 @@ def named(word: str | None, given: Given, command: str) -> Named:
         raise ConfigError("no pipeline is given", hint=f"penstock {command} pipeline.yaml, or NAME --warehouse PATH")
     checkpoint = text(given, "checkpoint")
     if word.endswith((".yaml", ".yml")) or Path(word).is_file():
-        spec = yaml_file.load(Path(word))
-        catalog = spec.sink.catalog
-        warehouse = Warehouse.of(catalog.warehouse, catalog.options)
-        databases = Catalog(catalog.warehouse, catalog.options).databases()
-        return Named(spec.pipeline.name, checkpoint or spec.checkpoint, warehouse, databases, spec, word)
+        return of_spec(yaml_file.load(Path(word)), checkpoint, word)
     options = pairs(given.get("catalog-conf", ()))
     location = options.pop("warehouse", None) or text(given, "warehouse")
     if location is None:
@@ -74,3 +70,14 @@ def named(word: str | None, given: Given, command: str) -> Named:
         )
     checkpoint = checkpoint or f"{location.rstrip('/')}/_penstock/{word}"
     return Named(word, checkpoint, Warehouse.of(location, options), Catalog(location, options).databases())
+
+
+def of_spec(spec: PipelineSpec, checkpoint: str | None = None, file: str | None = None) -> Named:
+    """Return the pipeline that a file or the flags of an action describe."""
+    from penstock.pipelines.mapping.target_tables import Warehouse
+    from penstock.table.catalog.catalog import Catalog
+
+    catalog = spec.sink.catalog
+    warehouse = Warehouse.of(catalog.warehouse, catalog.options)
+    databases = Catalog(catalog.warehouse, catalog.options).databases()
+    return Named(spec.pipeline.name, checkpoint or spec.checkpoint, warehouse, databases, spec, file)

@@ -112,6 +112,35 @@ def test_letters_that_fit_now_go_into_their_table_and_the_rest_stays(
     assert (left["raw_value"], left["attempt"]) == ("{nonsense", 1)
 
 
+def test_letters_of_a_run_by_flags_are_read_again_by_the_same_flags(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The source is not asked: letters have its messages, so that no broker is needed here."""
+    conf = (
+        "topic=shop",
+        "value.format=canal-json",
+        "properties.bootstrap.servers=localhost:9",
+        "scan.startup.mode=latest-offset",
+    )
+    flags = [
+        *("--warehouse", f"{shop.folder}/warehouse", "--database", "ods", "--name", "shop"),
+        *(word for one in conf for word in ("--kafka-conf", one)),
+        *("--table-conf", "bucket=1", "--on-bad-record", "dead-letter"),
+    ]
+    assert answered(capsys, "kafka-sync-database", "list", *flags)["letters"] == 2
+    widened(shop)
+    assert answered(capsys, "kafka-sync-database", "replay", *flags, "--dry-run")["letters"] == 2
+    facts = answered(capsys, "kafka-sync-database", "replay", *flags, code=8)
+    assert (facts["replayed"], facts["still_bad"], facts["rows"]) == (1, 1, {"ods.orders": 1})
+    assert [row["q1"] for row in shop.rows("orders")] == [5, 9_000_000_000]
+    table = ["kafka_sync_table", "show", *flags, "--table", "orders", "--target", "ods.orders"]
+    assert answered(capsys, *table)["letters"] == []
+    assert main(["dlq", "kafka-sync-database", *flags, "replay"]) == 2
+    assert "penstock dlq kafka-sync-database list | show | replay | drop" in capsys.readouterr().err
+    assert main(["dlq", "shop", "replay", "--warehouse", f"{shop.folder}/warehouse"]) == 2
+    assert "the action and its flags" in capsys.readouterr().err
+
+
 def test_a_replay_that_died_before_it_settled_writes_nothing_twice(shop: Shop) -> None:
     widened(shop)
     spec = yaml_file.load(Path("shop.yaml"))

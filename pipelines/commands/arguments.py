@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -74,18 +75,25 @@ def parse_with_words(
 def _parsed(
     parser: argparse.ArgumentParser, flags: Sequence[Flag], words: Sequence[str], *, intermixed: bool = False
 ) -> Given:
+    idle = [flag.name for flag in flags if not flag.has_effect]
+    if idle:
+        listed = f"Accepted, as by Paimon's commands, but without effect here:  {', '.join(f'--{one}' for one in idle)}"
+        parser.description = f"{(parser.description or '').rstrip('.')}. {listed}."
     for flag in flags:
+        shown = flag.help if flag.has_effect else argparse.SUPPRESS
         if flag.kind == "bool":
-            parser.add_argument(
-                f"--{flag.name}", nargs="?", const="true", action="append", metavar="BOOL", help=flag.help
-            )
+            parser.add_argument(f"--{flag.name}", nargs="?", const="true", action="append", metavar="BOOL", help=shown)
         else:
-            parser.add_argument(f"--{flag.name}", action="append", metavar=flag.metavar or "TEXT", help=flag.help)
+            parser.add_argument(f"--{flag.name}", action="append", metavar=flag.metavar or "TEXT", help=shown)
     parse_args = parser.parse_known_intermixed_args if intermixed else parser.parse_known_args
     known, rest = parse_args(_switched(_normal(words), {f.name for f in flags if f.kind == "bool"}))
     if rest:
         raise _unknown(rest[0], flags, parser.prog)
-    return {name.replace("_", "-"): values for name, values in vars(known).items() if values}
+    given = {name.replace("_", "-"): values for name, values in vars(known).items() if values}
+    for name in idle:
+        if name in given:
+            print(f"warning: --{name} has no effect here", file=sys.stderr)
+    return given
 
 
 def _normal(words: Sequence[str]) -> list[str]:

@@ -27,7 +27,7 @@ from penstock.pipelines.commands.target import (
     text,
     yes,
 )
-from penstock.pipelines.config.actions import Flag
+from penstock.pipelines.config.actions import Flag, without_effect
 from penstock.pipelines.config.pairs import pairs
 
 if TYPE_CHECKING:
@@ -256,7 +256,6 @@ def _tag(*more: Flag, flag: str = "tag-name") -> tuple[Flag, ...]:
 _SNAPSHOT = Flag("snapshot", "id of the snapshot (default: the latest)", metavar="N")
 _RETAINED = Flag("time-retained", "how long the tag is kept, for example 7 d (default: forever)", metavar="TIME")
 _BRANCH = Flag("branch-name", "name of the branch", metavar="NAME", required=True)
-_OF_CLUSTERS = ("parallelism", "mode", "batch-table-processing", "batch-size")  # of orphan cleaning
 _OLDER = "'2026-01-31 12:00:00' in this machine's time zone, or epoch milliseconds"
 
 ACTIONS = {
@@ -333,7 +332,7 @@ ACTIONS = {
             Flag("table", "table of the database; all tables if it is * or absent", metavar="NAME"),
             Flag("older-than", f"only files older than: {_OLDER} (default: 1 day ago)", metavar="TIME"),
             Flag("dry-run", "only list the files (default: false)", "bool"),
-            *(Flag(name, "accepted without effect", metavar="TEXT") for name in _OF_CLUSTERS),
+            *without_effect("parallelism", "mode", "batch-table-processing", "batch-size"),
         ),
     ),
     "expire-partitions": Action(

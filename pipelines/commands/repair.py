@@ -8,21 +8,20 @@ from penstock.pipelines.commands.arguments import Given, parse
 from penstock.pipelines.commands.output import answer
 from penstock.pipelines.commands.table_commands import TABLE_COMMANDS
 from penstock.pipelines.commands.target import ON_TABLE, PARTITION, partitions, table_of, yes
-from penstock.pipelines.config.actions import Flag
+from penstock.pipelines.config.actions import Flag, without_effect
 from penstock.pipelines.config.pairs import pairs
 
 if TYPE_CHECKING:
     from penstock.table.operations.repair import Healed
 
 _DRY = Flag("dry-run", "only print what would be done (default: false)", "bool")
-_NO_EFFECT = "accepted without effect"
 _FLAGS = {
     "compact-manifest": (
         *ON_TABLE,
         _DRY,
         Flag("options", "options that override the table's: a=b,c=d", metavar="K=V,..."),
     ),
-    "remove-unexisting-files": (*ON_TABLE, PARTITION, _DRY, Flag("parallelism", _NO_EFFECT, metavar="N")),
+    "remove-unexisting-files": (*ON_TABLE, PARTITION, _DRY, *without_effect("parallelism")),
     "remove-unexisting-manifests": (*ON_TABLE, _DRY),
 }
 

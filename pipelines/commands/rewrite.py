@@ -21,7 +21,7 @@ from penstock.pipelines.commands.target import (
     text,
     yes,
 )
-from penstock.pipelines.config.actions import Flag
+from penstock.pipelines.config.actions import Flag, without_effect
 from penstock.pipelines.config.pairs import pairs
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from penstock.table.meta.snapshot import Snapshot
     from penstock.table.sql.merge_into import Clause
 
-_NO_EFFECT = "accepted without effect"
 _SOURCE_AND_TARGET = (
     *WAREHOUSE,
     Flag("database", "database to clone from (default: all)", metavar="NAME"),
@@ -40,7 +39,7 @@ _SOURCE_AND_TARGET = (
     Flag("target-table", "target table (default: the same name)", metavar="NAME"),
 )
 _FLAGS = {
-    "copy-files": (*_SOURCE_AND_TARGET, Flag("parallelism", _NO_EFFECT, metavar="N")),
+    "copy-files": (*_SOURCE_AND_TARGET, *without_effect("parallelism")),
     "delete": (
         *ON_TABLE,
         Flag("where", "rows to select, as an SQL condition", metavar="SQL", required=True),
@@ -49,7 +48,7 @@ _FLAGS = {
             "a statement to run first, which creates a view that the condition uses; may be repeated",
             metavar="SQL",
         ),
-        Flag("sink-parallelism", _NO_EFFECT, metavar="N"),
+        *without_effect("sink-parallelism"),
     ),
     "merge-into": (
         *ON_TABLE,
@@ -66,14 +65,13 @@ _FLAGS = {
         Flag("not-matched-by-source-upsert-set", "col=expression,...", metavar="LIST"),
         Flag("not-matched-by-source-upsert-condition", "condition on target rows without a source row", metavar="SQL"),
         Flag("not-matched-by-source-delete-condition", "condition on target rows without a source row", metavar="SQL"),
-        Flag("sink-parallelism", _NO_EFFECT, metavar="N"),
+        *without_effect("sink-parallelism"),
     ),
     "rescale": (
         *ON_TABLE,
         Flag("bucket-num", "the new number of buckets (default: the table's option)", metavar="N"),
         PARTITION,
-        Flag("scan-parallelism", _NO_EFFECT, metavar="N"),
-        Flag("sink-parallelism", _NO_EFFECT, metavar="N"),
+        *without_effect("scan-parallelism", "sink-parallelism"),
     ),
     "clone": (
         *_SOURCE_AND_TARGET,
@@ -85,7 +83,7 @@ _FLAGS = {
         Flag("prefer-file-format", "file format of the new tables: parquet, orc or avro", metavar="NAME"),
         Flag("clone-from", "paimon; use Spark to read other formats (default: paimon)", metavar="NAME"),
         Flag("clone-if-exists", "overwrite an existing table that has the same columns (default: false)", "bool"),
-        Flag("parallelism", _NO_EFFECT, metavar="N"),
+        *without_effect("parallelism"),
     ),
 }
 

@@ -18,6 +18,12 @@ class Flag:
     kind: Kind = "text"
     metavar: str | None = None
     required: bool = False
+    has_effect: bool = True
+
+
+def without_effect(*names: str, kind: Kind = "text") -> tuple[Flag, ...]:
+    """Return flags that are accepted because Paimon's commands have them, and that change nothing here."""
+    return tuple(Flag(name, "accepted without effect", kind, has_effect=False) for name in names)
 
 
 TARGET = (
@@ -101,7 +107,7 @@ RUNNING = (
     Flag("master", "Spark master (default: this machine, all cores)", metavar="URL"),
     Flag("spark-conf", "setting of the Spark session; may be repeated", "pairs", "K=V"),
     Flag("json", "print the result as JSON", "bool"),
-    Flag("force-start-flink-job", "accepted without effect", "bool"),
+    *without_effect("force-start-flink-job", kind="bool"),
 )
 KAFKA = Flag(
     "kafka-conf", "option of the Kafka source: topic, value.format, properties.*; may be repeated", "pairs", "K=V"

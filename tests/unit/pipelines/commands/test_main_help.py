@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
 from penstock.pipelines.commands.examples import EXAMPLES
 from penstock.pipelines.commands.main import COMMANDS, main, overview
+from penstock.table.catalog.catalog import Catalog
 
 
 def said(command: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -19,6 +22,25 @@ def said(command: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_the_overview_names_each_command_once() -> None:
     assert sorted(re.findall(r"^  ([a-z-]+)  ", overview(), re.MULTILINE)) == sorted(COMMANDS)
+
+
+def test_each_command_has_an_example() -> None:
+    assert EXAMPLES.keys() == COMMANDS.keys()
+
+
+def test_flags_without_effect_are_listed_apart_and_reported_when_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = " ".join(said("remove-orphan-files", capsys).split()).replace("- ", "-")  # lines are broken at hyphens
+    idle = "--parallelism, --mode, --batch-table-processing, --batch-size"
+    assert f"Accepted, as by Paimon's commands, but without effect here: {idle}." in told
+    assert told.count("--parallelism") == 1  # neither in the usage nor among the options
+    Catalog(str(tmp_path)).create_database("ods")
+    words = ["--warehouse", str(tmp_path), "--database", "ods", "--parallelism", "4", "--json"]
+    assert main(["remove-orphan-files", *words]) == 0
+    out = capsys.readouterr()
+    assert json.loads(out.out)["files"] == 0
+    assert out.err == "warning: --parallelism has no effect here\n"
 
 
 @pytest.mark.parametrize(("command", "example"), EXAMPLES.items())

@@ -28,7 +28,7 @@ import numpy as np
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.store import TableMissing
 from tests.servers.launch import running
 
@@ -92,7 +92,7 @@ def command(port: int, topic: str, folder: Path, compaction: str) -> list[str]:
     ]
 
 
-def watch(warehouse: Warehouse, over: threading.Event, found: list[tuple[float, dict[int, int]]]) -> None:
+def watch(warehouse: CatalogSettings, over: threading.Event, found: list[tuple[float, dict[int, int]]]) -> None:
     """When each snapshot could be opened, and the offsets it reaches."""
     last = 0
     while not over.wait(0.01):
@@ -148,7 +148,7 @@ def run(port: int, topic: str, rate: int, seconds: float, compaction: str) -> Ra
         trickle = Trickle(port, topic, rate)
         over = threading.Event()
         seen: list[tuple[float, dict[int, int]]] = []
-        warehouse = Warehouse.of(f"{folder}/warehouse", {})
+        warehouse = CatalogSettings.of(f"{folder}/warehouse", {})
         watcher = threading.Thread(target=lambda: watch(warehouse, over, seen))
         watcher.start()
         with (folder / "job.log").open("wb") as log:

@@ -146,7 +146,7 @@ EFFECTS: dict[str, dict[str, str]] = {
     },
     "sink: catalog": {
         "warehouse": "folder or URL of the warehouse",
-        "metastore": "warehouses are folders",
+        "metastore": "the kind of catalog: `filesystem` for folders, or one that an installed package adds",
         "case-sensitive": "`false` converts names to lower case",
         "options": "options of the file system or object store; secrets by reference",
     },

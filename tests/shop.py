@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.pipelines.config.load import parsed
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.live import live_entries
@@ -25,8 +25,8 @@ class Shop:
         return self.folder / "in"
 
     @property
-    def warehouse(self) -> Warehouse:
-        return Warehouse.of(f"{self.folder}/warehouse", {})
+    def warehouse(self) -> CatalogSettings:
+        return CatalogSettings.of(f"{self.folder}/warehouse", {})
 
     def put(self, name: str, *messages: str) -> None:
         self.inbox.mkdir(parents=True, exist_ok=True)

@@ -10,14 +10,14 @@ from penstock.errors import ConfigError
 from penstock.pipelines.api.findings import Finding
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
-from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.pipelines.mapping.target_tables import settings_of
 from penstock.pipelines.monitor.sizes import Sizes
 from penstock.pipelines.monitor.status import state_of
 from penstock.pipelines.spark.hadoop import checkpoint_needs, checkpoint_url
 from penstock.pipelines.spark.java import java_home, java_version
 from penstock.pipelines.spark.session import SUBMITTED
 from penstock.table.catalog.base import CatalogBackend
-from penstock.table.catalog.catalog import Catalog
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.schema.option_checks import check_writable, without_effect
 
 _MANY_FILES, _SMALL_FILE = 500, 8 << 20
@@ -29,7 +29,7 @@ def check_warehouse(spec: PipelineSpec) -> Iterator[Finding]:
     Commits rely on the refusal.
     """
     catalog = spec.sink.catalog
-    opened = Catalog(catalog.warehouse, catalog.options)
+    opened = settings_of(catalog).open()
     try:
         found = opened.backend.check()
     except OSError as error:
@@ -46,8 +46,8 @@ def _tables(catalog: CatalogBackend) -> str:
 def check_tables(spec: PipelineSpec) -> Iterator[Finding]:
     """Check tables that already exist, created by this pipeline or by another writer."""
     catalog = spec.sink.catalog
-    warehouse = Warehouse.of(catalog.warehouse, catalog.options)
-    databases = Catalog(catalog.warehouse, catalog.options).databases()
+    warehouse = settings_of(catalog)
+    databases = warehouse.open().databases()
     state = state_of(spec.pipeline.name, spec.checkpoint, warehouse, databases)
     for broken in (table for table in state.tables if table.error):
         yield Finding(
@@ -69,7 +69,7 @@ def check_tables(spec: PipelineSpec) -> Iterator[Finding]:
         yield Finding("tables", "ok", "none yet: tables are created as they appear")
 
 
-def table_options(spec: PipelineSpec, warehouse: Warehouse, tables: list[str]) -> Iterator[Finding]:
+def table_options(spec: PipelineSpec, warehouse: CatalogSettings, tables: list[str]) -> Iterator[Finding]:
     """Check the options of the tables themselves: options that forbid writing, and options without effect."""
     for table in tables:
         options = warehouse.store(table).schema().options
@@ -82,7 +82,7 @@ def table_options(spec: PipelineSpec, warehouse: Warehouse, tables: list[str]) -
             yield Finding("tables", "warning", f"{table}: {key} has no effect: {note}")
 
 
-def small_files(warehouse: Warehouse, tables: list[str]) -> Iterator[Finding]:
+def small_files(warehouse: CatalogSettings, tables: list[str]) -> Iterator[Finding]:
     """Warn about tables with many small files: reading and committing them costs more than their rows do."""
     sizes = Sizes(warehouse).of(tables)
     small = {

@@ -12,13 +12,13 @@ from penstock.pipelines.config.mysql_model import MySqlSource
 from penstock.pipelines.job import build
 from penstock.pipelines.job import mysql_setup as mysql
 from penstock.pipelines.job.unmet_rules import NoSuchTable, check_rules, unmet_rules
-from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.pipelines.mapping.target_tables import settings_of
 
 
 def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedTable]]:
     """Return a description of what was examined, and the planned tables that follow from it."""
     catalog = spec.sink.catalog
-    warehouse = Warehouse.of(catalog.warehouse, catalog.options)
+    warehouse = settings_of(catalog)
     shape = build.shape(spec, warehouse)
     if isinstance(spec.source, MySqlSource):
         found, _ = mysql.check(spec, spec.source)

@@ -11,7 +11,7 @@ from penstock.ingest.files.source import FilesSource
 from penstock.ingest.source import Limit
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
-from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.pipelines.mapping.target_tables import settings_of
 from penstock.storage.state_folder import StateFolder
 
 
@@ -29,7 +29,7 @@ def sample(spec: PipelineSpec, limit: Limit) -> Sample:
     """Return the first messages that a new pipeline would read, decoded: about `limit.rows` of them."""
     found = Sample()
     catalog = spec.sink.catalog
-    shape = build.shape(spec, Warehouse.of(catalog.warehouse, catalog.options))
+    shape = build.shape(spec, settings_of(catalog))
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         made = build.source(spec)
         assert isinstance(made, DecodedSource), "only messages are sampled"

@@ -104,7 +104,7 @@ def _names(pipeline: Named) -> list[str]:
 
     if pipeline.spec is not None:
         return [table_of_letters(pipeline.spec)]
-    driver = CheckpointFolder(pipeline.checkpoint, dict(pipeline.warehouse.options)).status() or {}
+    driver = CheckpointFolder(pipeline.checkpoint, pipeline.warehouse.store_options).status() or {}
     said = driver.get("dead_letter_table")
     return [str(said)] if said else [f"{database}.{DEFAULT_NAME}" for database in pipeline.databases]
 

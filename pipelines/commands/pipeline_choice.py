@@ -16,7 +16,7 @@ from penstock.pipelines.config.pairs import pairs
 
 if TYPE_CHECKING:
     from penstock.pipelines.config.model import PipelineSpec
-    from penstock.pipelines.mapping.target_tables import Warehouse
+    from penstock.table.catalog.settings import CatalogSettings
 
 WHERE = (
     *WAREHOUSE,
@@ -30,7 +30,7 @@ class Named:
 
     name: str
     checkpoint: str
-    warehouse: Warehouse
+    warehouse: CatalogSettings
     databases: Sequence[str]
     spec: PipelineSpec | None = None
     file: str | None = None
@@ -41,7 +41,7 @@ class Named:
             return shlex.join(["penstock", verb, self.file, *words])
         if verb == "run":  # which takes a file alone
             return shlex.join(["penstock", verb, "FILE", *words])
-        return shlex.join(["penstock", verb, self.name, *words, "--warehouse", self.warehouse.location])
+        return shlex.join(["penstock", verb, self.name, *words, "--warehouse", self.warehouse.warehouse])
 
 
 def file_given(command: str, flags: Sequence[Flag], words: list[str], does: str) -> tuple[Path, Given]:
@@ -53,8 +53,7 @@ def file_given(command: str, flags: Sequence[Flag], words: list[str], does: str)
 
 def named(word: str | None, given: Given, command: str) -> Named:
     from penstock.pipelines.config import yaml_file
-    from penstock.pipelines.mapping.target_tables import Warehouse
-    from penstock.table.catalog.catalog import Catalog
+    from penstock.table.catalog.settings import CatalogSettings
 
     if word is None:
         raise ConfigError("no pipeline is given", hint=f"penstock {command} pipeline.yaml, or NAME --warehouse PATH")
@@ -69,15 +68,14 @@ def named(word: str | None, given: Given, command: str) -> Named:
             hint=f"to select a pipeline by name, add its warehouse: penstock {command} {word} --warehouse PATH",
         )
     checkpoint = checkpoint or f"{location.rstrip('/')}/_penstock/{word}"
-    return Named(word, checkpoint, Warehouse.of(location, options), Catalog(location, options).databases())
+    settings = CatalogSettings.of(location, options)
+    return Named(word, checkpoint, settings, settings.open().databases())
 
 
 def of_spec(spec: PipelineSpec, checkpoint: str | None = None, file: str | None = None) -> Named:
     """Return the pipeline that a file or the flags of an action describe."""
-    from penstock.pipelines.mapping.target_tables import Warehouse
-    from penstock.table.catalog.catalog import Catalog
+    from penstock.pipelines.mapping.target_tables import settings_of
 
-    catalog = spec.sink.catalog
-    warehouse = Warehouse.of(catalog.warehouse, catalog.options)
-    databases = Catalog(catalog.warehouse, catalog.options).databases()
-    return Named(spec.pipeline.name, checkpoint or spec.checkpoint, warehouse, databases, spec, file)
+    settings = settings_of(spec.sink.catalog)
+    databases = settings.open().databases()
+    return Named(spec.pipeline.name, checkpoint or spec.checkpoint, settings, databases, spec, file)

@@ -52,7 +52,7 @@ def _send(pipeline: Named, signal: str, tables: list[str]) -> str:
     from penstock.pipelines.ledger.checkpoint_folder import PAUSED, SNAPSHOT_REQUEST, STOP, CheckpointFolder
     from penstock.pipelines.monitor.status import state_of
 
-    folder = CheckpointFolder(pipeline.checkpoint, dict(pipeline.warehouse.options))
+    folder = CheckpointFolder(pipeline.checkpoint, pipeline.warehouse.store_options)
     state = state_of(pipeline.name, pipeline.checkpoint, pipeline.warehouse, ()).state
     if state == "new":
         raise ConfigError(

@@ -82,7 +82,7 @@ def _with_differences(state: PipelineState, pipeline: Named) -> PipelineState:
     from penstock.pipelines.ledger.filled_tables import FilledTables
     from penstock.pipelines.ledger.holes import where_sources_go
 
-    checkpoint = CheckpointFolder(pipeline.checkpoint, dict(pipeline.warehouse.options))
+    checkpoint = CheckpointFolder(pipeline.checkpoint, pipeline.warehouse.store_options)
     filled = FilledTables.of(checkpoint, pipeline.warehouse)
     goes_to: dict[tuple[str, str], str | None] = dict(filled.sources)
     if pipeline.spec is not None:

@@ -43,9 +43,11 @@ def catalog_of(given: Given) -> Catalog:
     warehouse = text(given, "warehouse") or named
     if (file := text(given, "pipeline")) is not None:
         from penstock.pipelines.config import yaml_file
+        from penstock.pipelines.mapping.target_tables import settings_of
 
         described = yaml_file.load(Path(file)).sink.catalog
-        warehouse, options = warehouse or described.warehouse, {**described.options, **options}
+        settings = settings_of(described)
+        warehouse, options = warehouse or settings.warehouse, {**dict(settings.options), **options}
     if warehouse is None:
         raise ConfigError("no warehouse is given", hint="--warehouse PATH")
     return Catalog(warehouse, options)

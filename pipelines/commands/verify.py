@@ -83,11 +83,11 @@ def _patiently(spec: PipelineSpec, source: MySqlSource, given: Given) -> list[Ta
     from penstock.pipelines.job import build
     from penstock.pipelines.job import mysql_setup as mysql
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
-    from penstock.pipelines.mapping.target_tables import Warehouse
+    from penstock.pipelines.mapping.target_tables import settings_of
 
     until = time.monotonic() + _waited(given)
     catalog = spec.sink.catalog
-    shape = build.shape(spec, Warehouse.of(catalog.warehouse, catalog.options))
+    shape = build.shape(spec, settings_of(catalog))
     done: dict[str, TableVerdict] = {}
     wanted = words_of(given.get("tables", ()))
     while True:

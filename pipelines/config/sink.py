@@ -11,6 +11,7 @@ from penstock.errors import ConfigError
 from penstock.pipelines.config.rules import EventType, Names
 from penstock.pipelines.config.strict_model import Strict, Text, told_in_place
 from penstock.pipelines.config.units import Seconds
+from penstock.table.catalog.registry import DEFAULT, metastores
 
 
 class Naming(Strict):
@@ -26,14 +27,14 @@ class Naming(Strict):
 
 class Catalog(Strict):
     warehouse: str
-    metastore: Literal["filesystem"] = "filesystem"
+    metastore: str = DEFAULT
     case_sensitive: bool = True
     options: Text = Field(default_factory=dict)
 
     @field_validator("metastore", mode="before")
     @classmethod
-    def _is_a_folder(cls, given: object) -> object:
-        if str(given) in {"hive", "jdbc", "rest"}:
+    def _is_known(cls, given: object) -> object:
+        if given not in metastores():
             with told_in_place():
                 raise ConfigError(
                     f"metastore: {given} is not supported; a warehouse is a folder or an object store path",

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from penstock.errors import PenstockError
 from penstock.pipelines.ledger.batch_identity import BatchIdentity, came_before
 from penstock.pipelines.ledger.parked_tables import is_of_its_table
-from penstock.pipelines.mapping.target_tables import Warehouse
 from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.buckets.layout import Layout
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.commit.committer import Committed, Committer
 from penstock.table.commit.conflicts import ForeignWriter
 from penstock.table.commit.prepared_files import only_compaction
@@ -52,7 +52,7 @@ class Commits:
     that this one may continue.
     """
 
-    warehouse: Warehouse
+    warehouse: CatalogSettings
     accept_replay: bool = False
     follows: frozenset[str] = frozenset()
     isolates: bool = False

@@ -15,10 +15,11 @@ import pyarrow as pa
 
 from penstock.ingest.carried_errors import ErrorMark
 from penstock.pipelines.driver.commit import discard
-from penstock.pipelines.mapping.target_tables import Version, Warehouse, state_at
+from penstock.pipelines.mapping.target_tables import Version, state_at
 from penstock.pipelines.tasks.write import SCHEMA
 from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.buckets.bucket_state import TableState
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.commit.committer import Committer
 from penstock.table.compaction.bucket_compactor import BucketCompactor
 from penstock.table.compaction.full_compaction import FullCompaction
@@ -50,7 +51,7 @@ class DueBucket:
 Compact = Callable[[Sequence[DueBucket]], Mapping[str, list[CommitMessage]]]
 
 
-def due_buckets(warehouse: Warehouse, table: str) -> list[DueBucket]:
+def due_buckets(warehouse: CatalogSettings, table: str) -> list[DueBucket]:
     """Return the buckets of the table whose compaction is due now. Reads manifests, no data."""
     store = warehouse.store(table)
     schema, snapshot = store.schema(), store.snapshots.latest()
@@ -61,7 +62,7 @@ def due_buckets(warehouse: Warehouse, table: str) -> list[DueBucket]:
 
 
 def due_in_full(
-    warehouse: Warehouse, table: str, schema: int, number: int, done: Sequence[CommitMessage], *, whole: bool
+    warehouse: CatalogSettings, table: str, schema: int, number: int, done: Sequence[CommitMessage], *, whole: bool
 ) -> list[DueBucket]:
     """Return the buckets that still need the full compaction due at this number of commits.
 
@@ -95,14 +96,14 @@ def _all_buckets(
     return [DueBucket(table, version, *place, total, full) for place, total in sorted(places.items())]
 
 
-def _compactor(warehouse: Warehouse, due: DueBucket) -> BucketCompactor:
+def _compactor(warehouse: CatalogSettings, due: DueBucket) -> BucketCompactor:
     store = warehouse.store(due.table)
     layout = warehouse.layout(due.table, due.version.schema)
     state = state_at(store, due.version).bucket(due.partition, due.bucket)
     return BucketCompactor(BucketFiles(store, layout, due.partition, due.bucket), state)
 
 
-def compacted(warehouse: Warehouse, due: DueBucket) -> CommitMessage | None:
+def compacted(warehouse: CatalogSettings, due: DueBucket) -> CommitMessage | None:
     """Return the commit message of the compacted bucket. Dies half way: its files are orphans."""
     compactor = _compactor(warehouse, due)
     done = compactor.due((), full=True) if due.full else compactor.compact_due()
@@ -128,7 +129,7 @@ def shared_out(dues: Sequence[DueBucket], slots: int, most: int | None = None) -
 
 
 def compact_task(
-    warehouse: Warehouse, groups: Sequence[Sequence[DueBucket]], mark: ErrorMark
+    warehouse: CatalogSettings, groups: Sequence[Sequence[DueBucket]], mark: ErrorMark
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the function for `mapInArrow` over group numbers."""
 
@@ -146,7 +147,7 @@ def compact_task(
     return compact
 
 
-def compacted_here(warehouse: Warehouse) -> Compact:
+def compacted_here(warehouse: CatalogSettings) -> Compact:
     """Return a function that compacts in this process."""
 
     def compact(dues: Sequence[DueBucket]) -> Mapping[str, list[CommitMessage]]:
@@ -160,7 +161,7 @@ def compacted_here(warehouse: Warehouse) -> Compact:
     return compact
 
 
-def land(warehouse: Warehouse, user: str, made: Mapping[str, Sequence[CommitMessage]]) -> set[str]:
+def land(warehouse: CatalogSettings, user: str, made: Mapping[str, Sequence[CommitMessage]]) -> set[str]:
     """Commit compactions. Return the tables where a compaction lost a commit conflict and was dropped."""
     lost = set()
     for table, messages in made.items():
@@ -192,7 +193,7 @@ def _next(store: TableStore, user: str) -> int:
     return last + 1
 
 
-def owes_compaction(warehouse: Warehouse, table: str, schema: int, *, whole: bool, in_background: bool) -> bool:
+def owes_compaction(warehouse: CatalogSettings, table: str, schema: int, *, whole: bool, in_background: bool) -> bool:
     """Return whether a committed batch leaves compaction to be done right away.
 
     Where rows or changelogs become visible only by compaction, none may stay undone. A table that may lag (lookup-wait)

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 
 from penstock.errors import PenstockError
 from penstock.pipelines.driver.compaction import Compact, due_buckets, land
-from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.maintenance.upkeep import Upkeep, keep_up
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class Maintenance:
     A round never fails the pipeline: errors are logged, and the next round tries again.
     """
 
-    warehouse: Warehouse
+    warehouse: CatalogSettings
     tables: Callable[[], Iterable[str]]
     user: Callable[[], str]
     compact: Compact | None = None

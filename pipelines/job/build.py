@@ -30,7 +30,7 @@ from penstock.pipelines.mapping.metadata_columns import check_names
 from penstock.pipelines.mapping.new_tables import KeyRules, NewTables
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.pipelines.mapping.routes import TableRules
-from penstock.pipelines.mapping.target_tables import Warehouse, forget_tables
+from penstock.pipelines.mapping.target_tables import settings_of
 from penstock.pipelines.tasks.bad_records import OnBad
 from penstock.pipelines.tasks.dead_letters import DEFAULT_NAME, LETTERS_DATABASE
 from penstock.schema_evolution.computed_columns import ComputedColumn, in_order
@@ -38,6 +38,7 @@ from penstock.schema_evolution.drift import ColumnRules
 from penstock.schema_evolution.policy import SchemaPolicy
 from penstock.schema_evolution.target_names import Naming
 from penstock.schema_evolution.types.mapping import TypeMapping
+from penstock.table.catalog.settings import CatalogSettings, forget_tables
 from penstock.table.schema.option_checks import report
 from penstock.table.schema.options import Options
 
@@ -47,7 +48,7 @@ log = logging.getLogger(__name__)
 def job(spec: PipelineSpec) -> Job:
     _refuse_what_is_missing(spec)
     pipeline, catalog = spec.pipeline, spec.sink.catalog
-    warehouse = Warehouse.of(catalog.warehouse, catalog.options)
+    warehouse = settings_of(catalog)
     limit = Limit(pipeline.max_batch.rows, pipeline.max_batch.bytes)
     mapping = shape(spec, warehouse)
     report(f"pipeline {spec.pipeline.name}", spec.sink.options)
@@ -83,15 +84,15 @@ def job(spec: PipelineSpec) -> Job:
     )
 
 
-def job_warehouse(spec: PipelineSpec) -> Warehouse:
-    return Warehouse.of(spec.sink.catalog.warehouse, spec.sink.catalog.options)
+def job_warehouse(spec: PipelineSpec) -> CatalogSettings:
+    return settings_of(spec.sink.catalog)
 
 
-def known_tables(spec: PipelineSpec, warehouse: Warehouse) -> tuple[str, ...]:
+def known_tables(spec: PipelineSpec, warehouse: CatalogSettings) -> tuple[str, ...]:
     return tuple(name for database in databases(spec, warehouse) for name in warehouse.tables(database))
 
 
-def databases(spec: PipelineSpec, warehouse: Warehouse) -> list[str]:
+def databases(spec: PipelineSpec, warehouse: CatalogSettings) -> list[str]:
     """Return the databases of the warehouse that the pipeline may write to; they need not exist yet."""
     routed = {one.sink_table.partition(".")[0] for one in spec.route}
     if spec.sink.database is not None and not any("{" in name or "$" in name for name in routed):
@@ -176,9 +177,9 @@ def _reach_brokers(source: model.KafkaSource, *, is_new: bool) -> None:
         log.warning("event=waiting_for_kafka brokers=%s reason=%s", error.facts["brokers"], error.facts["reason"])
 
 
-def filled_tables(spec: PipelineSpec, warehouse: Warehouse) -> FilledTables:
+def filled_tables(spec: PipelineSpec, warehouse: CatalogSettings) -> FilledTables:
     """Return the checkpoint's record of the tables that the pipeline filled."""
-    return FilledTables.of(CheckpointFolder(spec.checkpoint, dict(warehouse.options)), warehouse)
+    return FilledTables.of(CheckpointFolder(spec.checkpoint, warehouse.store_options), warehouse)
 
 
 def source(spec: PipelineSpec) -> ChangeSource:
@@ -235,7 +236,7 @@ def _extras(kafka: model.KafkaSource, spec: PipelineSpec) -> frozenset[Extra]:
     return frozenset(wanted)
 
 
-def shape(spec: PipelineSpec, warehouse: Warehouse) -> PipelineMapping:
+def shape(spec: PipelineSpec, warehouse: CatalogSettings) -> PipelineMapping:
     sink, naming, selection = spec.sink, spec.sink.naming, spec.selection
     sensitive = sink.catalog.case_sensitive
     return PipelineMapping(

@@ -16,11 +16,11 @@ from penstock.ingest.carried_errors import ErrorMark
 from penstock.pipelines.driver.batch import BatchDriver
 from penstock.pipelines.driver.catch_up import catch_up
 from penstock.pipelines.driver.compaction import Compact, DueBucket, compact_task, shared_out
-from penstock.pipelines.mapping.target_tables import Warehouse
 from penstock.pipelines.tasks import shuffle_rows as blobs
 from penstock.pipelines.tasks.key_placement import moves_keys, place_task
 from penstock.pipelines.tasks.read import TaskInput
 from penstock.pipelines.tasks.write import COLUMNS, BatchResult, CompactionTiming, write_task
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.entries import CommitMessage
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class Sink:
 
 
 def compacted_by_spark(
-    session: SparkSession, warehouse: Warehouse, mark: ErrorMark, most: int | None = None
+    session: SparkSession, warehouse: CatalogSettings, mark: ErrorMark, most: int | None = None
 ) -> Compact:
     """Return a function that compacts in a Spark job beside the batches, in a separate pool.
 

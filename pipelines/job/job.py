@@ -30,7 +30,7 @@ from penstock.pipelines.ledger.filled_tables import FilledTables, SourceName
 from penstock.pipelines.ledger.lineage import Lineage, Reached
 from penstock.pipelines.ledger.parked_tables import Parking
 from penstock.pipelines.mapping.table_mapping import TableMapping
-from penstock.pipelines.mapping.target_tables import Targets, Warehouse
+from penstock.pipelines.mapping.target_tables import Targets
 from penstock.pipelines.spark.errors import jvm_ended, told_by_spark
 from penstock.pipelines.spark.hadoop import checkpoint_url
 from penstock.pipelines.tasks import dead_letters
@@ -38,6 +38,7 @@ from penstock.pipelines.tasks import shuffle_rows as blobs
 from penstock.pipelines.tasks.bad_records import FAIL, OnBad
 from penstock.pipelines.tasks.read import BatchReader
 from penstock.storage.failures import store_error
+from penstock.table.catalog.settings import CatalogSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +60,7 @@ class Job:
     name: str
     source: ChangeSource
     mapping: TableMapping
-    warehouse: Warehouse
+    warehouse: CatalogSettings
     checkpoint: str
     tables: tuple[str, ...] = ()
     trigger_seconds: float = 30.0
@@ -147,7 +148,7 @@ class Job:
 
     @property
     def _own_checkpoint(self) -> CheckpointFolder:
-        return CheckpointFolder(self.checkpoint, dict(self.warehouse.options))
+        return CheckpointFolder(self.checkpoint, self.warehouse.store_options)
 
     def _lineage(self, targets: Targets) -> tuple[frozenset[str], Reached | None]:
         """Return the commit users of older checkpoints that this one may continue, and the batch at which it begins."""

@@ -42,10 +42,10 @@ from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.ledger.holes import COPIES, Lacking, lacking_rows, tell_of_adoption
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.pipelines.mapping.routes import NO_RULES
-from penstock.pipelines.mapping.target_tables import Warehouse
 from penstock.schema_evolution.drift import drift_of
 from penstock.schema_evolution.patterns import TablePattern
 from penstock.schema_evolution.types.mapping import TypeMapping
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.store import TableMissing
 from penstock.table.schema.changes import SetOption
 from penstock.table.schema.table_schema import TableSchema
@@ -84,7 +84,11 @@ class Prepared:
 
 
 def prepared(
-    spec: PipelineSpec, mysql: model.MySqlSource, shape: PipelineMapping, warehouse: Warehouse, filled: FilledTables
+    spec: PipelineSpec,
+    mysql: model.MySqlSource,
+    shape: PipelineMapping,
+    warehouse: CatalogSettings,
+    filled: FilledTables,
 ) -> Prepared:
     """Return the source, after checking its server and creating target tables for its tables."""
     settings = settings_of(spec, mysql)
@@ -131,13 +135,13 @@ def _sources_of(
     return tuple(name for name, target in targets.items() if target in wanted)
 
 
-def _has_renames_ahead(spec: PipelineSpec, mysql: model.MySqlSource, warehouse: Warehouse) -> bool:
+def _has_renames_ahead(spec: PipelineSpec, mysql: model.MySqlSource, warehouse: CatalogSettings) -> bool:
     """Return whether target tables may legitimately differ from their sources' current columns.
 
     Renames still ahead in the binlog are applied at their position, and a change that fits nowhere stops the job there.
     """
     follows = mysql.ddl.rename_column == "rename"
-    return follows and not CheckpointFolder(spec.checkpoint, dict(warehouse.options)).is_new
+    return follows and not CheckpointFolder(spec.checkpoint, warehouse.store_options).is_new
 
 
 def check(
@@ -420,7 +424,7 @@ def made_tables(
     found: Sequence[TableDefinition],
     sink: Sink,
     shape: PipelineMapping,
-    warehouse: Warehouse,
+    warehouse: CatalogSettings,
     *,
     checks: bool,
     isolate: bool,
@@ -469,7 +473,7 @@ def _planned_table(
     merged: Sequence[TableDefinition],
     sink: Sink,
     shape: PipelineMapping,
-    warehouse: Warehouse,
+    warehouse: CatalogSettings,
     *,
     checks: bool,
 ) -> TableSchema:
@@ -494,7 +498,7 @@ def _planned_table(
     return current
 
 
-def _made_table(target: str, planned: TableSchema, sink: Sink, warehouse: Warehouse) -> TableSchema:
+def _made_table(target: str, planned: TableSchema, sink: Sink, warehouse: CatalogSettings) -> TableSchema:
     """Return the table's schema, after creating the table or setting options of an existing one."""
     try:
         current = warehouse.store(target).schema()
@@ -503,7 +507,7 @@ def _made_table(target: str, planned: TableSchema, sink: Sink, warehouse: Wareho
     return _with_options(target, current, sink.options | sink.per_table.get(target, {}), warehouse)
 
 
-def _cure(target: str, schemas: Sequence[SourceSchema], shape: PipelineMapping, warehouse: Warehouse) -> str:
+def _cure(target: str, schemas: Sequence[SourceSchema], shape: PipelineMapping, warehouse: CatalogSettings) -> str:
     """Return the hint for a table that cannot be created.
 
     Creating it without options shows whether they or the table itself are the cause.
@@ -559,7 +563,9 @@ def _check_compatible(target: str, source: SourceSchema, current: TableSchema, s
         ) from error
 
 
-def _with_options(target: str, current: TableSchema, wanted: Mapping[str, str], warehouse: Warehouse) -> TableSchema:
+def _with_options(
+    target: str, current: TableSchema, wanted: Mapping[str, str], warehouse: CatalogSettings
+) -> TableSchema:
     """Set configured options that differ from the table's, except options that determine the layout of its rows."""
     changes = []
     for key, value in wanted.items():

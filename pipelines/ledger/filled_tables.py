@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
-from penstock.pipelines.mapping.target_tables import THREADS, Warehouse
+from penstock.pipelines.mapping.target_tables import THREADS
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.schema.validation import UnusableName
@@ -62,7 +63,7 @@ class FilledTables:
     """
 
     checkpoint: CheckpointFolder
-    warehouse: Warehouse
+    warehouse: CatalogSettings
     planned: int = -1
     sources: dict[SourceName, str] = field(default_factory=dict)
     left: dict[SourceName, str] = field(default_factory=dict)
@@ -71,7 +72,7 @@ class FilledTables:
     is_adopted: bool = False
 
     @classmethod
-    def of(cls, checkpoint: CheckpointFolder, warehouse: Warehouse) -> FilledTables:
+    def of(cls, checkpoint: CheckpointFolder, warehouse: CatalogSettings) -> FilledTables:
         planned, content = checkpoint.last_planned, checkpoint.filled_tables()
         filled = cls(checkpoint, warehouse, -1 if planned is None else planned)
         if content is None:
@@ -229,7 +230,7 @@ def written(source: SourceName) -> str:
     return ".".join(source)
 
 
-def _store(warehouse: Warehouse, table: str) -> TableStore | None:
+def _store(warehouse: CatalogSettings, table: str) -> TableStore | None:
     """Open the table without caches, since a cached store may belong to a table that was dropped since."""
     try:
         return warehouse.opened(table)

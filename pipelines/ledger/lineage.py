@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from penstock.errors import ConfigError
 from penstock.ingest.source import Offsets
 from penstock.pipelines.ledger.batch_identity import PIPELINE, another_checkpoint, last_of_pipeline, range_of
-from penstock.pipelines.mapping.target_tables import THREADS, Warehouse
+from penstock.pipelines.mapping.target_tables import THREADS
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.snapshot import Snapshot
 
 
@@ -31,10 +32,10 @@ class Lineage:
 
     pipeline: str
     newest: Mapping[str, Snapshot]
-    warehouse: Warehouse | None = None
+    warehouse: CatalogSettings | None = None
 
     @classmethod
-    def of(cls, warehouse: Warehouse, tables: Iterable[str], pipeline: str, most: int | None = None) -> Lineage:
+    def of(cls, warehouse: CatalogSettings, tables: Iterable[str], pipeline: str, most: int | None = None) -> Lineage:
         with ThreadPoolExecutor(THREADS) as pool:
             found = pool.map(lambda table: (table, last_of_pipeline(warehouse.store(table), pipeline, most)), tables)
             newest = {table: snapshot for table, snapshot in found if snapshot is not None}

@@ -20,13 +20,13 @@ from penstock.pipelines.mapping.metadata_columns import COLUMNS, Metadata
 from penstock.pipelines.mapping.new_tables import NewTables
 from penstock.pipelines.mapping.routes import NO_RULES, TableRules
 from penstock.pipelines.mapping.table_mapping import SeenSchema
-from penstock.pipelines.mapping.target_tables import Warehouse
 from penstock.row_kinds import INSERT, is_retract
 from penstock.schema_evolution.computed_functions import wall_clock
 from penstock.schema_evolution.drift import ColumnRules, comment_changes, drift_of, fold, nonsense
 from penstock.schema_evolution.fit import Fit, FittedRows
 from penstock.schema_evolution.target_names import Naming
 from penstock.schema_evolution.types.source import is_known
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.merge.incoming_kinds import check_retracts, kept_rows, row_kinds
 from penstock.table.merge.spec import Engine, MergeSpec
 from penstock.table.schema.changes import SetOption, apply_changes, is_immutable
@@ -50,7 +50,7 @@ class PipelineMapping:
     With `table`, all rows go to that one table; otherwise each source table has its own.
     """
 
-    warehouse: Warehouse
+    warehouse: CatalogSettings
     database: str | None
     table: str | None
     naming: Naming
@@ -279,9 +279,8 @@ class PipelineMapping:
             for column, name in self.new_tables.metadata
             if column in table.names
         }
-        storage, _ = self.warehouse.storage()
-        clock = wall_clock(now_millis, self.zone)
-        return Fit(table, self.rules, extras, self.new_tables.computed, clock, storage.longest_name, self.zone)
+        clock, longest = wall_clock(now_millis, self.zone), self.warehouse.backend.longest_name
+        return Fit(table, self.rules, extras, self.new_tables.computed, clock, longest, self.zone)
 
 
 @contextmanager

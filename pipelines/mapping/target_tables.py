@@ -11,21 +11,18 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from penstock.references import resolve
-from penstock.storage.base import Storage
-from penstock.storage.environment import Ambient
-from penstock.storage.open import open_storage
 from penstock.table.buckets.bucket_state import TableState
-from penstock.table.buckets.layout import BucketMode, Layout
+from penstock.table.buckets.layout import BucketMode
+from penstock.table.catalog.registry import DEFAULT, OPTION
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.schema.option_checks import report
-from penstock.table.schema.schema_files import SchemaFiles
-from penstock.table.schema.table_schema import TableSchema
-from penstock.table.usable import check_name, check_usable
+
+if TYPE_CHECKING:
+    from penstock.pipelines.config.sink import Catalog as CatalogSection
 
 FILE = "tables.json"
 THREADS = 8
@@ -49,88 +46,10 @@ Versions: TypeAlias = dict[str, Version]
 Schemas: TypeAlias = dict[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Warehouse:
-    """The location of the tables.
-
-    `options` may contain references to secrets; they are resolved when the store is opened.
-    """
-
-    location: str
-    options: tuple[tuple[str, str], ...] = ()
-
-    @classmethod
-    def of(cls, location: str, options: Mapping[str, str]) -> Warehouse:
-        return cls(location, tuple(sorted(options.items())))
-
-    def store(self, table: str) -> TableStore:
-        return _store(self, table)
-
-    def opened(self, table: str) -> TableStore:
-        """Open the table as it is now.
-
-        `store` may return a cached one from before the table was dropped and created again.
-        """
-        storage, root = _storage(self)
-        return TableStore.open(storage, _path(root, table))
-
-    def storage(self) -> tuple[Storage, str]:
-        """Return the store and the path within it."""
-        return _storage(self)
-
-    def databases(self) -> list[str]:
-        storage, root = _storage(self)
-        names = (entry.name for entry in storage.list(root) if entry.is_dir and entry.name.endswith(".db"))
-        return sorted(name.removesuffix(".db") for name in names)
-
-    def tables(self, database: str) -> list[str]:
-        """Return the tables that the database has now, as `database.table`."""
-        storage, root = _storage(self)
-        folder = f"{root.rstrip('/')}/{database}.db"
-        return sorted(f"{database}.{entry.name}" for entry in storage.list(folder) if entry.is_dir)
-
-    def created(self, table: str, schema: TableSchema) -> TableSchema:
-        """Create the first version of a table. If another process was faster, return the newest schema that exists."""
-        check_usable(schema)
-        storage, root = _storage(self)
-        files = SchemaFiles(storage, _path(root, table))
-        return schema if files.create(schema) else self.store(table).schema()
-
-    def now_millis(self) -> int:
-        return Ambient().now_millis()
-
-    def layout(self, table: str, schema_id: int) -> Layout:
-        return _layout(self, table, schema_id)
-
-
-# A worker process serves many batches, and the cached objects never change.
-@lru_cache(maxsize=8)
-def _storage(warehouse: Warehouse) -> tuple[Storage, str]:
-    return open_storage(warehouse.location, {name: resolve(value) for name, value in warehouse.options})
-
-
-@lru_cache(maxsize=2048)
-def _store(warehouse: Warehouse, table: str) -> TableStore:
-    storage, root = _storage(warehouse)
-    return TableStore.open(storage, _path(root, table))
-
-
-def _path(root: str, table: str) -> str:
-    database, _, name = table.partition(".")
-    check_name(database, "database")
-    check_name(name, "table", more="; --table-mapping gives a source table a name of its own")
-    return f"{root.rstrip('/')}/{database}.db/{name}"
-
-
-@lru_cache(maxsize=4096)
-def _layout(warehouse: Warehouse, table: str, schema_id: int) -> Layout:
-    return Layout.of(warehouse.store(table).schemas.get(schema_id))
-
-
-def forget_tables() -> None:
-    """Clear the caches: between two runs of one process a table may have been dropped and created again."""
-    _store.cache_clear()
-    _layout.cache_clear()
+def settings_of(catalog: CatalogSection) -> CatalogSettings:
+    """Return the settings of the catalog that a pipeline file describes."""
+    kind = {} if catalog.metastore == DEFAULT else {OPTION: catalog.metastore}
+    return CatalogSettings.of(catalog.warehouse, {**catalog.options, **kind})
 
 
 @dataclass(slots=True)
@@ -140,7 +59,7 @@ class Targets:
     Every change to it is written to a file before the next batch is planned.
     """
 
-    warehouse: Warehouse
+    warehouse: CatalogSettings
     folder: Path
     schemas: Schemas = field(default_factory=dict)
     left_out: set[str] = field(default_factory=set)  # in this run, because they cannot store incoming changes
@@ -211,7 +130,7 @@ def known_tables(folder: str) -> tuple[Schemas, frozenset[str]]:
     return schemas, frozenset(left_out)
 
 
-def versions_now(warehouse: Warehouse, schemas: Schemas) -> Versions:
+def versions_now(warehouse: CatalogSettings, schemas: Schemas) -> Versions:
     """Return the versions that a batch or a replay works on.
 
     Only tables whose keys are looked up need one snapshot for all tasks: if two tasks looked up a key in two snapshots,

@@ -21,11 +21,11 @@ from penstock.errors import PenstockError
 from penstock.ingest.source import Offsets
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.ledger.checkpoint_folder import PAUSED, STOP, CheckpointFolder
-from penstock.pipelines.mapping.target_tables import Warehouse
 from penstock.pipelines.monitor.facts import BatchFacts, Look, Observer, SchemaChanged
 from penstock.pipelines.monitor.snapshot_progress import Copying, SnapshotProgress
 from penstock.pipelines.monitor.source_lag import RECORDS
 from penstock.pipelines.tasks.reports import BatchReport
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.schema.table_schema import TableSchema
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class Watch:
 
     name: str
     folder: CheckpointFolder
-    warehouse: Warehouse
+    warehouse: CatalogSettings
     running: Obeys
     source: LooksAhead
     trigger_seconds: float

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.store import TableMissing
 
@@ -23,7 +23,7 @@ class Size(NamedTuple):
 class Sizes:
     """A table's manifests are read once a minute at most, and only when it has a new snapshot."""
 
-    warehouse: Warehouse
+    warehouse: CatalogSettings
     clock: Callable[[], float] = time.monotonic
     _known: dict[str, tuple[int, Size]] = field(default_factory=dict)
     _looked: float | None = None

@@ -16,10 +16,10 @@ from penstock.errors import PenstockError
 from penstock.pipelines.ledger.batch_identity import END, NEWEST, PIPELINE
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder, CheckpointProgress
 from penstock.pipelines.ledger.filled_tables import FilledTables
-from penstock.pipelines.mapping.target_tables import Warehouse
 from penstock.pipelines.monitor.driver_process import has_ended
 from penstock.pipelines.monitor.source_lag import RECORDS
 from penstock.pipelines.tasks.dead_letters import DEFAULT_NAME
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
@@ -125,10 +125,14 @@ def stalled(driver: Mapping[str, Any], now_millis: int) -> float | None:
 
 
 def state_of(
-    name: str, checkpoint: str, warehouse: Warehouse, databases: Iterable[str], lag: Mapping[str, int] | None = None
+    name: str,
+    checkpoint: str,
+    warehouse: CatalogSettings,
+    databases: Iterable[str],
+    lag: Mapping[str, int] | None = None,
 ) -> PipelineState:
     """Reads snapshots and manifests of the tables that this pipeline wrote; others of the databases are left out."""
-    folder = CheckpointFolder(checkpoint, dict(warehouse.options))
+    folder = CheckpointFolder(checkpoint, warehouse.store_options)
     made = set(FilledTables.of(folder, warehouse).sources.values())
     names = [table for database in databases for table in warehouse.tables(database)]
     with ThreadPoolExecutor(THREADS) as pool:
@@ -155,7 +159,7 @@ def _tables_of_letters(driver: Mapping[str, Any] | None, names: Iterable[str]) -
     return [str(said)] if said else [name for name in names if name.endswith(f".{DEFAULT_NAME}")]
 
 
-def letters_kept(warehouse: Warehouse, tables: Iterable[str], pipeline: str) -> dict[str, int]:
+def letters_kept(warehouse: CatalogSettings, tables: Iterable[str], pipeline: str) -> dict[str, int]:
     """The dead letters of a pipeline that wait, by the table that each was for."""
     found: Counter[str] = Counter()
     for table in tables:
@@ -168,7 +172,7 @@ def letters_kept(warehouse: Warehouse, tables: Iterable[str], pipeline: str) -> 
 
 
 @lru_cache(maxsize=32)  # the status page asks every few seconds
-def _letters(warehouse: Warehouse, table: str, snapshot: int, pipeline: str) -> Mapping[str, int]:
+def _letters(warehouse: CatalogSettings, table: str, snapshot: int, pipeline: str) -> Mapping[str, int]:
     if not snapshot:
         return {}
     rows = Table(warehouse.store(table)).scan(
@@ -177,7 +181,7 @@ def _letters(warehouse: Warehouse, table: str, snapshot: int, pipeline: str) -> 
     return Counter(target or "" for target in rows.to_arrow()["target_table"].to_pylist())
 
 
-def _table(warehouse: Warehouse, table: str, pipeline: str, *, in_ledger: bool) -> TableState | None:
+def _table(warehouse: CatalogSettings, table: str, pipeline: str, *, in_ledger: bool) -> TableState | None:
     """Return the state of a table of the pipeline, None for a table of others. A table that the pipeline made may have
     no snapshot yet, or have lost the pipeline's snapshots to an expiry or a fast-forward: the checkpoint lists it."""
     try:
@@ -225,7 +229,7 @@ def _described(store: TableStore, table: str, schema: int, last: Snapshot | None
     )
 
 
-def position_of(state: PipelineState, warehouse: Warehouse) -> Mapping[str, Any] | None:
+def position_of(state: PipelineState, warehouse: CatalogSettings) -> Mapping[str, Any] | None:
     """Where the tables are: by Spark's log, else by the snapshot that came furthest."""
     if state.progress.offsets is not None:
         return state.progress.offsets

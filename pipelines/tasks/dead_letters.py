@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock.errors import ConfigError
 from penstock.formats.change import BadRecord
 from penstock.ingest.fetched_chunk import Fetched
-from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.store import TableMissing
 from penstock.table.schema.new_schema import create_schema
 from penstock.table.schema.table_schema import TableSchema
@@ -36,7 +36,7 @@ COLUMNS = (
 )
 
 
-def ensure(warehouse: Warehouse, table: str) -> TableSchema:
+def ensure(warehouse: CatalogSettings, table: str) -> TableSchema:
     """Return the schema of the dead-letter table, creating the table if necessary.
 
     Raise ConfigError when a table of this name exists with other columns.

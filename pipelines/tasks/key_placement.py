@@ -16,24 +16,25 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError
 from penstock.ingest.carried_errors import ErrorMark
-from penstock.pipelines.mapping.target_tables import Version, Warehouse, state_at
+from penstock.pipelines.mapping.target_tables import Version, state_at
 from penstock.pipelines.tasks.reports import TableFailed
 from penstock.pipelines.tasks.router import bucket_writer, own_number
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE, Blob, as_batch, pieces, unpacked
 from penstock.table.buckets.layout import BucketMode
 from penstock.table.buckets.route import slices
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.dynamic_buckets.cross_partition import KeyPlacer
 from penstock.table.values.arrow_types import arrow_schema
 
 
-def moves_keys(warehouse: Warehouse, schemas: Mapping[str, int]) -> bool:
+def moves_keys(warehouse: CatalogSettings, schemas: Mapping[str, int]) -> bool:
     """Return whether any of the tables needs this step."""
     modes = (warehouse.layout(table, schema).mode for table, schema in schemas.items())
     return any(mode is BucketMode.CROSS_PARTITION for mode in modes)
 
 
 def place_task(
-    warehouse: Warehouse, writers: int, mark: ErrorMark
+    warehouse: CatalogSettings, writers: int, mark: ErrorMark
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the function for `mapInArrow`. Its input is sorted as for `write_task`; its output has the same schema."""
 
@@ -49,7 +50,7 @@ def place_task(
 class KeyPlacement:
     """Places the keys of one task. In memory: the places of the batch's keys of one table, and one blob of its rows."""
 
-    warehouse: Warehouse
+    warehouse: CatalogSettings
     writers: int
     _placer: KeyPlacer | None = None
     _table: tuple[str, Version] | None = None

@@ -21,7 +21,7 @@ from penstock.pipelines.ledger.lineage import Reached
 from penstock.pipelines.ledger.parked_tables import is_of_its_table
 from penstock.pipelines.mapping.partial_images import updates
 from penstock.pipelines.mapping.table_mapping import SeenSchema, TableMapping
-from penstock.pipelines.mapping.target_tables import Schemas, Version, Versions, Warehouse, known_tables, versions_now
+from penstock.pipelines.mapping.target_tables import Schemas, Version, Versions, known_tables, versions_now
 from penstock.pipelines.tasks import dead_letters
 from penstock.pipelines.tasks.bad_records import FAIL, OnBad
 from penstock.pipelines.tasks.reports import BadRecords, RangeReport, timed
@@ -29,6 +29,7 @@ from penstock.pipelines.tasks.router import Router
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE, Blob, RowWindow, as_batch, pieces
 from penstock.row_kinds import INSERT
 from penstock.table.buckets.layout import Layout
+from penstock.table.catalog.settings import CatalogSettings
 
 _END_OF_BATCH = 1 << 62  # sorts after all ranges
 BLOBS_A_BATCH = 64  # rows of the fixed schema passed to Spark at a time
@@ -61,7 +62,7 @@ class BatchReader:
 
     source: ChangeSource
     mapping: TableMapping
-    warehouse: Warehouse
+    warehouse: CatalogSettings
     folder: str
     tasks: int
     writers: int

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.pipelines.mapping.target_tables import Version, Warehouse, state_at
+from penstock.pipelines.mapping.target_tables import Version, state_at
 from penstock.table.buckets.layout import BucketMode
 from penstock.table.buckets.route import key_hashes, partitions_of, route, slices
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.dynamic_buckets.assigner import Assigner
 from penstock.table.meta.paths import POSTPONE_BUCKET
 from penstock.table.schema.options import Options
@@ -33,7 +34,7 @@ class Part:
 class Router:
     """Routes the rows of one table at one version. All tasks of a batch route a key the same way."""
 
-    def __init__(self, warehouse: Warehouse, table: str, version: Version, writers: int) -> None:
+    def __init__(self, warehouse: CatalogSettings, table: str, version: Version, writers: int) -> None:
         self.layout = warehouse.layout(table, version.schema)
         self.version = version
         self._salt = zlib.crc32(table.encode())

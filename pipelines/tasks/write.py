@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from penstock.errors import PenstockError
 from penstock.ingest.carried_errors import ErrorMark
-from penstock.pipelines.mapping.target_tables import Version, Warehouse, state_at
+from penstock.pipelines.mapping.target_tables import Version, state_at
 from penstock.pipelines.tasks.reports import RangeReport, TableFailed, TaskStats, no_seconds, timed
 from penstock.pipelines.tasks.router import UNASSIGNED, own_number
 from penstock.pipelines.tasks.shuffle_rows import NO_TABLE, unpacked
@@ -22,6 +22,7 @@ from penstock.table.buckets.bucket_state import BucketState
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.buckets.postponed import ALONE, Writer
 from penstock.table.buckets.route import key_hashes, slices
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.compaction.bucket_compactor import BucketCompactor
 from penstock.table.compaction.full_compaction import FullCompaction
 from penstock.table.compaction.plan import CompactionSpec
@@ -78,7 +79,7 @@ def may_wait(layout: Layout) -> bool:
 
 
 def write_task(
-    warehouse: Warehouse, writers: int, compacting: CompactionTiming, mark: ErrorMark, user: str = ALONE.user
+    warehouse: CatalogSettings, writers: int, compacting: CompactionTiming, mark: ErrorMark, user: str = ALONE.user
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the function for `mapInArrow`. Its input is sorted by table, partition, bucket, range, position."""
 
@@ -102,7 +103,7 @@ class TaskWriter:
     that Spark does not run the task four times; the other tables are written.
     """
 
-    warehouse: Warehouse
+    warehouse: CatalogSettings
     writers: int
     compacting: CompactionTiming = INLINE
     user: str = ALONE.user
@@ -181,7 +182,7 @@ class TableTaskWriter:
 
     def __init__(
         self,
-        warehouse: Warehouse,
+        warehouse: CatalogSettings,
         name: str,
         version: Version,
         own: int,

@@ -24,6 +24,11 @@ class CatalogBackend(ABC):
     several threads. It is never pickled; tasks open their own from `CatalogSettings`.
     """
 
+    @property
+    @abstractmethod
+    def longest_name(self) -> int:
+        """Return the maximum length, in bytes, of the name of a partition's folder."""
+
     @abstractmethod
     def exists(self) -> bool:
         """Return whether there is anything in the catalog, so that a misspelt place can be told from an empty one."""

@@ -19,7 +19,6 @@ from penstock.table.meta.store import TableMissing, TableStore
 from penstock.table.schema.changes import SchemaChange, SetOption
 from penstock.table.schema.new_schema import ColumnLike, create_schema
 from penstock.table.schema.option_checks import report
-from penstock.table.schema.table_schema import TableSchema
 from penstock.table.system.handle import SystemTable
 from penstock.table.usable import check_name, check_usable
 from penstock.table.values.html import rows_html
@@ -130,7 +129,7 @@ class Catalog:
         check_name(table, "table")
         if options and "path" in options:
             raise ConfigError(
-                "a warehouse folder holds its tables at its own paths",
+                "a table of a warehouse cannot choose its path",
                 hint="make a table elsewhere with penstock.create_table(path, ...), and open it with open_table(path)",
             )
         self._check_database(database, f"create_database({database!r}) first")
@@ -142,11 +141,6 @@ class Catalog:
         elif not ignore_if_exists:
             raise ConfigError(f"table {name!r} exists already", warehouse=self.warehouse)
         return self.table(name)
-
-    def create_missing(self, name: str, schema: TableSchema) -> TableSchema:
-        """Create a table, and its database, by its first schema version; return its newest version if it exists."""
-        check_usable(schema)
-        return schema if self.backend.create_table(name, schema) else self.store(name).schema()
 
     def table(self, name: str) -> Table:
         """Return the table `db.t`, or one of its branches as `db.t$branch_b`."""

@@ -12,7 +12,6 @@ from penstock.storage.environment import Ambient
 from penstock.storage.local import LocalStorage
 from penstock.storage.open import open_storage, probe
 from penstock.table.catalog.base import CatalogBackend, split_name
-from penstock.table.dynamic_buckets.local_caches import forget_table
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_schema import TableSchema
@@ -37,11 +36,9 @@ class FileCatalog(CatalogBackend):
         self._ambient = ambient or Ambient()
         self._probed = False
 
-    @classmethod
-    def at(cls, warehouse: str, options: Mapping[str, str], ambient: Ambient) -> FileCatalog:
-        """Open the warehouse at a path or URL; `options` configure its store."""
-        check_names(options)
-        return cls(*open_storage(warehouse, options), ambient, warehouse=warehouse)
+    @property
+    def longest_name(self) -> int:
+        return self._storage.longest_name
 
     def exists(self) -> bool:
         return bool(self._storage.list(self._root))
@@ -81,7 +78,7 @@ class FileCatalog(CatalogBackend):
         tables = self.possible_tables(database)
         self._storage.delete_tree(self._database(database))
         for table in tables:
-            forget_table(self._table(f"{database}.{table}"))
+            self._forget(f"{database}.{table}")
 
     def tables(self, database: str) -> list[str]:
         """Return the folders of the database that contain a schema."""
@@ -106,12 +103,12 @@ class FileCatalog(CatalogBackend):
 
     def drop_table(self, name: str) -> None:
         self._storage.delete_tree(self._table(name))
-        forget_table(self._table(name))
+        self._forget(name)
 
     def rename_table(self, name: str, new_name: str) -> None:
         """Move the table's folder. Not atomic in object stores, where every file is copied."""
         self._storage.rename_tree(self._table(name), self._table(new_name))
-        forget_table(self._table(name))
+        self._forget(name)
 
     def _database(self, database: str) -> str:
         return f"{self._root}/{path_step(database, 'database')}{_SUFFIX}"
@@ -120,7 +117,19 @@ class FileCatalog(CatalogBackend):
         database, table = split_name(name)
         return f"{self._database(database)}/{path_step(table, 'table')}"
 
+    def _forget(self, name: str) -> None:
+        """Delete this machine's caches of a table that was dropped or moved."""
+        from penstock.table.dynamic_buckets.local_caches import forget_table  # much code, and tasks drop no tables
+
+        forget_table(self._table(name))
+
     def _probe(self) -> None:
         if not self._probed:
             probe(self._storage, self._root)
             self._probed = True
+
+
+def open_warehouse(warehouse: str, options: Mapping[str, str], ambient: Ambient) -> FileCatalog:
+    """Open the warehouse at a path or URL; `options` configure its store."""
+    check_names(options)
+    return FileCatalog(*open_storage(warehouse, options), ambient, warehouse=warehouse)

@@ -48,7 +48,7 @@ def create_table(path: str, schema: Any, storage_options: Mapping[str, str] | No
         Ambient(),
     )
     if not made:
-        raise ConfigError("a table stands there already", path=path)
+        raise ConfigError("there is a table already", path=path)
     return open_table(path, storage_options)
 
 

@@ -8,12 +8,14 @@ returns a CatalogBackend.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.storage.catalog_options import metastore_unknown
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
+
     from penstock.storage.environment import Ambient
     from penstock.table.catalog.base import CatalogBackend
 
@@ -21,24 +23,37 @@ GROUP = "penstock.catalogs"
 OPTION = "metastore"
 DEFAULT = "filesystem"
 # A kind is imported when it is used: its client may be an optional dependency.
-_OWN = {DEFAULT: "penstock.table.catalog.file_catalog:FileCatalog.at"}
+_OWN = {DEFAULT: ("penstock.table.catalog.file_catalog", "open_warehouse")}
+
+
+class OpenCatalog(Protocol):
+    """A function that opens the catalog of one kind."""
+
+    def __call__(self, warehouse: str, options: Mapping[str, str], ambient: Ambient) -> CatalogBackend: ...
 
 
 def metastores() -> list[str]:
     """Return the supported values of the option `metastore`."""
-    return sorted({*_OWN, *(found.name for found in entry_points(group=GROUP))})
+    return sorted({*_OWN, *_installed().names})
 
 
 def open_backend(warehouse: str, options: Mapping[str, str], ambient: Ambient) -> CatalogBackend:
     """Open a catalog of the kind that the options name. ConfigError when no such kind is installed."""
-    kind = options.get(OPTION, DEFAULT).strip().lower()
-    backend: CatalogBackend = _entry_point(kind).load()(warehouse, options, ambient)
-    return backend
+    return _kind(options.get(OPTION, DEFAULT).strip().lower())(warehouse, options, ambient)
 
 
-def _entry_point(kind: str) -> EntryPoint:
-    if kind in _OWN:
-        return EntryPoint(kind, _OWN[kind], GROUP)
-    for found in entry_points(group=GROUP, name=kind):
-        return found
-    raise metastore_unknown(kind)
+def _kind(name: str) -> OpenCatalog:
+    if name in _OWN:
+        module, function = _OWN[name]
+        own: OpenCatalog = getattr(import_module(module), function)
+        return own
+    for found in _installed().select(name=name):
+        installed: OpenCatalog = found.load()
+        return installed
+    raise metastore_unknown(name)
+
+
+def _installed() -> EntryPoints:
+    from importlib.metadata import entry_points  # slow to import, and folders need none of it
+
+    return entry_points(group=GROUP)

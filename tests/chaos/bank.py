@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.pipelines.mapping.target_tables import Warehouse
 from penstock.table.catalog.catalog import Catalog
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from tests.chaos.driver import kill_session, session_of
 from tests.chaos.source import KEYED, Source
@@ -42,7 +42,7 @@ class Bank:
 
     def __post_init__(self) -> None:
         self.source = Source(self.broker.topic(partitions=3), 3, random.Random(7))
-        self.warehouse = Warehouse.of(f"{self.folder}/warehouse", {})
+        self.warehouse = CatalogSettings.of(f"{self.folder}/warehouse", {})
         catalog = Catalog(f"{self.folder}/warehouse")
         catalog.create_database("bank")
         columns = [("id", "BIGINT NOT NULL"), ("version", "BIGINT"), ("checksum", "BIGINT")]

@@ -9,8 +9,8 @@ from penstock.pipelines.commands.arguments import parse
 from penstock.pipelines.config.actions import KAFKA_DATABASE, KAFKA_TABLE
 from penstock.pipelines.config.flags import kafka_pipeline
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.mapping.target_tables import Warehouse
 from penstock.table.catalog.catalog import Catalog
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from penstock.table.schema.type_text import written
 from tests.integration.kafka.conftest import Broker
@@ -21,7 +21,7 @@ class Sync:
 
     def __init__(self, broker: Broker, folder: Path, value_format: str = "canal-json") -> None:
         self.broker, self.folder, self.format = broker, folder, value_format
-        self.warehouse = Warehouse.of(f"{folder}/warehouse", {})
+        self.warehouse = CatalogSettings.of(f"{folder}/warehouse", {})
 
     def spec(self, topic: str, *flags: str, startup: str = "earliest-offset", **conf: str) -> PipelineSpec:
         kafka = {

@@ -17,7 +17,7 @@ from penstock.pipelines.commands.arguments import parse
 from penstock.pipelines.config.actions import KAFKA_DATABASE
 from penstock.pipelines.config.flags import kafka_pipeline
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from tests.avro import change, converted, envelope, message, optional, value_of, without_logical
 from tests.here import run
@@ -61,8 +61,8 @@ class Sync:
         return kafka_pipeline(parse("kafka-sync-database", KAFKA_DATABASE, self.words(*flags, **conf)))
 
     @property
-    def warehouse(self) -> Warehouse:
-        return Warehouse.of(f"{self.folder}/warehouse", {})
+    def warehouse(self) -> CatalogSettings:
+        return CatalogSettings.of(f"{self.folder}/warehouse", {})
 
     def table(self, name: str = "t") -> Table:
         return Table(self.warehouse.store(f"ods.{name}"))

@@ -13,8 +13,8 @@ import pytest
 from penstock.errors import ConfigError, DecodeError, SourceError
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
-from penstock.pipelines.mapping.target_tables import Warehouse
 from penstock.pipelines.tasks.reports import BatchReport
+from penstock.table.catalog.settings import CatalogSettings
 from tests.here import run
 from tests.integration.kafka.conftest import Broker
 from tests.shop import Shop, insert
@@ -61,7 +61,7 @@ def test_no_more_records_are_looked_at_than_were_said(shop: Shop, broker: Broker
     broker.send(topic, *(insert(f"t{number}", {"id": 1}) for number in range(5)))
     look = build.job(spec(shop, broker, topic, **{"schema-init-max-read": 3}))
     look.batches(shop.folder, 1, 1)
-    assert Warehouse.of(f"{shop.folder}/warehouse", {}).tables("ods") == ["ods.t0", "ods.t1", "ods.t2"]
+    assert CatalogSettings.of(f"{shop.folder}/warehouse", {}).tables("ods") == ["ods.t0", "ods.t1", "ods.t2"]
 
 
 def test_one_table_is_looked_for_beyond_tombstones_and_ddl_however_many_there_are(shop: Shop, broker: Broker) -> None:

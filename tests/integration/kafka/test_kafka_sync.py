@@ -12,7 +12,7 @@ import pytest
 from penstock.pipelines.commands.arguments import parse
 from penstock.pipelines.config.actions import KAFKA_DATABASE, KAFKA_TABLE
 from penstock.pipelines.config.flags import kafka_pipeline
-from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from tests.here import run
 from tests.integration.kafka.conftest import Broker
@@ -37,7 +37,7 @@ def test_sample_messages_become_the_expected_tables(sample: Sample, broker: Brok
     topic = broker.topic()
     flags = KAFKA_TABLE if sample.action == "kafka-sync-table" else KAFKA_DATABASE
     given = parse(sample.action, flags, [*sample.arguments, *words(broker, topic, tmp_path, sample.format)])
-    warehouse = Warehouse.of(f"{tmp_path}/warehouse", {})
+    warehouse = CatalogSettings.of(f"{tmp_path}/warehouse", {})
     for step in sample.steps:
         for _, messages in step.feed:
             send(broker, topic, sample, messages)
@@ -64,6 +64,6 @@ def test_the_command_carries_a_topic_into_a_table_and_goes_on_where_it_was(broke
         command = [sys.executable, "-m", "penstock.pipelines.commands.main", *arguments]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
         assert done.returncode == 0, done.stderr
-    table = Table(Warehouse.of(f"{tmp_path}/warehouse", {}).store("ods.t"))
+    table = Table(CatalogSettings.of(f"{tmp_path}/warehouse", {}).store("ods.t"))
     assert sorted(table.scan().to_arrow().column("id").to_pylist()) == ["0", "1"]
     assert len(list(table.store.snapshots.newest_first())) == 2

@@ -18,7 +18,7 @@ from penstock.pipelines.driver.batch import BatchDriver, OnBatch
 from penstock.pipelines.job import build
 from penstock.pipelines.job import mysql_setup as mysql
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
-from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from tests.here import Log, run
 from tests.integration.mysql.playground import DATABASE, Playground
@@ -80,16 +80,16 @@ class Sync:
         """How the tables stand against the server."""
         spec = self.spec
         assert isinstance(spec.source, MySqlSource)
-        shape = build.shape(spec, Warehouse.of(spec.sink.catalog.warehouse, {}))
+        shape = build.shape(spec, CatalogSettings.of(spec.sink.catalog.warehouse, {}))
         source = mysql.source(spec, spec.source)
         reached = CheckpointFolder(spec.checkpoint).progress().offsets
         return list(Verification(spec.pipeline.name, source, shape, reached).verdicts())
 
     def tables(self) -> list[str]:
-        return [name.partition(".")[2] for name in Warehouse.of(f"{self.folder}/warehouse", {}).tables("ods")]
+        return [name.partition(".")[2] for name in CatalogSettings.of(f"{self.folder}/warehouse", {}).tables("ods")]
 
     def target(self, name: str | None = None) -> Table:
-        return Table(Warehouse.of(f"{self.folder}/warehouse", {}).store(f"ods.{name or self.table}"))
+        return Table(CatalogSettings.of(f"{self.folder}/warehouse", {}).store(f"ods.{name or self.table}"))
 
     def rows(self, name: str | None = None, order: str = "id") -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.target(name).scan().to_arrow().to_pylist()

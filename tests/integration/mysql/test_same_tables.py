@@ -18,7 +18,7 @@ from penstock.ingest.mysql.read_range import in_zone
 from penstock.ingest.mysql.snapshot.chunks import Chunk
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, read_chunk
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from penstock.table.schema.type_text import read_type
 from penstock.table.values.types import STRING, AtomicType, DataType, Field
@@ -86,7 +86,7 @@ def differences(
     differ in a row that is. Values without types are read as those of our tables."""
     (folder / "inbox").mkdir(parents=True)
     (folder / "inbox/1.json").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    warehouse = Warehouse.of(f"{folder}/warehouse", {})
+    warehouse = CatalogSettings.of(f"{folder}/warehouse", {})
     for name in TABLES if value_format == "maxwell-json" else ():
         schema = mine.target(name).store.schema()
         fields = tuple(replace(one, type=maxwells_type(one)) for one in schema.fields)
@@ -95,7 +95,7 @@ def differences(
         "pipeline": {"name": "recorded"},
         "source": {"type": "files", "path": f"{folder}/inbox", "value.format": value_format},
         "selection": {"including-tables": "|".join(TABLES)},
-        "sink": {"catalog": {"warehouse": warehouse.location}, "database": "ods"},
+        "sink": {"catalog": {"warehouse": warehouse.warehouse}, "database": "ods"},
         "errors": {"bad-record": "dead-letter"},
     }
     run(PipelineSpec.model_validate(spec))

@@ -258,7 +258,7 @@ def test_a_name_that_is_no_folder_of_its_database_is_refused(shop: Shop, name: s
     with pytest.raises(ConfigError, match="cannot be the name of a table") as refused:
         took(shop, "canal-json")
     assert "--table-mapping" in str(refused.value)
-    assert not [path for path in Path(shop.warehouse.location).rglob("schema-0") if path.is_file()]
+    assert not [path for path in Path(shop.warehouse.warehouse).rglob("schema-0") if path.is_file()]
     run(shop.spec(sink={"naming": {"table-mapping": {name: "odd"}}}))
     assert shop.ids("odd") == [1]
 

@@ -10,7 +10,7 @@ from penstock.pipelines.commands.arguments import parse
 from penstock.pipelines.config.actions import KAFKA_DATABASE, KAFKA_TABLE
 from penstock.pipelines.config.flags import kafka_pipeline
 from penstock.pipelines.config.model import FilesSource, PipelineSpec
-from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from tests.here import run
 from tests.samples import Sample, check, samples
@@ -23,7 +23,7 @@ WITH_KEYS = {"debezium-bson/update"}
 def test_sample_messages_become_the_expected_tables(sample: Sample, tmp_path: Path) -> None:
     inbox = tmp_path / "in"
     inbox.mkdir()
-    warehouse = Warehouse.of(f"{tmp_path}/warehouse", {})
+    warehouse = CatalogSettings.of(f"{tmp_path}/warehouse", {})
     for number, step in enumerate(sample.steps):
         for topic, messages in step.feed:
             (inbox / f"{number}-{topic}").write_bytes(b"\n".join(messages))

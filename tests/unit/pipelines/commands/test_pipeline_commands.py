@@ -42,7 +42,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
 
 
 def write(shop: Shop, **replaced: str) -> None:
-    text = FILE.replace("WAREHOUSE", shop.warehouse.location)
+    text = FILE.replace("WAREHOUSE", shop.warehouse.warehouse)
     for old, new in replaced.items():
         text = text.replace(old, new)
     Path("shop.yaml").write_text(text)
@@ -185,7 +185,7 @@ def test_plan_tells_the_difference_to_what_is_there(shop: Shop, capsys: pytest.C
 
 def test_status_is_told_from_the_tables_alone(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     run(yaml_file.load(Path("shop.yaml")))
-    facts = answered(capsys, "status", "shop", "--warehouse", shop.warehouse.location)
+    facts = answered(capsys, "status", "shop", "--warehouse", shop.warehouse.warehouse)
     (orders, users) = facts["tables"]
     assert (orders["table"], orders["records"], orders["snapshot"], orders["batch"]) == ("ods.orders", 1, 1, 0)
     assert orders["fresh_seconds"] > 0
@@ -200,7 +200,7 @@ def test_a_table_is_fresh_where_the_source_has_nothing_more(shop: Shop, capsys: 
 
 
 def test_a_signal_waits_in_the_checkpoint(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = CheckpointFolder(f"{shop.warehouse.location}/_penstock/shop")
+    folder = CheckpointFolder(f"{shop.warehouse.warehouse}/_penstock/shop")
     assert main(["signal", "shop.yaml", "pause"]) == 2  # it has never run
     folder.put_status({"state": "stopped"})
     said(capsys, "signal", "shop.yaml", "pause")

@@ -25,8 +25,8 @@ from penstock.pipelines.driver.compaction import (
     shared_out,
 )
 from penstock.pipelines.driver.maintenance import RETRY_SECONDS, Maintenance
-from penstock.pipelines.mapping.target_tables import Warehouse
 from penstock.pipelines.tasks.write import SCHEMA, BatchResult
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
@@ -212,7 +212,7 @@ def test_a_task_of_the_background_begins_no_bucket_once_it_has_worked_for_10_sec
         run(shop.spec(sink=sink))
     dues, seconds, begun = due_buckets(shop.warehouse, "ods.orders"), [0.0], []
 
-    def for_six_seconds(warehouse: Warehouse, due: DueBucket) -> CommitMessage | None:
+    def for_six_seconds(warehouse: CatalogSettings, due: DueBucket) -> CommitMessage | None:
         begun.append(due.bucket)
         seconds[0] += 6.0
         return compacted(warehouse, due)

@@ -18,8 +18,8 @@ from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.ledger.checkpoint_folder import PAUSED, STOP, CheckpointFolder, CheckpointProgress
 from penstock.pipelines.ledger.filled_tables import FilledTables, Mark
 from penstock.pipelines.ledger.parked_tables import MissedBatch, Parked, Parking
-from penstock.pipelines.mapping.target_tables import Warehouse
 from penstock.storage.environment import Ambient
+from penstock.table.catalog.settings import CatalogSettings
 
 RECORDED = json.loads(Path(__file__).with_name("recorded_checkpoint.json").read_text())
 OF_SPARK = ("offsets/", "commits/", "metadata")
@@ -70,7 +70,7 @@ def test_a_recorded_checkpoint_is_read(tmp_path: Path) -> None:
         MissedBatch(1, "5d0c", {"batch": 1}, {"batch": 2}),
         MissedBatch(2, "5d0c", {"batch": 2}, {"batch": 3}),
     ]
-    filled = FilledTables.of(checkpoint, Warehouse.of(f"{tmp_path}/warehouse", {}))
+    filled = FilledTables.of(checkpoint, CatalogSettings.of(f"{tmp_path}/warehouse", {}))
     assert (filled.planned, filled.is_adopted) == (2, False)
     assert (filled.sources, filled.left, filled.marks) == (SOURCES, {("shop", "old"): "ods.old"}, MARKS)
 
@@ -105,7 +105,7 @@ def test_the_same_checkpoint_is_written(tmp_path: Path, monkeypatch: pytest.Monk
     parking.park("ods.orders", 1, CheckpointMismatch("a column does not fit é"))
     parking.note(BatchIdentity("shop", "5d0c", 1, {"batch": 1}, {"batch": 2}))
     parking.note(BatchIdentity("shop", "5d0c", 2, {"batch": 2}, {"batch": 3}))
-    filled = FilledTables.of(checkpoint, Warehouse.of(f"{tmp_path}/warehouse", {}))
+    filled = FilledTables.of(checkpoint, CatalogSettings.of(f"{tmp_path}/warehouse", {}))
     filled.sources, filled.left, filled.marks = SOURCES, {("shop", "old"): "ods.old"}, MARKS
     filled._save()
     ledger = Ledger(checkpoint.source_state("files"))

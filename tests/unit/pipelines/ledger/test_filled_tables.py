@@ -158,7 +158,7 @@ def test_check_and_status_tell_of_it_before_a_run_does(
     Path("shop.yaml").write_text(
         f"version: 1\npipeline: {{name: shop, checkpoint: {shop.folder}/checkpoint}}\n"
         f"source: {{type: files, path: in, value.format: canal-json}}\n"
-        f"sink: {{catalog: {{warehouse: {shop.warehouse.location}}}, database: ods}}\n"
+        f"sink: {{catalog: {{warehouse: {shop.warehouse.warehouse}}}, database: ods}}\n"
     )
     assert "is missing rows" not in _said(capsys, "status", "shop.yaml")
     shop.table("orders").rollback_to(1)
@@ -166,7 +166,7 @@ def test_check_and_status_tell_of_it_before_a_run_does(
     (error,) = (one for one in found if one.level == "error" and one.about == "tables" and "ods.orders" in one.message)
     assert (error.code, error.message) == (9, "ods.orders: the table was rolled back behind the pipeline's last commit")
     assert "ods.orders is missing rows: the table was rolled back" in _said(capsys, "status", "shop.yaml")
-    named = ("status", "shop", "--warehouse", shop.warehouse.location, "--checkpoint", f"{shop.folder}/checkpoint")
+    named = ("status", "shop", "--warehouse", shop.warehouse.warehouse, "--checkpoint", f"{shop.folder}/checkpoint")
     assert "ods.orders is missing rows" in _said(capsys, *named)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from penstock.pipelines.ledger.lineage import Lineage
-from penstock.pipelines.mapping.target_tables import Warehouse
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.commit.committer import Committer
 from penstock.table.schema.new_schema import create_schema
 
@@ -17,7 +17,7 @@ class Warehoused:
     """Tables whose clock is ours."""
 
     def __init__(self, folder: Path) -> None:
-        self.warehouse = Warehouse.of(str(folder), {"local.sync": "false"})
+        self.warehouse = CatalogSettings.of(str(folder), {"local.sync": "false"})
         self.clock = 10_000_000
         for table in ("d.a", "d.b"):
             self.warehouse.created(table, create_schema([("id", "INT")], options={"bucket": "-1"}, now=1))

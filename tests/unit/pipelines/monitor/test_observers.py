@@ -25,7 +25,6 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import penstock
 from penstock.errors import ConfigError, SourceError
-from penstock.pipelines.mapping.target_tables import Warehouse
 from penstock.pipelines.monitor.facts import BatchFacts, Look, SchemaChanged
 from penstock.pipelines.monitor.live_line import LiveProgress
 from penstock.pipelines.monitor.logs import keep_above, log_to_stderr
@@ -38,6 +37,7 @@ from penstock.pipelines.monitor.status import stalled
 from penstock.pipelines.monitor.tracing import Tracing, stages
 from penstock.pipelines.monitor.webhook import Notifying, post
 from penstock.pipelines.tasks.reports import TaskStats
+from penstock.table.catalog.settings import CatalogSettings
 
 NOW = 1_800_000_000_000
 
@@ -166,7 +166,7 @@ def test_the_size_of_tables_is_looked_up_for_a_scrape_once_a_minute_at_most(tmp_
             writer.commit(identifier=number)
 
     now = [0.0]
-    sizes = Sizes(Warehouse(str(tmp_path)), clock=lambda: now[0])
+    sizes = Sizes(CatalogSettings(str(tmp_path)), clock=lambda: now[0])
     metrics = Metrics("shop", sizes=sizes.of)
     assert b"penstock_table_files{" not in metrics.text()
     metrics.batch(facts(rows={"ods.orders": 1}))

@@ -63,7 +63,7 @@ def test_the_exit_code_says_whether_the_driver_failed_or_died(
     spec = shop.spec()
     run(spec)
     folder = CheckpointFolder(spec.checkpoint)
-    words = ["status", "shop", "--warehouse", shop.warehouse.location, "--checkpoint", spec.checkpoint]
+    words = ["status", "shop", "--warehouse", shop.warehouse.warehouse, "--checkpoint", spec.checkpoint]
     heard = {"heard_millis": time.time_ns() // 1_000_000}
     found = {}
     for name, said in {
@@ -111,7 +111,7 @@ def test_tables_that_lost_the_snapshots_of_the_pipeline_are_still_listed(shop: S
     shop.put("1.json", insert("orders", {"id": 1}))
     spec = shop.spec()
     run(spec)
-    for path in (Path(shop.warehouse.location) / "ods.db/orders/snapshot").iterdir():
+    for path in (Path(shop.warehouse.warehouse) / "ods.db/orders/snapshot").iterdir():
         path.unlink()
     assert state_of("shop", spec.checkpoint, shop.warehouse, ()).tables == ()
     [table] = state_of("shop", spec.checkpoint, shop.warehouse, ["ods"]).tables

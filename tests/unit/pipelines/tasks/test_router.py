@@ -8,14 +8,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.pipelines.mapping.target_tables import Version, Warehouse
+from penstock.pipelines.mapping.target_tables import Version
 from penstock.pipelines.tasks.router import UNASSIGNED, Router, own_number
+from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from tests.unit.table.tables import new_table, rows
 
 
-def warehouse(folder: Path) -> Warehouse:
-    return Warehouse.of(f"{folder}/warehouse", {})
+def warehouse(folder: Path) -> CatalogSettings:
+    return CatalogSettings.of(f"{folder}/warehouse", {})
 
 
 def batch(table: Table, *ids: int) -> pa.RecordBatch:

@@ -14,6 +14,7 @@ from penstock.storage.local import LocalStorage
 from penstock.storage.open import StoreUnsafe
 from penstock.table.catalog.file_catalog import FileCatalog
 from penstock.table.meta.store import TableMissing
+from penstock.table.schema.new_schema import create_schema
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.string())])
 
@@ -198,13 +199,6 @@ def test_a_database_of_a_folder_has_no_properties(catalog: penstock.Catalog) -> 
         catalog.database_properties("other")
 
 
-def test_a_missing_table_is_created_by_its_schema_once(catalog: penstock.Catalog) -> None:
-    schema = catalog.create_table("shop.orders", SCHEMA, primary_keys=["id"], options={"bucket": "1"}).definition
-    assert catalog.create_missing("new.orders", schema) == schema
-    catalog.alter_table("new.orders", [penstock.AddColumn("c", "INT")])
-    assert catalog.create_missing("new.orders", schema).names == ("id", "v", "c")
-
-
 def test_a_store_that_overwrites_is_refused_before_a_table_is_created(tmp_path: Path) -> None:
     class Overwriting(LocalStorage):
         def create(self, path: str, data: bytes) -> bool:
@@ -213,9 +207,9 @@ def test_a_store_that_overwrites_is_refused_before_a_table_is_created(tmp_path: 
 
     backend = FileCatalog(Overwriting(), str(tmp_path))
     catalog = penstock.Catalog(str(tmp_path), backend=backend)
-    schema = penstock.create_table(f"{tmp_path}/t", SCHEMA, options={"bucket": "-1"}).definition
     with pytest.raises(StoreUnsafe):
         catalog.create_database("shop")
+    schema = create_schema([("id", "INT")], options={"bucket": "-1"}, now=1)
     with pytest.raises(StoreUnsafe):
-        catalog.create_missing("shop.orders", schema)
+        backend.create_table("shop.orders", schema)
     assert catalog.databases() == []

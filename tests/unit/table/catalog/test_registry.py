@@ -12,7 +12,7 @@ from penstock.errors import ConfigError
 from penstock.storage.environment import Ambient
 from penstock.table.catalog import registry
 from penstock.table.catalog.base import CatalogBackend
-from penstock.table.catalog.file_catalog import FileCatalog
+from penstock.table.catalog.file_catalog import FileCatalog, open_warehouse
 
 OPENED: list[dict[str, str]] = []
 
@@ -20,7 +20,7 @@ OPENED: list[dict[str, str]] = []
 def nested(warehouse: str, options: Mapping[str, str], ambient: Ambient) -> CatalogBackend:
     """Open the warehouse in a folder of the given one."""
     OPENED.append(dict(options))
-    return FileCatalog.at(f"{warehouse}/{options['folder']}", {}, ambient)
+    return open_warehouse(f"{warehouse}/{options['folder']}", {}, ambient)
 
 
 @pytest.fixture

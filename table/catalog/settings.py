@@ -1,0 +1,116 @@
+"""The settings of a catalog, which Spark sends to tasks, and what each process keeps open for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from penstock.references import resolve
+from penstock.storage.environment import Ambient
+from penstock.table.buckets.layout import Layout
+from penstock.table.catalog.base import CatalogBackend
+from penstock.table.catalog.registry import OPTION, open_backend
+from penstock.table.meta.store import TableStore
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.usable import check_name, check_usable
+
+if TYPE_CHECKING:
+    from penstock.table.catalog.catalog import Catalog
+
+_RENAMED = "; rename a source table with --table-mapping"
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogSettings:
+    """The warehouse and the options of a catalog.
+
+    `options` may contain references to secrets; they are resolved when the catalog is opened.
+    """
+
+    warehouse: str
+    options: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, warehouse: str, options: Mapping[str, str]) -> CatalogSettings:
+        """Build from a mapping of options."""
+        return cls(warehouse, tuple(sorted(options.items())))
+
+    @property
+    def store_options(self) -> dict[str, str]:
+        """Return the options for stores beside the catalog, such as that of a checkpoint: all but `metastore`."""
+        return {name: value for name, value in self.options if name != OPTION}
+
+    def open(self) -> Catalog:
+        """Return the catalog as users see it."""
+        from penstock.table.catalog.catalog import Catalog  # tasks need no part of it, and it takes long to import
+
+        return Catalog(self.warehouse, backend=self.backend)
+
+    @property
+    def backend(self) -> CatalogBackend:
+        """Return the catalog of the kind that the options name. A process opens it once."""
+        return _backend(self)
+
+    def store(self, table: str) -> TableStore:
+        """Return the store of a table, which a process opens once; see `opened`."""
+        return _store(self, table)
+
+    def opened(self, table: str) -> TableStore:
+        """Open the table as it is now.
+
+        `store` may return a cached one from before the table was dropped and created again.
+        """
+        return self.backend.open(_checked(table), None)
+
+    def layout(self, table: str, schema_id: int) -> Layout:
+        """Return the layout of a table at a version of its schema, which a process reads once."""
+        return _layout(self, table, schema_id)
+
+    def now_millis(self) -> int:
+        """Return the time of this process's clock, with which new schema versions are dated."""
+        return Ambient().now_millis()
+
+    def databases(self) -> list[str]:
+        """Return the databases that exist now."""
+        return self.backend.databases()
+
+    def tables(self, database: str) -> list[str]:
+        """Return the names, as `database.table`, among which are all tables of the database, by one request."""
+        return [f"{database}.{table}" for table in self.backend.possible_tables(database)]
+
+    def created(self, table: str, schema: TableSchema) -> TableSchema:
+        """Create a table by its first schema version, and its database. If it exists, return its newest version."""
+        check_usable(schema)
+        return schema if self.backend.create_table(_checked(table), schema) else self.store(table).schema()
+
+
+# A worker process serves many batches, and the cached objects never change.
+@lru_cache(maxsize=8)
+def _backend(settings: CatalogSettings) -> CatalogBackend:
+    options = {name: resolve(value) for name, value in settings.options}
+    return open_backend(settings.warehouse, options, Ambient())
+
+
+@lru_cache(maxsize=2048)
+def _store(settings: CatalogSettings, table: str) -> TableStore:
+    return settings.opened(table)
+
+
+@lru_cache(maxsize=4096)
+def _layout(settings: CatalogSettings, table: str, schema_id: int) -> Layout:
+    return Layout.of(settings.store(table).schemas.get(schema_id))
+
+
+def forget_tables() -> None:
+    """Clear the caches: between two runs of one process a table may have been dropped and created again."""
+    _store.cache_clear()
+    _layout.cache_clear()
+
+
+def _checked(table: str) -> str:
+    database, _, name = table.partition(".")
+    check_name(database, "database")
+    check_name(name, "table", more=_RENAMED)
+    return table

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from penstock.storage.catalog_options import WITHOUT_EFFECT
-from penstock.table.schema.option_catalog import FAMILIES, OPTIONS
-from penstock.table.schema.option_types import Effect, Kind, Scope, Stops, TableOption
+from penstock.table.options.catalog import FAMILIES, OPTIONS
+from penstock.table.options.declaration import Effect, Scope, Stops, TableOption
+from penstock.table.options.kinds import Kind
 
+_KINDS = {"statistics": "none, counts, full or truncate(n)", "names": "names, separated by commas"}
 _STOPS = {
     Stops.SETTING: "",
     Stops.WRITING: " A table that has it already can be read, not written.",
@@ -32,34 +34,34 @@ def catalog_options() -> str:
     return f"\n| option | here |\n|---|---|\n{lines}\n"
 
 
-def _family(title: str, options: tuple[TableOption, ...]) -> str:
+def _family(title: str, options: tuple[TableOption[object], ...]) -> str:
     rows = "\n".join(_row(option) for option in options)
     return f"\n## {title}\n\n| option | value | default | meaning | here |\n|---|---|---|---|---|\n{rows}\n"
 
 
-def _row(option: TableOption) -> str:
-    default = "" if option.default is None else f"`{option.default}`"
+def _row(option: TableOption[object]) -> str:
+    default = f"`{option.default}`" if option.default else ""
     return f"| {_names(option)} | {_kind(option.kind)} | {default} | {_meaning(option)} | {_here(option)} |"
 
 
-def _names(option: TableOption) -> str:
+def _names(option: TableOption[object]) -> str:
     old = "".join(f"<br>formerly `{name}`" for name in option.old_keys)
     return f"`{option.key}`{old}"
 
 
-def _kind(kind: Kind) -> str:
+def _kind(kind: Kind[object]) -> str:
     if kind.choices:
         return ", ".join(f"`{choice}`" for choice in kind.choices)
-    name = "none, counts, full or truncate(n)" if kind.name == "statistics" else kind.name
+    name = _KINDS.get(kind.name, kind.name)
     return f"{name}, {kind.range}" if kind.range else name
 
 
-def _meaning(option: TableOption) -> str:
+def _meaning(option: TableOption[object]) -> str:
     whose = "" if option.scope in {Scope.TABLE, Scope.READ} else f" ({option.scope.value})"
     return f"{option.meaning}{whose}{' Later than Paimon 1.3.' if option.later else ''}"
 
 
-def _here(option: TableOption) -> str:
+def _here(option: TableOption[object]) -> str:
     if option.effect is Effect.ACTS:
         return "acts"
     if option.effect is Effect.REPORTED:

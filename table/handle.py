@@ -42,11 +42,11 @@ from penstock.table.operations.repair import (
 from penstock.table.operations.rescale import rescale
 from penstock.table.operations.selection import Selection
 from penstock.table.operations.write import TableWriter
+from penstock.table.options.checks import check_given, check_writable, report
 from penstock.table.read.changes import read_changes
 from penstock.table.read.follow import SnapshotChanges, follow
 from penstock.table.read.scan import Scan
 from penstock.table.schema.numbered_files import MAIN_BRANCH
-from penstock.table.schema.option_checks import check_given, check_writable, report
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_text import written
 from penstock.table.system.tables import system_table

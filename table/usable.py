@@ -10,6 +10,7 @@ from penstock.table.files.errors import FormatUnknown
 from penstock.table.maintenance.partition_times import PartitionTimes
 from penstock.table.maintenance.tag_periods import TagPeriod
 from penstock.table.merge.spec import MergeSpec
+from penstock.table.options.files import DATA_FILE_PATH_DIRECTORY
 from penstock.table.read.time_travel import Travel
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.validation import UnusableName
@@ -30,7 +31,7 @@ def check_usable(schema: TableSchema) -> None:
     Travel.of(schema.options)
     PartitionTimes.of(schema.options)
     TagPeriod.of(schema.options)
-    relative_folder(schema.options.get("data-file.path-directory", ""), "data-file.path-directory")
+    relative_folder(schema.typed[DATA_FILE_PATH_DIRECTORY] or "", DATA_FILE_PATH_DIRECTORY.key)
 
 
 def _check_postponed_files(layout: Layout) -> None:

@@ -70,7 +70,7 @@ def _checks(jars: str) -> list[tuple[str, Callable[[PipelineSpec], Iterator[Find
 def _options(spec: PipelineSpec) -> Iterator[Finding]:
     """Build everything that a job consists of: expressions, patterns, names of metadata columns."""
     from penstock.pipelines.job.build import job
-    from penstock.table.schema.option_checks import check_given, without_effect
+    from penstock.table.options.checks import check_given, without_effect
 
     options = spec.sink.options
     wrong = 0

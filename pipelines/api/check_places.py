@@ -18,7 +18,7 @@ from penstock.pipelines.spark.java import java_home, java_version
 from penstock.pipelines.spark.session import SUBMITTED
 from penstock.table.catalog.base import CatalogBackend
 from penstock.table.catalog.settings import CatalogSettings
-from penstock.table.schema.option_checks import check_writable, without_effect
+from penstock.table.options.checks import check_writable, without_effect
 
 _MANY_FILES, _SMALL_FILE = 500, 8 << 20
 

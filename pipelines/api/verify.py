@@ -37,6 +37,7 @@ from penstock.table.buckets.route import key_hashes
 from penstock.table.handle import Table
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableMissing
+from penstock.table.options.merge_engines import MERGE_ENGINE
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.types import AtomicType
 
@@ -259,7 +260,7 @@ class Compared:
     ) -> Compared:
         layout = Layout.of(table.store.schema())
         schema = layout.schema
-        engine = schema.options.get("merge-engine", "deduplicate")
+        engine = schema.typed[MERGE_ENGINE]
         if not schema.primary_keys or engine != "deduplicate":
             raise NotComparable(
                 "rows of this table do not correspond to rows of its source, so they cannot be compared",

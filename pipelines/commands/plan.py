@@ -89,7 +89,7 @@ def _tell(looked: str, tables: list[PlannedTable], *, explain: bool, diff: bool)
 
 
 def _keys(table: PlannedTable) -> None:
-    from penstock.table.schema.option_checks import without_effect
+    from penstock.table.options.checks import without_effect
 
     keys = f"primary key {', '.join(table.primary_keys)}" if table.primary_keys else "no primary key: an append table"
     partitions = f"   partitioned by {', '.join(table.partition_keys)}" if table.partition_keys else ""

@@ -30,7 +30,7 @@ from penstock.pipelines.tasks.reports import BadRecords, BatchReport
 from penstock.pipelines.tasks.write import BatchResult
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.snapshot import Snapshot
-from penstock.table.schema.options import Options
+from penstock.table.options.commits import COMMIT_FORCE_CREATE_SNAPSHOT
 
 log = logging.getLogger(__name__)
 
@@ -194,8 +194,8 @@ class BatchDriver:
     def _always_committed(self) -> Iterator[str]:
         """Yield the tables that get a snapshot of each batch, with or without rows."""
         for table, schema in self.targets.schemas.items():
-            options = Options(self.reading.warehouse.layout(table, schema).schema.options)
-            if table not in self.targets.left_out and options.boolean("commit.force-create-snapshot", default=False):
+            options = self.reading.warehouse.layout(table, schema).schema.typed
+            if table not in self.targets.left_out and options[COMMIT_FORCE_CREATE_SNAPSHOT]:
                 yield table
 
     def _commit(

@@ -28,7 +28,7 @@ from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.schema.options import Options
+from penstock.table.options.compaction import WRITE_ONLY
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ def due_buckets(warehouse: CatalogSettings, table: str) -> list[DueBucket]:
     """Return the buckets of the table whose compaction is due now. Reads manifests, no data."""
     store = warehouse.store(table)
     schema, snapshot = store.schema(), store.snapshots.latest()
-    if snapshot is None or Options(schema.options).boolean("write-only", default=False):
+    if snapshot is None or schema.typed[WRITE_ONLY]:
         return []
     found = _all_buckets(store, table, snapshot, schema.id)
     return [one for one in found if _compactor(warehouse, one).is_due()]
@@ -200,7 +200,7 @@ def owes_compaction(warehouse: CatalogSettings, table: str, schema: int, *, whol
     does all its compaction after the commit; others only what the commit lost (not `whole`).
     """
     layout = warehouse.layout(table, schema)
-    if not layout.has_keys or Options(layout.schema.options).boolean("write-only", default=False):
+    if not layout.has_keys or layout.schema.typed[WRITE_ONLY]:
         return False
     spec = CompactionSpec.of(layout.schema)
     return not in_background if spec.lags else spec.shows_by_compaction and not whole

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.pipelines.tasks.reports import BatchReport
-from penstock.table.schema.options import Options
+from penstock.table.options.flink_and_spark import SCAN_WATERMARK_IDLE_TIMEOUT
+from penstock.table.options.partitions import TAG_AUTOMATIC_CREATION
+from penstock.table.options.table_options import TableOptions
 
 
 def wants_watermark(options: Mapping[str, str]) -> bool:
-    return options.get("tag.automatic-creation", "none").strip().lower() == "watermark"
+    return TableOptions(options)[TAG_AUTOMATIC_CREATION] == "watermark"
 
 
 def idle_millis(options: Mapping[str, str]) -> int | None:
@@ -18,7 +20,7 @@ def idle_millis(options: Mapping[str, str]) -> int | None:
 
     A place of the source that was silent for this long no longer delays the watermark.
     """
-    return Options(options).duration("scan.watermark.idle-timeout", None)
+    return TableOptions(options)[SCAN_WATERMARK_IDLE_TIMEOUT]
 
 
 @dataclass(slots=True)

@@ -39,8 +39,10 @@ from penstock.schema_evolution.policy import SchemaPolicy
 from penstock.schema_evolution.target_names import Naming
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.table.catalog.settings import CatalogSettings, forget_tables
-from penstock.table.schema.option_checks import report
-from penstock.table.schema.options import Options
+from penstock.table.options.changelogs import CHANGELOG_PRODUCER_COMPACTION_INTERVAL, FULL_COMPACTION_DELTA_COMMITS
+from penstock.table.options.checks import report
+from penstock.table.options.flink_and_spark import CDC_LOG_CORRUPT_RECORD, CDC_SKIP_CORRUPT_RECORD
+from penstock.table.options.table_options import TableOptions
 
 log = logging.getLogger(__name__)
 
@@ -112,17 +114,17 @@ def _refuse_what_is_missing(spec: PipelineSpec) -> None:
 
 
 def _on_bad(spec: PipelineSpec) -> OnBad:
-    errors, options = spec.errors, spec.sink.options
-    tells = options.get("cdc.log-corrupt-record", "true").lower() != "false"
+    errors, options = spec.errors, TableOptions(spec.sink.options)
+    logs = options[CDC_LOG_CORRUPT_RECORD]
     action = errors.bad_record
-    if action == "fail" and options.get("cdc.skip-corrupt-record", "false").lower() == "true":
+    if action == "fail" and options[CDC_SKIP_CORRUPT_RECORD]:
         action = "skip"
     if action != "dead-letter":
-        return OnBad(action, spec.pipeline.name, None, errors.skip.max_per_batch, errors.skip.max_share, tells)
+        return OnBad(action, spec.pipeline.name, None, errors.skip.max_per_batch, errors.skip.max_share, logs)
     letters = errors.dead_letter
     name = letters.table or DEFAULT_NAME
     table = name if "." in name else f"{spec.sink.database or LETTERS_DATABASE}.{name}"
-    return OnBad(action, spec.pipeline.name, table, letters.max_per_batch, letters.max_share, tells)
+    return OnBad(action, spec.pipeline.name, table, letters.max_per_batch, letters.max_share, logs)
 
 
 def _first_look(spec: PipelineSpec) -> FirstLook | None:
@@ -296,10 +298,13 @@ def _new_tables(spec: PipelineSpec) -> NewTables:
 
 def _with_delta_commits(options: Mapping[str, str], trigger_seconds: float) -> Mapping[str, str]:
     """Convert a time between full compactions into a number of batches, as Flink counts it in checkpoints."""
-    interval = Options(options).duration("changelog-producer.compaction-interval", None)
-    if interval is None or not trigger_seconds or "full-compaction.delta-commits" in options:
+    interval = TableOptions(options).given(CHANGELOG_PRODUCER_COMPACTION_INTERVAL)
+    if interval is None or not trigger_seconds or FULL_COMPACTION_DELTA_COMMITS.key in options:
         return options
-    return {**options, "full-compaction.delta-commits": str(max(1, interval // max(1, round(trigger_seconds * 1000))))}
+    return {
+        **options,
+        FULL_COMPACTION_DELTA_COMMITS.key: str(max(1, interval // max(1, round(trigger_seconds * 1000)))),
+    }
 
 
 def _lower(named: dict[str, str]) -> dict[str, str]:

@@ -15,6 +15,8 @@ from penstock.pipelines.errors import CheckpointMismatch, ReplayUndecidable
 from penstock.table.merge.spec import Engine
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
+from penstock.table.options.changelogs import CHANGELOG_PRODUCER
+from penstock.table.options.merge_engines import MERGE_ENGINE
 from penstock.table.schema.table_schema import TableSchema
 
 PIPELINE = "penstock.pipeline"
@@ -154,6 +156,5 @@ def shows_replay(table: TableSchema) -> bool:
 
     With deduplicate the last row per key wins, so it is not, but a changelog contains the repetition.
     """
-    engine = table.options.get("merge-engine", Engine.DEDUPLICATE).strip().lower()
-    producer = table.options.get("changelog-producer", "none").strip().lower()
+    engine, producer = table.typed[MERGE_ENGINE], table.typed[CHANGELOG_PRODUCER]
     return not table.primary_keys or engine != Engine.DEDUPLICATE or producer != "none"

@@ -17,6 +17,7 @@ from penstock.ingest.fetched_chunk import Fetched
 from penstock.row_kinds import INSERT, UPDATE_AFTER
 from penstock.schema_evolution.drift import ColumnRules
 from penstock.table.merge.spec import Engine
+from penstock.table.options.merge_engines import MERGE_ENGINE
 from penstock.table.schema.table_schema import TableSchema
 
 
@@ -48,7 +49,7 @@ def updates(change: ChangeBatch) -> int:
 
 
 def _can_tell(source: SourceSchema, table: TableSchema) -> bool:
-    engine = table.options.get("merge-engine", Engine.DEDUPLICATE).strip().lower()
+    engine = table.typed[MERGE_ENGINE]
     return source.dialect == "mysql" and engine != Engine.PARTIAL_UPDATE
 
 

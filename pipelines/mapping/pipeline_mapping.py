@@ -29,6 +29,8 @@ from penstock.schema_evolution.types.source import is_known
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.merge.incoming_kinds import check_retracts, kept_rows, row_kinds
 from penstock.table.merge.spec import Engine, MergeSpec
+from penstock.table.options.changelogs import CHANGELOG_PRODUCER
+from penstock.table.options.merge_engines import MERGE_ENGINE
 from penstock.table.schema.changes import SetOption, apply_changes, is_immutable
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.usable import check_usable
@@ -342,8 +344,7 @@ class ShapedOptions(DecodeOptions):
 
 
 def _needs_before(schema: TableSchema) -> bool:
-    producer = schema.options.get("changelog-producer", "none").strip().lower()
-    engine = schema.options.get("merge-engine", Engine.DEDUPLICATE).strip().lower()
+    engine, producer = schema.typed[MERGE_ENGINE], schema.typed[CHANGELOG_PRODUCER]
     return producer == "input" or engine == Engine.AGGREGATION
 
 

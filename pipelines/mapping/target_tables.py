@@ -19,7 +19,7 @@ from penstock.table.buckets.layout import BucketMode
 from penstock.table.catalog.registry import DEFAULT, OPTION
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.store import TableMissing, TableStore
-from penstock.table.schema.option_checks import report
+from penstock.table.options.checks import report
 
 if TYPE_CHECKING:
     from penstock.pipelines.config.sink import Catalog as CatalogSection

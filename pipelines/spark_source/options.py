@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.errors import ConfigError, nearest
-from penstock.table.schema.option_catalog import KEYS, find
-from penstock.table.schema.option_checks import check_given, report
+from penstock.table.options.catalog import KEYS, find
+from penstock.table.options.checks import check_given, report
+from penstock.table.options.declaration import acts
+from penstock.table.options.definition import BRANCH, PATH
+from penstock.table.options.flink_and_spark import READ_CHANGELOG
+from penstock.table.options.kinds import FLAG, TEXT, WHOLE
 
 # Options of this format itself; all others override table options for this one read or write.
-OWN = ("path", "rowkind", "read.changelog", "branch", "commit-user", "commit-identifier", "overwrite-partition")
-MAX_ROWS = "read.stream.maxrowspertrigger"
+ROW_KIND = acts("rowkind", FLAG, "false", "Shows row kinds in a column rowkind.")
+COMMIT_USER = acts("commit-user", TEXT, None, "Is the commit user of a write.")
+COMMIT_IDENTIFIER = acts("commit-identifier", WHOLE, None, "Is the commit identifier of a write.")
+OVERWRITE_PARTITION = acts("overwrite-partition", TEXT, None, "Names the partition that a write replaces.")
+_OWN = (PATH, ROW_KIND, READ_CHANGELOG, BRANCH, COMMIT_USER, COMMIT_IDENTIFIER, OVERWRITE_PARTITION)
+OWN = tuple(option.key for option in _OWN)
 _NAMES = sorted({*OWN, *KEYS})
 _OURS = ("scan.", "incremental-", "consumer.", "read.")
 # Names that other table formats use.
@@ -71,7 +79,7 @@ def check_options(given: Mapping[str, str]) -> None:
 def check_system_options(system: str, given: Mapping[str, str], table: str) -> None:
     """Raise ConfigError for options that select rows: a system table shows all of its rows."""
     for name in given:
-        if name.startswith(_TRAVELS) or name in {"rowkind", "read.changelog"}:
+        if name.startswith(_TRAVELS) or name in {ROW_KIND.key, READ_CHANGELOG.key}:
             raise ConfigError(
                 "a system table always shows the present state of the table",
                 table=f"{table}${system}",

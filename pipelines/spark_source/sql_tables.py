@@ -33,7 +33,7 @@ from pyspark.sql.types import (
 
 from penstock.errors import ConfigError
 from penstock.pipelines.spark_source.options import OWN
-from penstock.table.schema.option_catalog import find
+from penstock.table.options.catalog import find
 
 KEY = "penstock.name"
 _READ_ONLY = "penstock.table"  # in names created by older versions, which may still be in a metastore

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from penstock.errors import ConfigError
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.store import TableStore
+from penstock.table.options.scans import CONSUMER_ID, CONSUMER_IGNORE_PROGRESS
+from penstock.table.options.table_options import TableOptions
 from penstock.table.read.time_travel import Travel, resolve
-from penstock.table.schema.options import Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,8 @@ def starting(store: TableStore, options: Mapping[str, str]) -> Start:
 
     A consumer resumes at its position; otherwise scan.mode decides, or what the other scan options imply.
     """
-    consumer = options.get("consumer-id")
-    ignores = Options(options).boolean("consumer.ignore-progress", default=False)
+    read = TableOptions(options)
+    consumer, ignores = read[CONSUMER_ID], read[CONSUMER_IGNORE_PROGRESS]
     known = consumer_files(store).next_snapshot(consumer) if consumer and not ignores else None
     if known is not None:
         return Start(0, known)

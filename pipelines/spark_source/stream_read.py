@@ -17,15 +17,16 @@ from pyspark.sql.types import StructType
 from penstock.errors import ConfigError
 from penstock.pipelines.spark_source.columns import arrow_target, shaped, told_rows
 from penstock.pipelines.spark_source.errors import plain_errors
-from penstock.pipelines.spark_source.options import MAX_ROWS
 from penstock.pipelines.spark_source.start_offset import consumer_files, starting
 from penstock.pipelines.spark_source.table_place import AUDIT_LOG, BETWEEN, TablePlace
 from penstock.pipelines.spark_source.table_read import Piece, TableRead, Way
 from penstock.table.meta.snapshot import CommitKind
 from penstock.table.meta.store import TableStore
+from penstock.table.options.flink_and_spark import READ_STREAM_MAX_ROWS_PER_TRIGGER
+from penstock.table.options.scans import CONSUMER_ID
+from penstock.table.options.table_options import TableOptions
 from penstock.table.read.follow import next_snapshot, reads_overwrites, snapshot_splits
 from penstock.table.read.scan import Scan
-from penstock.table.schema.options import Options
 
 Offset = dict[str, int]
 
@@ -50,7 +51,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     "a stream cannot read the changes between two snapshots", table=self.place.path, hint=hint
                 )
             self.table = TableRead.of(self.place, tuple(schema.names))
-            self.most_rows = Options(self.place.options).integer(MAX_ROWS, None)
+            self.most_rows = TableOptions(self.place.options)[READ_STREAM_MAX_ROWS_PER_TRIGGER]
         self.target = arrow_target(schema)
         self.until: int | None = None
         self._kept: int | None = None
@@ -131,7 +132,7 @@ class ChangesReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._keep_place(end["next"])
 
     def _keep_place(self, next_id: int) -> None:
-        consumer = self.place.options.get("consumer-id")
+        consumer = TableOptions(self.place.options)[CONSUMER_ID]
         if consumer and self._kept != next_id:
             consumer_files(self.store).put(consumer, next_id)
             self._kept = next_id

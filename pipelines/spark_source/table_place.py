@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from penstock.errors import ConfigError
-from penstock.pipelines.spark_source.options import OWN, check_options, check_system_options
+from penstock.pipelines.spark_source.options import OWN, ROW_KIND, check_options, check_system_options
 from penstock.table.catalog.base import parse_name
 from penstock.table.catalog.path_tables import open_store
 from penstock.table.meta.store import TableStore
-from penstock.table.schema.options import Options
+from penstock.table.options.flink_and_spark import READ_CHANGELOG
+from penstock.table.options.scans import INCREMENTAL_BETWEEN, INCREMENTAL_BETWEEN_TIMESTAMP
+from penstock.table.options.table_options import TableOptions
 
 AUDIT_LOG = "audit_log"
-BETWEEN = frozenset({"incremental-between", "incremental-between-timestamp"})
+BETWEEN = frozenset({INCREMENTAL_BETWEEN.key, INCREMENTAL_BETWEEN_TIMESTAMP.key})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +62,8 @@ class TablePlace:
 
     @property
     def has_kinds(self) -> bool:
-        options = Options(self.options)
-        return options.boolean("rowkind", default=False) or options.boolean("read.changelog", default=False)
+        options = TableOptions(self.options)
+        return options[ROW_KIND] or options[READ_CHANGELOG]
 
     def store(self) -> TableStore:
         return open_store(self.path, self.options, None if self.branch == "main" else self.branch)

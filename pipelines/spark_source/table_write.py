@@ -26,7 +26,8 @@ from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.overwrite import OverwriteWriter
 from penstock.table.operations.write import TableWriter
-from penstock.table.schema.options import Options
+from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
+from penstock.table.options.table_options import TableOptions
 from penstock.table.values.arrow_types import arrow_schema
 
 
@@ -98,13 +99,14 @@ class TableWrite:
             return TableWriter.open(store, user, options, after_commit(store))
         text = self.place.options.get("overwrite-partition")
         dynamic = self.place.options.get("partitionoverwritemode", "static").lower() == "dynamic"
-        dynamic = dynamic or Options(self.place.options).boolean("dynamic-partition-overwrite", default=False)
+        # Spark's own mode takes precedence: a mode that is not set means static.
+        dynamic = dynamic or TableOptions(self.place.options).given(DYNAMIC_PARTITION_OVERWRITE) is True
         partition = None if dynamic and text is None else _partition(text)
         return OverwriteWriter.open_on(
             store,
             partition,
             user,
-            {**options, "dynamic-partition-overwrite": str(dynamic).lower()},
+            {**options, DYNAMIC_PARTITION_OVERWRITE.key: str(dynamic).lower()},
             after_commit(store),
         )
 

@@ -12,9 +12,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from penstock.errors import ConfigError
 from penstock.pipelines.spark_source.errors import plain_errors
+from penstock.pipelines.spark_source.options import COMMIT_IDENTIFIER, COMMIT_USER
 from penstock.pipelines.spark_source.table_write import TableWrite, TaskRows
 from penstock.storage.open import open_storage
-from penstock.table.schema.options import Options
+from penstock.table.options.table_options import TableOptions
 
 Messages = Sequence[WriterCommitMessage | None]
 
@@ -31,8 +32,8 @@ class BatchWriter(DataSourceArrowWriter):
         with plain_errors():
             self.table = TableWrite.of(options, overwrite)
             given = self.table.place.options
-            self.user = given.get("commit-user")
-            self.identifier = Options(given).integer("commit-identifier", None)
+            own = TableOptions(given)
+            self.user, self.identifier = own[COMMIT_USER], own[COMMIT_IDENTIFIER]
             if self.identifier is not None and self.user is None:
                 raise ConfigError("a commit-identifier is only unique per commit user", hint="set commit-user too")
         self.job = str(uuid.uuid4())

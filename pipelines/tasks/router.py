@@ -16,7 +16,7 @@ from penstock.table.buckets.route import key_hashes, partitions_of, route, slice
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.dynamic_buckets.assigner import Assigner
 from penstock.table.meta.paths import POSTPONE_BUCKET
-from penstock.table.schema.options import Options
+from penstock.table.options.buckets import DYNAMIC_BUCKET_INITIAL_BUCKETS, DYNAMIC_BUCKET_MAX_BUCKETS
 
 UNASSIGNED = -1  # the bucket of a key that no bucket contains yet; the write task assigns one
 
@@ -106,9 +106,9 @@ class Router:
 
         Each such writer opens its own bucket, so their number is limited by the table's options.
         """
-        options = Options(self.layout.schema.options)
-        first = options.integer("dynamic-bucket.initial-buckets", self._writers)
-        most = options.integer("dynamic-bucket.max-buckets", -1)
+        options = self.layout.schema.typed
+        first = options.get(DYNAMIC_BUCKET_INITIAL_BUCKETS, self._writers)
+        most = options[DYNAMIC_BUCKET_MAX_BUCKETS]
         spread = max(1, min(first, self._writers if most < 0 else most, self._writers))
         own = np.mod(hashes.astype(np.int64), spread)
         return np.asarray(np.mod(own + self._salt, self._writers), np.int32)

@@ -29,7 +29,6 @@ from penstock.table.compaction.plan import CompactionSpec
 from penstock.table.dynamic_buckets.assigner import Assigner
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.store import TableStore
-from penstock.table.schema.options import Options
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.write.bucket_writer import BucketWriter
 from penstock.table.write.memory_budget import WriteBudget
@@ -200,7 +199,7 @@ class TableTaskWriter:
         self._arrow = arrow_schema(self._layout.schema.fields)
         self._state = state_at(self._store, version)
         self._budget, self._user = budget, Writer(user, own)
-        budget.resize(Options(self._layout.schema.options))
+        budget.resize(self._layout.schema.typed)
         self._buckets: dict[int, BucketWriter] = {}
         self._partition = b""
         self._assigner: Assigner | None = None

@@ -12,11 +12,12 @@ from enum import StrEnum
 from penstock.errors import ConfigError
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.paths import POSTPONE_BUCKET, TablePaths, external
-from penstock.table.schema.option_checks import check_readable
-from penstock.table.schema.options import Options
+from penstock.table.options.buckets import BUCKET, BUCKET_FUNCTION_TYPE, BUCKET_KEY
+from penstock.table.options.checks import check_readable
+from penstock.table.options.partitions import PARTITION_DEFAULT_NAME, PARTITION_LEGACY_NAME
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.binary_row import decode_row
-from penstock.table.values.partition_text import DEFAULT_NAME, partition_path
+from penstock.table.values.partition_text import partition_path
 from penstock.table.values.types import DataType, Field
 
 
@@ -47,12 +48,10 @@ class Layout:
     def of(cls, schema: TableSchema) -> Layout:
         """Return the layout of a schema; ConfigError when its options are not supported or contradict each other."""
         check_readable(schema.options)
-        count = int(schema.options.get("bucket", "1" if schema.version <= 1 else "-1"))
-        given = tuple(name.strip() for name in schema.options.get("bucket-key", "").split(",") if name.strip())
-        keys = given or schema.trimmed_primary_keys
-        return cls(
-            schema, _mode_of(schema, count, keys), count, keys, schema.options.get("bucket-function.type", "default")
-        )
+        options = schema.typed
+        count = options.get(BUCKET, 1) if schema.version <= 1 else options[BUCKET]
+        keys = options[BUCKET_KEY] or schema.trimmed_primary_keys
+        return cls(schema, _mode_of(schema, count, keys), count, keys, options[BUCKET_FUNCTION_TYPE])
 
     @property
     def has_keys(self) -> bool:
@@ -81,12 +80,12 @@ class Layout:
 
         Several partitions may share a folder (null, empty and blank values), so the folder is never parsed back.
         """
-        options = Options(self.schema.options)
+        options = self.schema.typed
         return partition_path(
             self.partition_values(partition),
             self.partition_fields,
-            legacy=options.boolean("partition.legacy-name", default=True),
-            default_name=options.text("partition.default-name", DEFAULT_NAME),
+            legacy=options[PARTITION_LEGACY_NAME],
+            default_name=options[PARTITION_DEFAULT_NAME],
         )
 
     def path_of(self, paths: TablePaths, partition: bytes, bucket: int) -> Callable[[DataFile], str]:

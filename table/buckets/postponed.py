@@ -6,9 +6,17 @@ import re
 from dataclasses import dataclass, replace
 
 from penstock.table.buckets.layout import Layout
-from penstock.table.schema.options import Options
+from penstock.table.options.files import (
+    DATA_FILE_PREFIX,
+    FILE_COMPRESSION_PER_LEVEL,
+    FILE_FORMAT,
+    FILE_FORMAT_PER_LEVEL,
+    METADATA_STATS_MODE,
+    METADATA_STATS_MODE_PER_LEVEL,
+)
+from penstock.table.options.table_options import TableOptions
 
-_PER_LEVEL = ("file.format.per.level", "file.compression.per.level", "metadata.stats-mode.per.level")
+_PER_LEVEL = {FILE_FORMAT_PER_LEVEL.key, FILE_COMPRESSION_PER_LEVEL.key, METADATA_STATS_MODE_PER_LEVEL.key}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +36,11 @@ def postponed_layout(layout: Layout, writer: Writer) -> Layout:
     Java compacts the files of one writer number in sequence, and those of different writers in parallel.
     """
     options = {key: value for key, value in layout.schema.options.items() if key not in _PER_LEVEL}
-    prefix = Options(options).text("data-file.prefix", "data-")
+    prefix = TableOptions(options)[DATA_FILE_PREFIX]
     user = re.sub(r"[^\w.-]", "_", writer.user)
     options |= {
-        "file.format": "avro",
-        "metadata.stats-mode": "none",
-        "data-file.prefix": f"{prefix}-u-{user}-s-{writer.number}-w-",
+        FILE_FORMAT.key: "avro",
+        METADATA_STATS_MODE.key: "none",
+        DATA_FILE_PREFIX.key: f"{prefix}-u-{user}-s-{writer.number}-w-",
     }
     return replace(layout, schema=replace(layout.schema, options=options))

@@ -16,9 +16,9 @@ from penstock.table.catalog.base import CatalogBackend, parse_name, split_name
 from penstock.table.catalog.registry import open_backend
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableMissing, TableStore
+from penstock.table.options.checks import report
 from penstock.table.schema.changes import SchemaChange, SetOption
 from penstock.table.schema.new_schema import ColumnLike, create_schema
-from penstock.table.schema.option_checks import report
 from penstock.table.system.handle import SystemTable
 from penstock.table.usable import check_name, check_usable
 from penstock.table.values.html import rows_html

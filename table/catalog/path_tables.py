@@ -16,8 +16,8 @@ from penstock.storage.environment import Ambient
 from penstock.storage.open import open_storage, probe
 from penstock.table.handle import Table
 from penstock.table.meta.store import TableStore
+from penstock.table.options.checks import report
 from penstock.table.schema.new_schema import ColumnLike, create_schema
-from penstock.table.schema.option_checks import report
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.usable import check_usable
 

@@ -14,7 +14,13 @@ from penstock.table.commit.row_tracking import with_row_ids
 from penstock.table.meta.errors import ManifestMissing
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.schema.options import Options
+from penstock.table.options.commits import (
+    COMMIT_MAX_RETRIES,
+    COMMIT_MAX_RETRY_WAIT,
+    COMMIT_MIN_RETRY_WAIT,
+    COMMIT_TIMEOUT,
+)
+from penstock.table.options.table_options import TableOptions
 
 log = logging.getLogger(__name__)
 
@@ -43,12 +49,12 @@ class Retries:
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Retries:
         """Build from the options of the table."""
-        read = Options(options)
-        timeout = read.duration("commit.timeout", None)
+        read = TableOptions(options)
+        timeout = read[COMMIT_TIMEOUT]
         return cls(
-            read.integer("commit.max-retries", 10),
-            read.duration("commit.min-retry-wait", 10) / 1000,
-            read.duration("commit.max-retry-wait", 10_000) / 1000,
+            read[COMMIT_MAX_RETRIES],
+            read[COMMIT_MIN_RETRY_WAIT] / 1000,
+            read[COMMIT_MAX_RETRY_WAIT] / 1000,
             None if timeout is None else timeout / 1000,
         )
 

@@ -22,7 +22,7 @@ from penstock.table.meta.entries import DELETION_VECTORS, CommitMessage, FileKin
 from penstock.table.meta.live import index_entries, live_entries
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.schema.options import Options
+from penstock.table.options.commits import COMMIT_FORCE_CREATE_SNAPSHOT, SNAPSHOT_IGNORE_EMPTY_COMMIT
 from penstock.table.values.binary_row import decode_row
 from penstock.table.values.ordering import order_values
 
@@ -143,10 +143,10 @@ class Committer:
         Any commit does unless `snapshot.ignore-empty-commit`, and a commit with an identifier if
         `commit.force-create-snapshot` is set.
         """
-        options = Options(self.store.schema().options)
-        if identifier != BATCH_IDENTIFIER and options.boolean("commit.force-create-snapshot", default=False):
+        options = self.store.schema().typed
+        if identifier != BATCH_IDENTIFIER and options[COMMIT_FORCE_CREATE_SNAPSHOT]:
             return True
-        return not options.boolean("snapshot.ignore-empty-commit", default=True)
+        return options[SNAPSHOT_IGNORE_EMPTY_COMMIT] is False
 
     def compact(self, messages: Sequence[CommitMessage], after: Snapshot) -> Committed:
         """Commit only the result of compaction, as the second half of the commit whose newest snapshot is `after`.

@@ -19,7 +19,7 @@ from penstock.table.meta.manifest_merge import merge_manifests
 from penstock.table.meta.partition_stats import partition_stats
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.schema.options import Options
+from penstock.table.options.commits import MANIFEST_DELETE_FILE_DROP_STATS, MANIFEST_TARGET_FILE_SIZE
 from penstock.table.schema.table_schema import TableSchema
 
 _BYTES_PER_ENTRY = 400  # rough compressed size of an entry, to cut manifests near their target size
@@ -110,20 +110,20 @@ class Lists:
             manifests,
             read=lambda manifest: manifest_entries(self._store, manifest, latest),
             write=lambda entries: self._manifests(entries, schema, self._of_attempt),
-            options=Options(schema.options),
+            options=schema.typed,
             partition_types=Layout.of(schema).partition_types,
         )
 
     def _manifests(self, entries: Sequence[ManifestEntry], schema: TableSchema, made: list[str]) -> list[ManifestFile]:
         if not entries:
             return []
-        target = Options(schema.options).size("manifest.target-file-size", 8 << 20)
+        target = schema.typed[MANIFEST_TARGET_FILE_SIZE]
         most = max(1, target // _BYTES_PER_ENTRY)
         parts = [entries[start : start + most] for start in range(0, len(entries), most)]
         return [self._manifest(part, schema, made) for part in parts]
 
     def _manifest(self, entries: Sequence[ManifestEntry], schema: TableSchema, made: list[str]) -> ManifestFile:
-        if Options(schema.options).boolean("manifest.delete-file-drop-stats", default=False):
+        if schema.typed[MANIFEST_DELETE_FILE_DROP_STATS]:
             entries = [_without_stats(entry) if entry.kind is FileKind.DELETE else entry for entry in entries]
         written = self._put("manifest", write_manifest(entries, manifest_codec(schema.options)), made)
         self._store.cache.put(written.name, list(entries))

@@ -9,7 +9,8 @@ from penstock.table.commit.changes import Changes
 from penstock.table.meta.data_file import FileSource
 from penstock.table.meta.entries import FileKind, ManifestEntry
 from penstock.table.meta.snapshot import Snapshot
-from penstock.table.schema.options import Options
+from penstock.table.options.table_options import TableOptions
+from penstock.table.options.writers import ROW_TRACKING_ENABLED
 
 
 def with_row_ids(changes: Changes, latest: Snapshot | None, options: Mapping[str, str]) -> tuple[Changes, int]:
@@ -19,7 +20,7 @@ def with_row_ids(changes: Changes, latest: Snapshot | None, options: Mapping[str
     follows.
     """
     next_id = latest.next_row_id if latest else 0
-    if not Options(options).boolean("row-tracking.enabled", default=False):
+    if not TableOptions(options)[ROW_TRACKING_ENABLED]:
         return changes, next_id
     snapshot_id = latest.id + 1 if latest else 1
     entries: list[ManifestEntry] = []

@@ -6,7 +6,10 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from penstock.table.meta.data_file import DataFile
-from penstock.table.schema.options import Options
+from penstock.table.options.compaction import COMPACTION_DELETE_RATIO_THRESHOLD, COMPACTION_MIN_FILE_NUM
+from penstock.table.options.files import TARGET_FILE_SIZE
+from penstock.table.options.scans import SOURCE_SPLIT_OPEN_FILE_COST
+from penstock.table.options.table_options import TableOptions
 
 MB = 1 << 20
 LEAST_FILES_OF_ALL = 3  # a full compaction of fewer files is not worth it
@@ -25,12 +28,12 @@ class AppendPolicy:
     @classmethod
     def of(cls, values: Mapping[str, str]) -> AppendPolicy:
         """Return the policy that a table's options set."""
-        options = Options(values)
+        options = TableOptions(values)
         return cls(
-            target_size=options.size("target-file-size", 256 * MB),
-            min_files=options.integer("compaction.min.file-num", 5),
-            open_cost=options.size("source.split.open-file-cost", 4 * MB),
-            delete_ratio=float(options.text("compaction.delete-ratio-threshold", "0.2")),
+            target_size=options.get(TARGET_FILE_SIZE, 256 * MB),
+            min_files=options[COMPACTION_MIN_FILE_NUM],
+            open_cost=options[SOURCE_SPLIT_OPEN_FILE_COST],
+            delete_ratio=float(options[COMPACTION_DELETE_RATIO_THRESHOLD]),
         )
 
 

@@ -35,7 +35,9 @@ from penstock.table.merge.sorted_runs import Levels
 from penstock.table.meta.data_file import DataFile, FileSource
 from penstock.table.meta.entries import DELETION_VECTORS, Bucket, FileKind, IndexEntry, ManifestEntry
 from penstock.table.meta.store import TableStore
-from penstock.table.schema.options import Options
+from penstock.table.options.changelogs import DELETION_VECTORS_BITMAP64
+from penstock.table.options.indexes import LOOKUP_CACHE_MAX_DISK_SIZE
+from penstock.table.options.writers import ROW_TRACKING_ENABLED, WRITE_BUFFER_SIZE
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import field_json
 
@@ -150,7 +152,7 @@ class BucketCompactor:
 
     @property
     def _tracks_rows(self) -> bool:
-        return Options(self.files.layout.schema.options).boolean("row-tracking.enabled", default=False)
+        return self.files.layout.schema.typed[ROW_TRACKING_ENABLED]
 
     def is_behind(self) -> bool:
         """Return whether a writer must compact before it adds another run (num-sorted-run.stop-trigger)."""
@@ -210,7 +212,7 @@ class BucketCompactor:
     @cached_property
     def _lookup_store(self) -> LookupStore:
         """Return the lookup store without files of data files that left the bucket since its last compaction here."""
-        most = Options(self.files.layout.schema.options).size("lookup.cache-max-disk-size", None)
+        most = self.files.layout.schema.typed[LOOKUP_CACHE_MAX_DISK_SIZE]
         store = LookupStore(self._lookup_folder, most)
         store.keep_only(self._mark, {file.name for file in self.state.files})
         return store
@@ -270,8 +272,8 @@ class BucketCompactor:
                 for old in self.state.index
                 if old.index_type == DELETION_VECTORS
             ]
-        options = Options(self.files.layout.schema.options)
-        data, ranges = encode_vectors(vectors, bitmap64=options.boolean("deletion-vectors.bitmap64", default=False))
+        options = self.files.layout.schema.typed
+        data, ranges = encode_vectors(vectors, bitmap64=options[DELETION_VECTORS_BITMAP64])
         name = f"index-{self.files.store.ambient.new_uuid()}-0"
         place = (self.files.partition, self.files.bucket)
         entry = IndexEntry(FileKind.ADD, *place, DELETION_VECTORS, name, len(data), len(ranges), ranges)
@@ -291,7 +293,7 @@ class BucketCompactor:
 
     def ordered(self, order: RowOrder) -> Rewritten:
         """Rewrite all rows of an append bucket in the given order, so that each file has a range of it."""
-        most = Options(self.files.layout.schema.options).size("write-buffer-size", 256 << 20)
+        most = self.files.layout.schema.typed[WRITE_BUFFER_SIZE]
         files = sorted(self.state.files, key=lambda file: file.min_sequence)
         return self._rewritten([files] if files else [], lambda rows: ordered_rows(rows, order, most // 4))
 

@@ -12,8 +12,13 @@ import pyarrow.compute as pc
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, RowKinds, is_retract
 from penstock.table.merge.aggregates.identity import identities
 from penstock.table.merge.key_groups import Flags, Groups, Ints, kinds_of, whole
-from penstock.table.merge.spec import CHANGELOG_PRODUCERS, KIND, SEQUENCE, MergeSpec
-from penstock.table.schema.options import Options
+from penstock.table.merge.spec import KIND, SEQUENCE, MergeSpec
+from penstock.table.options.changelogs import (
+    CHANGELOG_PRODUCER,
+    CHANGELOG_PRODUCER_ROW_DEDUPLICATE,
+    CHANGELOG_PRODUCER_ROW_DEDUPLICATE_IGNORE_FIELDS,
+)
+from penstock.table.options.table_options import TableOptions
 from penstock.table.values.types import AtomicType, DataType
 
 _LATEST = np.iinfo(np.int64).max
@@ -30,11 +35,11 @@ class ChangelogSpec:
     @classmethod
     def of(cls, values: Mapping[str, str]) -> ChangelogSpec:
         """Return the changelog options among a table's options."""
-        options = Options(values)
+        options = TableOptions(values)
         return cls(
-            options.choice("changelog-producer", CHANGELOG_PRODUCERS, "none"),
-            options.boolean("changelog-producer.row-deduplicate", default=False),
-            options.names("changelog-producer.row-deduplicate-ignore-fields"),
+            options[CHANGELOG_PRODUCER],
+            options[CHANGELOG_PRODUCER_ROW_DEDUPLICATE],
+            options[CHANGELOG_PRODUCER_ROW_DEDUPLICATE_IGNORE_FIELDS],
         )
 
 

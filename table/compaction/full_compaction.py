@@ -14,7 +14,8 @@ from penstock.table.meta.entries import Bucket
 from penstock.table.meta.live import delta_entries, live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.schema.options import Options
+from penstock.table.options.changelogs import CHANGELOG_PRODUCER, FULL_COMPACTION_DELTA_COMMITS
+from penstock.table.options.compaction import WRITE_ONLY
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +34,11 @@ class FullCompaction:
     @classmethod
     def of(cls, store: TableStore, layout: Layout) -> FullCompaction:
         """Return the schedule that a table's options set."""
-        options = Options(layout.schema.options)
-        if not layout.has_keys or options.boolean("write-only", default=False):
+        options = layout.schema.typed
+        if not layout.has_keys or options[WRITE_ONLY]:
             return cls(store, None)
-        default = 1 if options.text("changelog-producer", "none").strip().lower() == "full-compaction" else None
-        return cls(store, options.integer("full-compaction.delta-commits", default))
+        default = 1 if options[CHANGELOG_PRODUCER] == "full-compaction" else None
+        return cls(store, options.get(FULL_COMPACTION_DELTA_COMMITS, default))
 
     def is_due(self, identifier: int | None) -> bool:
         """Return whether the commit with this identifier includes a full compaction."""

@@ -12,7 +12,10 @@ from penstock.table.files.encoding import encoding_of
 from penstock.table.merge.sorted_runs import KeyedFile, Levels, Run, Section, sections
 from penstock.table.merge.spec import Engine, MergeSpec
 from penstock.table.meta.data_file import DataFile
-from penstock.table.schema.options import Options
+from penstock.table.options.changelogs import DELETION_VECTORS_ENABLED
+from penstock.table.options.compaction import COMMIT_FORCE_COMPACT, COMPACTION_FORCE_REWRITE_ALL_FILES, LOOKUP_WAIT
+from penstock.table.options.files import TARGET_FILE_SIZE
+from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema
 
 MB = 1 << 20
@@ -33,15 +36,15 @@ class CompactionSpec:
     @classmethod
     def of(cls, schema: TableSchema, expiry: RecordExpiry | None = None) -> CompactionSpec:
         """Return the spec of a schema."""
-        options = Options(schema.options)
+        options = schema.typed
         return cls(
             merge=MergeSpec.of(schema),
             changelog=ChangelogSpec.of(schema.options),
-            vectors=options.boolean("deletion-vectors.enabled", default=False),
-            target_size=options.size("target-file-size", 128 * MB),
+            vectors=options[DELETION_VECTORS_ENABLED],
+            target_size=options.get(TARGET_FILE_SIZE, 128 * MB),
             options=schema.options,
             expiry=expiry,
-            rewrites_all=options.boolean("compaction.force-rewrite-all-files", default=False),
+            rewrites_all=options[COMPACTION_FORCE_REWRITE_ALL_FILES],
         )
 
     def must_rewrite(self, file: DataFile) -> bool:
@@ -67,9 +70,9 @@ class CompactionSpec:
 
         New files are then compacted after the commit that adds them.
         """
-        options = Options(self.options)
-        waits = options.boolean("lookup-wait", default=True)
-        return self.shows_by_compaction and not waits and not options.boolean("commit.force-compact", default=False)
+        options = TableOptions(self.options)
+        waits = options[LOOKUP_WAIT]
+        return self.shows_by_compaction and not waits and not options[COMMIT_FORCE_COMPACT]
 
     @property
     def policy(self) -> Policy:

@@ -7,7 +7,23 @@ from dataclasses import dataclass
 
 from penstock.table.merge.sorted_runs import Levels
 from penstock.table.meta.data_file import DataFile
-from penstock.table.schema.options import Options
+from penstock.table.options.compaction import (
+    COMPACTION_FORCE_UP_LEVEL_0,
+    COMPACTION_INCREMENTAL_SIZE_THRESHOLD,
+    COMPACTION_MAX_SIZE_AMPLIFICATION_PERCENT,
+    COMPACTION_OFFPEAK_END_HOUR,
+    COMPACTION_OFFPEAK_RATIO,
+    COMPACTION_OFFPEAK_START_HOUR,
+    COMPACTION_OPTIMIZATION_INTERVAL,
+    COMPACTION_SIZE_RATIO,
+    COMPACTION_TOTAL_SIZE_THRESHOLD,
+    LOOKUP_COMPACT,
+    LOOKUP_COMPACT_MAX_INTERVAL,
+    NUM_LEVELS,
+    NUM_SORTED_RUN_COMPACTION_TRIGGER,
+    NUM_SORTED_RUN_STOP_TRIGGER,
+)
+from penstock.table.options.table_options import TableOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,31 +68,31 @@ class Policy:
         `needs_lookup`: the table's reads, changelog or deletion vectors require that every commit compacts level 0.
         `hour` is the hour of the day: during off-peak hours more is compacted, by `compaction.offpeak-ratio`.
         """
-        options = Options(values)
-        trigger = options.integer("num-sorted-run.compaction-trigger", 5)
-        gentle = options.choice("lookup-compact", ("radical", "gentle"), "radical") == "gentle"
-        interval = options.integer("lookup-compact.max-interval", 2 * trigger)
+        options = TableOptions(values)
+        trigger = options[NUM_SORTED_RUN_COMPACTION_TRIGGER]
+        gentle = options[LOOKUP_COMPACT] == "GENTLE"
+        interval = options.get(LOOKUP_COMPACT_MAX_INTERVAL, 2 * trigger)
         return cls(
             trigger=trigger,
-            stop_trigger=max(options.integer("num-sorted-run.stop-trigger", trigger + 3), trigger),
-            num_levels=options.integer("num-levels", trigger + 1),
-            max_amplification=options.integer("compaction.max-size-amplification-percent", 200),
-            size_ratio=options.integer("compaction.size-ratio", 1) + _off_peak_ratio(options, hour),
-            optimization_interval=options.duration("compaction.optimization-interval", None),
-            total_size_threshold=options.size("compaction.total-size-threshold", None),
-            incremental_size_threshold=options.size("compaction.incremental-size-threshold", None),
-            up_level0=needs_lookup or options.boolean("compaction.force-up-level-0", default=False),
+            stop_trigger=max(options.get(NUM_SORTED_RUN_STOP_TRIGGER, trigger + 3), trigger),
+            num_levels=options.get(NUM_LEVELS, trigger + 1),
+            max_amplification=options[COMPACTION_MAX_SIZE_AMPLIFICATION_PERCENT],
+            size_ratio=options[COMPACTION_SIZE_RATIO] + _off_peak_ratio(options, hour),
+            optimization_interval=options[COMPACTION_OPTIMIZATION_INTERVAL],
+            total_size_threshold=options[COMPACTION_TOTAL_SIZE_THRESHOLD],
+            incremental_size_threshold=options[COMPACTION_INCREMENTAL_SIZE_THRESHOLD],
+            up_level0=needs_lookup or options[COMPACTION_FORCE_UP_LEVEL_0],
             gentle_interval=interval if needs_lookup and gentle else None,
         )
 
 
-def _off_peak_ratio(options: Options, hour: int | None) -> int:
-    start = options.integer("compaction.offpeak.start.hour", -1)
-    end = options.integer("compaction.offpeak.end.hour", -1)
+def _off_peak_ratio(options: TableOptions, hour: int | None) -> int:
+    start = options[COMPACTION_OFFPEAK_START_HOUR]
+    end = options[COMPACTION_OFFPEAK_END_HOUR]
     if hour is None or start == end or start < 0 or end < 0:
         return 0
     within = start <= hour < end if start < end else hour >= start or hour < end
-    return options.integer("compaction.offpeak-ratio", 0) if within else 0
+    return options[COMPACTION_OFFPEAK_RATIO] if within else 0
 
 
 def sized_runs(levels: Levels) -> list[SizedRun]:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from penstock.errors import ConfigError
 from penstock.table.files.statistics import bounds_of_what_is_read
 from penstock.table.meta.data_file import DataFile
-from penstock.table.schema.options import Options
+from penstock.table.options.merge_engines import RECORD_LEVEL_EXPIRE_TIME, RECORD_LEVEL_TIME_FIELD
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.binary_row import decode_row
 from penstock.table.values.types import AtomicType, Field
@@ -40,11 +40,11 @@ class RecordExpiry:
     @classmethod
     def of(cls, schema: TableSchema, now_millis: int, schemas: Schemas) -> RecordExpiry | None:
         """Return the rule that a table's options set, or None if records never expire."""
-        options = Options(schema.options)
-        millis = options.duration("record-level.expire-time", None)
+        options = schema.typed
+        millis = options[RECORD_LEVEL_EXPIRE_TIME]
         if millis is None:
             return None
-        name = options.text("record-level.time-field", None)
+        name = options[RECORD_LEVEL_TIME_FIELD]
         if name is None:
             raise ConfigError("You should set time field for record-level expire.", hint="set record-level.time-field")
         return cls(schema.field(name), now_millis // 1000 - millis // 1000, schemas)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
-from penstock.table.schema.options import Options
+from penstock.table.options.compaction import ZORDER_VAR_LENGTH_CONTRIBUTION
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.buffers import Bytes
 from penstock.table.values.curves import WORD, Words, code_order, hilbert_codes, leading_words, value_codes, z_codes
@@ -53,7 +53,7 @@ class RowOrder:
             raise ConfigError(f"rows cannot be ordered by {nested[0]!r}: it holds nested values")
         if wanted == "hilbert" and len(fields) < 2:
             raise ConfigError("Hilbert sort needs at least two columns")
-        width = Options(schema.options).integer("zorder.var-length-contribution", WORD)
+        width = schema.typed[ZORDER_VAR_LENGTH_CONTRIBUTION]
         return cls(wanted, fields, width)
 
     def sorted(self, rows: pa.Table) -> tuple[pa.Table, Words]:

@@ -17,7 +17,7 @@ from penstock.table.files.hash_index import decode_hashes, encode_hashes
 from penstock.table.meta.data_file import EMPTY_ROW
 from penstock.table.meta.entries import HASH_INDEX, CommitMessage, FileKind, IndexEntry
 from penstock.table.meta.store import TableStore
-from penstock.table.schema.options import Options
+from penstock.table.options.buckets import DYNAMIC_BUCKET_INITIAL_BUCKETS
 
 Hashes = npt.NDArray[np.int32]
 Buckets = npt.NDArray[np.int32]
@@ -56,8 +56,8 @@ def _rooms(layout: Layout, writer: int, writers: int) -> list[Room]:
     A single writer spreads new keys over `dynamic-bucket.initial-buckets` from the start; of several writers each has
     separate buckets.
     """
-    options = Options(layout.schema.options)
-    first = options.integer("dynamic-bucket.initial-buckets", 1) if writers == 1 else 1
+    options = layout.schema.typed
+    first = options.get(DYNAMIC_BUCKET_INITIAL_BUCKETS, 1) if writers == 1 else 1
     if first == 1:
         return [Room.of(layout.schema, writer, writers)]
     first = min(first, Room.of(layout.schema).most)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from penstock.table.schema.options import Options
+from penstock.table.options.buckets import DYNAMIC_BUCKET_MAX_BUCKETS, DYNAMIC_BUCKET_TARGET_ROW_NUM
 from penstock.table.schema.table_schema import TableSchema
 
 MOST_BUCKETS = 32767
@@ -30,9 +30,9 @@ class Room:
     @classmethod
     def of(cls, schema: TableSchema, writer: int = 0, writers: int = 1) -> Room:
         """Return the limits that a table's options set."""
-        options = Options(schema.options)
-        limit = options.integer("dynamic-bucket.max-buckets", -1)
-        target = options.integer("dynamic-bucket.target-row-num", 2_000_000)
+        options = schema.typed
+        limit = options[DYNAMIC_BUCKET_MAX_BUCKETS]
+        target = options[DYNAMIC_BUCKET_TARGET_ROW_NUM]
         return cls(target, MOST_BUCKETS if limit < 0 else limit, writer, writers)
 
     def buckets(self, counts: Mapping[int, int], rows: int) -> npt.NDArray[np.int32]:

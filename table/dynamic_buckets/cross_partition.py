@@ -33,7 +33,7 @@ from penstock.table.dynamic_buckets.index_runs import (
 from penstock.table.dynamic_buckets.key_index import IndexFolder, KeyIndex
 from penstock.table.merge.spec import Engine, MergeSpec
 from penstock.table.meta.store import TableStore
-from penstock.table.schema.options import Options
+from penstock.table.options.merge_engines import MERGE_ENGINE
 from penstock.table.values.fingerprints import Fingerprints, fingerprints
 from penstock.table.values.internal import from_internal
 
@@ -84,7 +84,7 @@ class KeyPlacer:
     @property
     def engine(self) -> Engine:
         """Return the table's merge engine."""
-        return Engine(Options(self.layout.schema.options).text("merge-engine", "deduplicate").strip().lower())
+        return Engine(self.layout.schema.typed[MERGE_ENGINE])
 
     @property
     def _ignores_deletes(self) -> bool:

@@ -19,9 +19,9 @@ from penstock.table.meta.live import delta_entries, live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.wall_clock import wall_millis
+from penstock.table.options.buckets import CROSS_PARTITION_UPSERT_INDEX_TTL
 from penstock.table.read.plan import Split, grouped, invisible_level_0, plan_state
 from penstock.table.read.split_reader import SplitReader
-from penstock.table.schema.options import Options
 from penstock.table.values.buffers import fixed_values
 from penstock.table.values.fingerprints import fingerprints
 
@@ -39,7 +39,7 @@ class TableKeys:
     @property
     def ttl_millis(self) -> int | None:
         """Return the time to live of index entries, or None."""
-        return Options(self.layout.schema.options).duration("cross-partition-upsert.index-ttl", None)
+        return self.layout.schema.typed[CROSS_PARTITION_UPSERT_INDEX_TTL]
 
     @property
     def second(self) -> int:

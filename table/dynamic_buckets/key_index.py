@@ -40,7 +40,7 @@ from penstock.table.dynamic_buckets.index_runs import (
 from penstock.table.meta.live import delta_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.schema.options import Options
+from penstock.table.options.buckets import PENSTOCK_KEY_INDEX_MAX_DISK_SIZE
 from penstock.table.values.fingerprints import Fingerprints
 
 log = logging.getLogger(__name__)
@@ -161,7 +161,7 @@ class IndexFolder:
                 advance.over(index, missed)
             index.snapshot, index.delta = snapshot.id, snapshot.delta_manifest_list
             self._save(index)
-        make_room(self.folder, Options(self.layout.schema.options).size(MOST_BYTES, None))
+        make_room(self.folder, self.layout.schema.typed[PENSTOCK_KEY_INDEX_MAX_DISK_SIZE])
         return index
 
     @contextmanager

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from penstock.table.files.errors import NullRefused
 from penstock.table.files.parquet.relayout import relayout_column
+from penstock.table.options.files import DATA_FILE_THIN_MODE
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.validation import KEY_PREFIX
 from penstock.table.values.arrow_types import to_arrow
@@ -46,7 +47,7 @@ def row_fields(schema: TableSchema) -> tuple[Field, ...]:
 
 def file_fields(schema: TableSchema) -> tuple[Field, ...]:
     """Return the columns of a data file, in the file's order."""
-    if schema.options.get("data-file.thin-mode", "false").lower() == "true":
+    if schema.typed[DATA_FILE_THIN_MODE]:
         return row_fields(schema)
     keys = schema.select(schema.trimmed_primary_keys)
     return (*(_key_field(key) for key in keys), *row_fields(schema))

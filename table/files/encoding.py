@@ -7,8 +7,23 @@ from dataclasses import dataclass
 
 from penstock.errors import ConfigError
 from penstock.table.files.errors import FormatUnknown
-from penstock.table.schema.option_values import choose
-from penstock.table.schema.options import Options
+from penstock.table.options.changelogs import CHANGELOG_FILE_COMPRESSION, CHANGELOG_FILE_FORMAT
+from penstock.table.options.files import (
+    AVRO_CODEC,
+    FILE_COMPRESSION,
+    FILE_COMPRESSION_PER_LEVEL,
+    FILE_COMPRESSION_ZSTD_LEVEL,
+    FILE_FORMAT,
+    FILE_FORMAT_PER_LEVEL,
+    FILE_SUFFIX_INCLUDE_COMPRESSION,
+    ORC_COMPRESS,
+    PARQUET_COMPRESSION,
+    PARQUET_DICTIONARY_PAGE_SIZE,
+    PARQUET_ENABLE_DICTIONARY,
+    PARQUET_PAGE_SIZE,
+)
+from penstock.table.options.table_options import TableOptions
+from penstock.table.options.values import choose
 
 FORMATS = ("parquet", "orc", "avro")
 _CODECS = {
@@ -17,7 +32,7 @@ _CODECS = {
     "avro": ("zstd", "snappy", "deflate", "bzip2", "xz", "none"),
 }
 _SAME_CODEC = {"uncompressed": "none", "null": "none", "": "none", "zstandard": "zstd", "lz4_raw": "lz4"}
-_CODEC_OPTIONS = {"parquet": "parquet.compression", "orc": "orc.compress", "avro": "avro.codec"}
+_CODEC_OPTIONS = {"parquet": PARQUET_COMPRESSION, "orc": ORC_COMPRESS, "avro": AVRO_CODEC}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,33 +58,25 @@ class Encoding:
 
 def encoding_of(options: Mapping[str, str], level: int = 0, *, changelog: bool = False) -> Encoding:
     """Return how a data file of a level, or a changelog file, is written."""
-    known = Options(options)
-    text = per_level(known, "file.format.per.level", level) or known.text("file.format", "parquet")
+    known = TableOptions(options)
+    text = known[FILE_FORMAT_PER_LEVEL].get(level) or known.text(FILE_FORMAT)
     if changelog:
-        text = known.text("changelog-file.format", text)
-    file_format = _choice(text, FORMATS, "file format")
-    codec = per_level(known, "file.compression.per.level", level) or known.text("file.compression", None)
+        text = known.text(CHANGELOG_FILE_FORMAT) or text
+    file_format = _choice(text or "", FORMATS, "file format")
+    codec = known[FILE_COMPRESSION_PER_LEVEL].get(level) or known.given(FILE_COMPRESSION)
     if changelog:
-        codec = known.text("changelog-file.compression", codec)
-    codec = codec or known.text(_CODEC_OPTIONS[file_format], "zstd")
+        codec = known[CHANGELOG_FILE_COMPRESSION] or codec
+    codec = codec or known[_CODEC_OPTIONS[file_format]] or known[FILE_COMPRESSION]
     codec = _SAME_CODEC.get(codec.strip().lower(), codec)
     return Encoding(
         format=file_format,
         codec=_choice(codec, _CODECS[file_format], f"codec of {file_format}"),
-        zstd_level=known.integer("file.compression.zstd-level", 1),
-        dictionary=known.boolean("parquet.enable.dictionary", default=True)
-        if "parquet.enable.dictionary" in options
-        else None,
-        page_bytes=known.size("parquet.page.size", None),
-        dictionary_bytes=known.size("parquet.dictionary.page.size", None),
-        codec_in_name=known.boolean("file.suffix.include.compression", default=False),
+        zstd_level=known[FILE_COMPRESSION_ZSTD_LEVEL],
+        dictionary=known.given(PARQUET_ENABLE_DICTIONARY),
+        page_bytes=known[PARQUET_PAGE_SIZE],
+        dictionary_bytes=known[PARQUET_DICTIONARY_PAGE_SIZE],
+        codec_in_name=known[FILE_SUFFIX_INCLUDE_COMPRESSION],
     )
-
-
-def per_level(options: Options, key: str, level: int) -> str | None:
-    """Return the entry of a level from an option such as `0:avro,5:parquet`, or None."""
-    pairs = (pair.partition(":") for pair in options.names(key))
-    return next((text.strip() for number, _, text in pairs if number.strip() == str(level)), None)
 
 
 def _choice(text: str, choices: tuple[str, ...], what: str) -> str:

@@ -22,8 +22,10 @@ from penstock.table.files.parquet.relayout import relayout
 from penstock.table.files.statistics import FileStatistics, StatsMode, stats_modes
 from penstock.table.meta.data_file import EMPTY_ROW, DataFile, FileSource
 from penstock.table.meta.wall_clock import wall_millis
-from penstock.table.schema.option_checks import check_writable
-from penstock.table.schema.options import Options
+from penstock.table.options.changelogs import CHANGELOG_FILE_PREFIX
+from penstock.table.options.checks import check_writable
+from penstock.table.options.files import DATA_FILE_PREFIX, METADATA_STATS_DENSE_STORE, TARGET_FILE_SIZE
+from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.binary_row import encode_row
@@ -75,7 +77,7 @@ class RollingWriter:
 
     `write` accepts the columns of `columns.row_fields(schema)` in any order, and rows in the order in which the file is
     to have them. A file is closed after the row group that reaches the target size; row groups are small compared with
-    it. Holds the rows of one row group in memory. Options come from `schema.options`.
+    it. Holds the rows of one row group in memory. TableOptions come from `schema.options`.
 
     `finish` returns the files in order and may be called once. `abort` removes them all, and the caller must call it on
     any error; after a crash the files are orphans. `first_sequence` numbers the rows of append tables.
@@ -97,15 +99,14 @@ class RollingWriter:
     ) -> None:
         """Create the writer without opening a file. `clock` returns epoch milliseconds."""
         check_writable(schema.options)
-        options = Options(schema.options)
+        options = schema.typed
         keyed = bool(schema.primary_keys)
-        default = options.size("target-file-size", _TARGET_KEYED if keyed else _TARGET_APPEND)
+        default = options.get(TARGET_FILE_SIZE, _TARGET_KEYED if keyed else _TARGET_APPEND)
         self._storage, self._folder, self._schema, self._names = storage, folder, schema, names
         self._clock, self._level, self._source = clock, level, source
         self._encoding = encoding_of(schema.options, level, changelog=changelog)
         self._changelog = changelog
-        kind = "changelog" if changelog else "data"
-        self._prefix = options.text(f"{kind}-file.prefix", f"{kind}-")
+        self._prefix = options[CHANGELOG_FILE_PREFIX if changelog else DATA_FILE_PREFIX]
         self._target = default if target_size is None else target_size
         self._sequence = first_sequence
         self._rows = pa.schema([pa.field(field.name, to_arrow(field.type)) for field in row_fields(schema)])
@@ -236,7 +237,7 @@ class _OpenFile:
         if footer is not None:
             self._statistics.pass_footer(footer)
         options = self._schema.options
-        dense = Options(options).boolean("metadata.stats-dense-store", default=True)
+        dense = TableOptions(options)[METADATA_STATS_DENSE_STORE]
         stats, columns = self._statistics.value_stats(self._modes, dense=dense)
         low, high = self._sequences or (first_sequence, first_sequence + self._rows - 1)
         return DataFile(

@@ -16,10 +16,16 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.table.files.columns import has_nanoseconds
-from penstock.table.files.encoding import per_level
 from penstock.table.files.moments import UNIT_NANOS
 from penstock.table.meta.data_file import EMPTY_STATS, ColumnStats
-from penstock.table.schema.options import Options
+from penstock.table.options.changelogs import CHANGELOG_FILE_STATS_MODE
+from penstock.table.options.files import (
+    FIELD_STATS_MODE,
+    METADATA_STATS_KEEP_FIRST_N_COLUMNS,
+    METADATA_STATS_MODE,
+    METADATA_STATS_MODE_PER_LEVEL,
+)
+from penstock.table.options.table_options import TableOptions
 from penstock.table.values.binary_row import encode_row
 from penstock.table.values.internal import scaled
 from penstock.table.values.types import AtomicType, DataType, Field
@@ -58,24 +64,25 @@ def stats_modes(
     options: Mapping[str, str], fields: Sequence[Field], level: int, *, changelog: bool = False
 ) -> list[StatsMode]:
     """Return for each column which statistics a data file, or a changelog file, records."""
-    general = _general_mode(options, level, changelog=changelog)
-    first = Options(options).integer("metadata.stats-keep-first-n-columns", -1)
+    typed = TableOptions(options)
+    general = _general_mode(typed, level, changelog=changelog)
+    first = typed[METADATA_STATS_KEEP_FIRST_N_COLUMNS]
     modes = []
     for place, field in enumerate(fields):
-        own = f"fields.{field.name}.stats-mode"
-        if own in options:
-            modes.append(parse_mode(options[own], own))
+        own = typed[FIELD_STATS_MODE.of(field.name)]
+        if own is not None:
+            modes.append(parse_mode(own, FIELD_STATS_MODE.of(field.name).key))
         else:
             modes.append(general if first < 0 or place < first else NONE)
     return modes
 
 
-def _general_mode(options: Mapping[str, str], level: int, *, changelog: bool) -> StatsMode:
-    key = "metadata.stats-mode"
-    text = per_level(Options(options), f"{key}.per.level", level) or options.get(key, "truncate(16)")
-    if changelog and "changelog-file.stats-mode" in options:
-        key, text = "changelog-file.stats-mode", options["changelog-file.stats-mode"]
-    return parse_mode(text, key)
+def _general_mode(options: TableOptions, level: int, *, changelog: bool) -> StatsMode:
+    if changelog and (own := options[CHANGELOG_FILE_STATS_MODE]) is not None:
+        return parse_mode(own, CHANGELOG_FILE_STATS_MODE.key)
+    if (own := options[METADATA_STATS_MODE_PER_LEVEL].get(level)) is not None:
+        return parse_mode(own, METADATA_STATS_MODE_PER_LEVEL.key)
+    return parse_mode(options[METADATA_STATS_MODE], METADATA_STATS_MODE.key)
 
 
 @dataclass(slots=True)

@@ -15,7 +15,15 @@ from penstock.table.maintenance.tags import create_tag, delete_tag, tag_files
 from penstock.table.meta.errors import SnapshotMissing, TagMissing
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.schema.options import Options
+from penstock.table.options.partitions import (
+    SINK_PROCESS_TIME_ZONE,
+    SINK_WATERMARK_TIME_ZONE,
+    TAG_AUTOMATIC_COMPLETION,
+    TAG_AUTOMATIC_CREATION,
+    TAG_BATCH_CUSTOMIZED_NAME,
+    TAG_NUM_RETAINED_MAX,
+)
+from penstock.table.options.table_options import TableOptions
 
 MODES = ("none", "process-time", "watermark", "batch")
 
@@ -38,20 +46,20 @@ class AutomaticTags:
     @classmethod
     def of(cls, store: TableStore) -> Self | None:
         """Build from the options of the table; None when they ask for no tags over time."""
-        options = Options(store.schema().options)
-        match mode_of(options.values):
+        options = store.schema().typed
+        match mode_of(options.texts):
             case "process-time":
-                clock = _process_time(store, options.text("sink.process-time-zone", None))
+                clock = _process_time(store, options[SINK_PROCESS_TIME_ZONE])
             case "watermark":
-                clock = _watermark(options.text("sink.watermark-time-zone", "UTC"))
+                clock = _watermark(options[SINK_WATERMARK_TIME_ZONE])
             case _:
                 return None
         return cls(
             store,
-            TagPeriod.of(options.values),
+            TagPeriod.of(options.texts),
             clock,
-            options.boolean("tag.automatic-completion", default=False),
-            options.integer("tag.num-retained-max", None),
+            options[TAG_AUTOMATIC_COMPLETION],
+            options[TAG_NUM_RETAINED_MAX],
         )
 
     def create_due(self) -> list[str]:
@@ -137,7 +145,7 @@ class AutomaticTags:
 
 def mode_of(values: Mapping[str, str]) -> str:
     """Return the table's mode of automatic tags, one of MODES."""
-    return Options(values).choice("tag.automatic-creation", MODES, "none")
+    return TableOptions(values)[TAG_AUTOMATIC_CREATION]
 
 
 def create_batch_tag(store: TableStore) -> str | None:
@@ -146,15 +154,15 @@ def create_batch_tag(store: TableStore) -> str | None:
     Then only the newest `tag.num-retained-max` of all tags are kept. Returns the tag's name; None when the table has no
     snapshot or no such option.
     """
-    options, snapshot = Options(store.schema().options), store.snapshots.latest()
-    if mode_of(options.values) != "batch" or snapshot is None:
+    options, snapshot = store.schema().typed, store.snapshots.latest()
+    if mode_of(options.texts) != "batch" or snapshot is None:
         return None
     local = snapshot.time_millis + store.ambient.zone_offset_millis(snapshot.time_millis)
     day = (EPOCH + timedelta(milliseconds=local)).strftime("%Y-%m-%d")
-    name = options.text("tag.batch.customized-name", None) or f"batch-write-{day}"
+    name = options[TAG_BATCH_CUSTOMIZED_NAME] or f"batch-write-{day}"
     _give_up(store, name)
     create_tag(store, name, snapshot.id)
-    most = options.integer("tag.num-retained-max", None)
+    most = options[TAG_NUM_RETAINED_MAX]
     kept = tag_files(store).all()
     for tag in kept[: len(kept) - most] if most is not None and len(kept) > most else ():
         _give_up(store, tag.name)

@@ -9,6 +9,7 @@ from penstock.table.meta.errors import BranchMissing
 from penstock.table.meta.snapshot_json import snapshot_json
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_files import tag_json
+from penstock.table.options.scans import SCAN_FALLBACK_BRANCH
 from penstock.table.schema.numbered_files import MAIN_BRANCH, branch_folder
 from penstock.table.values.names import LONGEST_NEW, path_step
 
@@ -48,7 +49,7 @@ def delete_branch(store: TableStore, name: str) -> None:
     """Delete the branch's snapshots, tags and schemas. Its data files become orphans unless other branches use them."""
     if name not in branch_names(store):
         raise branch_missing(store, name)
-    if store.schema().options.get("scan.fallback-branch") == name:
+    if store.schema().typed[SCAN_FALLBACK_BRANCH] == name:
         raise ConfigError(
             f"branch {name!r} is the table's fallback branch",
             table=store.name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.store import TableStore
-from penstock.table.schema.options import Options
+from penstock.table.options.commits import CONSUMER_EXPIRATION_TIME
 
 
 def expire_consumers(store: TableStore, older_than: int | None = None) -> list[str]:
@@ -13,7 +13,7 @@ def expire_consumers(store: TableStore, older_than: int | None = None) -> list[s
     Nothing is deleted when neither is set, and no consumer whose modification time the store does not know.
     """
     if older_than is None:
-        idle = Options(store.schema().options).duration("consumer.expiration-time", None)
+        idle = store.schema().typed[CONSUMER_EXPIRATION_TIME]
         if idle is None:
             return []
         older_than = store.ambient.now_millis() - idle

@@ -16,7 +16,18 @@ from penstock.table.meta.live import delta_entries, live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.selection import Selection
-from penstock.table.schema.options import Options
+from penstock.table.options.kinds import NAMES
+from penstock.table.options.partitions import (
+    PARTITION_END_INPUT_TO_DONE,
+    PARTITION_IDLE_TIME_TO_DONE,
+    PARTITION_MARK_DONE_ACTION,
+    PARTITION_MARK_DONE_ACTION_HTTP_PARAMS,
+    PARTITION_MARK_DONE_ACTION_HTTP_TIMEOUT,
+    PARTITION_MARK_DONE_ACTION_HTTP_URL,
+    PARTITION_MARK_DONE_ACTION_MODE,
+    PARTITION_TIME_INTERVAL,
+)
+from penstock.table.options.table_options import TableOptions
 
 SUCCESS = "_SUCCESS"
 ACTIONS = ("success-file", "http-report")
@@ -40,12 +51,12 @@ class DoneRule:
     @classmethod
     def of(cls, values: Mapping[str, str]) -> DoneRule | None:
         """Build from the options of a table; None when they mark no partitions over time."""
-        options = Options(values)
-        idle = options.duration("partition.idle-time-to-done", None)
-        interval = options.duration("partition.time-interval", None)
+        options = TableOptions(values)
+        idle = options[PARTITION_IDLE_TIME_TO_DONE]
+        interval = options[PARTITION_TIME_INTERVAL]
         if idle is None or interval is None:
             return None
-        mode = options.choice("partition.mark-done-action.mode", ("process-time", "watermark"), "process-time")
+        mode = options[PARTITION_MARK_DONE_ACTION_MODE]
         return cls(interval, idle, mode == "watermark", PartitionTimes.of(values))
 
 
@@ -113,7 +124,7 @@ def mark_due(
 
 def mark_written(store: TableStore, snapshot: Snapshot) -> list[dict[str, object]]:
     """Mark the partitions that a batch commit wrote (`partition.end-input-to-done`)."""
-    if not Options(store.schema().options).boolean("partition.end-input-to-done", default=False):
+    if not store.schema().typed[PARTITION_END_INPUT_TO_DONE]:
         return []
     return _mark(store, sorted({entry.partition for entry in delta_entries(store, snapshot)}))
 
@@ -131,8 +142,9 @@ def _mark(store: TableStore, partitions: Iterable[bytes]) -> list[dict[str, obje
 
 
 def _actions(store: TableStore) -> Collection[str]:
-    options = Options(store.schema().options)
-    named = {name.lower() for name in options.names("partition.mark-done-action")} or {"success-file"}
+    # As it is written: another engine may have set an action that is refused here.
+    text = store.schema().typed.text(PARTITION_MARK_DONE_ACTION) or ""
+    named = set(NAMES.parse(text.lower())) or {"success-file"}
     for name in sorted(named):
         if name in NEEDS_A_METASTORE:
             raise ConfigError(f"{name} tells a metastore, and the tables of a file system have none", table=store.name)
@@ -153,20 +165,20 @@ def _marked_at(store: TableStore, layout: Layout, partition: bytes) -> int:
 
 def _report(store: TableStore, layout: Layout, partition: bytes) -> None:
     """Post the same report as Paimon; the response must contain `{"result": "SUCCESS"}`."""
-    options = Options(store.schema().options)
-    url = options.text("partition.mark-done-action.http.url", None)
+    options = store.schema().typed
+    url = options[PARTITION_MARK_DONE_ACTION_HTTP_URL]
     if url is None or not url.startswith(("http://", "https://")):
         raise ConfigError("where are done partitions to be reported?", hint="set partition.mark-done-action.http.url")
     body = {
         "partition": f"{layout.partition_dir(partition)}/",
         "table": store.name,
         "path": store.paths.root,
-        "params": options.text("partition.mark-done-action.http.params", None),
+        "params": options[PARTITION_MARK_DONE_ACTION_HTTP_PARAMS],
     }
     request = urllib.request.Request(  # noqa: S310 -- the scheme is checked above
         url, json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
-    timeout = options.duration("partition.mark-done-action.http.timeout", _TIMEOUT) / 1000
+    timeout = options.get(PARTITION_MARK_DONE_ACTION_HTTP_TIMEOUT, _TIMEOUT) / 1000
     try:
         with urllib.request.urlopen(request, timeout=timeout) as answer:  # noqa: S310
             said = json.loads(answer.read())

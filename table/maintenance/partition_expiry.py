@@ -11,7 +11,13 @@ from penstock.table.commit.committer import Committer, contents
 from penstock.table.maintenance.partition_times import PartitionTimes
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.store import TableStore
-from penstock.table.schema.options import Options
+from penstock.table.options.partitions import (
+    PARTITION_EXPIRATION_BATCH_SIZE,
+    PARTITION_EXPIRATION_MAX_NUM,
+    PARTITION_EXPIRATION_STRATEGY,
+    PARTITION_EXPIRATION_TIME,
+)
+from penstock.table.options.table_options import TableOptions
 
 MOST_AT_ONCE = 10_000
 STRATEGIES = ("values-time", "update-time")
@@ -33,13 +39,13 @@ class PartitionExpiry:
     @classmethod
     def of(cls, values: Mapping[str, str]) -> PartitionExpiry | None:
         """Build from the options of a table; None when partitions do not expire."""
-        options = Options(values)
-        millis = options.duration("partition.expiration-time", None)
+        options = TableOptions(values)
+        millis = options[PARTITION_EXPIRATION_TIME]
         if millis is None:
             return None
-        by_values = options.choice("partition.expiration-strategy", STRATEGIES, "values-time") == "values-time"
-        most = options.integer("partition.expiration-max-num", 100)
-        batch = options.integer("partition.expiration-batch-size", None)
+        by_values = options[PARTITION_EXPIRATION_STRATEGY] == "values-time"
+        most = options[PARTITION_EXPIRATION_MAX_NUM]
+        batch = options[PARTITION_EXPIRATION_BATCH_SIZE]
         return cls(millis, by_values, PartitionTimes.of(values if by_values else {}), most, batch)
 
 

@@ -13,7 +13,8 @@ from datetime import UTC, datetime, time, timedelta
 
 from penstock.errors import ConfigError
 from penstock.table.buckets.layout import Layout
-from penstock.table.schema.options import Options
+from penstock.table.options.partitions import PARTITION_TIMESTAMP_FORMATTER, PARTITION_TIMESTAMP_PATTERN
+from penstock.table.options.table_options import TableOptions
 from penstock.table.values.partition_text import value_text
 
 _PARTS = re.compile(r"([A-Za-z])\1*|'((?:[^']|'')*)'|\[|\]|[^A-Za-z'\[\]]+")
@@ -126,10 +127,10 @@ class PartitionTimes:
     @classmethod
     def of(cls, values: Mapping[str, str]) -> PartitionTimes:
         """Build from the options of a table."""
-        options = Options(values)
-        formatter = options.text("partition.timestamp-formatter", None)
+        options = TableOptions(values)
+        formatter = options[PARTITION_TIMESTAMP_FORMATTER]
         form = DEFAULT_FORM if formatter is None else TimeForm.of(formatter)
-        return cls(options.text("partition.timestamp-pattern", None), form)
+        return cls(options[PARTITION_TIMESTAMP_PATTERN], form)
 
     def of_partition(self, layout: Layout, partition: bytes) -> int | None:
         """Return the time of the partition's values, None when they contain no time."""

@@ -21,6 +21,7 @@ from penstock.table.meta.live import (
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_files import TagFiles
+from penstock.table.options.changelogs import CHANGELOG_PRODUCER
 
 
 @dataclass(slots=True)
@@ -215,8 +216,8 @@ def stands_on_delta(store: TableStore, snapshot: Snapshot) -> bool:
 
     They do if the table had no changelog producer at the time.
     """
-    options = store.schemas.get(snapshot.schema_id).options
-    return snapshot.changelog_manifest_list is None and options.get("changelog-producer", "none").lower() == "none"
+    options = store.schemas.get(snapshot.schema_id).typed
+    return snapshot.changelog_manifest_list is None and options[CHANGELOG_PRODUCER] == "none"
 
 
 def live_among(store: TableStore, snapshot: Snapshot, files: Collection[ManifestEntry]) -> set[str]:

@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.errors import ConfigError
-from penstock.table.schema.options import Options
+from penstock.table.options.commits import (
+    CHANGELOG_NUM_RETAINED_MAX,
+    CHANGELOG_NUM_RETAINED_MIN,
+    CHANGELOG_TIME_RETAINED,
+    SNAPSHOT_CLEAN_EMPTY_DIRECTORIES,
+    SNAPSHOT_EXPIRE_LIMIT,
+    SNAPSHOT_NUM_RETAINED_MAX,
+    SNAPSHOT_NUM_RETAINED_MIN,
+    SNAPSHOT_TIME_RETAINED,
+)
+from penstock.table.options.table_options import TableOptions
 
 HOUR = 3_600_000
 
@@ -54,22 +64,22 @@ class Retention:
 
         Changelogs expire with their snapshots unless an option keeps them longer.
         """
-        options = Options(values)
-        most = options.integer("snapshot.num-retained.max", None) if most is None else most
+        options = TableOptions(values)
+        most = options[SNAPSHOT_NUM_RETAINED_MAX] if most is None else most
         if least is None:
-            least = options.integer("snapshot.num-retained.min", 10)
+            least = options[SNAPSHOT_NUM_RETAINED_MIN]
             least = least if most is None else min(least, most)
-        snapshots = Keep(least, most, options.duration("snapshot.time-retained", HOUR) if millis is None else millis)
+        snapshots = Keep(least, most, options[SNAPSHOT_TIME_RETAINED] if millis is None else millis)
         changelogs = Keep(
-            options.integer("changelog.num-retained.min", snapshots.least),
-            options.integer("changelog.num-retained.max", snapshots.most),
-            options.duration("changelog.time-retained", snapshots.millis),
+            options.get(CHANGELOG_NUM_RETAINED_MIN, snapshots.least),
+            options.get(CHANGELOG_NUM_RETAINED_MAX, snapshots.most),
+            options.get(CHANGELOG_TIME_RETAINED, snapshots.millis),
         )
         return cls(
             snapshots,
             changelogs,
-            options.integer("snapshot.expire.limit", 50) if at_once is None else at_once,
-            options.boolean("snapshot.clean-empty-directories", default=False),
+            options[SNAPSHOT_EXPIRE_LIMIT] if at_once is None else at_once,
+            options[SNAPSHOT_CLEAN_EMPTY_DIRECTORIES],
         )
 
     @property

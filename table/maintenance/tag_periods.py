@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from penstock.errors import ConfigError
-from penstock.table.schema.options import Options
+from penstock.table.options.partitions import (
+    TAG_CREATION_DELAY,
+    TAG_CREATION_PERIOD,
+    TAG_CREATION_PERIOD_DURATION,
+    TAG_PERIOD_FORMATTER,
+)
+from penstock.table.options.table_options import TableOptions
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -19,8 +25,8 @@ DAY = 24 * HOUR
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _PERIODS = {"daily": DAY, "hourly": HOUR, "two-hours": 2 * HOUR}
-_DAYS = {"with-dashes": "%Y-%m-%d", "without-dashes": "%Y%m%d", "without-dashes-and-spaces": "%Y%m%d"}
-_HOURS = {"with-dashes": "%Y-%m-%d %H", "without-dashes": "%Y%m%d %H", "without-dashes-and-spaces": "%Y%m%d%H"}
+_DAYS = {"with_dashes": "%Y-%m-%d", "without_dashes": "%Y%m%d", "without_dashes_and_spaces": "%Y%m%d"}
+_HOURS = {"with_dashes": "%Y-%m-%d %H", "without_dashes": "%Y%m%d %H", "without_dashes_and_spaces": "%Y%m%d%H"}
 _MINUTES = "%Y%m%d%H%M"
 _PARTS = {"%Y": r"(?P<year>\d{1,10})", "%m": r"(?P<month>\d\d)", "%d": r"(?P<day>\d\d)"}
 _CLOCK = {"%H": r"(?P<hour>\d\d)", "%M": r"(?P<minute>\d\d)"}
@@ -44,15 +50,15 @@ class TagPeriod:
     @classmethod
     def of(cls, values: Mapping[str, str]) -> TagPeriod:
         """Build from the options of a table."""
-        options = Options(values)
-        delay = options.duration("tag.creation-delay", 0)
-        length = options.duration("tag.creation-period-duration", None)
+        options = TableOptions(values)
+        delay = options[TAG_CREATION_DELAY]
+        length = options[TAG_CREATION_PERIOD_DURATION]
         if length is not None:
             return cls(length, _MINUTES, delay)
-        period = options.choice("tag.creation-period", tuple(_PERIODS), "daily")
-        style = options.choice("tag.period-formatter", tuple(_DAYS), "with-dashes")
+        period = options[TAG_CREATION_PERIOD]
+        style = options[TAG_PERIOD_FORMATTER]
         if period == "two-hours":  # Java ignores the formatter for this period
-            return cls(_PERIODS[period], _HOURS["with-dashes"], delay)
+            return cls(_PERIODS[period], _HOURS["with_dashes"], delay)
         return cls(_PERIODS[period], (_DAYS if period == "daily" else _HOURS)[style], delay)
 
     def before(self, local: int) -> int:

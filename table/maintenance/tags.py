@@ -12,7 +12,7 @@ from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_files import Tag, TagFiles
-from penstock.table.schema.options import Options
+from penstock.table.options.partitions import TAG_CREATE_SUCCESS_FILE, TAG_DEFAULT_TIME_RETAINED
 
 NANOS_PER_MILLI = 1_000_000
 
@@ -32,7 +32,7 @@ def create_tag(store: TableStore, name: str, snapshot_id: int | None = None, ret
     if snapshot is None:
         raise SnapshotMissing("there is no snapshot to tag: the table has none", table=store.name)
     if retain_millis is None:
-        retain_millis = Options(store.schema().options).duration("tag.default-time-retained", None)
+        retain_millis = store.schema().typed[TAG_DEFAULT_TIME_RETAINED]
     tag = Tag(name, snapshot)
     if retain_millis is not None:
         created = store.ambient.local_millis() * NANOS_PER_MILLI
@@ -58,7 +58,7 @@ def snapshot_or_tagged(store: TableStore, snapshot_id: int) -> Snapshot:
 
 
 def _tells_success(store: TableStore) -> bool:
-    return Options(store.schema().options).boolean("tag.create-success-file", default=False)
+    return store.schema().typed[TAG_CREATE_SUCCESS_FILE]
 
 
 def _success_path(store: TableStore, name: str) -> str:

@@ -15,7 +15,13 @@ from penstock.table.maintenance.snapshot_expiry import Expired, expire_snapshots
 from penstock.table.maintenance.tags import expire_tags
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.schema.options import Options
+from penstock.table.options.compaction import WRITE_ONLY
+from penstock.table.options.partitions import (
+    END_INPUT_CHECK_PARTITION_EXPIRE,
+    PARTITION_EXPIRATION_CHECK_INTERVAL,
+    TAG_TIME_EXPIRE_ENABLED,
+)
+from penstock.table.options.table_options import TableOptions
 
 HOUR = 3_600_000
 MOST_TAGS = 50  # expired in one round
@@ -71,7 +77,7 @@ def keep_up(
     """
     values, now = store.schema().options, store.ambient.now_millis()
     last = last or Upkeep()
-    only = Options(values).boolean("write-only", default=False) if write_only is None else write_only
+    only = TableOptions(values)[WRITE_ONLY] if write_only is None else write_only
     if only:
         return Upkeep(
             partitions_checked=last.partitions_checked,
@@ -85,7 +91,7 @@ def keep_up(
         run.step("partitions", lambda done: _without_old_partitions(store, done, now))
     run.step("done", lambda done: _with_marks(store, done, last, committed))
     run.step("tags", lambda done: replace(done, tags=tuple(_create_tags(store, committed))))
-    if Options(values).boolean("tag.time-expire-enabled", default=True):
+    if TableOptions(values)[TAG_TIME_EXPIRE_ENABLED]:
         run.step("tags over", lambda done: replace(done, tags_over=tuple(expire_tags(store, MOST_TAGS))))
     done = run.done
     if done.partitions_checked is None:
@@ -132,10 +138,10 @@ def _partitions_are_due(store: TableStore, last: Upkeep, now: int, committed: Sn
     schema = store.schema()
     if not schema.partition_keys or PartitionExpiry.of(schema.options) is None:
         return False
-    options = Options(schema.options)
-    if committed is not None and options.boolean("end-input.check-partition-expire", default=False):
+    options = schema.typed
+    if committed is not None and options[END_INPUT_CHECK_PARTITION_EXPIRE]:
         return True
-    every = options.duration("partition.expiration-check-interval", HOUR)
+    every = options[PARTITION_EXPIRATION_CHECK_INTERVAL]
     return last.partitions_checked is None or now - last.partitions_checked >= every
 
 

@@ -8,7 +8,27 @@ from enum import StrEnum
 
 from penstock.errors import ConfigError, did_you_mean
 from penstock.table.merge.aggregate_functions import Aggregate, check_function
-from penstock.table.schema.options import Options
+from penstock.table.options.changelogs import CHANGELOG_PRODUCER, DELETION_VECTORS_ENABLED
+from penstock.table.options.compaction import FORCE_LOOKUP
+from penstock.table.options.merge_engines import (
+    AGGREGATION_REMOVE_RECORD_ON_DELETE,
+    FIELD_AGGREGATE_FUNCTION,
+    FIELD_COUNT_LIMIT,
+    FIELD_DISTINCT,
+    FIELD_IGNORE_RETRACT,
+    FIELD_LIST_AGG_DELIMITER,
+    FIELD_NESTED_KEY,
+    FIELD_SEQUENCE_GROUP,
+    FIELDS_DEFAULT_AGGREGATE_FUNCTION,
+    IGNORE_DELETE,
+    IGNORE_UPDATE_BEFORE,
+    MERGE_ENGINE,
+    PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE,
+    PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP,
+    ROWKIND_FIELD,
+    SEQUENCE_FIELD,
+    SEQUENCE_FIELD_SORT_ORDER,
+)
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import ArrayType, DataType, Field, RowType
 
@@ -87,11 +107,11 @@ class _Options:
 
     def __init__(self, schema: TableSchema) -> None:
         self._schema = schema
-        self._options = Options(schema.options)
+        self._options = schema.typed
 
     def spec(self) -> MergeSpec:
         engine = self._engine()
-        sequence_fields = self._columns("sequence.field")
+        sequence_fields = self._columns(SEQUENCE_FIELD.key, self._options[SEQUENCE_FIELD])
         groups = self._groups() if engine is Engine.PARTIAL_UPDATE else ()
         spec = MergeSpec(
             engine=engine,
@@ -102,8 +122,8 @@ class _Options:
             groups=groups,
             aggregates=self._aggregates(engine, sequence_fields, groups),
             remove_on_delete=self._removes_on_delete(engine),
-            ignore_delete=self._flag("ignore-delete"),
-            ignore_update_before=self._flag("ignore-update-before"),
+            ignore_delete=self._options[IGNORE_DELETE],
+            ignore_update_before=self._options[IGNORE_UPDATE_BEFORE],
             rowkind_field=self._rowkind_field(),
             lookup=self._looks_up(engine),
         )
@@ -111,46 +131,45 @@ class _Options:
         return spec
 
     def _engine(self) -> Engine:
-        return Engine(self._options.choice("merge-engine", tuple(Engine), Engine.DEDUPLICATE))
+        return Engine(self._options[MERGE_ENGINE])
 
     def _descending(self) -> bool:
-        orders = ("ascending", "descending")
-        return self._options.choice("sequence.field.sort-order", orders, "ascending") == "descending"
+        return self._options[SEQUENCE_FIELD_SORT_ORDER] == "descending"
 
-    def _flag(self, key: str) -> bool:
-        return self._options.boolean(key, default=False)
-
-    def _columns(self, option: str, names: tuple[str, ...] | None = None) -> tuple[str, ...]:
-        """Return the columns that an option names, or `names`, which are part of the option's key."""
-        names = self._options.names(option) if names is None else names
+    def _columns(self, key: str, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the names if all are columns; ConfigError with the key of the option that names them if one is not."""
         for name in names:
             if name not in self._schema.names:
                 raise ConfigError(
-                    f"{option} names {name!r}, which is no column",
+                    f"{key} names {name!r}, which is no column",
                     hint=did_you_mean(name, self._schema.names, _listed(self._schema.names)),
                 )
         return names
 
     def _removes_on_delete(self, engine: Engine) -> bool:
-        return engine in {Engine.PARTIAL_UPDATE, Engine.AGGREGATION} and self._flag(f"{engine}.remove-record-on-delete")
+        match engine:
+            case Engine.PARTIAL_UPDATE:
+                return self._options[PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE]
+            case Engine.AGGREGATION:
+                return self._options[AGGREGATION_REMOVE_RECORD_ON_DELETE]
+        return False
 
     def _rowkind_field(self) -> str | None:
-        names = self._columns("rowkind.field")
-        return names[0] if names else None
+        name = self._options[ROWKIND_FIELD]
+        return self._columns(ROWKIND_FIELD.key, (name,))[0] if name else None
 
     def _looks_up(self, engine: Engine) -> bool:
-        producer = self._options.choice("changelog-producer", CHANGELOG_PRODUCERS, "none")
-        forced = self._flag("force-lookup") or self._flag("deletion-vectors.enabled")
+        producer = self._options[CHANGELOG_PRODUCER]
+        forced = self._options[FORCE_LOOKUP] or self._options[DELETION_VECTORS_ENABLED]
         return engine is not Engine.FIRST_ROW and (producer == "lookup" or forced)
 
     def _groups(self) -> tuple[SequenceGroup, ...]:
-        removing = set(self._columns("partial-update.remove-record-on-sequence-group"))
+        removal = PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP
+        removing = set(self._columns(removal.key, self._options[removal]))
         groups = []
-        for key in self._options.values:
-            if not (key.startswith("fields.") and key.endswith(".sequence-group")):
-                continue
-            fields = self._columns(key, tuple(key[len("fields.") : -len(".sequence-group")].split(",")))
-            columns = tuple(name for name in self._columns(key) if name not in fields)
+        for names, group in self._options.matching(FIELD_SEQUENCE_GROUP):
+            fields = self._columns(group.key, tuple(names.split(",")))
+            columns = tuple(name for name in self._columns(group.key, self._options[group]) if name not in fields)
             groups.append(SequenceGroup(fields, columns, bool(removing & set(fields))))
         self._check_groups(groups, removing)
         return tuple(groups)
@@ -176,13 +195,13 @@ class _Options:
     ) -> dict[str, Aggregate]:
         if engine not in {Engine.PARTIAL_UPDATE, Engine.AGGREGATION}:
             return {}
-        fallback = self._options.text("fields.default-aggregate-function", None)
+        fallback = self._options[FIELDS_DEFAULT_AGGREGATE_FUNCTION]
         if engine is Engine.AGGREGATION:
             fallback = fallback or LAST_NON_NULL
         plain = {*self._schema.primary_keys, *sequence_fields, *(name for group in groups for name in group.fields)}
         found = {}
         for column in self._schema.fields:
-            named = self._options.text(f"fields.{column.name}.aggregate-function", None)
+            named = self._options[FIELD_AGGREGATE_FUNCTION.of(column.name)]
             if column.name in plain:
                 self._refuse_on_sequence(column.name, named, sequence_fields)
             elif name := named or fallback:
@@ -194,20 +213,20 @@ class _Options:
             raise ConfigError("a sequence field cannot have an aggregate function", column=column, function=function)
 
     def _aggregate(self, column: Field, name: str) -> Aggregate:
-        prefix = f"fields.{column.name}"
+        options, nested_key = self._options, FIELD_NESTED_KEY.of(column.name)
         aggregate = Aggregate(
             function=check_function(name, column.type, column.name),
-            ignore_retract=self._flag(f"{prefix}.ignore-retract"),
-            distinct=self._flag(f"{prefix}.distinct"),
-            delimiter=self._options.text(f"{prefix}.list-agg-delimiter", ","),
-            nested_key=self._options.names(f"{prefix}.nested-key"),
-            count_limit=self._options.integer(f"{prefix}.count-limit", None),
+            ignore_retract=options[FIELD_IGNORE_RETRACT.of(column.name)],
+            distinct=options[FIELD_DISTINCT.of(column.name)],
+            delimiter=options[FIELD_LIST_AGG_DELIMITER.of(column.name)],
+            nested_key=options[nested_key],
+            count_limit=options[FIELD_COUNT_LIMIT.of(column.name)],
         )
         if aggregate.nested_key and isinstance(column.type, ArrayType) and isinstance(column.type.element, RowType):
             members = [member.name for member in column.type.element.fields]
             for key in aggregate.nested_key:
                 if key not in members:
-                    raise ConfigError(f"{prefix}.nested-key names {key!r}, no member of the row", hint=_listed(members))
+                    raise ConfigError(f"{nested_key.key} names {key!r}, no member of the row", hint=_listed(members))
         return aggregate
 
     def _check(self, spec: MergeSpec) -> None:

@@ -25,6 +25,8 @@ from pyarrow import orc
 from penstock.errors import ConfigError, TableCorrupt
 from penstock.table.meta.avro_blocks import AvroBlocks
 from penstock.table.meta.columnar_container import write_columns
+from penstock.table.options.commits import MANIFEST_COMPRESSION, MANIFEST_FORMAT
+from penstock.table.options.table_options import TableOptions
 
 if sys.version_info >= (3, 14):
     from compression.zstd import ZstdError
@@ -87,12 +89,11 @@ _UNREADABLE = (
 
 def manifest_codec(options: Mapping[str, str]) -> str:
     """Return the codec for manifests: an Avro codec, with the prefix `orc:` or `parquet:` for those formats."""
-    format_ = options.get("manifest.format", "avro").strip().lower()
-    if format_ not in FORMATS:
-        raise ConfigError(f"{format_!r} is no format for manifests", option="manifest.format", known=", ".join(FORMATS))
-    name = options.get("manifest.compression", "zstd").strip().lower()
+    typed = TableOptions(options)
+    format_, name = typed[MANIFEST_FORMAT], typed[MANIFEST_COMPRESSION].strip().lower()
     if name not in CODECS:
-        raise ConfigError(f"{name!r} is no codec for manifests", option="manifest.compression", known=", ".join(CODECS))
+        known = ", ".join(CODECS)
+        raise ConfigError(f"{name!r} is not a codec for manifests", option=MANIFEST_COMPRESSION.key, known=known)
     return CODECS[name] if format_ == "avro" else f"{format_}:{CODECS[name]}"
 
 

@@ -9,7 +9,12 @@ from typing import TypeAlias
 from penstock.table.meta.entries import Bucket, FileKind, ManifestEntry, ManifestFile
 from penstock.table.meta.merge_entries import merge_entries
 from penstock.table.meta.partition_stats import may_hold
-from penstock.table.schema.options import Options
+from penstock.table.options.commits import (
+    MANIFEST_FULL_COMPACTION_THRESHOLD_SIZE,
+    MANIFEST_MERGE_MIN_COUNT,
+    MANIFEST_TARGET_FILE_SIZE,
+)
+from penstock.table.options.table_options import TableOptions
 from penstock.table.values.types import DataType
 
 Read: TypeAlias = Callable[[ManifestFile], Sequence[ManifestEntry]]
@@ -21,7 +26,7 @@ def merge_manifests(
     *,
     read: Read,
     write: Write,
-    options: Options,
+    options: TableOptions,
     partition_types: Sequence[DataType] = (),
 ) -> list[ManifestFile]:
     """Return the manifests of a snapshot, oldest first, with some of them merged. They describe the same data files.
@@ -29,14 +34,14 @@ def merge_manifests(
     `write` splits the entries it gets into manifests of the target size. Needs memory for all entries of the merged
     manifests.
     """
-    target = options.size("manifest.target-file-size", 8 << 20)
-    threshold = options.size("manifest.full-compaction-threshold-size", 16 << 20)
+    target = options[MANIFEST_TARGET_FILE_SIZE]
+    threshold = options[MANIFEST_FULL_COMPACTION_THRESHOLD_SIZE]
     restless = {file.name for file in manifests if file.deleted_files > 0 or file.size < target}
     if sum(file.size for file in manifests if file.name in restless) >= threshold:
         merged = _full(manifests, restless, read, write, partition_types)
         if merged is not None:
             return merged
-    return _minor(manifests, read, write, target, options.integer("manifest.merge-min-count", 30))
+    return _minor(manifests, read, write, target, options[MANIFEST_MERGE_MIN_COUNT])
 
 
 def _minor(manifests: Sequence[ManifestFile], read: Read, write: Write, target: int, count: int) -> list[ManifestFile]:

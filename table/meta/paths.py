@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.errors import ConfigError, TableCorrupt
+from penstock.table.options.files import DATA_FILE_PATH_DIRECTORY, INDEX_FILE_IN_DATA_FILE_DIR
+from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.numbered_files import branch_folder
 from penstock.table.values.names import path_step, relative_folder
 
@@ -31,9 +33,6 @@ def external(url: str | None) -> str | None:
     return match["path"]
 
 
-_FOLDER = "data-file.path-directory"
-
-
 @dataclass(frozen=True, slots=True)
 class TablePaths:
     """The paths of one table, or of one of its branches.
@@ -49,9 +48,9 @@ class TablePaths:
 
     @classmethod
     def of(cls, root: str, options: Mapping[str, str], branch: str | None = None) -> TablePaths:
-        folder = relative_folder(options.get(_FOLDER, ""), _FOLDER)
-        beside = options.get("index-file-in-data-file-dir", "false").strip().lower() == "true"
-        return cls(root.rstrip("/"), branch, folder, beside)
+        typed = TableOptions(options)
+        folder = relative_folder(typed[DATA_FILE_PATH_DIRECTORY] or "", DATA_FILE_PATH_DIRECTORY.key)
+        return cls(root.rstrip("/"), branch, folder, typed[INDEX_FILE_IN_DATA_FILE_DIR])
 
     @property
     def branch_root(self) -> str:

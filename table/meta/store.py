@@ -15,8 +15,8 @@ from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.paths import TablePaths
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.snapshot_files import SnapshotFiles
+from penstock.table.options.commits import COMMIT_USER_PREFIX
 from penstock.table.schema.changes import Check, SchemaChange, evolve
-from penstock.table.schema.options import Options
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_schema import TableSchema
 
@@ -129,7 +129,7 @@ class TableStore:
 
     def new_commit_user(self) -> str:
         """Return a unique commit user. It starts with `commit.user-prefix` if that option is set."""
-        prefix = Options(self.schema().options).text("commit.user-prefix", "")
+        prefix = self.schema().typed[COMMIT_USER_PREFIX] or ""
         return f"{prefix}_{self.ambient.new_uuid()}" if prefix else self.ambient.new_uuid()
 
     def on_branch(self, branch: str | None) -> TableStore:

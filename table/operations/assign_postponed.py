@@ -22,8 +22,8 @@ from penstock.table.meta.entries import CommitMessage, ManifestEntry
 from penstock.table.meta.paths import POSTPONE_BUCKET
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.write import TableWriter
+from penstock.table.options.buckets import POSTPONE_DEFAULT_BUCKET_NUM
 from penstock.table.read.plan import grouped
-from penstock.table.schema.options import Options
 from penstock.table.values.arrow_types import arrow_schema
 
 
@@ -41,7 +41,7 @@ def bucket_totals(layout: Layout, live: Sequence[ManifestEntry]) -> dict[bytes, 
 
     It is the current number, or `postpone.default-bucket-num` for a partition that has only postponed rows.
     """
-    default = Options(layout.schema.options).integer("postpone.default-bucket-num", 1)
+    default = layout.schema.typed[POSTPONE_DEFAULT_BUCKET_NUM]
     totals = dict.fromkeys((entry.partition for entry in live), default)
     return totals | {entry.partition: entry.total_buckets for entry in live if entry.bucket >= 0}
 

@@ -25,10 +25,19 @@ from penstock.table.meta.live import index_entries, live_entries
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.write import TableWriter
+from penstock.table.options.changelogs import DELETION_VECTORS_BITMAP64, DELETION_VECTORS_ENABLED
+from penstock.table.options.merge_engines import (
+    AGGREGATION_REMOVE_RECORD_ON_DELETE,
+    IGNORE_DELETE,
+    MERGE_ENGINE,
+    PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE,
+    PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP,
+    ROWKIND_FIELD,
+)
+from penstock.table.options.writers import ROW_TRACKING_ENABLED
 from penstock.table.read.filter import Condition
 from penstock.table.read.plan import plan_state
 from penstock.table.read.scan import Scan
-from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import arrow_schema
 
@@ -73,19 +82,19 @@ def _delete_by_keys(store: TableStore, condition: Condition, user: str) -> list[
 
 def check_deletable(schema: TableSchema, table: str) -> None:
     """Raise ConfigError unless -D rows delete under the table's merge engine and options (the same rule as in Java)."""
-    options = Options(schema.options)
-    engine = options.text("merge-engine", "deduplicate").strip().lower()
+    options = schema.typed
+    engine = options[MERGE_ENGINE]
     removes = {
         "deduplicate": True,
-        "partial-update": options.boolean("partial-update.remove-record-on-delete", default=False)
-        or options.text("partial-update.remove-record-on-sequence-group", None) is not None,
-        "aggregation": options.boolean("aggregation.remove-record-on-delete", default=False),
+        "partial-update": options[PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE]
+        or bool(options[PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP]),
+        "aggregation": options[AGGREGATION_REMOVE_RECORD_ON_DELETE],
     }.get(engine, False)
     if not removes:
         known = {"partial-update": "partial-update", "aggregation": "aggregation"}.get(engine)
         hint = f"set {known}.remove-record-on-delete = true on the table" if known else None
         raise ConfigError(f"merge engine {engine} does not support batch delete", table=table, hint=hint)
-    if options.boolean("ignore-delete", default=False) or options.text("rowkind.field", None) is not None:
+    if options[IGNORE_DELETE] or options[ROWKIND_FIELD]:
         raise ConfigError("the table ignores -D rows, or takes their kind from a column of its own", table=table)
 
 
@@ -105,7 +114,7 @@ class _Appended:
 
     def __post_init__(self) -> None:
         self.layout = Layout.of(self.store.schema())
-        self._marks = Options(self.layout.schema.options).boolean("deletion-vectors.enabled", default=False)
+        self._marks = self.layout.schema.typed[DELETION_VECTORS_ENABLED]
         self._vectors_before = _vector_files(self.store, self.base)
 
     def committed(self, user: str) -> list[Snapshot]:
@@ -162,7 +171,7 @@ class _Appended:
 
     def _rewrite(self, bucket: BucketFiles, file: DataFile, gone: Positions) -> None:
         """Rewrite the file without the deleted rows; the remaining rows keep their order among all files."""
-        if Options(self.layout.schema.options).boolean("row-tracking.enabled", default=False):
+        if self.layout.schema.typed[ROW_TRACKING_ENABLED]:
             raise ConfigError(
                 "rows of a table with row-tracking.enabled cannot be deleted by rewriting files: the others would lose"
                 " their ids",
@@ -199,8 +208,8 @@ class _Appended:
 
     def _vector_file(self, bucket: BucketFiles, vectors: dict[str, Positions]) -> IndexEntry:
         """Write all vectors of the bucket into one file, which replaces the previous one."""
-        options = Options(self.layout.schema.options)
-        data, ranges = encode_vectors(vectors, bitmap64=options.boolean("deletion-vectors.bitmap64", default=False))
+        options = self.layout.schema.typed
+        data, ranges = encode_vectors(vectors, bitmap64=options[DELETION_VECTORS_BITMAP64])
         name = f"index-{self.store.ambient.new_uuid()}-0"
         place = bucket.partition, bucket.bucket
         entry = IndexEntry(FileKind.ADD, *place, DELETION_VECTORS, name, len(data), len(ranges), ranges)

@@ -14,10 +14,10 @@ from penstock.table.meta.entries import Bucket, CommitMessage
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.write import AfterCommit, TableWriter
-from penstock.table.schema.options import Options
+from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE, PARTITION_DEFAULT_NAME
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import mappings
-from penstock.table.values.partition_text import DEFAULT_NAME, partition_values
+from penstock.table.values.partition_text import partition_values
 
 
 class OverwriteWriter(TableWriter):
@@ -40,7 +40,7 @@ class OverwriteWriter(TableWriter):
     ) -> None:
         super().__init__(store, schema, user, after_commit)
         self._spec = None if partition is None else PartitionSpec.of(self.layout, partition)
-        dynamic = Options(schema.options).boolean("dynamic-partition-overwrite", default=True)
+        dynamic = schema.typed[DYNAMIC_PARTITION_OVERWRITE]
         self._dynamic = dynamic and self._spec is None and bool(schema.partition_keys)
         self._prepared = False
 
@@ -146,7 +146,7 @@ class PartitionSpec:
     @classmethod
     def of(cls, layout: Layout, given: Mapping[str, object]) -> PartitionSpec:
         """Build from partition values given as text or as Python values. ConfigError for an unknown column."""
-        default = Options(layout.schema.options).text("partition.default-name", DEFAULT_NAME)
+        default = layout.schema.typed[PARTITION_DEFAULT_NAME]
         return cls(layout, partition_values(given, layout.partition_fields, default))
 
     def covers(self, partition: bytes) -> bool:

@@ -14,7 +14,8 @@ from penstock.table.meta.live import all_manifests, live_entries, manifest_entri
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.selection import Selection
-from penstock.table.schema.options import Options
+from penstock.table.options.commits import MANIFEST_TARGET_FILE_SIZE
+from penstock.table.options.table_options import TableOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ def compact_manifests(store: TableStore, *, dry_run: bool = False, options: Mapp
     own = options or {}
     latest = store.snapshots.latest()
     manifests = all_manifests(store, latest) if latest is not None else []
-    target = Options({**store.schema().options, **own}).size("manifest.target-file-size", 8 << 20)
+    target = TableOptions({**store.schema().options, **own})[MANIFEST_TARGET_FILE_SIZE]
     many = [manifest for manifest in manifests if manifest.deleted_files or manifest.size < target]
     if len(many) < 2 and not any(manifest.deleted_files for manifest in many):
         return Healed()

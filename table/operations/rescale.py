@@ -15,9 +15,9 @@ from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.compact import compact_table
 from penstock.table.operations.overwrite import OverwriteWriter, PartitionSpec
+from penstock.table.options.compaction import WRITE_ONLY
 from penstock.table.read.plan import invisible_level_0, plan_state
 from penstock.table.read.split_reader import SplitReader
-from penstock.table.schema.options import Options
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ def _with_rows_shown(store: TableStore, layout: Layout, spec: PartitionSpec, use
     latest = store.snapshots.latest()
     if latest is None or _hidden(store, layout, latest, spec) is None:
         return latest
-    if not Options(layout.schema.options).boolean("write-only", default=False) and layout.mode is BucketMode.FIXED:
+    if not layout.schema.typed[WRITE_ONLY] and layout.mode is BucketMode.FIXED:
         compact_table(store, full=False, user=user)
         latest = store.snapshots.latest()
     hidden = None if latest is None else _hidden(store, layout, latest, spec)

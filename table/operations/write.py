@@ -26,7 +26,6 @@ from penstock.table.dynamic_buckets.cross_partition import KeyPlacer
 from penstock.table.meta.entries import Bucket, CommitMessage
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, Snapshot
 from penstock.table.meta.store import TableStore
-from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import option_texts, whole_number
 from penstock.table.values.buffers import rows_at
@@ -59,7 +58,7 @@ class TableWriter:
         self.layout = Layout.of(schema)
         self._opened_at = store.schemas.get(schema.id)
         self.user = user
-        self._options = Options(schema.options)
+        self._options = schema.typed
         self._rules = RowRules.of(schema)
         self._budget = budget or WriteBudget.of(self._options)
         self._state = TableState(store, store.snapshots.latest())

@@ -16,12 +16,16 @@ from penstock.table.meta.live import changelog_entries, delta_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_files import TagFiles
+from penstock.table.options.changelogs import CHANGELOG_PRODUCER
+from penstock.table.options.scans import (
+    INCREMENTAL_BETWEEN,
+    INCREMENTAL_BETWEEN_SCAN_MODE,
+    INCREMENTAL_BETWEEN_TIMESTAMP,
+)
+from penstock.table.options.table_options import TableOptions
 from penstock.table.read.plan import Split, grouped, invisible_level_0, only
 from penstock.table.read.snapshot_diff import difference
 from penstock.table.read.split_reader import SplitReader
-from penstock.table.schema.options import Options
-
-_MODES = ("auto", "delta", "changelog", "diff")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +40,14 @@ class Between:
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Between | None:
         """Build from the read's options; None when they do not name a range."""
-        mode = Options(options).choice("incremental-between-scan-mode", _MODES, "auto")
-        for key, times in (("incremental-between", False), ("incremental-between-timestamp", True)):
-            if key in options:
-                ends = [end.strip() for end in options[key].split(",")]
+        read = TableOptions(options)
+        for option, times in ((INCREMENTAL_BETWEEN, False), (INCREMENTAL_BETWEEN_TIMESTAMP, True)):
+            text = read[option]
+            if text is not None:
+                ends = [end.strip() for end in text.split(",")]
                 if len(ends) != 2 or not all(ends):
-                    raise ConfigError(f"{options[key]!r} does not name two ends", option=key, hint="write it as 3,7")
-                return cls(ends[0], ends[1], mode, times)
+                    raise ConfigError(f"{text!r} does not name two ends", option=option.key, hint="write it as 3,7")
+                return cls(ends[0], ends[1], read[INCREMENTAL_BETWEEN_SCAN_MODE], times)
         return None
 
 
@@ -50,7 +55,7 @@ def read_changes(store: TableStore, start: int, end: int, mode: str = "auto") ->
     """Return the rows changed in (start, end], snapshot ids, with a leading rowkind column."""
     schema = store.schema()
     reader = SplitReader(store, Layout.of(schema), schema.fields, kinds=True)
-    between = Between(str(start), str(end), Options({"mode": mode}).choice("mode", _MODES, "auto"))
+    between = Between(str(start), str(end), INCREMENTAL_BETWEEN_SCAN_MODE.kind.parse(mode))
     return pa.Table.from_batches(read_between(store, between, reader), reader.schema)
 
 
@@ -100,7 +105,7 @@ def _shown_in_batch(layout: Layout, split: Split, mode: str) -> Split | None:
 
 def producer(layout: Layout) -> str:
     """Return the table's changelog producer."""
-    return layout.schema.options.get("changelog-producer", "none").strip().lower()
+    return layout.schema.typed[CHANGELOG_PRODUCER]
 
 
 def change_splits(store: TableStore, snapshot: Snapshot, mode: str) -> list[Split]:

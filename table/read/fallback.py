@@ -12,10 +12,11 @@ from penstock.table.buckets.layout import Layout
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
+from penstock.table.options.buckets import BUCKET
+from penstock.table.options.scans import SCAN_FALLBACK_BRANCH
+from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arrow_types import to_arrow
-
-OPTION = "scan.fallback-branch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Fallback:
         `options` are the table's with those of the read applied. When the read travels in time, ids and tags refer to
         main, so the branch is read as of the time of main's snapshot.
         """
-        name = options.get(OPTION, "").strip()
+        name = (TableOptions(options)[SCAN_FALLBACK_BRANCH] or "").strip()
         if not name or name == (main.paths.branch or "main"):
             return None
         store = main.on_branch(None if name == "main" else name)
@@ -53,7 +54,7 @@ class Fallback:
 
     def layout(self, options: Mapping[str, str]) -> Layout:
         """Return the branch's layout under the options of the read; the branch keeps its own number of buckets."""
-        own = {key: value for key, value in options.items() if key not in {"bucket", OPTION}}
+        own = {key: value for key, value in options.items() if key not in {BUCKET.key, SCAN_FALLBACK_BRANCH.key}}
         return Layout.of(replace(self.schema, options={**self.schema.options, **own}))
 
 
@@ -75,7 +76,7 @@ def _check_alike(main: TableStore, branch: TableStore) -> None:
             table=main.name,
             main=", ".join(ours.names),
             branch=", ".join(theirs.names),
-            hint=f"make the schemas equal, or reset the option {OPTION}",
+            hint=f"make the schemas equal, or reset the option {SCAN_FALLBACK_BRANCH.key}",
         )
     if ours.partition_keys != theirs.partition_keys or (ours.primary_keys and ours.primary_keys != theirs.primary_keys):
         raise ConfigError(
@@ -83,7 +84,7 @@ def _check_alike(main: TableStore, branch: TableStore) -> None:
             table=main.name,
             main=", ".join(ours.primary_keys) or "none",
             branch=", ".join(theirs.primary_keys) or "none",
-            hint=f"make the schemas equal, or reset the option {OPTION}",
+            hint=f"make the schemas equal, or reset the option {SCAN_FALLBACK_BRANCH.key}",
         )
 
 

@@ -12,11 +12,12 @@ from penstock.table.buckets.layout import Layout
 from penstock.table.meta.consumer_files import ConsumerFiles
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
+from penstock.table.options.scans import STREAMING_READ_APPEND_OVERWRITE, STREAMING_READ_OVERWRITE
+from penstock.table.options.table_options import TableOptions
 from penstock.table.read.changes import change_splits, producer, snapshot_or_changelog
 from penstock.table.read.plan import Split
 from penstock.table.read.snapshot_diff import overwritten
 from penstock.table.read.split_reader import SplitReader
-from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.arguments import whole_number
 
@@ -112,8 +113,8 @@ def reads_overwrites(schema: TableSchema, options: Mapping[str, str] | None = No
     The reader's `options` override the table's. For tables with keys the removed rows are read as -D; for tables
     without keys only the new rows are read, as in Paimon.
     """
-    name = "streaming-read-overwrite" if schema.primary_keys else "streaming-read-append-overwrite"
-    return Options({**schema.options, **(options or {})}).boolean(name, default=False)
+    option = STREAMING_READ_OVERWRITE if schema.primary_keys else STREAMING_READ_APPEND_OVERWRITE
+    return TableOptions({**schema.options, **(options or {})})[option]
 
 
 def snapshot_splits(store: TableStore, snapshot: Snapshot) -> list[Split]:

@@ -16,9 +16,11 @@ from penstock.table.meta.entries import DELETION_VECTORS, Bucket, ManifestEntry,
 from penstock.table.meta.live import all_manifests, index_entries, manifest_entries, merged
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableStore
+from penstock.table.options.changelogs import DELETION_VECTORS_ENABLED
+from penstock.table.options.merge_engines import MERGE_ENGINE
+from penstock.table.options.scans import SOURCE_SPLIT_OPEN_FILE_COST, SOURCE_SPLIT_TARGET_SIZE
 from penstock.table.read.facts import key_facts, partition_facts, value_facts
 from penstock.table.read.pruning import possible, required_values
-from penstock.table.schema.options import Options
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.hashing import bucket_of, hash_rows
 from penstock.table.values.html import rows_html
@@ -128,9 +130,8 @@ def invisible_level_0(layout: Layout) -> bool:
 
     This is so in first-row tables and in tables with deletion vectors.
     """
-    options = layout.schema.options
-    first_row = options.get("merge-engine", "").lower() == "first-row"
-    return layout.has_keys and (first_row or Options(options).boolean("deletion-vectors.enabled", default=False))
+    options = layout.schema.typed
+    return layout.has_keys and (options[MERGE_ENGINE] == "first-row" or options[DELETION_VECTORS_ENABLED])
 
 
 def grouped(entries: Collection[ManifestEntry]) -> dict[Bucket, list[ManifestEntry]]:
@@ -203,7 +204,7 @@ def _settled(files: Sequence[DataFile]) -> bool:
 
 def _vectors(store: TableStore, layout: Layout, snapshot: Snapshot) -> dict[Bucket, dict[str, VectorPlace]]:
     found: dict[Bucket, dict[str, VectorPlace]] = {}
-    if not Options(layout.schema.options).boolean("deletion-vectors.enabled", default=False):
+    if not layout.schema.typed[DELETION_VECTORS_ENABLED]:
         return found
     for entry in index_entries(store, snapshot):
         if entry.index_type == DELETION_VECTORS:
@@ -217,9 +218,9 @@ def _vectors(store: TableStore, layout: Layout, snapshot: Snapshot) -> dict[Buck
 def _splits(
     layout: Layout, bucket: Bucket, entries: Sequence[ManifestEntry], vectors: dict[Bucket, dict[str, VectorPlace]]
 ) -> Iterator[Split]:
-    options = Options(layout.schema.options)
-    target = options.size("source.split.target-size", 128 << 20)
-    opening = options.size("source.split.open-file-cost", 4 << 20)
+    options = layout.schema.typed
+    target = options[SOURCE_SPLIT_TARGET_SIZE]
+    opening = options[SOURCE_SPLIT_OPEN_FILE_COST]
     files = [entry.file for entry in entries]
     deleted = vectors.get(bucket, {})
     if not layout.has_keys:

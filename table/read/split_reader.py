@@ -24,10 +24,10 @@ from penstock.table.merge.spec import KIND, MergeSpec, required_columns
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.paths import external
 from penstock.table.meta.store import TableStore
+from penstock.table.options.scans import READ_BATCH_SIZE
 from penstock.table.read.filter import Condition
 from penstock.table.read.plan import Split, VectorPlace
 from penstock.table.schema.numbered_files import MAIN_BRANCH
-from penstock.table.schema.options import Options
 from penstock.table.values.arrow_types import arrow_schema
 from penstock.table.values.buffers import rows_at, set_places
 from penstock.table.values.types import Field
@@ -52,7 +52,7 @@ class SplitReader:
     @property
     def batch_rows(self) -> int:
         """Return the largest number of rows in a batch (`read.batch-size`)."""
-        return Options(self.layout.schema.options).integer("read.batch-size", _MANY_ROWS)
+        return self.layout.schema.typed.get(READ_BATCH_SIZE, _MANY_ROWS)
 
     @property
     def schema(self) -> pa.Schema:

@@ -11,7 +11,20 @@ from penstock.table.meta.errors import SnapshotMissing
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.meta.tag_files import TagFiles
-from penstock.table.schema.options import Options
+from penstock.table.options.changelogs import FULL_COMPACTION_DELTA_COMMITS
+from penstock.table.options.scans import (
+    INCREMENTAL_BETWEEN,
+    INCREMENTAL_BETWEEN_TIMESTAMP,
+    SCAN_FILE_CREATION_TIME_MILLIS,
+    SCAN_MODE,
+    SCAN_SNAPSHOT_ID,
+    SCAN_TAG_NAME,
+    SCAN_TIMESTAMP,
+    SCAN_TIMESTAMP_MILLIS,
+    SCAN_VERSION,
+    SCAN_WATERMARK,
+)
+from penstock.table.options.table_options import TableOptions
 from penstock.table.values.arguments import epoch_millis, whole_number
 
 _MODES = (
@@ -60,20 +73,20 @@ class Travel:
         """
         if snapshot is not None:
             whole_number(snapshot, "snapshot")
-        read = Options(options)
+        read = TableOptions(options)
         if mode is None and any(point is not None for point in (snapshot, tag, timestamp)):
             mode = "default"  # arguments of a scan override the table's scan.mode
-        chosen = Options({**options, **({"scan.mode": mode} if mode else {})}).choice("scan.mode", _MODES, "default")
+        chosen = TableOptions({**options, **({SCAN_MODE.key: mode} if mode else {})})[SCAN_MODE]
         travel = cls(
             chosen,
-            read.integer("scan.snapshot-id", None) if snapshot is None else snapshot,
-            read.text("scan.tag-name", None) if tag is None else tag,
+            read[SCAN_SNAPSHOT_ID] if snapshot is None else snapshot,
+            read[SCAN_TAG_NAME] if tag is None else tag,
             _millis(options, timestamp),
-            read.integer("scan.watermark", None),
-            read.integer("scan.file-creation-time-millis", None),
+            read[SCAN_WATERMARK],
+            read[SCAN_FILE_CREATION_TIME_MILLIS],
         )
         named = [value for value in (travel.snapshot, travel.tag, travel.millis, travel.watermark) if value is not None]
-        version = read.text("scan.version", None)
+        version = read[SCAN_VERSION]
         if len(named) + (version is not None) > 1:
             raise ConfigError(
                 "a scan stands on one snapshot, tag, timestamp or watermark", hint="give only one of them"
@@ -97,12 +110,12 @@ _STANDS_ON = {
     "from-file-creation-time": ("created_after",),
 }
 _OPTION = {
-    "snapshot": "scan.snapshot-id",
-    "tag": "scan.tag-name",
-    "millis": "scan.timestamp-millis",
-    "watermark": "scan.watermark",
-    "created_after": "scan.file-creation-time-millis",
-    "between": "incremental-between",
+    "snapshot": SCAN_SNAPSHOT_ID.key,
+    "tag": SCAN_TAG_NAME.key,
+    "millis": SCAN_TIMESTAMP_MILLIS.key,
+    "watermark": SCAN_WATERMARK.key,
+    "created_after": SCAN_FILE_CREATION_TIME_MILLIS.key,
+    "between": INCREMENTAL_BETWEEN.key,
 }
 
 
@@ -111,9 +124,9 @@ def _check_mode(travel: Travel, options: Mapping[str, str]) -> None:
     if travel.mode == "default":
         return
     given = {point for point in _POINTS if getattr(travel, point) is not None}
-    if "scan.version" in options:
+    if SCAN_VERSION.key in options:
         given.add("snapshot")
-    if options.keys() & {"incremental-between", "incremental-between-timestamp"}:
+    if options.keys() & {INCREMENTAL_BETWEEN.key, INCREMENTAL_BETWEEN_TIMESTAMP.key}:
         given.add("between")
     wanted = ("between",) if travel.mode == "incremental" else _STANDS_ON.get(travel.mode, ())
     if wanted and not given & set(wanted):
@@ -128,13 +141,13 @@ def _check_mode(travel: Travel, options: Mapping[str, str]) -> None:
 def _millis(options: Mapping[str, str], timestamp: int | str | datetime | None) -> int | None:
     if timestamp is not None:
         return epoch_millis(timestamp, "timestamp")
-    text = options.get("scan.timestamp")
+    text = TableOptions(options)[SCAN_TIMESTAMP]
     if text is not None:
         try:
             return int(datetime.fromisoformat(text).timestamp() * 1000)
         except ValueError as reason:
             raise ConfigError(f"{text!r} is not a point in time", hint="write it as 2026-01-31 12:00:00") from reason
-    return Options(options).integer("scan.timestamp-millis", None)
+    return TableOptions(options)[SCAN_TIMESTAMP_MILLIS]
 
 
 def resolve(store: TableStore, travel: Travel) -> Snapshot | None:
@@ -161,7 +174,7 @@ def _compacted(store: TableStore) -> Snapshot | None:
     Like Paimon's Java client, it returns only full compactions if these run every few commits
     (`full-compaction.delta-commits`). A table that was never compacted is read at its newest snapshot.
     """
-    every = Options(store.schema().options).integer("full-compaction.delta-commits", 1)
+    every = store.schema().typed.get(FULL_COMPACTION_DELTA_COMMITS, 1)
     for snapshot in store.snapshots.newest_first():
         identifier = snapshot.commit_identifier
         if snapshot.commit_kind is CommitKind.COMPACT and (identifier == BATCH_IDENTIFIER or identifier % every == 0):

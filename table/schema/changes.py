@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from penstock.errors import ConfigError
+from penstock.table.options.buckets import BUCKET
+from penstock.table.options.checks import check_given
+from penstock.table.options.kinds import NAMES
 from penstock.table.schema.column_changes import (
     Place,
     add_column,
@@ -23,9 +26,6 @@ from penstock.table.schema.column_changes import (
 )
 from penstock.table.schema.members import path_of
 from penstock.table.schema.new_schema import TypeLike, with_keys_not_null
-from penstock.table.schema.option_checks import check_given
-from penstock.table.schema.option_values import parse_integer
-from penstock.table.schema.options import Options
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_text import read_type
@@ -249,7 +249,7 @@ def _set_option(schema: TableSchema, key: str, value: str, has_snapshots: bool) 
     if has_snapshots:
         _refuse_immutable(key)
     if key in {"primary-key", "partition"}:
-        return _with_keys(schema, key, Options({key: value}).names(key))
+        return _with_keys(schema, key, NAMES.parse(value))
     if key == "bucket" and has_snapshots:
         _check_rescale(schema, value)
     return replace(schema, options={**schema.options, key: value})
@@ -287,7 +287,7 @@ def _refuse_immutable(key: str) -> None:
 
 
 def _check_rescale(schema: TableSchema, value: str) -> None:
-    old, new = parse_integer(schema.options.get("bucket", "-1")), parse_integer(value)
+    old, new = schema.typed[BUCKET], BUCKET.kind.parse(value)
     if old < 1 or new < 1:
         raise ConfigError(
             f"bucket cannot change from {old} to {new} on a table with snapshots",

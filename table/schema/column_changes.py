@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from penstock.errors import ConfigError
+from penstock.table.options.definition import ALTER_COLUMN_NULL_TO_NOT_NULL_DISABLED, DISABLE_EXPLICIT_TYPE_CASTING
 from penstock.table.schema.field_ids import number_members
 from penstock.table.schema.members import Path, edit_field, edit_members, edit_type, place_of
-from penstock.table.schema.options import Options
 from penstock.table.schema.renames import rename_in_options
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.validation import check_default
@@ -118,7 +118,7 @@ def retype_column(schema: TableSchema, path: Path, wanted: DataType, keep_nullab
     """Return the schema with another type for the column, if `can_cast` allows the change."""
     if len(path) == 1:
         _refuse_keys(schema, path[0], (*schema.partition_keys, *schema.primary_keys), "given another type")
-    explicit = not Options(schema.options).boolean("disable-explicit-type-casting", default=False)
+    explicit = not schema.typed[DISABLE_EXPLICIT_TYPE_CASTING]
 
     def retype(old: DataType) -> DataType:
         new = with_nullability(wanted, old.nullable) if keep_nullability else wanted
@@ -182,7 +182,7 @@ def _refuse_keys(schema: TableSchema, name: str, keys: Sequence[str], done: str)
 
 
 def _check_nullability(schema: TableSchema, path: Path, old: DataType, nullable: bool) -> None:
-    disabled = Options(schema.options).boolean("alter-column-null-to-not-null.disabled", default=True)
+    disabled = schema.typed[ALTER_COLUMN_NULL_TO_NOT_NULL_DISABLED]
     if disabled and old.nullable and not nullable:
         raise ConfigError(
             f"column {'.'.join(path)!r} is nullable and cannot become NOT NULL: rows written may hold null",

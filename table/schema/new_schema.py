@@ -9,9 +9,11 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from penstock.errors import ConfigError
+from penstock.table.options.checks import check_given
+from penstock.table.options.declaration import TableOption
+from penstock.table.options.definition import PARTITION, PRIMARY_KEY
+from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.field_ids import number_columns
-from penstock.table.schema.option_checks import check_given
-from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.type_text import read_type
 from penstock.table.schema.validation import check_default, check_schema
@@ -39,8 +41,8 @@ def create_schema(
     """
     texts = option_texts(options)
     check_given(texts)
-    primary = _keys_of(primary_keys, texts, "primary-key")
-    partition = _keys_of(partition_keys, texts, "partition")
+    primary = _keys_of(primary_keys, texts, PRIMARY_KEY)
+    partition = _keys_of(partition_keys, texts, PARTITION)
     columns, highest = number_columns(_columns(schema), -1)
     first = TableSchema(
         id=0,
@@ -88,10 +90,10 @@ def _column(given: ColumnLike) -> Field:
     raise ConfigError(f"{given!r} is no column", hint='write it as ("name", "INT NOT NULL")')
 
 
-def _keys_of(given: Sequence[str], options: dict[str, str], option: str) -> tuple[str, ...]:
+def _keys_of(given: Sequence[str], options: dict[str, str], option: TableOption[tuple[str, ...]]) -> tuple[str, ...]:
     """Return the keys and remove their option. Some engines pass keys as an option; the schema stores them as keys."""
-    named = Options(options).names(option)
-    options.pop(option, None)
+    named = TableOptions(options)[option]
+    options.pop(option.key, None)
     if named and given:
-        raise ConfigError(f"the option {option} says again what is given already", hint="leave one of the two out")
+        raise ConfigError(f"the option {option.key} says again what is given already", hint="leave one of the two out")
     return tuple(given) or named

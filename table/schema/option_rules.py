@@ -6,7 +6,32 @@ The rules of merge engines are checked with the merge.
 from __future__ import annotations
 
 from penstock.errors import ConfigError
-from penstock.table.schema.options import Options
+from penstock.table.options.buckets import BUCKET, DYNAMIC_BUCKET_MAX_BUCKETS
+from penstock.table.options.changelogs import (
+    CHANGELOG_PRODUCER,
+    CHANGELOG_PRODUCER_ROW_DEDUPLICATE_IGNORE_FIELDS,
+    DELETION_VECTORS_ENABLED,
+)
+from penstock.table.options.commits import (
+    CHANGELOG_NUM_RETAINED_MAX,
+    CHANGELOG_NUM_RETAINED_MIN,
+    SNAPSHOT_NUM_RETAINED_MAX,
+    SNAPSHOT_NUM_RETAINED_MIN,
+)
+from penstock.table.options.indexes import FILE_INDEX_COLUMNS
+from penstock.table.options.merge_engines import (
+    FIELD_AGGREGATE_FUNCTION,
+    FIELD_SEQUENCE_GROUP,
+    FIELDS_DEFAULT_AGGREGATE_FUNCTION,
+    MERGE_ENGINE,
+    RECORD_LEVEL_TIME_FIELD,
+    ROWKIND_FIELD,
+    SEQUENCE_FIELD,
+)
+from penstock.table.options.partitions import PARTITION_EXPIRATION_TIME
+from penstock.table.options.scans import STREAMING_READ_OVERWRITE
+from penstock.table.options.table_options import TableOptions
+from penstock.table.options.writers import ROW_TRACKING_ENABLED
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.types import AtomicType, type_json
 
@@ -17,8 +42,8 @@ _TIME_ROOTS = ("INT", "BIGINT", "TIMESTAMP", "TIMESTAMP_LTZ")
 
 def check_options(schema: TableSchema) -> None:
     """Raise ConfigError for the first combination of options that Paimon refuses."""
-    options = Options(schema.options)
-    if options.integer("dynamic-bucket.max-buckets", -1) == 0:
+    options = schema.typed
+    if options[DYNAMIC_BUCKET_MAX_BUCKETS] == 0:
         raise ConfigError(
             "dynamic-bucket.max-buckets = 0 leaves no bucket", hint="set a number from 1, or -1 for no limit"
         )
@@ -30,15 +55,15 @@ def check_options(schema: TableSchema) -> None:
     _check_row_tracking(schema, options)
 
 
-def _engine(options: Options) -> str:
-    return options.choice("merge-engine", ENGINES, "deduplicate")
+def _engine(options: TableOptions) -> str:
+    return options[MERGE_ENGINE]
 
 
-def _producer(options: Options) -> str:
-    return options.choice("changelog-producer", PRODUCERS, "none")
+def _producer(options: TableOptions) -> str:
+    return options[CHANGELOG_PRODUCER]
 
 
-def _check_changelog(schema: TableSchema, options: Options) -> None:
+def _check_changelog(schema: TableSchema, options: TableOptions) -> None:
     producer = _producer(options)
     if producer != "none" and not schema.primary_keys:
         raise ConfigError(f"changelog-producer = {producer} needs a primary key")
@@ -46,7 +71,7 @@ def _check_changelog(schema: TableSchema, options: Options) -> None:
         raise ConfigError(
             f"merge-engine = first-row cannot have changelog-producer = {producer}", hint="use lookup or none"
         )
-    if options.boolean("streaming-read-overwrite", default=False):
+    if options[STREAMING_READ_OVERWRITE]:
         if not schema.primary_keys:
             raise ConfigError(
                 "streaming-read-overwrite needs a primary key", hint="use streaming-read-append-overwrite"
@@ -55,13 +80,13 @@ def _check_changelog(schema: TableSchema, options: Options) -> None:
             raise ConfigError(f"streaming-read-overwrite would read changes twice with changelog-producer = {producer}")
 
 
-def _check_sequence_field(schema: TableSchema, options: Options) -> None:
-    names = options.names("sequence.field")
+def _check_sequence_field(schema: TableSchema, options: TableOptions) -> None:
+    names = options[SEQUENCE_FIELD]
     _check_named(schema, names, "sequence.field")
     for name in names:
         if names.count(name) > 1:
             raise ConfigError(f"sequence.field names {name!r} twice")
-        if f"fields.{name}.aggregate-function" in schema.options:
+        if options[FIELD_AGGREGATE_FUNCTION.of(name)] is not None:
             raise ConfigError("a column of sequence.field cannot have an aggregate function", column=name)
     if names and _engine(options) == "first-row":
         raise ConfigError("merge-engine = first-row takes no sequence.field")
@@ -72,19 +97,22 @@ def _check_sequence_field(schema: TableSchema, options: Options) -> None:
         )
 
 
-def _check_fields(schema: TableSchema, options: Options) -> None:
+def _check_fields(schema: TableSchema, options: TableOptions) -> None:
     """Raise ConfigError when an option names a missing column, in its value or in its key."""
-    for key in ("rowkind.field", "changelog-producer.row-deduplicate-ignore-fields"):
-        _check_named(schema, options.names(key), key)
+    ignored = CHANGELOG_PRODUCER_ROW_DEDUPLICATE_IGNORE_FIELDS
+    _check_named(schema, options[ignored], ignored.key)
+    kind_field = options[ROWKIND_FIELD]
+    if kind_field:
+        _check_named(schema, (kind_field,), ROWKIND_FIELD.key)
+    for _, group in options.matching(FIELD_SEQUENCE_GROUP):
+        _check_named(schema, options[group], group.key)
+    for _, columns in options.matching(FILE_INDEX_COLUMNS):
+        # a member of a map column is named in brackets: col[key]
+        _check_named(schema, tuple(name.partition("[")[0] for name in options[columns]), columns.key)
     for key in schema.options:
-        if key.startswith("fields.") and key != "fields.default-aggregate-function":
+        if key.startswith("fields.") and key != FIELDS_DEFAULT_AGGREGATE_FUNCTION.key:
             _check_named(schema, tuple(key.split(".")[1].split(",")), key)
-            if key.endswith(".sequence-group"):
-                _check_named(schema, options.names(key), key)
-        if key.startswith("file-index.") and key.endswith(".columns"):
-            # a member of a map column is named in brackets: col[key]
-            _check_named(schema, tuple(name.partition("[")[0] for name in options.names(key)), key)
-    time_field = options.text("record-level.time-field", None)
+    time_field = options[RECORD_LEVEL_TIME_FIELD]
     if time_field is not None:
         _check_named(schema, (time_field,), "record-level.time-field")
         type_ = schema.field(time_field).type
@@ -103,8 +131,8 @@ def _check_named(schema: TableSchema, names: tuple[str, ...], option: str) -> No
             )
 
 
-def _check_deletion_vectors(options: Options) -> None:
-    if not options.boolean("deletion-vectors.enabled", default=False):
+def _check_deletion_vectors(options: TableOptions) -> None:
+    if not options[DELETION_VECTORS_ENABLED]:
         return
     if _engine(options) == "first-row":
         raise ConfigError("merge-engine = first-row needs no deletion vectors: it never replaces a row")
@@ -114,28 +142,28 @@ def _check_deletion_vectors(options: Options) -> None:
         )
 
 
-def _check_retention(schema: TableSchema, options: Options) -> None:
-    least, most = options.integer("snapshot.num-retained.min", 10), options.integer("snapshot.num-retained.max", None)
+def _check_retention(schema: TableSchema, options: TableOptions) -> None:
+    least, most = options[SNAPSHOT_NUM_RETAINED_MIN], options[SNAPSHOT_NUM_RETAINED_MAX]
     for kind, low, high in (
         ("snapshot", least, most),
         (
             "changelog",
-            options.integer("changelog.num-retained.min", least),
-            options.integer("changelog.num-retained.max", most),
+            options.get(CHANGELOG_NUM_RETAINED_MIN, least),
+            options.get(CHANGELOG_NUM_RETAINED_MAX, most),
         ),
     ):
         if low < 1:
             raise ConfigError(f"{kind}.num-retained.min should be at least 1")
         if high is not None and low > high:
             raise ConfigError(f"{kind}.num-retained.min = {low} is more than {kind}.num-retained.max = {high}")
-    if "partition.expiration-time" in schema.options and not schema.partition_keys:
+    if options[PARTITION_EXPIRATION_TIME] is not None and not schema.partition_keys:
         raise ConfigError("partition.expiration-time needs a partitioned table")
 
 
-def _check_row_tracking(schema: TableSchema, options: Options) -> None:
-    if not options.boolean("row-tracking.enabled", default=False):
+def _check_row_tracking(schema: TableSchema, options: TableOptions) -> None:
+    if not options[ROW_TRACKING_ENABLED]:
         return
     if schema.primary_keys:
         raise ConfigError("row-tracking.enabled is for tables without a primary key")
-    if options.integer("bucket", -1) != -1:
+    if options[BUCKET] != -1:
         raise ConfigError("row-tracking.enabled is for tables with bucket = -1")

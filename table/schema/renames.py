@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from penstock.table.options.merge_engines import FIELDS_DEFAULT_AGGREGATE_FUNCTION
+
 # Options whose value is a list of columns.
 _LISTS = (
     "bucket-key",
@@ -25,7 +27,7 @@ def rename_in_options(options: Mapping[str, str], old: str, new: str) -> dict[st
 
     found = {}
     for key, value in options.items():
-        if key.startswith("fields.") and key != "fields.default-aggregate-function":
+        if key.startswith("fields.") and key != FIELDS_DEFAULT_AGGREGATE_FUNCTION.key:
             _, columns, *rest = key.split(".")
             key = ".".join(["fields", renamed(columns), *rest])
             value = renamed(value) if rest == ["sequence-group"] else value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from penstock.table.options.table_options import TableOptions
 from penstock.table.values.types import Field
 
 
@@ -20,6 +21,10 @@ class TableSchema:
     comment: str | None = None
     time_millis: int = 0
     version: int = 3
+    typed: TableOptions = field(init=False, repr=False, compare=False)  # the options as typed values
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "typed", TableOptions(self.options))
 
     def __hash__(self) -> int:
         # Caches are keyed by schemas. A version of a table never changes, so hashing all its columns would not

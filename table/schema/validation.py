@@ -7,8 +7,11 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from penstock.errors import ConfigError, did_you_mean
+from penstock.table.options.buckets import BUCKET, BUCKET_FUNCTION_TYPE, BUCKET_KEY
+from penstock.table.options.changelogs import CHANGELOG_FILE_FORMAT
+from penstock.table.options.files import FILE_FORMAT, FILE_FORMAT_PER_LEVEL
+from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.option_rules import check_options
-from penstock.table.schema.options import Options
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.casts import cast_array
 from penstock.table.values.errors import CastFailed
@@ -109,8 +112,8 @@ def _check_keys(schema: TableSchema, keys: tuple[str, ...], what: str) -> None:
 
 
 def _check_buckets(schema: TableSchema) -> None:
-    options = Options(schema.options)
-    bucket, keys = options.integer("bucket", -1), options.names("bucket-key")
+    options = schema.typed
+    bucket, keys = options[BUCKET], options[BUCKET_KEY]
     if bucket < -2 or bucket == 0:
         raise ConfigError(f"bucket = {bucket} is no number of buckets", hint="use n > 0, -1 (dynamic) or -2 (postpone)")
     if bucket == -2 and not schema.primary_keys:
@@ -130,8 +133,8 @@ def _check_buckets(schema: TableSchema) -> None:
     _check_bucket_function(schema, options, keys)
 
 
-def _check_bucket_function(schema: TableSchema, options: Options, keys: tuple[str, ...]) -> None:
-    if options.choice("bucket-function.type", ("default", "mod"), "default") == "default":
+def _check_bucket_function(schema: TableSchema, options: TableOptions, keys: tuple[str, ...]) -> None:
+    if options[BUCKET_FUNCTION_TYPE] == "default":
         return
     columns = schema.select(keys or (schema.trimmed_primary_keys if schema.primary_keys else ()))
     if [column.type.root for column in columns if isinstance(column.type, AtomicType)] not in (["INT"], ["BIGINT"]):
@@ -142,10 +145,9 @@ def _check_bucket_function(schema: TableSchema, options: Options, keys: tuple[st
 
 
 def _check_formats(schema: TableSchema) -> None:
-    options = Options(schema.options)
-    levels = [entry.rpartition(":")[2] for entry in options.names("file.format.per.level")]
-    named = [options.text("file.format", "parquet"), *levels, options.text("changelog-file.format", "parquet")]
-    formats = {Options({"file.format": name}).choice("file.format", ("parquet", "orc", "avro"), "") for name in named}
+    options = schema.typed
+    levels = map(FILE_FORMAT.kind.parse, options[FILE_FORMAT_PER_LEVEL].values())
+    formats = {options[FILE_FORMAT], *levels, options[CHANGELOG_FILE_FORMAT]}
     for column in schema.fields:
         for type_ in _atoms(column.type):
             if type_.root == "VARIANT" and formats & {"orc", "avro"}:

@@ -10,9 +10,9 @@ import pyarrow as pa
 from penstock.row_kinds import ROWKIND
 from penstock.table.buckets.layout import Layout
 from penstock.table.meta.store import TableStore
+from penstock.table.options.compaction import NUM_LEVELS, NUM_SORTED_RUN_COMPACTION_TRIGGER
 from penstock.table.read.plan import plan_state
 from penstock.table.read.split_reader import SplitReader
-from penstock.table.schema.options import Options
 
 
 def audit_log(store: TableStore) -> pa.Table:
@@ -45,9 +45,9 @@ def read_optimized(store: TableStore) -> pa.Table:
     """
     schema = store.schema()
     layout = Layout.of(schema)
-    options = Options(schema.options)
-    trigger = options.integer("num-sorted-run.compaction-trigger", 5)
-    top = options.integer("num-levels", trigger + 1) - 1
+    options = schema.typed
+    trigger = options[NUM_SORTED_RUN_COMPACTION_TRIGGER]
+    top = options.get(NUM_LEVELS, trigger + 1) - 1
     reader = SplitReader(store, layout, schema.fields)
     keep = (lambda level: level == top) if layout.has_keys else None
     plan = plan_state(store, layout, store.snapshots.latest(), keep_level=keep)

@@ -18,7 +18,8 @@ from penstock.table.merge.spec import MergeSpec
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.store import TableStore
-from penstock.table.schema.options import Options
+from penstock.table.options.changelogs import CHANGELOG_PRODUCER
+from penstock.table.options.compaction import WRITE_ONLY
 from penstock.table.write.append_buffer import StreamedRows
 from penstock.table.write.keyed_buffer import KeyedRows
 from penstock.table.write.memory_budget import WriteBudget
@@ -73,11 +74,11 @@ class BucketWriter:
             files = BucketFiles(store, postponed_layout(layout, writer), partition, bucket)
             return cls(StreamedRows(files, budget, 0, with_kinds=True), files, state, compacts=False)
         files = BucketFiles(store, layout, partition, bucket)
-        options = Options(layout.schema.options)
-        compacts = layout.mode is not BucketMode.UNAWARE and not options.boolean("write-only", default=False)
+        options = layout.schema.typed
+        compacts = layout.mode is not BucketMode.UNAWARE and not options[WRITE_ONLY]
         if not layout.has_keys:
             return cls(StreamedRows(files, budget, state.next_sequence), files, state, compacts)
-        keeps_input = options.text("changelog-producer", "none").strip().lower() == "input"
+        keeps_input = options[CHANGELOG_PRODUCER].strip().lower() == "input"
         rows = KeyedRows(MergeSpec.of(layout.schema), files, budget, state.next_sequence, keeps_input)
         return cls(rows, files, state, compacts, CompactionSpec.of(layout.schema).lags)
 

@@ -16,7 +16,8 @@ from penstock.table.merge.key_groups import Groups, concat_parts, group_rows, ki
 from penstock.table.merge.merge_rows import merge_groups
 from penstock.table.merge.spec import KIND, SEQUENCE, Engine, MergeSpec
 from penstock.table.meta.data_file import DataFile
-from penstock.table.schema.options import Options
+from penstock.table.options.table_options import TableOptions
+from penstock.table.options.writers import WRITE_BUFFER_SPILLABLE
 from penstock.table.values.buffers import rows_at
 from penstock.table.write.memory_budget import WriteBudget
 from penstock.table.write.spill import SpilledRun, spill
@@ -66,7 +67,7 @@ class KeyedRows:
 
         Writes files of the table instead if spilling is disabled or the disk budget is spent.
         """
-        if self._options.boolean("write-buffer-spillable", default=True) and self.budget.may_spill(self._held):
+        if self._options[WRITE_BUFFER_SPILLABLE] and self.budget.may_spill(self._held):
             self._spill()
         else:
             self.flush()
@@ -92,8 +93,8 @@ class KeyedRows:
         self._let_go()
 
     @property
-    def _options(self) -> Options:
-        return Options(self.files.layout.schema.options)
+    def _options(self) -> TableOptions:
+        return self.files.layout.schema.typed
 
     def _spill(self) -> None:
         if self._batches:

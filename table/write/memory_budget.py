@@ -7,7 +7,8 @@ import uuid
 from pathlib import Path
 from typing import Protocol
 
-from penstock.table.schema.options import Options
+from penstock.table.options.table_options import TableOptions
+from penstock.table.options.writers import WRITE_BUFFER_SIZE, WRITE_BUFFER_SPILL_MAX_DISK_SIZE
 
 # How many files of append tables may stay open for more rows; each buffers a row group.
 _OPEN_STREAMS = 2
@@ -36,11 +37,11 @@ class WriteBudget:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
     @classmethod
-    def of(cls, options: Options) -> WriteBudget:
+    def of(cls, options: TableOptions) -> WriteBudget:
         """Return the budget that a table's options set."""
-        return cls(options.size("write-buffer-size", 256 << 20), options.size("write-buffer-spill.max-disk-size", None))
+        return cls(options[WRITE_BUFFER_SIZE], options[WRITE_BUFFER_SPILL_MAX_DISK_SIZE])
 
-    def resize(self, options: Options) -> None:
+    def resize(self, options: TableOptions) -> None:
         """Apply the options of another table, for a task that writes table after table."""
         sized = WriteBudget.of(options)
         self.most, self._disk = sized.most, sized._disk

@@ -9,7 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from penstock.errors import ConfigError
-from penstock.table.schema.options import Options
+from penstock.table.options.table_options import TableOptions
+from penstock.table.options.writers import SPILL_COMPRESSION, SPILL_COMPRESSION_ZSTD_LEVEL
 
 _CODECS = {"zstd": "zstd", "lz4": "lz4", "none": None, "lzo": "lz4"}
 
@@ -31,7 +32,7 @@ class SpilledRun:
         self.path.unlink(missing_ok=True)
 
 
-def spill(path: Path, pieces: Iterable[pa.Table], options: Options) -> SpilledRun:
+def spill(path: Path, pieces: Iterable[pa.Table], options: TableOptions) -> SpilledRun:
     """Write each piece as one batch. If it dies half way, an incomplete file remains in a temporary folder."""
     writer = None
     try:
@@ -45,10 +46,10 @@ def spill(path: Path, pieces: Iterable[pa.Table], options: Options) -> SpilledRu
     return SpilledRun(path, path.stat().st_size)
 
 
-def _encoding(options: Options) -> pa.ipc.IpcWriteOptions:
-    name = options.text("spill-compression", "zstd").strip().lower()
+def _encoding(options: TableOptions) -> pa.ipc.IpcWriteOptions:
+    name = options[SPILL_COMPRESSION].strip().lower()
     if name not in _CODECS:
         raise ConfigError(f"spill-compression = {name!r} is not known", hint=f"choices are {', '.join(_CODECS)}")
-    level = options.integer("spill-compression.zstd-level", 1)
+    level = options[SPILL_COMPRESSION_ZSTD_LEVEL]
     codec = pa.Codec("zstd", level) if name == "zstd" else _CODECS[name]
     return pa.ipc.IpcWriteOptions(compression=codec, use_threads=False)

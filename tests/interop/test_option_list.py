@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.storage.catalog_options import ACTING, WITHOUT_EFFECT
-from penstock.table.schema.option_catalog import find
-from penstock.table.schema.option_types import TableOption
+from penstock.table.options.catalog import find
+from penstock.table.options.declaration import TableOption
 from tests.interop.oracle.client import Oracle
 
 CLASSES = [

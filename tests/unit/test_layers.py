@@ -26,6 +26,7 @@ ONLY_TYPES = {("formats/change.py", "debezium"), ("schema_evolution/policy.py", 
 FLOORS = {
     "table": [
         {"values"},
+        {"options"},
         {"schema"},
         {"meta"},
         {"files"},

@@ -13,7 +13,7 @@ import pytest
 from penstock.errors import ConfigError, DecodeError, SchemaConflict
 from penstock.pipelines.tasks.reports import BatchReport
 from penstock.table.catalog.catalog import Catalog
-from penstock.table.schema import option_checks
+from penstock.table.options import checks
 from tests.here import run
 from tests.shop import Shop, change, insert
 
@@ -308,7 +308,7 @@ def test_options_without_effect_of_a_table_that_is_there_are_named_once_a_run(
     shop.put("1.json", insert("o", {"id": 1}))
     shop.put("2.json", insert("o", {"id": 2}))
     caplog.clear()
-    option_checks._reported.clear()  # as in a process of its own
+    checks._reported.clear()  # as in a process of its own
     with caplog.at_level(logging.WARNING):
         run(shop.spec())
     told = [one.getMessage() for one in caplog.records if "options_without_effect" in one.getMessage()]

@@ -16,7 +16,7 @@ from penstock.table.meta.manifest_merge import merge_manifests
 from penstock.table.meta.merge_entries import live_files, merge_entries
 from penstock.table.meta.partition_stats import may_hold, partition_stats
 from penstock.table.meta.snapshot_json import parse_snapshot
-from penstock.table.schema.options import Options
+from penstock.table.options.table_options import TableOptions
 from penstock.table.schema.schema_files import parse_schema
 from penstock.table.values.binary_row import decode_row, encode_row
 from penstock.table.values.types import INT, STRING, atomic
@@ -86,7 +86,7 @@ class Manifests:
             "manifest.full-compaction-threshold-size": str(full),
         }
         return merge_manifests(
-            manifests, read=self.read, write=self.write, options=Options(options), partition_types=[INT]
+            manifests, read=self.read, write=self.write, options=TableOptions(options), partition_types=[INT]
         )
 
 

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from penstock.table.schema.option_types import (
-    COUNT,
-    FLAG,
-    POSITIVE,
-    SHARE,
-    SIZE,
-    TEXT,
-    WHOLE,
-    Scope,
-    Stops,
-    acts,
-    one_of,
-    refused,
-    reported,
-)
+from penstock.table.options.declaration import Scope, Stops, TableOption, acts, refused, reported
+from penstock.table.options.kinds import COUNT, FLAG, POSITIVE, SHARE, SIZE, TEXT, WHOLE, one_of
 
 _MEMORY = "write-buffer-size bounds the memory of a writer"
 _SORT = "a writer sorts its buffer whole"
 _RUNS = "a merge holds one batch of each sorted run"
 _EVOLUTION = "tables with data-evolution.enabled are not supported"
 
-OPTIONS = (
-    acts("write-buffer-size", SIZE, "256 mb", "Bounds the rows a writer holds before it writes files."),
-    acts("write-buffer-spillable", FLAG, "true", "Lets a full buffer go to local disk."),
-    acts("write-buffer-spill.max-disk-size", SIZE, None, "Bounds the local disk that a writer uses."),
-    acts("spill-compression", TEXT, "zstd", "Is the compression of what goes to local disk."),
-    acts("spill-compression.zstd-level", WHOLE, "1", "Is the level of that compression."),
+WRITE_BUFFER_SIZE = acts("write-buffer-size", SIZE, "256 mb", "Bounds the rows a writer holds before it writes files.")
+WRITE_BUFFER_SPILLABLE = acts("write-buffer-spillable", FLAG, "true", "Lets a full buffer go to local disk.")
+WRITE_BUFFER_SPILL_MAX_DISK_SIZE = acts(
+    "write-buffer-spill.max-disk-size", SIZE, None, "Bounds the local disk that a writer uses."
+)
+SPILL_COMPRESSION = acts("spill-compression", TEXT, "zstd", "Is the compression of what goes to local disk.")
+SPILL_COMPRESSION_ZSTD_LEVEL = acts("spill-compression.zstd-level", WHOLE, "1", "Is the level of that compression.")
+ROW_TRACKING_ENABLED = acts(
+    "row-tracking.enabled",
+    FLAG,
+    "false",
+    "Gives each row of an append table an id; compaction is left to Flink's or Spark's Paimon.",
+)
+
+OPTIONS: tuple[TableOption[object], ...] = (
+    WRITE_BUFFER_SIZE,
+    WRITE_BUFFER_SPILLABLE,
+    WRITE_BUFFER_SPILL_MAX_DISK_SIZE,
+    SPILL_COMPRESSION,
+    SPILL_COMPRESSION_ZSTD_LEVEL,
     reported("write-buffer-for-append", FLAG, "false", "Buffers rows of append tables.", _MEMORY),
     reported(
         "write-max-writers-to-spill", POSITIVE, "10", "Buffers rows of append tables with many partitions.", _MEMORY
@@ -55,12 +56,7 @@ OPTIONS = (
     ),
     reported("sort-spill-buffer-size", SIZE, "64 mb", "Bounds the memory of such a sort.", _SORT),
     reported("local-sort.max-num-file-handles", POSITIVE, "128", "Bounds the files that are merged at once.", _RUNS),
-    acts(
-        "row-tracking.enabled",
-        FLAG,
-        "false",
-        "Gives each row of an append table an id; compaction is left to Flink's or Spark's Paimon.",
-    ),
+    ROW_TRACKING_ENABLED,
     reported(
         "row-tracking.partition-group-on-commit",
         FLAG,

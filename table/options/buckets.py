@@ -2,33 +2,54 @@
 
 from __future__ import annotations
 
-from penstock.table.schema.option_types import (
-    COUNT,
-    DURATION,
-    FLAG,
-    POSITIVE,
-    SIZE,
-    TEXT,
-    WHOLE,
-    Scope,
-    Stops,
-    acts,
-    one_of,
-    refused,
-    reported,
-)
+from penstock.table.options.declaration import Scope, Stops, TableOption, acts, refused, reported
+from penstock.table.options.kinds import COUNT, DURATION, FLAG, NAMES, POSITIVE, SIZE, WHOLE, one_of
 
 _POSTPONED = "buckets of postponed rows come from postpone.default-bucket-num"
 
-OPTIONS = (
-    acts("bucket", WHOLE, "-1", "Is the number of buckets: n > 0, -1 for dynamic, -2 for postponed."),
-    acts("bucket-key", TEXT, None, "Names the columns that choose a row's bucket; default: the primary key."),
-    acts(
-        "bucket-function.type",
-        one_of("default", "mod"),
-        "default",
-        "Chooses a bucket by the hash of the bucket key, or by the remainder of one integer column.",
-    ),
+BUCKET = acts("bucket", WHOLE, "-1", "Is the number of buckets: n > 0, -1 for dynamic, -2 for postponed.")
+BUCKET_KEY = acts("bucket-key", NAMES, "", "Names the columns that choose a row's bucket; default: the primary key.")
+BUCKET_FUNCTION_TYPE = acts(
+    "bucket-function.type",
+    one_of("default", "mod"),
+    "default",
+    "Chooses a bucket by the hash of the bucket key, or by the remainder of one integer column.",
+)
+DYNAMIC_BUCKET_TARGET_ROW_NUM = acts(
+    "dynamic-bucket.target-row-num",
+    POSITIVE,
+    "2000000",
+    "Opens a new dynamic bucket when each has this many rows.",
+)
+DYNAMIC_BUCKET_INITIAL_BUCKETS = acts(
+    "dynamic-bucket.initial-buckets", POSITIVE, None, "Is the number of dynamic buckets a partition begins with."
+)
+DYNAMIC_BUCKET_MAX_BUCKETS = acts(
+    "dynamic-bucket.max-buckets", WHOLE.within(least=-1), "-1", "Is the most dynamic buckets a partition gets."
+)
+CROSS_PARTITION_UPSERT_INDEX_TTL = acts(
+    "cross-partition-upsert.index-ttl",
+    DURATION,
+    None,
+    "Forgets where a key is after this time, in tables whose key does not contain the partition.",
+)
+PENSTOCK_KEY_INDEX_MAX_DISK_SIZE = acts(
+    "penstock.key-index.max-disk-size",
+    SIZE,
+    None,
+    "Bounds the local disk that key indexes of dynamic buckets may use.",
+)
+POSTPONE_DEFAULT_BUCKET_NUM = acts(
+    "postpone.default-bucket-num",
+    POSITIVE,
+    "1",
+    "Is the number of buckets of a partition whose postponed rows are compacted for the first time.",
+)
+
+OPTIONS: tuple[TableOption[object], ...] = (
+    BUCKET,
+    BUCKET_KEY,
+    BUCKET_FUNCTION_TYPE,
     reported(
         "bucket-append-ordered",
         FLAG,
@@ -36,14 +57,9 @@ OPTIONS = (
         "Keeps the order of rows within a bucket of an append table.",
         "the order is kept always",
     ),
-    acts(
-        "dynamic-bucket.target-row-num",
-        POSITIVE,
-        "2000000",
-        "Opens a new dynamic bucket when each has this many rows.",
-    ),
-    acts("dynamic-bucket.initial-buckets", POSITIVE, None, "Is the number of dynamic buckets a partition begins with."),
-    acts("dynamic-bucket.max-buckets", WHOLE.within(least=-1), "-1", "Is the most dynamic buckets a partition gets."),
+    DYNAMIC_BUCKET_TARGET_ROW_NUM,
+    DYNAMIC_BUCKET_INITIAL_BUCKETS,
+    DYNAMIC_BUCKET_MAX_BUCKETS,
     reported(
         "dynamic-bucket.assigner-parallelism",
         POSITIVE,
@@ -52,12 +68,7 @@ OPTIONS = (
         "buckets are assigned by the tasks that write",
         scope=Scope.FLINK,
     ),
-    acts(
-        "cross-partition-upsert.index-ttl",
-        DURATION,
-        None,
-        "Forgets where a key is after this time, in tables whose key does not contain the partition.",
-    ),
+    CROSS_PARTITION_UPSERT_INDEX_TTL,
     reported(
         "cross-partition-upsert.bootstrap-parallelism",
         POSITIVE,
@@ -65,18 +76,8 @@ OPTIONS = (
         "Is the number of threads that load the key index.",
         "the index is loaded by one thread for each writer",
     ),
-    acts(
-        "penstock.key-index.max-disk-size",
-        SIZE,
-        None,
-        "Bounds the local disk that key indexes of dynamic buckets may use.",
-    ),
-    acts(
-        "postpone.default-bucket-num",
-        POSITIVE,
-        "1",
-        "Is the number of buckets of a partition whose postponed rows are compacted for the first time.",
-    ),
+    PENSTOCK_KEY_INDEX_MAX_DISK_SIZE,
+    POSTPONE_DEFAULT_BUCKET_NUM,
     reported(
         "postpone.batch-write-fixed-bucket",
         FLAG,

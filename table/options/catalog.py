@@ -6,46 +6,48 @@ import re
 from collections.abc import Mapping
 
 from penstock.errors import ConfigError, did_you_mean
-from penstock.table.schema.option_families import (
+from penstock.table.options import (
     buckets,
-    changelog,
+    changelogs,
     commits,
     compaction,
     definition,
-    engines,
     files,
+    flink_and_spark,
     indexes,
-    lookup,
-    merging,
-    outside,
+    lookups,
+    merge_engines,
+    other_systems,
     partitions,
-    reading,
-    writing,
+    scans,
+    writers,
 )
-from penstock.table.schema.option_types import TableOption
+from penstock.table.options.declaration import TableOption
 
-FAMILIES: Mapping[str, tuple[TableOption, ...]] = {
+FAMILIES: Mapping[str, tuple[TableOption[object], ...]] = {
     "The table": definition.OPTIONS,
     "Buckets": buckets.OPTIONS,
-    "Merging rows of one key": merging.OPTIONS,
-    "Changelogs and deletion vectors": changelog.OPTIONS,
+    "Merging rows of one key": merge_engines.OPTIONS,
+    "Changelogs and deletion vectors": changelogs.OPTIONS,
     "Compaction": compaction.OPTIONS,
     "Data files and statistics": files.OPTIONS,
     "Commits, manifests, snapshots": commits.OPTIONS,
     "Partitions and tags": partitions.OPTIONS,
-    "Reads": reading.OPTIONS,
-    "Writers and row ids": writing.OPTIONS,
+    "Reads": scans.OPTIONS,
+    "Writers and row ids": writers.OPTIONS,
     "Indexes and columns of later releases": indexes.OPTIONS,
-    "Look-ups": lookup.OPTIONS,
-    "Flink and Spark": engines.OPTIONS,
-    "Iceberg and log systems": outside.OPTIONS,
+    "Look-ups": lookups.OPTIONS,
+    "Flink and Spark": flink_and_spark.OPTIONS,
+    "Iceberg and log systems": other_systems.OPTIONS,
 }
-OPTIONS: tuple[TableOption, ...] = tuple(option for family in FAMILIES.values() for option in family)
-_EXACT: Mapping[str, TableOption] = {
+OPTIONS: tuple[TableOption[object], ...] = tuple(option for family in FAMILIES.values() for option in family)
+_EXACT: Mapping[str, TableOption[object]] = {
     key: option for option in OPTIONS if option.pattern is None for key in (option.key, *option.old_keys)
 }
-_LOWER: Mapping[str, TableOption] = {key.lower(): option for key, option in _EXACT.items()}  # for Spark's lower case
-_PATTERNS: tuple[tuple[re.Pattern[str], TableOption], ...] = tuple(
+_LOWER: Mapping[str, TableOption[object]] = {
+    key.lower(): option for key, option in _EXACT.items()
+}  # for Spark's lower case
+_PATTERNS: tuple[tuple[re.Pattern[str], TableOption[object]], ...] = tuple(
     (option.pattern, option) for option in OPTIONS if option.pattern is not None
 )
 KEYS: tuple[str, ...] = tuple(sorted(_EXACT))
@@ -59,12 +61,9 @@ _GONE = {
     "write-manifest-cache": "Paimon has no such cache any more",
     "write-mode": "a table without a primary key is an append table",
 }
-# Keys that older releases used for an option, the oldest first. They are read in this order if the current key is not
-# set.
-OLD_KEYS: Mapping[str, tuple[str, ...]] = {option.key: option.old_keys for option in OPTIONS if option.old_keys}
 
 
-def find(key: str) -> TableOption | None:
+def find(key: str) -> TableOption[object] | None:
     """Return the option with this key, or None if Paimon has no such option."""
     exact = _EXACT.get(key) or _LOWER.get(key)
     if exact is not None:
@@ -72,7 +71,7 @@ def find(key: str) -> TableOption | None:
     return next((option for pattern, option in _PATTERNS if pattern.fullmatch(key)), None)
 
 
-def option_named(key: str) -> TableOption:
+def option_named(key: str) -> TableOption[object]:
     """Return the option with this key.
 
     Raise ConfigError for an unknown key, with its replacement or the most similar key as the hint.

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Iterable, Mapping
 
 from penstock.errors import ConfigError
-from penstock.table.schema.option_catalog import find, option_named
-from penstock.table.schema.option_types import Effect, Stops, TableOption
+from penstock.table.options.catalog import find, option_named
+from penstock.table.options.declaration import Effect, Stops, TableOption
 
 log = logging.getLogger(__name__)
 
@@ -84,19 +84,19 @@ def _check(options: Mapping[str, str], stops: Stops, verb: str) -> None:
             )
 
 
-def _asks(option: TableOption, key: str, text: str) -> bool:
+def _asks(option: TableOption[object], key: str, text: str) -> bool:
     try:
         return option.asks(text)
     except ConfigError as reason:
         raise ConfigError(reason.message, hint=reason.hint, option=key) from reason
 
 
-def _seems_to_ask(option: TableOption, key: str, text: str) -> bool:
+def _seems_to_ask(option: TableOption[object], key: str, text: str) -> bool:
     try:
         return _asks(option, key, text)
     except ConfigError:
         return True  # another engine set an invalid value: report it as it is
 
 
-def _refusal(option: TableOption, key: str, text: str) -> ConfigError:
+def _refusal(option: TableOption[object], key: str, text: str) -> ConfigError:
     return ConfigError(f"{key} = {text} is not supported", option=key, meaning=option.meaning, hint=option.note)

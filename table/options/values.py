@@ -59,11 +59,23 @@ def parse_boolean(text: str) -> bool:
     raise ConfigError(f"{text!r} is neither true nor false")
 
 
+def parse_number(text: str) -> float:
+    try:
+        return float(text.strip())
+    except ValueError as reason:
+        raise ConfigError(f"{text!r} is not a number") from reason
+
+
 def choose(text: str, choices: Sequence[str]) -> str:
     """Return the choice that `text` names, ignoring case and treating underscores as hyphens."""
-    wanted = text.strip().lower().replace("_", "-")
-    if wanted in choices:
-        return wanted
-    near = nearest(wanted, choices)
+    wanted = _folded(text)
+    for choice in choices:
+        if _folded(choice) == wanted:
+            return choice
+    near = nearest(text.strip(), choices) or nearest(wanted, choices)
     meant = f"did you mean {near}? " if near else ""
     raise ConfigError(f"{text!r} is not a choice", hint=f"{meant}choices are {', '.join(choices)}")
+
+
+def _folded(text: str) -> str:
+    return text.strip().lower().replace("_", "-")

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from penstock.table.schema.option_types import (
-    DURATION,
-    FLAG,
-    POSITIVE,
-    TEXT,
-    Kind,
-    Scope,
-    Stops,
-    TableOption,
-    one_of,
-    refused,
-    reported,
-)
+from penstock.table.options.declaration import Scope, Stops, TableOption, refused, reported
+from penstock.table.options.kinds import COUNT, DURATION, FLAG, POSITIVE, TEXT, Kind, one_of
 
 _NO_ICEBERG = "no Iceberg metadata is written"
 _NO_LOG = "no log system is written or read"
 
 
-def _of_iceberg(name: str, kind: Kind, default: str | None, meaning: str) -> TableOption:
+def _of_iceberg(name: str, kind: Kind[object], default: str | None, meaning: str) -> TableOption[object]:
     return reported(f"metadata.iceberg.{name}", kind, default, meaning, _NO_ICEBERG, scope=Scope.ICEBERG)
 
 
-OPTIONS = (
+OPTIONS: tuple[TableOption[object], ...] = (
     refused(
         "metadata.iceberg.storage",
         one_of("disabled", "table-location", "hadoop-catalog", "hive-catalog", "rest-catalog"),
@@ -38,7 +27,7 @@ OPTIONS = (
     _of_iceberg("compaction.min.file-num", POSITIVE, "10", "Merges its manifests when there are so many."),
     _of_iceberg("compaction.max.file-num", POSITIVE, "50", "Merges them at last when there are so many."),
     _of_iceberg("delete-after-commit.enabled", FLAG, "true", "Deletes old metadata."),
-    _of_iceberg("previous-versions-max", Kind("integer", least=0), "0", "Keeps so many old versions."),
+    _of_iceberg("previous-versions-max", COUNT, "0", "Keeps so many old versions."),
     _of_iceberg("uri", TEXT, None, "Is where its Hive metastore is."),
     _of_iceberg("hive-conf-dir", TEXT, None, "Is the configuration of that metastore."),
     _of_iceberg("hadoop-conf-dir", TEXT, None, "Is Hadoop's configuration."),

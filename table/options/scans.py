@@ -4,20 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.table.schema.option_types import (
-    DURATION,
-    FLAG,
-    POSITIVE,
-    SIZE,
-    TEXT,
-    WHOLE,
-    Scope,
-    Stops,
-    acts,
-    one_of,
-    refused,
-    reported,
-)
+from penstock.table.options.declaration import Scope, Stops, TableOption, acts, refused, reported
+from penstock.table.options.kinds import DURATION, FLAG, POSITIVE, SIZE, TEXT, WHOLE, one_of
 
 _MODES = (
     "default",
@@ -35,21 +23,65 @@ _BRANCHES = "read the branch itself: its name follows $branch_ in the table's na
 _CORRUPT = "leave it out: a read fails at a file it cannot read.  penstock remove-unexisting-files  repairs a table"
 
 
+SCAN_MODE = acts("scan.mode", one_of(*_MODES), "default", "Says which rows a read begins with.", old_keys=("log.scan",))
+SCAN_SNAPSHOT_ID = acts("scan.snapshot-id", WHOLE, None, "Reads the table as of a snapshot, or begins a stream there.")
+SCAN_TAG_NAME = acts("scan.tag-name", TEXT, None, "Reads the table as of a tag.")
+SCAN_VERSION = acts("scan.version", TEXT, None, "Reads the table as of a tag or a snapshot of this name.")
+SCAN_TIMESTAMP = acts("scan.timestamp", TEXT, None, "Reads the table as of a time: 2026-01-31 12:00:00.")
+SCAN_TIMESTAMP_MILLIS = acts(
+    "scan.timestamp-millis",
+    WHOLE,
+    None,
+    "Reads the table as of a time in epoch milliseconds.",
+    old_keys=("log.scan.timestamp-millis",),
+)
+SCAN_WATERMARK = acts("scan.watermark", WHOLE, None, "Reads the first snapshot whose watermark has come so far.")
+SCAN_FILE_CREATION_TIME_MILLIS = acts(
+    "scan.file-creation-time-millis", WHOLE, None, "Reads only the files made after a time."
+)
+SCAN_FALLBACK_BRANCH = acts(
+    "scan.fallback-branch", TEXT, None, "Reads partitions that the table does not have from a branch."
+)
+INCREMENTAL_BETWEEN = acts("incremental-between", TEXT, None, "Reads the changes between two snapshots or tags: 3,7.")
+INCREMENTAL_BETWEEN_TIMESTAMP = acts(
+    "incremental-between-timestamp", TEXT, None, "Reads the changes between two times."
+)
+INCREMENTAL_BETWEEN_SCAN_MODE = acts(
+    "incremental-between-scan-mode",
+    one_of("auto", "delta", "changelog", "diff"),
+    "auto",
+    "Says which files those changes are read from.",
+)
+CONSUMER_ID = acts("consumer-id", TEXT, None, "Names a stream's reader; the table keeps how far it is.")
+CONSUMER_IGNORE_PROGRESS = acts("consumer.ignore-progress", FLAG, "false", "Begins anew, whatever the reader has read.")
+STREAMING_READ_OVERWRITE = acts(
+    "streaming-read-overwrite", FLAG, "false", "Shows a stream the changes that an overwrite makes."
+)
+STREAMING_READ_APPEND_OVERWRITE = acts(
+    "streaming-read-append-overwrite",
+    FLAG,
+    "false",
+    "Shows a stream the rows that an overwrite of an append table adds.",
+)
+SOURCE_SPLIT_TARGET_SIZE = acts(
+    "source.split.target-size", SIZE, "128 mb", "Is the size of the piece that one task reads."
+)
+SOURCE_SPLIT_OPEN_FILE_COST = acts(
+    "source.split.open-file-cost", SIZE, "4 mb", "Is what a small file counts at least in such a piece."
+)
+READ_BATCH_SIZE = acts(
+    "read.batch-size", POSITIVE, "1024", "Is the most rows that are read at a time; 65,536 where it is not set."
+)
+
 _OPTIONS = (
-    acts("scan.mode", one_of(*_MODES), "default", "Says which rows a read begins with.", old_keys=("log.scan",)),
-    acts("scan.snapshot-id", WHOLE, None, "Reads the table as of a snapshot, or begins a stream there."),
-    acts("scan.tag-name", TEXT, None, "Reads the table as of a tag."),
-    acts("scan.version", TEXT, None, "Reads the table as of a tag or a snapshot of this name."),
-    acts("scan.timestamp", TEXT, None, "Reads the table as of a time: 2026-01-31 12:00:00."),
-    acts(
-        "scan.timestamp-millis",
-        WHOLE,
-        None,
-        "Reads the table as of a time in epoch milliseconds.",
-        old_keys=("log.scan.timestamp-millis",),
-    ),
-    acts("scan.watermark", WHOLE, None, "Reads the first snapshot whose watermark has come so far."),
-    acts("scan.file-creation-time-millis", WHOLE, None, "Reads only the files made after a time."),
+    SCAN_MODE,
+    SCAN_SNAPSHOT_ID,
+    SCAN_TAG_NAME,
+    SCAN_VERSION,
+    SCAN_TIMESTAMP,
+    SCAN_TIMESTAMP_MILLIS,
+    SCAN_WATERMARK,
+    SCAN_FILE_CREATION_TIME_MILLIS,
     refused(
         "scan.creation-time-millis",
         WHOLE,
@@ -67,7 +99,7 @@ _OPTIONS = (
         stops=Stops.READING,
         old_keys=("lookup.dynamic-partition",),
     ),
-    acts("scan.fallback-branch", TEXT, None, "Reads partitions that the table does not have from a branch."),
+    SCAN_FALLBACK_BRANCH,
     refused(
         "scan.bounded.watermark",
         WHOLE,
@@ -104,14 +136,9 @@ _OPTIONS = (
         "snapshots are kept by snapshot.time-retained and by tags",
         later=True,
     ),
-    acts("incremental-between", TEXT, None, "Reads the changes between two snapshots or tags: 3,7."),
-    acts("incremental-between-timestamp", TEXT, None, "Reads the changes between two times."),
-    acts(
-        "incremental-between-scan-mode",
-        one_of("auto", "delta", "changelog", "diff"),
-        "auto",
-        "Says which files those changes are read from.",
-    ),
+    INCREMENTAL_BETWEEN,
+    INCREMENTAL_BETWEEN_TIMESTAMP,
+    INCREMENTAL_BETWEEN_SCAN_MODE,
     refused(
         "incremental-to-auto-tag",
         TEXT,
@@ -128,8 +155,8 @@ _OPTIONS = (
         "name the snapshots: incremental-between=3,7",
         later=True,
     ),
-    acts("consumer-id", TEXT, None, "Names a stream's reader; the table keeps how far it is."),
-    acts("consumer.ignore-progress", FLAG, "false", "Begins anew, whatever the reader has read."),
+    CONSUMER_ID,
+    CONSUMER_IGNORE_PROGRESS,
     reported(
         "consumer.mode",
         one_of("exactly-once", "at-least-once"),
@@ -138,13 +165,8 @@ _OPTIONS = (
         "it is stored when a batch is done",
         harmless=("exactly-once",),
     ),
-    acts("streaming-read-overwrite", FLAG, "false", "Shows a stream the changes that an overwrite makes."),
-    acts(
-        "streaming-read-append-overwrite",
-        FLAG,
-        "false",
-        "Shows a stream the rows that an overwrite of an append table adds.",
-    ),
+    STREAMING_READ_OVERWRITE,
+    STREAMING_READ_APPEND_OVERWRITE,
     refused(
         "streaming-read-mode",
         one_of("file", "log"),
@@ -168,8 +190,8 @@ _OPTIONS = (
         "Is how often a stream looks for new snapshots.",
         "the trigger of a Spark stream says how often; follow() has poll_seconds",
     ),
-    acts("source.split.target-size", SIZE, "128 mb", "Is the size of the piece that one task reads."),
-    acts("source.split.open-file-cost", SIZE, "4 mb", "Is what a small file counts at least in such a piece."),
+    SOURCE_SPLIT_TARGET_SIZE,
+    SOURCE_SPLIT_OPEN_FILE_COST,
     reported(
         "scan.plan-sort-partition",
         FLAG,
@@ -184,7 +206,7 @@ _OPTIONS = (
         "Is the number of threads that read manifests.",
         "manifests are read by a few threads",
     ),
-    acts("read.batch-size", POSITIVE, "1024", "Is the most rows that are read at a time; 65,536 where it is not set."),
+    READ_BATCH_SIZE,
     reported(
         "file-reader-async-threshold",
         SIZE,
@@ -193,4 +215,4 @@ _OPTIONS = (
         "files are read by the task itself",
     ),
 )
-OPTIONS = tuple(replace(option, scope=Scope.READ) for option in _OPTIONS)
+OPTIONS: tuple[TableOption[object], ...] = tuple(replace(option, scope=Scope.READ) for option in _OPTIONS)

@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.table.schema.option_types import (
-    FLAG,
-    POSITIVE,
-    SHARE,
-    SIZE,
-    TEXT,
-    Scope,
-    acts,
-    one_of,
-    refused,
-    reported,
-)
+from penstock.table.options.declaration import Scope, TableOption, acts, refused, reported
+from penstock.table.options.kinds import FLAG, NAMES, POSITIVE, SHARE, SIZE, TEXT, one_of
 
 _NO_INDEX = "no such index is written or read: files are left out by their statistics"
 _LEAVE_INDEX = f"leave it out: {_NO_INDEX}"
@@ -23,12 +13,20 @@ _VECTOR = "there are no VECTOR columns and no vector search"
 _WHOLE_VARIANT = "VARIANT columns are stored whole"
 _SEARCH = one_of("fast", "full", "detail")
 
-OPTIONS = (
+LOOKUP_CACHE_MAX_DISK_SIZE = acts(
+    "lookup.cache-max-disk-size", SIZE, None, "Bounds the local disk of compactions that look keys up."
+)
+
+FILE_INDEX_COLUMNS = reported(
+    "file-index.<type>.columns", NAMES, "", "Names the columns of which files have an index.", _NO_INDEX
+)
+
+OPTIONS: tuple[TableOption[object], ...] = (
     reported(
         "file-index.read.enabled", FLAG, "true", "Leaves files out by their index.", _NO_INDEX, harmless=("false",)
     ),
     reported("file-index.in-manifest-threshold", SIZE, "500 bytes", "Keeps small indexes in manifests.", _NO_INDEX),
-    reported("file-index.<type>.columns", TEXT, None, "Names the columns of which files have an index.", _NO_INDEX),
+    FILE_INDEX_COLUMNS,
     reported("file-index.<type>.<column>.<name>", TEXT, None, "Is an option of the index of a column.", _NO_INDEX),
     reported(
         "global-index.enabled",
@@ -181,5 +179,5 @@ OPTIONS = (
         )
     ),
     reported("local-kv-db.block-size", SIZE, "4 kb", "Is the block of a local store of keys.", _NO_INDEX, later=True),
-    acts("lookup.cache-max-disk-size", SIZE, None, "Bounds the local disk of compactions that look keys up."),
+    LOOKUP_CACHE_MAX_DISK_SIZE,
 )

@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.table.schema.option_types import (
-    DURATION,
-    FLAG,
-    NUMBER,
-    POSITIVE,
-    SHARE,
-    SIZE,
-    TEXT,
-    WHOLE,
-    Kind,
-    Scope,
-    TableOption,
-    one_of,
-    reported,
-)
+from penstock.table.options.declaration import Scope, TableOption, reported
+from penstock.table.options.kinds import DURATION, FLAG, NUMBER, POSITIVE, SHARE, SIZE, TEXT, WHOLE, Kind, one_of
 
 _SORTED_FILES = "keys are looked up in sorted local files"
 _NO_JOIN = "there is no lookup join: join the table in Spark"
@@ -34,15 +21,17 @@ _COMPRESSIONS = (
 )
 
 
-def _of_rocksdb(name: str, kind: Kind, default: str | None, meaning: str) -> TableOption:
+def _of_rocksdb(name: str, kind: Kind[object], default: str | None, meaning: str) -> TableOption[object]:
     return reported(f"rocksdb.{name}", kind, default, meaning, _NO_ROCKSDB, scope=Scope.FLINK)
 
 
-def _of_joins(name: str, kind: Kind, default: str | None, meaning: str, *, later: bool = False) -> TableOption:
+def _of_joins(
+    name: str, kind: Kind[object], default: str | None, meaning: str, *, later: bool = False
+) -> TableOption[object]:
     return reported(f"lookup.{name}", kind, default, meaning, _NO_JOIN, scope=Scope.FLINK, later=later)
 
 
-OPTIONS = (
+OPTIONS: tuple[TableOption[object], ...] = (
     reported("lookup.local-file-type", one_of("sort", "hash"), "sort", "Is the kind of local file.", _SORTED_FILES),
     reported("lookup.hash-load-factor", SHARE, "0.75", "Is how full a hash file is.", _SORTED_FILES),
     reported(

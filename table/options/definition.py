@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from penstock.table.schema.option_types import (
-    FLAG,
-    TEXT,
-    Scope,
-    Stops,
-    acts,
-    one_of,
-    refused,
-    reported,
-)
+from penstock.table.options.declaration import Scope, Stops, TableOption, acts, refused, reported
+from penstock.table.options.kinds import FLAG, NAMES, TEXT, one_of
 
 _MATERIALIZED = "the table is an ordinary one: the job that refreshes it runs elsewhere"
 _UNITS = one_of("SECOND", "MINUTE", "HOUR", "DAY")
 _REFRESH = one_of("CONTINUOUS", "FULL", "AUTOMATIC")
 
-OPTIONS = (
-    acts("primary-key", TEXT, None, "Names the primary key columns, where CREATE TABLE does not."),
-    acts("partition", TEXT, None, "Names the partition columns, where CREATE TABLE does not."),
+PRIMARY_KEY = acts("primary-key", NAMES, "", "Names the primary key columns, where CREATE TABLE does not.")
+PARTITION = acts("partition", NAMES, "", "Names the partition columns, where CREATE TABLE does not.")
+PATH = acts(
+    "path",
+    TEXT,
+    None,
+    "Names the folder of the table; a table of a warehouse folder has its own.",
+)
+BRANCH = acts("branch", TEXT, "main", "Names the branch that is read or written.", scope=Scope.READ)
+ALTER_COLUMN_NULL_TO_NOT_NULL_DISABLED = acts(
+    "alter-column-null-to-not-null.disabled",
+    FLAG,
+    "true",
+    "Refuses to make a nullable column NOT NULL.",
+)
+DISABLE_EXPLICIT_TYPE_CASTING = acts(
+    "disable-explicit-type-casting",
+    FLAG,
+    "false",
+    "Refuses type changes of a column that can lose values, such as BIGINT to INT.",
+)
+
+OPTIONS: tuple[TableOption[object], ...] = (
+    PRIMARY_KEY,
+    PARTITION,
     refused(
         "type",
         one_of("table", "format-table", "materialized-table", "object-table", "lance-table", "iceberg-table"),
@@ -30,13 +44,8 @@ OPTIONS = (
         tolerated=("materialized-table",),
         stops=Stops.READING,
     ),
-    acts(
-        "path",
-        TEXT,
-        None,
-        "Names the folder of the table; a table of a warehouse folder has its own.",
-    ),
-    acts("branch", TEXT, "main", "Names the branch that is read or written.", scope=Scope.READ),
+    PATH,
+    BRANCH,
     refused(
         "auto-create",
         FLAG,
@@ -48,18 +57,8 @@ OPTIONS = (
     reported(
         "comment", TEXT, None, "Describes the table.", "it is kept as a note; set the comment of the table itself"
     ),
-    acts(
-        "alter-column-null-to-not-null.disabled",
-        FLAG,
-        "true",
-        "Refuses to make a nullable column NOT NULL.",
-    ),
-    acts(
-        "disable-explicit-type-casting",
-        FLAG,
-        "false",
-        "Refuses type changes of a column that can lose values, such as BIGINT to INT.",
-    ),
+    ALTER_COLUMN_NULL_TO_NOT_NULL_DISABLED,
+    DISABLE_EXPLICIT_TYPE_CASTING,
     reported(
         "add-column-before-partition",
         FLAG,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import logging
 import re
@@ -16,30 +17,28 @@ import pytest
 import penstock
 from penstock.errors import ConfigError
 from penstock.pipelines.spark_source.table_place import TablePlace
+from penstock.table.options.catalog import OPTIONS, find
+from penstock.table.options.checks import check_given, without_effect
+from penstock.table.options.declaration import Effect, Stops, TableOption
 from penstock.table.schema.new_schema import create_schema
-from penstock.table.schema.option_catalog import OPTIONS, find
-from penstock.table.schema.option_checks import check_given, without_effect
-from penstock.table.schema.option_types import Effect, Stops, TableOption
 from penstock.table.sql.session import Session
 
 ROOT = Path(__file__).resolve().parents[4]
 PACKAGES = ("table", "pipelines", "ingest", "formats", "schema_evolution", "storage")
-# Modules that name options without acting on them: the catalog itself, options that follow a renamed column, options
-# that Spark refuses.
-DECLARING = ("table/schema/option_", "table/schema/renames.py")
 REFUSED = [option for option in OPTIONS if option.effect is Effect.REFUSED]
 
 
-def value_of(option: TableOption) -> str:
+def value_of(option: TableOption[object]) -> str:
     """A value that asks for something."""
     given = {"boolean": "false" if option.default == "true" else "true", "integer": "3", "number": "0.35"}
-    given |= {"size": "3 mb", "duration": "3 h", "per level": "0:avro", "text": "something", "statistics": "counts"}
+    given |= {"size": "3 mb", "duration": "3 h", "per level": "0:avro", "statistics": "counts"}
+    given |= {"text": "something", "names": "id", "column": "id"}
     if option.kind.choices:
         return next((one for one in option.kind.choices if one not in {option.default, *option.harmless}), "")
     return given[option.kind.name]
 
 
-def key_of(option: TableOption) -> str:
+def key_of(option: TableOption[object]) -> str:
     return re.sub(r"<[^>]*>", "id", option.key)
 
 
@@ -52,7 +51,7 @@ def test_no_key_is_declared_twice() -> None:
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.key)
-def test_a_declaration_is_whole(option: TableOption) -> None:
+def test_a_declaration_is_whole(option: TableOption[object]) -> None:
     for text in filter(None, (option.default, *option.harmless, *option.tolerated)):
         option.kind.parse(text)
     assert re.fullmatch(r"[A-Z].*\.", option.meaning)
@@ -65,108 +64,105 @@ def test_a_declaration_is_whole(option: TableOption) -> None:
 # code
 
 
-def _texts(tree: ast.AST) -> Iterator[str]:
-    """Texts that code passes on, compares or names by a constant, as patterns; those in longer lists and the keys of
-    tables do not count."""
-    lists = {
-        id(inner)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Tuple | ast.List | ast.Set) and len(node.elts) > 2
-        for inner in node.elts
-    }
-    lists |= {id(key) for node in ast.walk(tree) if isinstance(node, ast.Dict) for key in node.keys}
-    for node in ast.walk(tree):
-        if id(node) in lists:
-            continue
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield re.escape(node.value)
-        elif isinstance(node, ast.JoinedStr):
-            parts = [str(one.value) if isinstance(one, ast.Constant) else None for one in node.values]
-            if parts[-1] is not None and sum(len(part) for part in parts if part) >= 6:
-                yield "".join(".+" if part is None else re.escape(part) for part in parts)
-
-
-def _read_by_code() -> list[re.Pattern[str]]:
-    found = set()
+def _modules() -> Iterator[tuple[Path, ast.Module]]:
+    """The modules of the product outside of the declarations."""
     for package in PACKAGES:
-        for path in (ROOT / package).rglob("*.py"):
-            if not str(path.relative_to(ROOT)).startswith(DECLARING):
-                found.update(_texts(ast.parse(path.read_text(encoding="utf-8"))))
-    return [re.compile(text, re.IGNORECASE) for text in found if "-" in text or r"\." in text or len(text) < 20]
+        for path in sorted((ROOT / package).rglob("*.py")):
+            if not path.is_relative_to(ROOT / "table" / "options"):
+                yield path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _used(tree: ast.Module) -> set[str]:
+    """The keys of the options whose declarations a module imports and uses."""
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    return {
+        getattr(importlib.import_module(node.module), one.name).key
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("penstock.table.options.")
+        for one in node.names
+        if one.name in names and one.name.isupper() and node.module is not None
+        if isinstance(getattr(importlib.import_module(node.module), one.name), TableOption)
+    }
 
 
 def test_every_option_that_acts_is_read_by_code() -> None:
-    patterns = _read_by_code()
-    unread = [
-        option.key
-        for option in OPTIONS
-        if option.effect is Effect.ACTS
-        and option.key != "penstock.<name>"  # of users
-        and not any(pattern.fullmatch(text) for text in (key_of(option), _tail(option)) for pattern in patterns)
-    ]
-    assert unread == []
+    used = {key for _, tree in _modules() for key in _used(tree)}
+    users_own = "penstock.<name>"
+    acting = {option.key for option in OPTIONS if option.effect is Effect.ACTS}
+    assert acting - used - {users_own} == set()
 
 
 def test_code_reads_no_option_that_is_declared_to_have_no_effect() -> None:
-    elsewhere = {"type", "comment"}  # words of other meanings too
-    elsewhere |= {"changelog-producer.compaction-interval"}  # pipelines make another option of it
-    texts = {pattern.pattern for pattern in _read_by_code()}
-    read = [
-        option.key
-        for option in OPTIONS
-        if option.effect is not Effect.ACTS and option.key not in elsewhere and re.escape(option.key) in texts
+    used = {key for _, tree in _modules() for key in _used(tree)}
+    without = {option.key for option in OPTIONS if option.effect is not Effect.ACTS}
+    assert used & without == {
+        "changelog-producer.compaction-interval",  # pipelines make another option of it
+        "file-index.<type>.columns",  # the columns must exist all the same
+    }
+
+
+def _texts_as_keys(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The texts that a module looks up or compares: `x["key"]`, `"key" in x`, `key == "key"`, `x.get("key")`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Subscript(slice=ast.Constant(value=str(key)), ctx=ast.Load()):
+                yield node.lineno, key
+            case ast.Compare(left=left, comparators=others):
+                for one in (left, *others):
+                    for inner in one.elts if isinstance(one, ast.Tuple | ast.Set | ast.List) else (one,):
+                        if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+                            yield node.lineno, inner.value
+            case ast.Call(func=ast.Attribute(attr="get" | "pop"), args=[ast.Constant(value=str(key)), *_]):
+                yield node.lineno, key
+            case ast.Call(func=ast.Attribute(attr="get" | "pop"), args=[ast.JoinedStr(values=values), *_]):
+                yield node.lineno, "".join(str(one.value) if isinstance(one, ast.Constant) else "x" for one in values)
+
+
+# Words that are also something else: a column of a system table, a flag, a key of a file that describes a pipeline.
+WORDS = {"branch", "bucket", "comment", "owner", "partition", "path", "primary-key", "type"}
+OTHER_KEYS = {
+    ("pipelines/commands", "consumer-id"),  # flags of commands
+    ("table/meta/avro_blocks.py", "avro.codec"),  # metadata of an Avro file
+    ("table/meta/avro_blocks.py", "avro.schema"),
+}
+
+
+def _string_keyed(path: Path, tree: ast.Module) -> list[str]:
+    return [
+        f"{path}:{line}: {key}"
+        for line, key in _texts_as_keys(tree)
+        if key not in WORDS and ("-" in key or "." in key) and find(key) is not None
+        if not any(str(path).startswith(place) and key == other for place, other in OTHER_KEYS)
     ]
-    assert read == []
 
 
-def test_an_option_that_no_code_reads_would_be_found() -> None:
-    patterns = _read_by_code()
-    assert not any(pattern.fullmatch("sort-engine") for pattern in patterns)
-    assert not any(pattern.fullmatch("fields.id.nosuch") for pattern in patterns)
+def test_code_reads_options_by_their_declarations_and_not_by_text() -> None:
+    assert [found for path, tree in _modules() for found in _string_keyed(path, tree)] == []
 
 
-def _defaults_in_code() -> Iterator[tuple[str, str, object]]:
-    """(module, option, value) where code reads an option with a literal default."""
-    for package in PACKAGES:
-        for path in (ROOT / package).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in READS:
-                    place = READS[node.func.attr]
-                    given = [
-                        *node.args[place : place + 1],
-                        *(one.value for one in node.keywords if one.arg == "default"),
-                    ]
-                    match [*node.args[:1], *given]:
-                        case [ast.Constant(value=str(key)), ast.Constant(value=value)]:
-                            yield str(path.relative_to(ROOT)), key, value
-
-
-READS = {"integer": 1, "size": 1, "duration": 1, "boolean": 1, "text": 1, "choice": 2}
-
-
-def test_code_takes_the_declared_default_where_an_option_is_not_set() -> None:
-    # Spark's own mode of overwriting comes before the table's; what is empty there stands for the default.
-    elsewhere = {("pipelines/spark_source/table_write.py", "dynamic-partition-overwrite")}
-    compared = 0
-    for module, key, value in _defaults_in_code():
-        option = find(key)
-        if option is None or option.default is None or value in {None, ""} or (module, key) in elsewhere:
-            continue
-        compared += 1
-        assert option.kind.parse(str(value)) == option.kind.parse(option.default), (module, key)
-    assert compared > 50
-
-
-def _tail(option: TableOption) -> str:
-    """What code looks for at the end of a key with a variable part."""
-    return option.key.rpartition(">")[2] or option.key
+@pytest.mark.parametrize(
+    "code",
+    [
+        'options.get("write-only", "false")',
+        'schema.options["write-only"]',
+        'options.get(f"fields.{name}.distinct")',
+        '"write-only" in options',
+        'key in {"a", "merge-engine"}',
+    ],
+)
+def test_an_access_by_text_would_be_found(code: str) -> None:
+    assert _string_keyed(Path("table/x.py"), ast.parse(code)) != []
 
 
 # checks
 
 
-@pytest.mark.parametrize("option", [one for one in OPTIONS if one.kind.name != "text"], ids=lambda option: option.key)
-def test_a_value_of_another_type_is_refused_by_name(option: TableOption) -> None:
+@pytest.mark.parametrize(
+    "option",
+    [one for one in OPTIONS if one.kind.name not in {"text", "names", "column"}],
+    ids=lambda option: option.key,
+)
+def test_a_value_of_another_type_is_refused_by_name(option: TableOption[object]) -> None:
     with pytest.raises(ConfigError) as wrong:
         create_schema([("id", "INT")], options={key_of(option): "?!"}, now=7)
     assert wrong.value.facts["option"] == key_of(option)
@@ -238,7 +234,7 @@ def test_every_door_checks_the_options_it_is_given(tmp_path: Path, door: str) ->
 
 
 @pytest.mark.parametrize("option", REFUSED, ids=lambda option: option.key)
-def test_a_refused_option_says_what_to_do(option: TableOption) -> None:
+def test_a_refused_option_says_what_to_do(option: TableOption[object]) -> None:
     with pytest.raises(ConfigError, match="is not supported") as refused:
         check_given({key_of(option): value_of(option)})
     assert option.note in str(refused.value)
@@ -303,7 +299,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> penstock.Table:
 
 @pytest.mark.parametrize("option", REFUSED, ids=lambda option: option.key)
 def test_a_table_that_has_a_refused_option_is_read_and_written_as_far_as_it_is_right(
-    plain: penstock.Table, option: TableOption
+    plain: penstock.Table, option: TableOption[object]
 ) -> None:
     file = Path(plain.path) / "schema" / "schema-0"
     before = file.read_text()

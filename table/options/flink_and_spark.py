@@ -4,23 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.table.schema.option_types import (
-    COUNT,
-    DURATION,
-    FLAG,
-    NUMBER,
-    POSITIVE,
-    SIZE,
-    TEXT,
-    WHOLE,
-    Scope,
-    Stops,
-    TableOption,
-    acts,
-    one_of,
-    refused,
-    reported,
-)
+from penstock.table.options.declaration import Scope, Stops, TableOption, acts, refused, reported
+from penstock.table.options.kinds import COUNT, DURATION, FLAG, NUMBER, POSITIVE, SIZE, TEXT, WHOLE, one_of
 
 _SPARK_READS = "Spark divides a read by source.split.target-size"
 _SOURCE = "Spark reads the table, no Flink source"
@@ -34,9 +19,17 @@ _TRIGGER = "read.stream.maxRowsPerTrigger bounds a batch"
 _WIDEN = "alter the table before the write: ALTER TABLE, alter_table, or a pipeline that follows its source"
 
 
-def _all(note: str, *options: TableOption) -> tuple[TableOption, ...]:
+def _all(note: str, *options: TableOption[object]) -> tuple[TableOption[object], ...]:
     return tuple(replace(option, note=note) for option in options)
 
+
+SCAN_WATERMARK_IDLE_TIMEOUT = acts(
+    "scan.watermark.idle-timeout", DURATION, None, "Lets the watermark go on without a silent place of the source."
+)
+CDC_SKIP_CORRUPT_RECORD = acts(
+    "cdc.skip-corrupt-record", FLAG, "false", "Leaves records out that cannot be read, as on-error: skip does."
+)
+CDC_LOG_CORRUPT_RECORD = acts("cdc.log-corrupt-record", FLAG, "true", "Logs those records.")
 
 _FLINK = (
     *_all(
@@ -84,9 +77,7 @@ _FLINK = (
             "",
         ),
     ),
-    acts(
-        "scan.watermark.idle-timeout", DURATION, None, "Lets the watermark go on without a silent place of the source."
-    ),
+    SCAN_WATERMARK_IDLE_TIMEOUT,
     *_all(
         "a batch reads all partitions as far as they go, and its watermark is that of the slowest",
         reported("scan.watermark.alignment.group", TEXT, None, "Holds fast sources back.", ""),
@@ -171,8 +162,8 @@ _FLINK = (
             "",
         ),
     ),
-    acts("cdc.skip-corrupt-record", FLAG, "false", "Leaves records out that cannot be read, as on-error: skip does."),
-    acts("cdc.log-corrupt-record", FLAG, "true", "Logs those records."),
+    CDC_SKIP_CORRUPT_RECORD,
+    CDC_LOG_CORRUPT_RECORD,
     *_all(
         "a schema change is tried again as a commit is: commit.max-retries, commit.timeout",
         reported("cdc.schema-change-retry-max-num", COUNT, "100", "Is how often a change is waited for.", ""),
@@ -180,9 +171,14 @@ _FLINK = (
     ),
 )
 
+READ_CHANGELOG = acts("read.changelog", FLAG, "false", "Shows row kinds in a column rowkind.")
+READ_STREAM_MAX_ROWS_PER_TRIGGER = acts(
+    "read.stream.maxRowsPerTrigger", POSITIVE, None, "Ends a batch of a stream after so many rows."
+)
+
 _SPARK = (
-    acts("read.changelog", FLAG, "false", "Shows row kinds in a column rowkind."),
-    acts("read.stream.maxRowsPerTrigger", POSITIVE, None, "Ends a batch of a stream after so many rows."),
+    READ_CHANGELOG,
+    READ_STREAM_MAX_ROWS_PER_TRIGGER,
     *_all(
         _TRIGGER,
         reported("read.stream.maxFilesPerTrigger", POSITIVE, None, "Bounds the files of a batch.", ""),
@@ -254,7 +250,7 @@ _SPARK = (
     ),
 )
 
-OPTIONS = (
+OPTIONS: tuple[TableOption[object], ...] = (
     *(replace(option, scope=Scope.FLINK) for option in _FLINK),
     *(replace(option, scope=Scope.SPARK) for option in _SPARK),
 )

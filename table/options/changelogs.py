@@ -1,0 +1,133 @@
+"""Options of changelogs and of deletion vectors."""
+
+from __future__ import annotations
+
+from penstock.table.options.declaration import Scope, Stops, TableOption, acts, refused, reported
+from penstock.table.options.kinds import DURATION, FLAG, NAMES, POSITIVE, SIZE, STATISTICS, TEXT, one_of
+
+_SMALL_FILES = "small changelog files are not merged"
+
+CHANGELOG_PRODUCER = acts(
+    "changelog-producer",
+    one_of("none", "input", "full-compaction", "lookup"),
+    "none",
+    "Says how the changelog of a keyed table is produced.",
+)
+CHANGELOG_PRODUCER_ROW_DEDUPLICATE = acts(
+    "changelog-producer.row-deduplicate",
+    FLAG,
+    "false",
+    "Leaves updates that change nothing out of the changelog.",
+)
+CHANGELOG_PRODUCER_ROW_DEDUPLICATE_IGNORE_FIELDS = acts(
+    "changelog-producer.row-deduplicate-ignore-fields",
+    NAMES,
+    "",
+    "Names columns that do not count as a change.",
+)
+FULL_COMPACTION_DELTA_COMMITS = acts(
+    "full-compaction.delta-commits",
+    POSITIVE,
+    None,
+    "Compacts fully every so many commits; 1 for changelog-producer = full-compaction.",
+)
+CHANGELOG_FILE_FORMAT = acts(
+    "changelog-file.format", one_of("parquet", "orc", "avro"), None, "Is the format of changelog files."
+)
+CHANGELOG_FILE_COMPRESSION = acts("changelog-file.compression", TEXT, None, "Is the compression of changelog files.")
+CHANGELOG_FILE_PREFIX = acts("changelog-file.prefix", TEXT, "changelog-", "Begins the names of changelog files.")
+CHANGELOG_FILE_STATS_MODE = acts(
+    "changelog-file.stats-mode", STATISTICS, None, "Is metadata.stats-mode of changelog files."
+)
+DELETION_VECTORS_ENABLED = acts(
+    "deletion-vectors.enabled", FLAG, "false", "Marks deleted rows in files of their own instead of merging reads."
+)
+DELETION_VECTORS_BITMAP64 = acts("deletion-vectors.bitmap64", FLAG, "false", "Uses 64-bit bitmaps as deletion vectors.")
+
+CHANGELOG_PRODUCER_COMPACTION_INTERVAL = reported(
+    "changelog-producer.compaction-interval",
+    DURATION,
+    "0 ms",
+    "Compacts fully after this time, for changelog-producer = full-compaction.",
+    "a pipeline gives the tables it makes full-compaction.delta-commits, by its trigger; set that option elsewhere",
+    scope=Scope.FLINK,
+)
+
+OPTIONS: tuple[TableOption[object], ...] = (
+    CHANGELOG_PRODUCER,
+    CHANGELOG_PRODUCER_ROW_DEDUPLICATE,
+    CHANGELOG_PRODUCER_ROW_DEDUPLICATE_IGNORE_FIELDS,
+    CHANGELOG_PRODUCER_COMPACTION_INTERVAL,
+    FULL_COMPACTION_DELTA_COMMITS,
+    CHANGELOG_FILE_FORMAT,
+    CHANGELOG_FILE_COMPRESSION,
+    CHANGELOG_FILE_PREFIX,
+    CHANGELOG_FILE_STATS_MODE,
+    reported(
+        "precommit-compact",
+        FLAG,
+        "false",
+        "Merges small files before each commit.",
+        _SMALL_FILES,
+        scope=Scope.FLINK,
+        old_keys=("changelog.precommit-compact",),
+    ),
+    reported(
+        "changelog.precommit-compact.thread-num",
+        POSITIVE,
+        None,
+        "Is the number of threads that merge small changelog files.",
+        _SMALL_FILES,
+        scope=Scope.FLINK,
+    ),
+    reported(
+        "changelog.precommit-compact.buffer-size",
+        SIZE,
+        "128 mb",
+        "Bounds the memory that merges small changelog files.",
+        _SMALL_FILES,
+        scope=Scope.FLINK,
+    ),
+    reported(
+        "delete.force-produce-changelog",
+        FLAG,
+        "false",
+        "Lets a DELETE of whole partitions write the deleted rows as changes.",
+        "DELETE writes its rows as changes always, dropping a partition never",
+    ),
+    DELETION_VECTORS_ENABLED,
+    DELETION_VECTORS_BITMAP64,
+    reported(
+        "deletion-vector.index-file.target-size",
+        SIZE,
+        "2 mb",
+        "Is the size of a file of deletion vectors.",
+        "one file holds the vectors of a bucket",
+    ),
+    reported(
+        "deletion-vectors.modifiable",
+        FLAG,
+        "false",
+        "Allows to switch deletion vectors on and off on a table with rows.",
+        "the option can be changed always",
+        later=True,
+    ),
+    refused(
+        "deletion-vectors.merge-on-read",
+        FLAG,
+        "false",
+        "Shows rows of files that were not compacted yet, in tables with deletion vectors.",
+        "compact the table: penstock compact",
+        stops=Stops.READING,
+        later=True,
+    ),
+    refused(
+        "table-read.sequence-number.enabled",
+        FLAG,
+        "false",
+        "Shows sequence numbers in the audit_log table.",
+        "leave it out: the table $audit_log has no such column",
+        old_keys=("key-value.sequence_number.enabled",),
+        later=True,
+    ),
+)

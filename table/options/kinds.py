@@ -1,0 +1,101 @@
+"""The value types of table options: how the text of a value is parsed, and which values are valid."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Generic, TypeVar
+
+from penstock.errors import ConfigError
+from penstock.table.options.values import choose, parse_boolean, parse_duration, parse_integer, parse_number, parse_size
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[T_co]):
+    """A value type: its name in the documentation, its parser, and the valid range of the value."""
+
+    name: str
+    read: Callable[[str], T_co]
+    least: float | None = None
+    most: float | None = None
+    choices: tuple[str, ...] = ()
+
+    def within(self, least: float | None = None, most: float | None = None) -> Kind[T_co]:
+        """Return the same value type with a range."""
+        return replace(self, least=least, most=most)
+
+    def parse(self, text: str) -> T_co:
+        """Return the value of the text. Raise ConfigError for an invalid text or a number out of range."""
+        value = self.read(text)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            self.check(value)
+        return value
+
+    def check(self, number: float) -> None:
+        """Raise ConfigError for a number out of range."""
+        if self.least is not None and number < self.least:
+            raise ConfigError(f"{number} is too small", hint=f"set it to {self.least:g} or more")
+        if self.most is not None and number > self.most:
+            raise ConfigError(f"{number} is too large", hint=f"set it to {self.most:g} or less")
+
+    @property
+    def range(self) -> str:
+        """Return the range as a text such as "at least 1"; an empty text if there is no limit."""
+        ends = [f"at least {self.least:g}" if self.least is not None else ""]
+        ends.append(f"at most {self.most:g}" if self.most is not None else "")
+        return " and ".join(filter(None, ends))
+
+
+def one_of(*choices: str) -> Kind[str]:
+    """Return the value type of a single choice."""
+    return Kind("choice", partial(choose, choices=choices), choices=choices)
+
+
+def some_of(*choices: str) -> Kind[tuple[str, ...]]:
+    """Return the value type of a comma-separated list of choices."""
+    return Kind("choices", partial(_choose_some, choices=choices), choices=choices)
+
+
+def _choose_some(text: str, choices: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(choose(name, choices) for name in _names(text))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _by_level(text: str) -> Mapping[int, str]:
+    found: dict[int, str] = {}
+    for pair in _names(text):
+        level, colon, value = pair.partition(":")
+        if not colon or not level.strip().isdigit() or not value.strip():
+            raise ConfigError(f"{pair!r} is no level with its value", hint="write it as 0:avro,5:parquet")
+        found.setdefault(int(level), value.strip())
+    return found
+
+
+def _statistics(text: str) -> str:
+    if re.fullmatch(r"none|counts|full|truncate\(\s*[1-9]\d*\s*\)", text.strip().lower()):
+        return text
+    raise ConfigError(
+        f"{text!r} is no mode of statistics", hint="choices are none, counts, full and truncate(n) such as truncate(16)"
+    )
+
+
+FLAG = Kind("boolean", parse_boolean)
+WHOLE = Kind("integer", parse_integer)
+COUNT = WHOLE.within(least=0)
+POSITIVE = WHOLE.within(least=1)
+NUMBER = Kind("number", parse_number)
+SHARE = NUMBER.within(least=0, most=1)
+SIZE = Kind("size", parse_size)  # in bytes
+DURATION = Kind("duration", parse_duration)  # in milliseconds
+TEXT = Kind("text", str)
+COLUMN = Kind("column", str.strip)
+NAMES = Kind("names", _names)  # separated by commas
+STATISTICS = Kind("statistics", _statistics)
+LEVELS = Kind("per level", _by_level)  # a text for some levels

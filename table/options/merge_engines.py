@@ -1,0 +1,157 @@
+"""Options that say how rows of one key become one."""
+
+from __future__ import annotations
+
+from penstock.table.options.declaration import Stops, TableOption, acts, refused, reported
+from penstock.table.options.kinds import COLUMN, COUNT, DURATION, FLAG, NAMES, TEXT, one_of
+
+_NESTED = "nested rows are merged by their nested-key, the later row wins"
+
+MERGE_ENGINE = acts(
+    "merge-engine",
+    one_of("deduplicate", "partial-update", "aggregation", "first-row"),
+    "deduplicate",
+    "Says how rows of one key become one.",
+)
+IGNORE_DELETE = acts(
+    "ignore-delete",
+    FLAG,
+    "false",
+    "Leaves deletes out.",
+    old_keys=("first-row.ignore-delete", "deduplicate.ignore-delete", "partial-update.ignore-delete"),
+)
+IGNORE_UPDATE_BEFORE = acts("ignore-update-before", FLAG, "false", "Leaves the old rows of updates out.")
+SEQUENCE_FIELD = acts("sequence.field", NAMES, "", "Names the columns whose value says which of two rows is newer.")
+SEQUENCE_FIELD_SORT_ORDER = acts(
+    "sequence.field.sort-order",
+    one_of("ascending", "descending"),
+    "ascending",
+    "Says whether the higher or the lower sequence value wins.",
+)
+ROWKIND_FIELD = acts("rowkind.field", COLUMN, None, "Names the column that holds the row kind: +I, -U, +U or -D.")
+PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE = acts(
+    "partial-update.remove-record-on-delete",
+    FLAG,
+    "false",
+    "Removes the whole row when a delete arrives, in partial-update tables.",
+)
+PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP = acts(
+    "partial-update.remove-record-on-sequence-group",
+    NAMES,
+    "",
+    "Removes the whole row when a delete of these sequence groups arrives.",
+)
+AGGREGATION_REMOVE_RECORD_ON_DELETE = acts(
+    "aggregation.remove-record-on-delete",
+    FLAG,
+    "false",
+    "Removes the whole row when a delete arrives, in aggregation tables.",
+)
+FIELDS_DEFAULT_AGGREGATE_FUNCTION = acts(
+    "fields.default-aggregate-function", TEXT, None, "Is the aggregate function of columns without their own."
+)
+FIELD_AGGREGATE_FUNCTION = acts(
+    "fields.<column>.aggregate-function", TEXT, None, "Is the aggregate function of a column."
+)
+FIELD_IGNORE_RETRACT = acts("fields.<column>.ignore-retract", FLAG, "false", "Leaves retractions out for this column.")
+FIELD_DISTINCT = acts("fields.<column>.distinct", FLAG, "false", "Collects each value once.")
+FIELD_LIST_AGG_DELIMITER = acts(
+    "fields.<column>.list-agg-delimiter", TEXT, ",", "Separates the texts that listagg joins."
+)
+FIELD_NESTED_KEY = acts(
+    "fields.<column>.nested-key", NAMES, "", "Names the key members of the rows that nested_update collects."
+)
+FIELD_COUNT_LIMIT = acts("fields.<column>.count-limit", COUNT, None, "Bounds the rows that nested_update collects.")
+FIELD_SEQUENCE_GROUP = acts(
+    "fields.<columns>.sequence-group",
+    NAMES,
+    "",
+    "Names the columns that are updated when the sequence columns in the key rise.",
+)
+RECORD_LEVEL_EXPIRE_TIME = acts(
+    "record-level.expire-time", DURATION, None, "Drops rows older than this when they are compacted."
+)
+RECORD_LEVEL_TIME_FIELD = acts("record-level.time-field", COLUMN, None, "Names the column with the time of a row.")
+
+OPTIONS: tuple[TableOption[object], ...] = (
+    MERGE_ENGINE,
+    IGNORE_DELETE,
+    IGNORE_UPDATE_BEFORE,
+    SEQUENCE_FIELD,
+    SEQUENCE_FIELD_SORT_ORDER,
+    ROWKIND_FIELD,
+    PARTIAL_UPDATE_REMOVE_RECORD_ON_DELETE,
+    PARTIAL_UPDATE_REMOVE_RECORD_ON_SEQUENCE_GROUP,
+    AGGREGATION_REMOVE_RECORD_ON_DELETE,
+    FIELDS_DEFAULT_AGGREGATE_FUNCTION,
+    FIELD_AGGREGATE_FUNCTION,
+    FIELD_IGNORE_RETRACT,
+    FIELD_DISTINCT,
+    FIELD_LIST_AGG_DELIMITER,
+    FIELD_NESTED_KEY,
+    FIELD_COUNT_LIMIT,
+    FIELD_SEQUENCE_GROUP,
+    refused(
+        "fields.<column>.nested-key-null-strategy",
+        TEXT,
+        None,
+        "Says what nested_update does with a null key.",
+        "leave it out",
+        stops=Stops.READING,
+        later=True,
+    ),
+    refused(
+        "fields.<column>.nested-sequence-field",
+        TEXT,
+        None,
+        "Says which of two nested rows is newer.",
+        f"leave it out: {_NESTED}",
+        stops=Stops.READING,
+        later=True,
+    ),
+    refused(
+        "fields.<column>.ts-field",
+        TEXT,
+        None,
+        "Names the time of entries that merge_map_with_keytime merges.",
+        "that aggregate function is of a later Paimon: choose another",
+        stops=Stops.READING,
+        later=True,
+    ),
+    refused(
+        "fields.<column>.map.storage-layout",
+        TEXT,
+        None,
+        "Stores a map column in several columns.",
+        "leave it out: maps are stored as maps",
+        stops=Stops.READING,
+        later=True,
+    ),
+    refused(
+        "sequence.snapshot-ordering",
+        FLAG,
+        "false",
+        "Lets the row of the later snapshot win, whatever its sequence number.",
+        "set sequence.field to a column that orders the rows",
+        stops=Stops.READING,
+        later=True,
+    ),
+    reported(
+        "write.sequence-number-init-mode",
+        one_of("scan", "snapshot"),
+        "scan",
+        "Says where a writer finds the next sequence number.",
+        "it follows from the files of the bucket",
+        later=True,
+    ),
+    RECORD_LEVEL_EXPIRE_TIME,
+    RECORD_LEVEL_TIME_FIELD,
+    refused(
+        "upsert-key",
+        TEXT,
+        None,
+        "Makes Spark's INSERT INTO an append table replace the rows of this key.",
+        "give the table a primary key, or use  penstock merge-into",
+        stops=Stops.WRITING,
+    ),
+)

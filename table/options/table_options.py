@@ -1,0 +1,83 @@
+"""The options of a table as typed values: each is parsed once, by its declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TypeVar, cast
+
+from penstock.errors import ConfigError
+from penstock.table.options.declaration import TableOption
+
+T = TypeVar("T")
+_UNSET = object()
+
+
+class TableOptions:
+    """The options of a table, or those of a table and a read: `options[WRITE_ONLY]` is a boolean.
+
+    An option that is not set has its declared default. An option that is not set under its current key is read under
+    the keys of older releases, and in lower case, as Spark passes keys. A value is parsed when it is read for the first
+    time, since another engine may have given invalid values to options that do not matter here; an invalid value raises
+    ConfigError with its key. The texts must not change.
+    """
+
+    __slots__ = ("_values", "texts")
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self.texts = texts
+        self._values: dict[str, object] = {}
+
+    def __getitem__(self, option: TableOption[T]) -> T:
+        """Return the value of the option, or its default."""
+        value = self._values.get(option.key, _UNSET)
+        if value is _UNSET:
+            value = self._values[option.key] = self._parsed(option)
+        return cast("T", value)
+
+    def __contains__(self, option: TableOption[object]) -> bool:
+        """Return whether the option is set."""
+        return self._key(option) in self.texts
+
+    def given(self, option: TableOption[T]) -> T | None:
+        """Return the value of the option, or None if it is not set, whatever its declared default is."""
+        return self[option] if self._key(option) in self.texts else None
+
+    def get(self, option: TableOption[T | None], default: T) -> T:
+        """Return the value of the option, or a default that depends on other options or on the caller."""
+        value = self.given(option)
+        return default if value is None else value
+
+    def text(self, option: TableOption[object]) -> str | None:
+        """Return the value as it is written, or the default, without a check."""
+        return self.texts.get(self._key(option), option.default)
+
+    def matching(self, option: TableOption[T]) -> Iterator[tuple[str, TableOption[T]]]:
+        """Return the options that are set of a declaration with a variable part, each with that part."""
+        for key in self.texts:
+            found = option.pattern.fullmatch(key) if option.pattern else None
+            if found:
+                yield found[1], option.of(found[1])
+
+    def __reduce__(self) -> tuple[type[TableOptions], tuple[Mapping[str, str]]]:
+        return TableOptions, (self.texts,)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TableOptions) and self.texts == other.texts
+
+    __hash__ = None  # type: ignore[assignment]  # the texts are a dict
+
+    def _key(self, option: TableOption[object]) -> str:
+        """Return the key under which the option is set."""
+        if option.key in self.texts:
+            return option.key
+        return next((key for key in (*option.old_keys, option.key.lower()) if key in self.texts), option.key)
+
+    def _parsed(self, option: TableOption[T]) -> T | None:
+        key = self._key(option)
+        text = self.texts.get(key, option.default)
+        if text is None:
+            return None
+        try:
+            return option.kind.parse(text)
+        except ConfigError as reason:
+            raise ConfigError(reason.message, hint=reason.hint, option=option.key) from reason

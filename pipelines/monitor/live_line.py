@@ -46,8 +46,8 @@ class LiveProgress:
         found = self._snapshot() if self._snapshot else None
         copying = f"   {found.line()}" if isinstance(found, SnapshotProgress) and found.tables else ""
         self._show(
-            f"{self._pipeline}  batch {facts.number:,}  {facts.total_rows:,} rows in {len(facts.rows)} tables"
-            f"  {rate:,.0f} rows/s{copying}{lag}{fresh}{bad}"
+            f"{self._pipeline}  batch {facts.number:,}  {facts.total_rows:,} records in {len(facts.rows)} tables"
+            f"  {rate:,.0f} records/s{copying}{lag}{fresh}{bad}"
         )
 
     def looked(self, look: Look) -> None:

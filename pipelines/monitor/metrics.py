@@ -65,7 +65,8 @@ class Metrics:
             self.lag_records = gauge(
                 "source_lag_records", "records of the source that are not in the tables yet", "topic", "partition"
             )
-        self.rows = counter("rows", "rows committed", "table", "kind")
+        self.rows = counter("rows", "records committed, counted before changes of one key are merged", "table", "kind")
+        self.merged = counter("merged_rows", "rows of committed files, after changes of one key are merged", "table")
         self.messages = counter("messages", "messages read")
         self.bytes = counter(
             "bytes", "bytes read from the source, or written to files of a table", "table", "direction"
@@ -134,6 +135,8 @@ class Metrics:
 
     def _count(self, stats: TaskStats) -> None:
         self.replays.inc(stats.replays)
+        for table, rows in stats.merged.items():
+            self.merged.labels(table).inc(rows)
         for table, size in stats.bytes.items():
             self.bytes.labels(table, "written").inc(size)
         for counter, counts in ((self.retries, stats.retries), (self.conflicts, stats.conflicts)):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from penstock.errors import PenstockError
+from penstock.ingest.kafka.client import patience
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.config.mysql_model import MySqlSource
 from penstock.pipelines.job import build
@@ -34,6 +35,7 @@ def observed(spec: PipelineSpec, watch: Watch) -> Iterator[None]:
     observers: list[Observer] = []
     with ExitStack() as stack:
         watch.copying = _copying(spec, watch)
+        _tell_backlog(spec, watch)
         if wanted.metrics is not None:
             observers.append(_served(spec, watch, stack))
         if wanted.open_telemetry is not None:
@@ -78,6 +80,20 @@ def _served(spec: PipelineSpec, watch: Watch, stack: ExitStack) -> Observer:
     stack.callback(server.close)
     log.info("event=serving address=%s port=%d page=%s", spec.observe.metrics, server.port, spec.observe.page)
     return metrics
+
+
+def _tell_backlog(spec: PipelineSpec, watch: Watch) -> None:
+    """Log how many records a pipeline that continues has to read, as nothing else is shown until its first commit."""
+    reached = watch.folder.progress().offsets
+    if spec.source.type != "kafka" or reached is None:
+        return
+    try:
+        with patience(0.0):
+            lag = watch.source.lag(reached)
+    except PenstockError as error:
+        log.warning("event=no_backlog reason=%s", error.message)
+        return
+    log.info("event=backlog records=%d partitions=%d", sum(lag.values()), len(lag))
 
 
 def _copying(spec: PipelineSpec, watch: Watch) -> Copying:

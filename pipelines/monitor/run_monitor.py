@@ -123,9 +123,11 @@ class Watch:
             self._write()
         per_second = facts.total_rows / facts.seconds
         log.info(
-            "event=batch number=%d rows=%d tables=%d messages=%d bytes=%d seconds=%.2f rows_per_second=%.0f bad=%d",
+            "event=batch number=%d records=%d rows=%d tables=%d messages=%d bytes=%d seconds=%.2f"
+            " records_per_second=%.0f bad=%d",
             facts.number,
             facts.total_rows,
+            sum(facts.stats.merged.values()),
             len(facts.rows),
             facts.messages,
             facts.bytes,

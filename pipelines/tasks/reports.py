@@ -54,13 +54,14 @@ class TaskStats:
     """Statistics of a batch for monitoring.
 
     `seconds` by stage, summed over tasks; by table, the number of files and of sorted runs in the fullest bucket
-    written to, and the bytes of its new files.
+    written to, and the bytes of its new files; `merged` are the rows of these after changes of one key were merged.
     """
 
     seconds: Seconds = field(default_factory=no_seconds)
     files: dict[str, int] = field(default_factory=dict)
     runs: dict[str, int] = field(default_factory=dict)
     bytes: Counter[str] = field(default_factory=Counter)
+    merged: Counter[str] = field(default_factory=Counter)
     retries: Counter[str] = field(default_factory=Counter)
     conflicts: Counter[str] = field(default_factory=Counter)
     replays: int = 0
@@ -72,6 +73,7 @@ class TaskStats:
         self.spend(other.seconds)
         for mine, others in (
             (self.bytes, other.bytes),
+            (self.merged, other.merged),
             (self.retries, other.retries),
             (self.conflicts, other.conflicts),
         ):

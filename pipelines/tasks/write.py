@@ -243,6 +243,7 @@ class TableTaskWriter:
                 files={self.name: len(live)},
                 runs={self.name: runs},
                 bytes=Counter({self.name: sum(file.size for file in made)}),
+                merged=Counter({self.name: sum(file.row_count for file in message.new_files)}),
             )
         )
 

@@ -70,6 +70,7 @@ def test_metrics_count_rows_and_tell_how_fresh_each_table_is() -> None:
         files={"ods.orders": 7},
         runs={"ods.orders": 3},
         bytes=Counter({"ods.orders": 4096}),
+        merged=Counter({"ods.orders": 2}),
         retries=Counter({"ods.orders": 2}),
         conflicts=Counter({"ods.users": 1}),
         replays=1,
@@ -82,6 +83,7 @@ def test_metrics_count_rows_and_tell_how_fresh_each_table_is() -> None:
     metrics.batch(facts(bad_of=bad, kinds=kinds, schemas=[change], stats=stats))
     metrics.batch(facts(kinds=kinds))
     assert value(metrics, "penstock_rows_total", table="ods.orders", kind="+I") == 10
+    assert value(metrics, "penstock_merged_rows_total", table="ods.orders") == 2
     assert value(metrics, "penstock_freshness_seconds", table="ods.users") == 60
     assert value(metrics, "penstock_source_lag_seconds") == 60
     assert value(metrics, "penstock_dead_letters_total", table="", reason="not-json") == 1
@@ -250,7 +252,7 @@ def test_the_live_line_is_rewritten_and_log_lines_come_above_it(monkeypatch: pyt
     live.ended(None)
     keep_above(None)
     shown = stream.getvalue().split("\r\033[2K")
-    assert "batch 8  10 rows in 2 tables  5 rows/s   caught up   fresh 6 s" in shown[0]
+    assert "batch 8  10 records in 2 tables  5 records/s   caught up   fresh 6 s" in shown[0]
     assert shown[1].endswith("event=hello\n" + shown[0] + "\n")
 
 

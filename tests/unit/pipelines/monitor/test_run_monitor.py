@@ -10,8 +10,10 @@ import pytest
 
 from penstock.errors import SourceError
 from penstock.ingest.source import Offsets
-from penstock.pipelines.ledger.checkpoint_folder import PAUSED, STOP, CheckpointFolder
+from penstock.pipelines.config.load import parsed
+from penstock.pipelines.ledger.checkpoint_folder import PAUSED, STOP, CheckpointFolder, CheckpointProgress
 from penstock.pipelines.monitor import run_monitor as watching
+from penstock.pipelines.monitor.observers import observed
 from penstock.pipelines.monitor.run_monitor import Watch
 from tests.here import run
 from tests.shop import Shop, insert
@@ -112,3 +114,46 @@ def test_an_observer_that_fails_does_not_stop_the_run(shop: Shop) -> None:
     with watch_of(shop, Noted(), observers=[Broken()]) as watch:
         run(shop.spec(), on_batch=watch.on_batch)
     assert shop.ids("orders") == [1]
+
+
+def test_records_and_the_rows_that_they_are_merged_to_are_logged_apart(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.put("1.json", *(insert("orders", {"id": number % 2}) for number in range(6)))
+    with caplog.at_level("INFO"), watch_of(shop, Noted()) as watch:
+        run(shop.spec(), on_batch=watch.on_batch)
+    [line] = [one for one in caplog.messages if one.startswith("event=batch ")]
+    assert "records=6 rows=2 tables=1" in line
+    assert "records_per_second=" in line
+
+
+class Backlog(Noted):
+    def lag(self, offsets: Offsets) -> dict[str, int]:
+        if not offsets:
+            raise SourceError("no broker answers")
+        return {"t/0": 400, "t/1": 94}
+
+
+@pytest.mark.parametrize(
+    ("reached", "said"),
+    [
+        ({"offsets": {"t": {"0": 7}}}, ["event=backlog records=494 partitions=2"]),
+        ({}, ["event=no_backlog reason=no broker answers"]),
+        (None, []),
+    ],
+)
+def test_a_kafka_pipeline_that_continues_logs_at_its_start_how_much_it_has_to_read(
+    shop: Shop,
+    reached: Offsets | None,
+    said: list[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source: dict[str, Any] = {"type": "kafka", "topic": ["t"], "value.format": "canal-json"}
+    source["properties"] = {"bootstrap.servers": "localhost:9"}
+    sink = {"database": "d", "catalog": {"warehouse": "/w"}}
+    spec = parsed({"source": source, "pipeline": {"name": "shop"}, "sink": sink})
+    monkeypatch.setattr(CheckpointFolder, "progress", lambda folder: CheckpointProgress(0, 0, reached))
+    with caplog.at_level("INFO"), watch_of(shop, Backlog()) as watch, observed(spec, watch):
+        pass
+    assert [one for one in caplog.messages if "backlog" in one] == said

@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.row_kinds import INSERT, RowKinds
-
-if TYPE_CHECKING:
-    from penstock.formats.debezium.schema_registry import SchemaRegistry
 
 # Reasons why a record is bad. The caller counts by these constants; the message has the details.
 NOT_JSON = "not-json"
@@ -190,6 +187,13 @@ class ImageRule:
     watch: frozenset[str] = frozenset()
 
 
+class RegisteredSchemas(Protocol):
+    """A schema registry: the writer's schema of a message, by the number that the message starts with."""
+
+    def schema(self, number: int) -> Any:
+        """Return the parsed JSON of a schema."""
+
+
 @dataclass(frozen=True, slots=True)
 class DecodeOptions:
     """The options of decoding.
@@ -206,7 +210,7 @@ class DecodeOptions:
     name_from: Literal["db", "schema"] = "db"
     ogg_name_parts: int | None = None
     zone: str = "UTC"
-    registry: SchemaRegistry | None = None
+    registry: RegisteredSchemas | None = None
     # Groups of at least this many rows are parsed in bulk; below, the fixed cost of a call outweighs the gain
     # (measured).
     bulk_rows: int = 200

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from penstock.errors import SchemaConflict
 from penstock.formats.change import SourceField, SourceSchema
-from penstock.schema_evolution.policy import SchemaPolicy
+from penstock.schema_evolution.policy import ADD_COLUMN, ALTER_TYPE, SchemaPolicy
 from penstock.schema_evolution.type_changes import Verdict, change_of
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.schema_evolution.types.source import is_known, paimon_type
@@ -53,6 +53,32 @@ class Drift:
         Comments are ignored because they affect no row.
         """
         return not (self.added or self.widened or self.relaxed)
+
+    def followed(self, policy: SchemaPolicy) -> Drift:
+        """Return the part of the drift that the policy follows.
+
+        Columns that are not added are omitted from the rows; a column that is not widened accepts values that fit, and
+        other values are bad records.
+        """
+        if policy.ignores:
+            return Drift(self.table)
+        return replace(
+            self,
+            added=self.added if policy.follows(ADD_COLUMN) else (),
+            widened=self.widened if policy.follows(ALTER_TYPE) else (),
+        )
+
+    def check(self, policy: SchemaPolicy) -> None:
+        """Raise SchemaConflict when there is a drift and the policy allows no change at all."""
+        if policy.behavior != "exception" or not (self.added or self.widened):
+            return
+        raise SchemaConflict(
+            "the source's schema changed, and the schema.change.behavior of this pipeline is to fail",
+            table=self.table,
+            added=", ".join(column.name for column in self.added) or None,
+            widened=", ".join(column.name for column in self.widened) or None,
+            hint="set  pipeline: {schema.change.behavior: evolve}  to apply such changes",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +137,7 @@ def drift_of(source: SourceSchema, table: str, schema: TableSchema, rules: Colum
         if comments_follow and wanted.comment is not None and wanted.comment != (column.description or ""):
             comments.append(wanted)
     drift = Drift(table, tuple(added), tuple(widened), tuple(comments), _relaxed(source, schema, rules))
-    return rules.policy.kept(drift)
+    return drift.followed(rules.policy)
 
 
 def nonsense(source: SourceSchema, schema: TableSchema | None, rules: ColumnRules) -> str | None:

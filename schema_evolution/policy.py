@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from penstock.errors import SchemaConflict
-
-if TYPE_CHECKING:
-    from penstock.schema_evolution.drift import Drift
 
 ADD_COLUMN, ALTER_TYPE, CREATE_TABLE = "add.column", "alter.column.type", "create.table"
 
@@ -41,32 +36,6 @@ class SchemaPolicy:
         """Return whether changes of this kind are followed."""
         return event not in self.exclude and (not self.include or event in self.include)
 
-    def kept(self, drift: Drift) -> Drift:
-        """Return the part of a drift that is followed.
-
-        Columns that are not added are omitted from the rows; a column that is not widened accepts values that fit, and
-        other values are bad records.
-        """
-        if self.ignores:
-            return replace(drift, added=(), widened=(), comments=(), relaxed=())
-        return replace(
-            drift,
-            added=drift.added if self.follows(ADD_COLUMN) else (),
-            widened=drift.widened if self.follows(ALTER_TYPE) else (),
-        )
-
-    def check(self, drift: Drift) -> None:
-        """Raise SchemaConflict when the policy allows no change at all and there is one."""
-        if self.behavior != "exception" or not (drift.added or drift.widened):
-            return
-        raise SchemaConflict(
-            "the source's schema changed, and the schema.change.behavior of this pipeline is to fail",
-            table=drift.table,
-            added=_named(drift.added),
-            widened=_named(drift.widened),
-            hint="set  pipeline: {schema.change.behavior: evolve}  to apply such changes",
-        )
-
     def check_create(self, table: str) -> None:
         """Raise SchemaConflict when a missing table may not be created."""
         if not self.follows(CREATE_TABLE):
@@ -75,7 +44,3 @@ class SchemaPolicy:
                 table=table,
                 hint="create the table, or add  create.table  to include.schema.changes",
             )
-
-
-def _named(wanted: Sequence[object]) -> str | None:
-    return ", ".join(str(getattr(one, "name", one)) for one in wanted) or None

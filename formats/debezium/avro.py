@@ -10,7 +10,16 @@ from io import BytesIO
 import fastavro
 
 from penstock.errors import ConfigError, DecodeError
-from penstock.formats.change import BAD_VALUE, NOT_AVRO, Decoded, DecodeOptions, Messages, SourceSchema, TableName
+from penstock.formats.change import (
+    BAD_VALUE,
+    NOT_AVRO,
+    Decoded,
+    DecodeOptions,
+    Messages,
+    RegisteredSchemas,
+    SourceSchema,
+    TableName,
+)
 from penstock.formats.debezium.avro_schema import (
     Column,
     RecordSchema,
@@ -22,7 +31,6 @@ from penstock.formats.debezium.avro_schema import (
 )
 from penstock.formats.debezium.connect_values import reader
 from penstock.formats.debezium.operations import WITHOUT_ROWS, Row, skip_without_rows, take_rows, without_operation
-from penstock.formats.debezium.schema_registry import SchemaRegistry
 from penstock.formats.json_envelope import TOMBSTONE
 from penstock.formats.row_builder import Read, Rows, bad_record, each
 
@@ -50,7 +58,7 @@ class Schema:
 class Reading:
     """The schemas met so far and the rows collected by value schema, table and key."""
 
-    def __init__(self, registry: SchemaRegistry, options: DecodeOptions) -> None:
+    def __init__(self, registry: RegisteredSchemas, options: DecodeOptions) -> None:
         self.registry, self.options = registry, options
         self.schemas: dict[int, Schema | DecodeError] = {}
         self.groups: dict[tuple[int, str | None, str | None, tuple[str, ...]], Rows] = {}

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from penstock.ingest.mysql.checkpoint_state import MySqlState
+from penstock.ingest.mysql.server.address import ServerAddress
 from penstock.ingest.mysql.server.catalog import SYSTEM_DATABASES, TableName
-from penstock.ingest.mysql.server.connection import ServerAddress
 from penstock.ingest.mysql.snapshot.chunks import ChunkOptions
 from penstock.ingest.mysql.values.rules import ValueRules
 

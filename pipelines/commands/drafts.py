@@ -112,8 +112,9 @@ def _mysql(url: SplitResult, *, offline: bool) -> Draft:
 
 
 def _tables(url: SplitResult, user: str, port: int, database: str) -> str:
+    from penstock.ingest.mysql.server.address import Secret, ServerAddress
     from penstock.ingest.mysql.server.catalog import list_tables
-    from penstock.ingest.mysql.server.connection import Secret, ServerAddress, connected
+    from penstock.ingest.mysql.server.connection import connected
 
     password = Secret(unquote(url.password)) if url.password else Secret("MYSQL_PASSWORD", "env")
     with connected(ServerAddress(url.hostname or "", port, user, password)) as connection:

@@ -21,9 +21,10 @@ from penstock.ingest.mysql.errors import MissingGrant, NoUsableKey
 from penstock.ingest.mysql.offsets import Progress
 from penstock.ingest.mysql.planner import Planner
 from penstock.ingest.mysql.position import LogPosition
+from penstock.ingest.mysql.server.address import Secret, ServerAddress, Tls
 from penstock.ingest.mysql.server.catalog import SYSTEM_VERSIONED, TableName, definitions, list_tables, qualified
 from penstock.ingest.mysql.server.checks import check_retention, check_source
-from penstock.ingest.mysql.server.connection import Secret, ServerAddress, Tls, ask, connected, server_facts
+from penstock.ingest.mysql.server.connection import ask, connected, server_facts
 from penstock.ingest.mysql.server.findings import Finding, Wanted, require_ready
 from penstock.ingest.mysql.settings import Barriers, CapturedTables, FollowSettings, SnapshotMode, Startup
 from penstock.ingest.mysql.snapshot.chunks import ChunkOptions

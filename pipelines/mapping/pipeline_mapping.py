@@ -139,7 +139,7 @@ class PipelineMapping:
                 if self._lacking_keys(current, one.schema):
                     raise _incompatible(table, current, one.schema)
                 drifts.append(drift_of(one.schema, table, current, self.rules))
-                self.rules.policy.check(drifts[-1])
+                drifts[-1].check(self.rules.policy)
         changes = fold(drifts, current, self.rules.mapping)
         return store.evolve(changes, check_usable)
 
@@ -245,7 +245,7 @@ class PipelineMapping:
     def foreseen(self, table: str, current: TableSchema, source: SourceSchema) -> TableSchema | None:
         try:
             drift = drift_of(source, table, current, self.rules)
-            self.rules.policy.check(drift)
+            drift.check(self.rules.policy)
             changes = fold([drift], current, self.rules.mapping)
             return apply_changes(current, changes, has_snapshots=True, now=current.time_millis)
         except (SchemaConflict, ConfigError):

@@ -1,9 +1,10 @@
-"""The house's floors: who may import whom, read from the imports themselves."""
+"""The order of the packages and modules, their names, and the folders of their tests, read from the source itself."""
 
 from __future__ import annotations
 
 import ast
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -20,10 +21,15 @@ LAYERS = {
     "ingest": {"errors", "references", "row_kinds", "formats", "storage"},
     "pipelines": {"errors", "references", "row_kinds", "storage", "formats", "ingest", "schema_evolution", "table"},
 }
-# Types that two modules know of each other, and no import at run time.
-ONLY_TYPES = {("formats/change.py", "debezium"), ("schema_evolution/policy.py", "drift")}
-# From the ground up: a package may import those on its own floor and below.
+# From the ground up: a module or package may import those on its own floor and below. All must be on a floor.
 FLOORS = {
+    "storage": [
+        {"base", "environment", "failures", "known_options", "object_store_errors", "private_folder"},
+        {"catalog_options", "conditional_put", "options", "output"},
+        {"local", "object_store", "hdfs"},
+        {"open"},
+        {"state_folder"},
+    ],
     "table": [
         {"values"},
         {"options"},
@@ -63,6 +69,17 @@ FLOORS = {
         {"decoded_source"},
         {"mysql"},
     ],
+    "ingest/mysql": [
+        {"byte_view", "position", "errors", "types"},
+        {"definition"},
+        {"server", "values"},
+        {"ddl", "binlog"},
+        {"snapshot", "checkpoint_state"},
+        {"settings", "offsets"},
+        {"ddl_effects", "read_range"},
+        {"planner"},
+        {"source"},
+    ],
     "schema_evolution": [
         {"types", "date_patterns", "patterns"},
         {"text_casts", "type_changes", "target_names"},
@@ -81,6 +98,45 @@ FLOORS = {
     ],
 }
 SPARK_ROOMS = {"pipelines", "ingest/spark_stream.py"}
+# Words in -ing that are nouns of the trade.
+NOUNS = {"encoding", "hashing", "mapping", "pruning", "tracing", "tracking"}
+VERBS_LEFT = {
+    "table/values/ordering.py",
+    "table/values/parsing.py",
+    "table/values/sorting.py",
+}
+UNIT = ROOT / "tests" / "unit"
+TESTS = sorted(UNIT.rglob("test_*.py"))
+# Tests of no single module, and why.
+CROSSING = {
+    "formats/test_fuzz.py": "damaged messages of every format",
+    "formats/test_untyped.py": "what all formats without declared types have in common",
+    "pipelines/test_odd_types.py": "a message from decoding to the dead-letter table",
+    "pipelines/test_odd_values.py": "a value from each format to the table",
+    "pipelines/test_paimon_samples.py": "messages from flags to tables, with the results of Paimon",
+    "pipelines/test_planted_secrets.py": "secrets in all that a pipeline writes",
+    "table/files/test_round_trips.py": "writer and reader of each file format",
+    "table/meta/test_golden_metadata.py": "all metadata files that Java Paimon and pypaimon wrote",
+    "table/operations/test_rewrites.py": "operations that rewrite data files, and what they conflict with",
+    "table/read/test_failing_store.py": "failures of a store in reads and commits",
+    "table/test_names_and_paths.py": "names of tables, partitions and branches wherever they become paths",
+    "table/test_walkthrough.py": "the life of a table, file by file",
+    "table/write/test_memory_limits.py": "the memory of writes and compactions, in processes of their own",
+    "test_code_from_data.py": "the whole source",
+    "test_deployment.py": "files for deployments",
+    "test_docs.py": "the documentation",
+    "test_import.py": "the import of the package",
+    "test_install_hints.py": "hints of errors in the whole source",
+    "test_invariants.py": "tests/invariants",
+    "test_layers.py": "the whole source",
+    "test_notebook.py": "the notebook of the documentation",
+    "test_relations.py": "tests/golden/relations.py",
+    "test_shop_stream.py": "the shop of benchmarks and demo",
+    "test_sim_store.py": "tests/simulation/store.py",
+    "test_strategies.py": "tests/strategies.py",
+    "test_wheel.py": "the wheel",
+    "test_words.py": "texts of the whole source",
+}
 
 
 def modules() -> list[Path]:
@@ -113,18 +169,76 @@ def test_module_imports_only_floors_it_may_know(path: Path) -> None:
         assert parts[0] not in LAYERS or parts[0] == "table", f"{place} imports {name}: write penstock.{name}"
         if parts[0] == "penstock" and len(parts) > 1:
             assert parts[1] == layer or parts[1] in LAYERS[layer], f"{place} may not import {name}"
-            if layer == parts[1] and layer in FLOORS and len(parts) > 2 and len(place.parts) > 1:
-                assert_floor(FLOORS[layer], place, parts[2])
+            for package, floors in FLOORS.items():
+                assert_floor(package.split("/"), floors, place, parts[1:])
         if parts[0] == "pyspark":
             allowed = layer == "pipelines" or str(place) in SPARK_ROOMS
             assert allowed, f"{place} imports Spark"
 
 
-def assert_floor(floors: list[set[str]], place: Path, target: str) -> None:
-    own = place.parts[1].removesuffix(".py")
-    level = {room: number for number, rooms in enumerate(floors) for room in rooms}
-    if own == target or own == "__init__" or (str(place), target) in ONLY_TYPES:
+def assert_floor(package: list[str], floors: list[set[str]], place: Path, target: list[str]) -> None:
+    depth = len(package)
+    if list(place.parts[:depth]) != package or target[:depth] != package or len(target) == depth:
         return
-    assert own in level, f"{place} is on no floor: add {own} to FLOORS"
-    if target in level:  # else a name that the package itself exports
-        assert level[target] <= level[own], f"{place} reaches up to {target}"
+    own, other = place.parts[depth].removesuffix(".py"), target[depth]
+    level = {module: number for number, modules in enumerate(floors) for module in modules}
+    if own not in {other, "__init__"} and other in level:  # else a name that the package itself exports
+        assert level[other] <= level[own], f"{place} reaches up to {other}"
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_every_module_of_a_package_is_on_one_floor(package: str) -> None:
+    on_floors = [name for floor in FLOORS[package] for name in floor]
+    below = [path for path in (ROOT / package).iterdir() if path.suffix == ".py" or any(path.rglob("*.py"))]
+    assert sorted(on_floors) == sorted(path.stem for path in below if path.stem not in {"__init__", "__pycache__"})
+
+
+def test_every_package_has_floors() -> None:
+    assert {layer for layer in LAYERS if (ROOT / layer).is_dir()} <= FLOORS.keys()
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports for type checkers and inside functions count too: what they hide is a circle all the same."""
+    places = {".".join(("penstock", *path.relative_to(ROOT).with_suffix("").parts)): path for path in modules()}
+    places = {name.removesuffix(".__init__"): path for name, path in places.items()}
+    needs = {name: modules_imported(path, places) - {name} for name, path in places.items()}
+    while free := {name for name, needed in needs.items() if not needed}:
+        needs = {name: needed - free for name, needed in needs.items() if name not in free}
+    # What is left is in a circle or imports one: leave out those that nothing left imports.
+    while idle := needs.keys() - {name for needed in needs.values() for name in needed}:
+        needs = {name: needed for name, needed in needs.items() if name not in idle}
+    assert needs == {}
+
+
+def modules_imported(path: Path, places: Mapping[str, Path]) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            submodules = {f"{node.module}.{alias.name}" for alias in node.names} & places.keys()
+            names |= submodules or {node.module or ""}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    return names & places.keys()
+
+
+def test_modules_are_named_by_nouns() -> None:
+    gerunds = [path.relative_to(ROOT) for path in modules() if path.stem.endswith("ing")]
+    found = {str(place) for place in gerunds if place.stem.rpartition("_")[2] not in NOUNS}
+    assert found == VERBS_LEFT, "name a module after the thing that it contains"
+
+
+@pytest.mark.parametrize("test", TESTS, ids=lambda test: str(test.relative_to(UNIT)))
+def test_a_unit_test_is_named_after_a_module_beside_others_of_its_package(test: Path) -> None:
+    """tests/unit/<package>/test_<module>.py, or test_<module>_<topic>.py."""
+    place = test.relative_to(UNIT)
+    package = ROOT / place.parent
+    if str(place) in CROSSING:
+        return
+    assert package.is_dir(), f"{package.relative_to(ROOT)} is no package: move {place} to the package that it tests"
+    subject = test.stem.removeprefix("test_")
+    names = {package.name, *(path.stem for path in package.iterdir())}
+    assert any(f"{subject}_".startswith(f"{name}_") for name in names), f"{place}: no module {subject}, see CROSSING"
+
+
+def test_tests_that_cross_modules_exist() -> None:
+    assert CROSSING.keys() <= {str(test.relative_to(UNIT)) for test in TESTS}

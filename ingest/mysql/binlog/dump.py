@@ -6,16 +6,15 @@ import re
 import struct
 import uuid
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pymysql
 
 from penstock.errors import PositionLost, SourceError
-from penstock.ingest.mysql.binlog.event_stream import SegmentCutter
+from penstock.ingest.mysql.binlog.event_stream import DumpRequest, SegmentCutter
 from penstock.ingest.mysql.binlog.gtid import packed_set
 from penstock.ingest.mysql.errors import BinlogPurged, BinlogReset, ConnectionLost, ServerIdClash
-from penstock.ingest.mysql.position import FIRST_EVENT, LogPosition, MySqlGtidSet
+from penstock.ingest.mysql.position import FIRST_EVENT, MySqlGtidSet
 from penstock.ingest.mysql.server.connection import ask, connect, refused, server_facts
 from penstock.ingest.mysql.server.wire import PacketStream, command, read_timeout
 
@@ -23,29 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.ingest.mysql.binlog.segment import Segment
-    from penstock.ingest.mysql.server.connection import Connection, ServerAddress, ServerFacts
+    from penstock.ingest.mysql.server.address import ServerAddress
+    from penstock.ingest.mysql.server.connection import Connection, ServerFacts
 
 BINLOG_DUMP, BINLOG_DUMP_GTID = 0x12, 0x1E
 _NON_BLOCK, _ANNOTATE_ROWS, _THROUGH_GTID = 0x01, 0x02, 0x04
 _FATAL_READ = 1236
-BLOCK_BYTES = 16 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class DumpRequest:
-    """The start of a dump and the identity of the reader.
-
-    The dump ends at `until` (exclusive, same file) or, without it, at the current end of the binlog. With `by_gtid` the
-    server finds the start by itself and omits the transactions in the start's GTID set.
-    """
-
-    start: LogPosition
-    server_id: int
-    until: int | None = None
-    by_gtid: bool = False
-    verify: bool = True
-    block_bytes: int = BLOCK_BYTES
-    heartbeat_s: float = 10.0
 
 
 @contextmanager

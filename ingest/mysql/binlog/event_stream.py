@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,17 +25,34 @@ from penstock.ingest.mysql.binlog.segment import (
     verify_checksums,
 )
 from penstock.ingest.mysql.errors import UnsupportedBinlogEvent
-from penstock.ingest.mysql.position import FIRST_EVENT
+from penstock.ingest.mysql.position import FIRST_EVENT, LogPosition
 from penstock.ingest.mysql.server.wire import HEADER as PACKET_HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from penstock.ingest.mysql.binlog.dump import DumpRequest
     from penstock.ingest.mysql.byte_view import Bools, Int64s
     from penstock.ingest.mysql.server.wire import Packets, PacketStream
 
+BLOCK_BYTES = 16 << 20
 _AROUND_EVENT = PACKET_HEADER + 1  # the packet's header and a status byte
+
+
+@dataclass(frozen=True, slots=True)
+class DumpRequest:
+    """The start of a dump and the identity of the reader.
+
+    The dump ends at `until` (exclusive, same file) or, without it, at the current end of the binlog. With `by_gtid` the
+    server finds the start by itself and omits the transactions in the start's GTID set.
+    """
+
+    start: LogPosition
+    server_id: int
+    until: int | None = None
+    by_gtid: bool = False
+    verify: bool = True
+    block_bytes: int = BLOCK_BYTES
+    heartbeat_s: float = 10.0
 
 
 class SegmentCutter:

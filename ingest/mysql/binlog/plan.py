@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.ingest.mysql.binlog import segment as events
-from penstock.ingest.mysql.binlog.dump import DumpRequest, dumping
+from penstock.ingest.mysql.binlog.dump import dumping
 from penstock.ingest.mysql.binlog.event_groups import brackets
+from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.query import CHANGES, parse_query
 from penstock.ingest.mysql.binlog.range_cutter import ROWS, STARTS, LogRange, RangeCutter, Transactions
 from penstock.ingest.mysql.binlog.resume import latest
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.ddl.history import SchemaHistory
     from penstock.ingest.mysql.ddl.statements import Statement
     from penstock.ingest.mysql.ddl.tables import TableChange
-    from penstock.ingest.mysql.server.connection import ServerAddress
+    from penstock.ingest.mysql.server.address import ServerAddress
 
 _DDL = frozenset({"CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE", "SET"})
 _QUERIES = np.zeros(256, np.bool_)

@@ -6,7 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from penstock.ingest.mysql.binlog.decode import Decoder
-from penstock.ingest.mysql.binlog.dump import BLOCK_BYTES, DumpRequest, dumping
+from penstock.ingest.mysql.binlog.dump import dumping
+from penstock.ingest.mysql.binlog.event_stream import BLOCK_BYTES, DumpRequest
 from penstock.ingest.mysql.binlog.gtid import outside
 from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.position import LogPosition, TransactionSet, transaction_set
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.binlog.options import DecodeOptions
     from penstock.ingest.mysql.binlog.range_cutter import LogRange
     from penstock.ingest.mysql.binlog.segment import Segment
-    from penstock.ingest.mysql.server.connection import ServerAddress
+    from penstock.ingest.mysql.server.address import ServerAddress
 
 
 def read_range(

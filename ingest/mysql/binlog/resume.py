@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from penstock.errors import SourceError
-from penstock.ingest.mysql.binlog.dump import DumpRequest, dumping
+from penstock.ingest.mysql.binlog.dump import dumping
+from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.gtid import add_transactions
 from penstock.ingest.mysql.binlog.segment import TRANSACTION_STARTS
 from penstock.ingest.mysql.errors import BinlogDisabled, BinlogPurged, BinlogReset, GtidDiverged
@@ -17,7 +18,8 @@ from penstock.ingest.mysql.position import FIRST_EVENT, LogPosition, MySqlGtidSe
 from penstock.ingest.mysql.server.connection import ask, current_position, log_files
 
 if TYPE_CHECKING:
-    from penstock.ingest.mysql.server.connection import Connection, ServerAddress, ServerFacts
+    from penstock.ingest.mysql.server.address import ServerAddress
+    from penstock.ingest.mysql.server.connection import Connection, ServerFacts
 
 _SETTLE_S = 30
 _WAYS_OUT = (

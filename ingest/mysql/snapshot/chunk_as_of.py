@@ -29,7 +29,7 @@ from penstock.row_kinds import DELETE, UPDATE_BEFORE
 
 if TYPE_CHECKING:
     from penstock.ingest.mysql.byte_view import Bools
-    from penstock.ingest.mysql.server.connection import ServerAddress
+    from penstock.ingest.mysql.server.address import ServerAddress
 
 _TRIES = 3
 Changes = Callable[[LogPosition, LogPosition], list[ChangeBatch]]

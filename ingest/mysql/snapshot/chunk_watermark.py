@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from penstock.errors import SourceError
 from penstock.formats.change import ChangeBatch, ImageRule
 from penstock.ingest.mysql.binlog.decode import Decoder
-from penstock.ingest.mysql.binlog.dump import DumpRequest, dumping
+from penstock.ingest.mysql.binlog.dump import dumping
+from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.options import TheseTables
 from penstock.ingest.mysql.binlog.resume import latest, settled, snapshot_position
 from penstock.ingest.mysql.binlog.unpack import unpacked
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.binlog.segment import Segment
     from penstock.ingest.mysql.byte_view import Bools
     from penstock.ingest.mysql.position import LogPosition
-    from penstock.ingest.mysql.server.connection import Connection, ServerAddress
+    from penstock.ingest.mysql.server.address import ServerAddress
+    from penstock.ingest.mysql.server.connection import Connection
 
 _TRIES = 3
 _BLOCK_BYTES = 8 << 20

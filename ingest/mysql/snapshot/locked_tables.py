@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
     from penstock.formats.change import ChangeBatch
     from penstock.ingest.mysql.position import LogPosition
+    from penstock.ingest.mysql.server.address import ServerAddress
     from penstock.ingest.mysql.server.catalog import TableName
-    from penstock.ingest.mysql.server.connection import Connection, ServerAddress
+    from penstock.ingest.mysql.server.connection import Connection
 
 
 @contextmanager

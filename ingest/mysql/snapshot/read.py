@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.ingest.mysql.definition import TableDefinition
-    from penstock.ingest.mysql.server.connection import Connection, ServerAddress
+    from penstock.ingest.mysql.server.address import ServerAddress
+    from penstock.ingest.mysql.server.connection import Connection
     from penstock.ingest.mysql.snapshot.chunks import Chunk
     from penstock.ingest.mysql.snapshot.text_rows import RowBlock
 

@@ -10,7 +10,8 @@ import pymysql
 
 from penstock.formats.change import ChangeBatch
 from penstock.ingest.mysql.binlog.decode import Decoder
-from penstock.ingest.mysql.binlog.dump import DumpRequest, dumping
+from penstock.ingest.mysql.binlog.dump import dumping
+from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.options import DecodeOptions
 from penstock.ingest.mysql.binlog.plan import LogPlan, PlanLimits, plan_log
 from penstock.ingest.mysql.binlog.read import read_range
@@ -18,15 +19,9 @@ from penstock.ingest.mysql.binlog.unpack import unpacked
 from penstock.ingest.mysql.ddl.history import SchemaHistory
 from penstock.ingest.mysql.definition import TableDefinition
 from penstock.ingest.mysql.position import LogPosition
+from penstock.ingest.mysql.server.address import Secret, ServerAddress, Tls
 from penstock.ingest.mysql.server.catalog import definitions as catalog_definitions
-from penstock.ingest.mysql.server.connection import (
-    Secret,
-    ServerAddress,
-    Tls,
-    connected,
-    current_position,
-    server_facts,
-)
+from penstock.ingest.mysql.server.connection import connected, current_position, server_facts
 from penstock.ingest.mysql.snapshot.chunks import Chunk
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, read_chunk
 from tests.integration.mysql.zones import zone_statements

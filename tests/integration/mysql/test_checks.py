@@ -12,9 +12,10 @@ import pytest
 
 from penstock.ingest.mysql.errors import BinlogDisabled, BinlogFormatError, MissingGrant, SourceNotReady
 from penstock.ingest.mysql.server import checks
+from penstock.ingest.mysql.server.address import Secret, Tls
 from penstock.ingest.mysql.server.charsets import Charset, charset_named
 from penstock.ingest.mysql.server.checks import check_source
-from penstock.ingest.mysql.server.connection import Secret, ServerFacts, Tls, connected, server_facts, variables
+from penstock.ingest.mysql.server.connection import ServerFacts, connected, server_facts, variables
 from penstock.ingest.mysql.server.findings import Finding, Wanted, require_ready
 from penstock.pipelines.commands.main import main
 from tests.integration.mysql.playground import DATABASE, Playground

@@ -9,7 +9,8 @@ from uuid import UUID
 import pytest
 
 from penstock.ingest.mysql.binlog.decode import Decoder
-from penstock.ingest.mysql.binlog.dump import DumpRequest, dumping
+from penstock.ingest.mysql.binlog.dump import dumping
+from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.options import DecodeOptions, TheseTables
 from penstock.ingest.mysql.binlog.plan import PlanLimits
 from penstock.ingest.mysql.binlog.read import read_range

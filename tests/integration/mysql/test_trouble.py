@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import PenstockError, SourceError
-from penstock.ingest.mysql.binlog.dump import DumpRequest, dumping
+from penstock.ingest.mysql.binlog.dump import dumping
+from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.binlog.plan import PlanLimits, plan_log
 from penstock.ingest.mysql.binlog.resume import check_position, resume
 from penstock.ingest.mysql.ddl.history import SchemaHistory
@@ -25,8 +26,9 @@ from penstock.ingest.mysql.errors import (
     SourceNotReady,
 )
 from penstock.ingest.mysql.position import LogPosition
+from penstock.ingest.mysql.server.address import Secret, Tls
 from penstock.ingest.mysql.server.checks import check_source
-from penstock.ingest.mysql.server.connection import Secret, Tls, connected, server_facts
+from penstock.ingest.mysql.server.connection import connected, server_facts
 from penstock.ingest.mysql.server.findings import Wanted, require_ready
 from penstock.pipelines.api.replay_dead_letters import letters_of, replay
 from penstock.pipelines.config.rules import Transform

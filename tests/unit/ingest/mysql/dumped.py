@@ -12,8 +12,7 @@ import numpy as np
 from penstock.formats.change import ChangeBatch
 from penstock.ingest.mysql.binlog import segment as events
 from penstock.ingest.mysql.binlog.decode import Decoder
-from penstock.ingest.mysql.binlog.dump import DumpRequest
-from penstock.ingest.mysql.binlog.event_stream import SegmentCutter
+from penstock.ingest.mysql.binlog.event_stream import DumpRequest, SegmentCutter
 from penstock.ingest.mysql.binlog.options import DecodeOptions
 from penstock.ingest.mysql.binlog.segment import Segment
 from penstock.ingest.mysql.binlog.unpack import unpacked

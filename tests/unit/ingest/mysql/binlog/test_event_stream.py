@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.ingest.mysql.binlog import segment as events
-from penstock.ingest.mysql.binlog.dump import DumpRequest
+from penstock.ingest.mysql.binlog.event_stream import DumpRequest
 from penstock.ingest.mysql.errors import LogGap, UnsupportedBinlogEvent
 from penstock.ingest.mysql.position import LogPosition
 from tests.unit.ingest.mysql.dumped import Event, decoded, from_start, heartbeat, recorded, rotation, segments

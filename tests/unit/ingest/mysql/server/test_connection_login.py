@@ -21,7 +21,8 @@ from cryptography.x509.oid import NameOID
 
 from penstock.errors import SourceError
 from penstock.ingest.mysql.errors import PasswordExposed
-from penstock.ingest.mysql.server.connection import Secret, ServerAddress, Tls, connect
+from penstock.ingest.mysql.server.address import Secret, ServerAddress, Tls
+from penstock.ingest.mysql.server.connection import connect
 from penstock.pipelines.config.mysql_conf import mysql_source
 
 PASSWORD = "s3cret-PW"

@@ -10,7 +10,8 @@ import pytest
 
 from penstock.ingest.mysql.errors import ConnectionLost
 from penstock.ingest.mysql.server import connection
-from penstock.ingest.mysql.server.connection import Secret, ServerAddress, connect
+from penstock.ingest.mysql.server.address import Secret, ServerAddress
+from penstock.ingest.mysql.server.connection import connect
 
 SERVER = ServerAddress("db", 3306, "cdc", Secret("x"), patience=60.0)
 

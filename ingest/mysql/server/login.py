@@ -25,7 +25,7 @@ import pymysql.cursors
 from penstock.ingest.mysql.errors import PasswordExposed
 
 if TYPE_CHECKING:
-    from penstock.ingest.mysql.server.connection import ServerAddress, Tls
+    from penstock.ingest.mysql.server.address import ServerAddress, Tls
 
     PyMySqlConnection = pymysql.connections.Connection[pymysql.cursors.Cursor]
 else:  # pymysql's class is generic only for the type checker

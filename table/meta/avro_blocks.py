@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import bz2
+import io
 import lzma
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from typing import BinaryIO
 
 import cramjam
 
@@ -18,6 +20,10 @@ else:
 _SYNC = 16
 # Manifests compress to between a fifth and a twentieth. A file that compresses much better is not a manifest.
 _LEAST_ROOM, _MOST_RATIO = 64 << 20, 64
+# Data files compress as well as their rows repeat, so only a block is limited. Writers cut them at a few megabytes; one
+# is larger only if a single row is.
+LARGEST_BLOCK = 512 << 20
+_MAGIC = b"Obj\x01"
 
 
 class TooLarge(ValueError):
@@ -29,13 +35,15 @@ class AvroBlocks:
 
     Iterating yields the number of records and the decompressed bytes of each block.
 
-    `schema` is the text of the writer's schema. `room` is how many more bytes the blocks may decompress to. Bytes that
-    are not an Avro container raise ValueError or a similar error.
+    `schema` is the text of the writer's schema. The blocks of manifests, which are given as bytes, may decompress to
+    `room` more bytes in all; of a stream, which is read block by block, each block may decompress to `LARGEST_BLOCK`.
+    Bytes that are not an Avro container raise ValueError or a similar error.
     """
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 4
+    def __init__(self, data: bytes | BinaryIO) -> None:
+        self._source = io.BytesIO(data) if isinstance(data, bytes) else data
+        if self._take(len(_MAGIC)) != _MAGIC:
+            raise ValueError("the file does not begin as an Avro container does")
         meta = self._meta()
         self.schema = meta["avro.schema"].decode()
         codec = meta.get("avro.codec", b"null").decode()
@@ -43,14 +51,15 @@ class AvroBlocks:
             raise ValueError(f"codec {codec!r} is not known")
         self._unpack = _CODECS[codec]
         self._sync = self._take(_SYNC)
-        self.room = max(_LEAST_ROOM, _MOST_RATIO * len(data))
+        self.room = max(_LEAST_ROOM, _MOST_RATIO * len(data)) if isinstance(data, bytes) else None
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
-        while self._at < len(self._data):
-            count, size = self._number(), self._number()
-            block = self._unpack(self._take(size), self.room)
-            self.room -= len(block)
-            if count < 0 or self.room < 0:
+        while first := self._source.read(1):
+            count, size = self._number(first), self._number()
+            block = self._unpack(self._take(size), LARGEST_BLOCK if self.room is None else self.room)
+            if self.room is not None:
+                self.room -= len(block)
+            if count < 0 or (self.room or 0) < 0:
                 raise TooLarge("the file unpacks to more than a file of its size can hold")
             if self._take(_SYNC) != self._sync:
                 raise ValueError("a block does not end with the file's mark")
@@ -66,11 +75,11 @@ class AvroBlocks:
                 found[name] = self._take(self._number())
         return found
 
-    def _number(self) -> int:
+    def _number(self, first: bytes = b"") -> int:
         value = shift = 0
         while True:
-            byte = self._data[self._at]
-            self._at += 1
+            byte = (first or self._take(1))[0]
+            first = b""
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return (value >> 1) ^ -(value & 1)
@@ -79,10 +88,9 @@ class AvroBlocks:
                 raise ValueError("a number is too long")
 
     def _take(self, size: int) -> bytes:
-        piece = self._data[self._at : self._at + size]
+        piece = self._source.read(size) if size >= 0 else b""
         if size < 0 or len(piece) < size:
             raise EOFError("the file ends early")
-        self._at += size
         return piece
 
 
@@ -93,7 +101,11 @@ def _inflated(data: bytes, room: int) -> bytes:
 
 def _of_bzip2(data: bytes, room: int) -> bytes:
     packed = bz2.BZ2Decompressor()
-    return _whole(packed.decompress(data, room + 1), room, packed.eof)
+    try:
+        found = packed.decompress(data, room + 1)
+    except OSError as reason:  # it is not the store that failed
+        raise ValueError(f"a block cannot be decompressed: {reason}") from reason
+    return _whole(found, room, packed.eof)
 
 
 def _of_xz(data: bytes, room: int) -> bytes:

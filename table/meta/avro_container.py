@@ -27,6 +27,7 @@ from penstock.table.meta.avro_blocks import AvroBlocks
 from penstock.table.meta.columnar_container import write_columns
 from penstock.table.options.commits import MANIFEST_COMPRESSION, MANIFEST_FORMAT
 from penstock.table.options.table_options import TableOptions
+from penstock.table.orc_metadata.tail import OrcTail
 
 if sys.version_info >= (3, 14):
     from compression.zstd import ZstdError
@@ -114,9 +115,12 @@ def read_records(data: bytes, shape: Shape, where: str, facts: Mapping[str, obje
         if data.startswith(b"Obj\x01"):
             return _avro_records(data, shape)
         if data.startswith(b"ORC"):
+            OrcTail(pa.BufferReader(data))  # liborc aborts the process on a footer that it does not expect
             return [_made(row, shape) for row in orc.read_table(pa.BufferReader(data)).to_pylist()]
         if data.startswith(b"PAR1"):
             return [_made(row, shape) for row in pq.read_table(pa.BufferReader(data)).to_pylist()]
+    except TableCorrupt as reason:
+        raise _corrupt(reason.message, data, where, facts) from reason
     except _UNREADABLE as reason:
         raise _corrupt(f"the file is not whole: {reason!r:.200}", data, where, facts) from reason
     raise _corrupt("the file is neither Avro, ORC nor Parquet", data, where, facts)

@@ -32,7 +32,7 @@ FLOORS = {
     ],
     "table": [
         {"values"},
-        {"options"},
+        {"options", "orc_metadata"},
         {"schema"},
         {"meta"},
         {"files"},

@@ -30,6 +30,7 @@ from penstock.table.files.avro.schema import record_schema, without_logical_type
 from penstock.table.files.columns import stored_rows
 from penstock.table.files.conditions import Condition
 from penstock.table.files.encoding import Encoding
+from penstock.table.meta.avro_blocks import AvroBlocks
 from penstock.table.values.arrow_types import arrow_schema, to_arrow
 from penstock.table.values.types import Field
 
@@ -107,11 +108,10 @@ def read(
 
 def _blocks(source: Any, fields: Sequence[Field]) -> Iterator[pa.RecordBatch]:
     try:
-        blocks = fastavro.block_reader(io.BufferedReader(source))
-        plain = without_logical_types(blocks.writer_schema)
+        blocks = AvroBlocks(io.BufferedReader(source))
+        plain = without_logical_types(fastavro.parse_schema(json.loads(blocks.schema)))
         array, flat = fastavro.parse_schema({"type": "array", "items": plain}), can_decode(plain)
-        for block in blocks:
-            data, count = block.bytes_.getvalue(), block.num_records
+        for count, data in blocks:
             if flat and count:
                 yield _batch(decoded(data, count, plain, fields), count, fields)
             elif count:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.table.files.orc.protobuf import Message
-from penstock.table.files.orc.tail import (
+from penstock.table.orc_metadata.protobuf import Message
+from penstock.table.orc_metadata.tail import (
     HEADER,
     INDEX_STREAMS,
     Kind,

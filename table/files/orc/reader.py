@@ -17,9 +17,9 @@ from penstock.table.files.conditions import Condition
 from penstock.table.files.encoding import Encoding
 from penstock.table.files.orc.assembly import OrcAssembly
 from penstock.table.files.orc.early_times import as_nanoseconds, as_seconds, has_early_fractions, with_unit
-from penstock.table.files.orc.tail import OrcTail
 from penstock.table.files.orc.timestamps import WriterClock, with_nanoseconds, with_seconds
 from penstock.table.files.parquet.relayout import map_leaves, nested, relayout
+from penstock.table.orc_metadata.tail import OrcTail
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import ArrayType, AtomicType, DataType, Field, MapType, MultisetType, RowType
 

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 
 from penstock.table.files.moments import Ints, moments
 from penstock.table.files.orc.early_times import unrounded
-from penstock.table.files.orc.protobuf import Message
-from penstock.table.files.orc.tail import (
+from penstock.table.files.parquet.spliced import SplicedFile
+from penstock.table.orc_metadata.protobuf import Message
+from penstock.table.orc_metadata.tail import (
     HEADER,
     INDEX_STREAMS,
     Kind,
@@ -26,7 +27,6 @@ from penstock.table.files.orc.tail import (
     stream_message,
     stripe_message,
 )
-from penstock.table.files.parquet.spliced import SplicedFile
 from penstock.table.values.buffers import fixed_values
 
 EPOCH_2015 = 1_420_070_400

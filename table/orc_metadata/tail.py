@@ -10,7 +10,7 @@ from typing import Any
 import cramjam
 
 from penstock.errors import TableCorrupt
-from penstock.table.files.orc.protobuf import Message
+from penstock.table.orc_metadata.protobuf import Message
 
 HEADER = b"ORC"
 

@@ -10,9 +10,10 @@ import pytest
 from pyarrow import orc
 
 from penstock.errors import TableCorrupt
-from penstock.table.files.orc.protobuf import Message
 from penstock.table.files.orc.reader import read
-from penstock.table.files.orc.tail import Kind, OrcTail
+from penstock.table.meta.avro_container import REQUIRED, Shape, read_records
+from penstock.table.orc_metadata.protobuf import Message
+from penstock.table.orc_metadata.tail import Kind, OrcTail
 from penstock.table.values.types import Field, parse_type
 
 FIELDS = [Field(0, "d", parse_type("DECIMAL(10, 2)")), Field(1, "l", parse_type({"type": "ARRAY", "element": "INT"}))]
@@ -68,3 +69,12 @@ def test_types_that_there_cannot_be_are_refused(file: Path, kind: int, changes: 
     with_type(file, kind, *changes)
     with pytest.raises(TableCorrupt, match="metadata of an ORC file"):
         rows_of(file)
+
+
+def test_a_manifest_with_such_a_footer_is_refused_by_its_name(file: Path) -> None:
+    shape = Shape(lambda d: d, {"d": REQUIRED})
+    assert read_records(file.read_bytes(), shape, "manifest/m", {}) == [Decimal("1.50")]
+    with_type(file, Kind.DECIMAL, (5, 200))
+    with pytest.raises(TableCorrupt, match="metadata of an ORC file") as caught:
+        read_records(file.read_bytes(), shape, "manifest/m", {"snapshot": 3})
+    assert (caught.value.facts["file"], caught.value.facts["snapshot"]) == ("manifest/m", 3)

@@ -1,0 +1,45 @@
+"""Avro data files whose blocks decompress to far more than a block can contain."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from penstock.errors import TableCorrupt
+from penstock.table.files.avro.reader import read
+from penstock.table.meta import avro_blocks
+from penstock.table.values.types import Field, parse_type
+
+FIELDS = [Field(0, "a", parse_type("BYTES NOT NULL"))]
+SCHEMA = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "bytes"}]}
+
+
+def file_of(folder: Path, codec: str, *sizes: int) -> pa.OSFile:
+    with (folder / "f.avro").open("wb") as out:
+        fastavro.writer(out, SCHEMA, [{"a": bytes(size)} for size in sizes], codec=codec, sync_interval=1)
+    return pa.OSFile(str(folder / "f.avro"))
+
+
+@pytest.mark.parametrize("codec", ["deflate", "bzip2", "xz", "zstandard", "snappy"])
+def test_a_block_is_decompressed_within_a_limit(codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(avro_blocks, "LARGEST_BLOCK", 1 << 20)
+    with file_of(tmp_path, codec, *[1 << 19] * 8) as source:  # the limit is that of a block, not of the file
+        assert sum(batch.num_rows for _, batch in read(source, FIELDS, batch_rows=10)) == 8
+    source = file_of(tmp_path, codec, 10, 24 << 20)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with source, pytest.raises(TableCorrupt, match="an Avro file cannot be read"):
+        list(read(source, FIELDS, batch_rows=10))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20 << 10
+
+
+@pytest.mark.parametrize("codec", ["null", "bzip2", "zstandard"])
+def test_a_file_that_ends_early_is_no_failure_of_the_store(codec: str, tmp_path: Path) -> None:
+    file_of(tmp_path, codec, 10, 5000).close()
+    data = (tmp_path / "f.avro").read_bytes()
+    (tmp_path / "f.avro").write_bytes(data[:-20] + bytes(20))
+    with pa.OSFile(str(tmp_path / "f.avro")) as source, pytest.raises(TableCorrupt):
+        list(read(source, FIELDS, batch_rows=10))

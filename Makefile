@@ -7,6 +7,8 @@ JOBS ?= 2
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
+	@echo
+	@echo "one test:    $(PY) -m pytest -q tests/unit/table/read/test_plan.py -k NAME"
 
 $(VENV)/.ready: requirements.lock pyproject.toml
 	@command -v python3 >/dev/null || { echo "python3 (3.11 or newer) is needed"; exit 1; }
@@ -20,17 +22,22 @@ $(VENV)/.ready: requirements.lock pyproject.toml
 
 env: $(VENV)/.ready .build/penstock ## make the environment
 
-lock: $(VENV)/.ready ## resolve the dependencies anew
+lock: $(VENV)/.ready ## resolve the dependencies again
 	$(VENV)/bin/uv pip compile -q pyproject.toml --all-extras --universal --no-annotate --no-header --generate-hashes --no-emit-index-url -o requirements.lock
 
-format: env ## format the code
-	$(VENV)/bin/ruff format -q . && $(VENV)/bin/ruff check -q --fix . || true
+format: env ## format the code, and fix what the linter can fix
+	$(VENV)/bin/ruff check -q --fix-only .
+	$(VENV)/bin/ruff format -q .
+	$(VENV)/bin/ruff check -q .
 
 check: env ## format, lint, types, unit tests: under two minutes
 	$(VENV)/bin/ruff format --check -q .
 	$(VENV)/bin/ruff check -q .
 	$(VENV)/bin/mypy
 	$(PY) -m pytest -q -n $(JOBS) --check -m "not slow" tests/unit
+
+coverage: env ## the unit tests, and which lines and branches they miss (details in .build/coverage-html)
+	$(PY) -m pytest -q -n $(JOBS) --check --cov --cov-report=term:skip-covered --cov-report=html tests/unit
 
 prepare: env ## fetch what the tests run against: Java Paimon, pypaimon, Kafka, MySQL, MariaDB, PostgreSQL, HDFS, YARN
 	@$(PY) -m tests.prepare
@@ -48,4 +55,17 @@ chaos: prepare ## processes killed, networks cut
 demo: env ## a small shop's changes through a pipeline into tables, on this machine alone
 	@PYTHONPATH=.build $(PY) -W ignore -m penstock.pipelines.commands.main demo
 
-.PHONY: demo help env lock format check prepare test interop chaos
+docs: env ## write the generated parts of the documentation again
+	$(PY) -m docs.generate
+
+bench: env ## the benchmarks that need no server; benchmarks/RESULTS.md has the others
+	$(PY) -m benchmarks.hash_rows
+	$(PY) -m benchmarks.decode 20000
+	$(PY) -m benchmarks.formats 100000
+	$(PY) -m benchmarks.compaction
+
+clean: ## remove what builds and tests leave behind; keep .venv and .cache
+	rm -rf .build dist .hypothesis spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -not -path './.venv/*' -not -path './.cache/*' -prune -exec rm -rf {} +
+
+.PHONY: bench chaos check clean coverage demo docs env format help interop lock prepare test

@@ -12,12 +12,11 @@ from penstock.storage.environment import Ambient
 from penstock.storage.local import LocalStorage
 from penstock.storage.open import open_storage, probe
 from penstock.table.catalog.base import CatalogBackend, split_name
+from penstock.table.meta.paths import DATABASE_SUFFIX
 from penstock.table.meta.store import TableStore
 from penstock.table.schema.schema_files import SchemaFiles
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.values.names import path_step
-
-_SUFFIX = ".db"
 
 
 class FileCatalog(CatalogBackend):
@@ -55,7 +54,7 @@ class FileCatalog(CatalogBackend):
 
     def databases(self) -> list[str]:
         names = [entry.name for entry in self._storage.list(self._root) if entry.is_dir]
-        return sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
+        return sorted(name.removesuffix(DATABASE_SUFFIX) for name in names if name.endswith(DATABASE_SUFFIX))
 
     def has_database(self, database: str) -> bool:
         return self._storage.exists(self._database(database))
@@ -92,7 +91,7 @@ class FileCatalog(CatalogBackend):
         return bool(SchemaFiles(self._storage, self._table(name)).ids())
 
     def open(self, name: str, branch: str | None) -> TableStore:
-        return TableStore.open(self._storage, self._table(name), branch, self._ambient)
+        return TableStore.open(self._storage, self._table(name), branch, self._ambient, catalog_name=name)
 
     def create_table(self, name: str, schema: TableSchema) -> bool:
         files = SchemaFiles(self._storage, self._table(name))
@@ -111,7 +110,7 @@ class FileCatalog(CatalogBackend):
         self._forget(name)
 
     def _database(self, database: str) -> str:
-        return f"{self._root}/{path_step(database, 'database')}{_SUFFIX}"
+        return f"{self._root}/{path_step(database, 'database')}{DATABASE_SUFFIX}"
 
     def _table(self, name: str) -> str:
         database, table = split_name(name)

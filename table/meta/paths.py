@@ -13,6 +13,7 @@ from penstock.table.schema.numbered_files import branch_folder
 from penstock.table.values.names import path_step, relative_folder
 
 POSTPONE_BUCKET = -2
+DATABASE_SUFFIX = ".db"
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(//[^/]*)?(?P<path>/.*)")
 
 
@@ -31,6 +32,13 @@ def external(url: str | None) -> str | None:
             hint="read the table with the engine that wrote it, or clone it there without data-file.external-paths",
         )
     return match["path"]
+
+
+def name_in_warehouse(path: str) -> str | None:
+    """Return `database.table` for the path `.../database.db/table`; None for paths of another form."""
+    folder, _, table = path.rstrip("/").rpartition("/")
+    database = folder.rpartition("/")[2]
+    return f"{database.removesuffix(DATABASE_SUFFIX)}.{table}" if database.endswith(DATABASE_SUFFIX) else None
 
 
 @dataclass(frozen=True, slots=True)

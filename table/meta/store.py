@@ -12,7 +12,7 @@ from penstock.errors import ConfigError
 from penstock.storage.base import Storage
 from penstock.storage.environment import Ambient
 from penstock.table.meta.entries import ManifestEntry
-from penstock.table.meta.paths import TablePaths
+from penstock.table.meta.paths import TablePaths, name_in_warehouse
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.snapshot_files import SnapshotFiles
 from penstock.table.options.commits import COMMIT_USER_PREFIX
@@ -97,7 +97,7 @@ class FileCommits:
 class TableStore:
     """The storage, paths, schema files and snapshot files of one table, or of one of its branches.
 
-    `commits` makes its new snapshots and schema versions.
+    `commits` makes its new snapshots and schema versions. `catalog_name` is `database.table`, if a catalog opened it.
     """
 
     storage: Storage
@@ -107,6 +107,7 @@ class TableStore:
     ambient: Ambient = field(default_factory=Ambient)
     cache: EntryCache = field(default_factory=EntryCache)
     commits: TableCommits = field(default_factory=FileCommits)
+    catalog_name: str | None = None
 
     @classmethod
     def open(
@@ -116,6 +117,7 @@ class TableStore:
         branch: str | None = None,
         ambient: Ambient | None = None,
         commits: TableCommits | None = None,
+        catalog_name: str | None = None,
     ) -> TableStore:
         """Open an existing table or branch. Raise TableMissing when there is no schema."""
         schemas = SchemaFiles(storage, root, branch)
@@ -125,7 +127,8 @@ class TableStore:
             raise TableMissing(what, path=root)
         paths = TablePaths.of(root, schema.options, branch)
         snapshots = SnapshotFiles(storage, root, branch)
-        return cls(storage, paths, schemas, snapshots, ambient or Ambient(), commits=commits or FileCommits())
+        known = ambient or Ambient()
+        return cls(storage, paths, schemas, snapshots, known, EntryCache(), commits or FileCommits(), catalog_name)
 
     def new_commit_user(self) -> str:
         """Return a unique commit user. It starts with `commit.user-prefix` if that option is set."""
@@ -134,13 +137,12 @@ class TableStore:
 
     def on_branch(self, branch: str | None) -> TableStore:
         """Open another branch of the table."""
-        return TableStore.open(self.storage, self.paths.root, branch, self.ambient, self.commits)
+        return TableStore.open(self.storage, self.paths.root, branch, self.ambient, self.commits, self.catalog_name)
 
     @property
     def name(self) -> str:
-        """Return the table's name for messages: `database.table` if the path has that form, otherwise the path."""
-        parts = self.paths.root.rstrip("/").split("/")
-        table = f"{parts[-2][:-3]}.{parts[-1]}" if len(parts) > 1 and parts[-2].endswith(".db") else self.paths.root
+        """Return the table's name for messages: `database.table` if it is known, otherwise the path."""
+        table = self.catalog_name or name_in_warehouse(self.paths.root) or self.paths.root
         return f"{table}$branch_{self.paths.branch}" if self.paths.branch else table
 
     def schema(self) -> TableSchema:

@@ -242,3 +242,28 @@ def test_a_unit_test_is_named_after_a_module_beside_others_of_its_package(test: 
 
 def test_tests_that_cross_modules_exist() -> None:
     assert CROSSING.keys() <= {str(test.relative_to(UNIT)) for test in TESTS}
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_only_the_catalog_knows_where_its_tables_are(path: Path) -> None:
+    place, tree = str(path.relative_to(ROOT)), ast.parse(path.read_text(encoding="utf-8"))
+    folders = [text for text in code_texts(tree) if text.endswith(".db") or ".db/{" in text]
+    assert not folders or place == "table/meta/paths.py", f"{place} builds the folder of a database: {folders}"
+    kinds = [name for name in imports_of(path) if name.startswith("penstock.table.catalog.file_catalog")]
+    assert not kinds or place.startswith("table/catalog/"), f"{place} knows a kind of catalog: ask Catalog"
+    opens = any(ast.unparse(node.func) == "TableStore.open" for node in ast.walk(tree) if isinstance(node, ast.Call))
+    assert not opens or place.startswith("table/"), f"{place} opens a table by its path: ask the catalog"
+
+
+def code_texts(tree: ast.AST) -> list[str]:
+    """Return the texts of a module; of an f-string its constant parts, with braces in place of values."""
+    joined = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    parts = {id(part) for node in joined for part in node.values}
+    texts = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts
+    ]
+    return texts + [
+        "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values) for node in joined
+    ]

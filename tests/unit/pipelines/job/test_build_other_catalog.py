@@ -1,0 +1,94 @@
+"""A pipeline into a catalog of another kind: names from a server, tables anywhere, commits under its lock."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import ConfigError
+from penstock.pipelines.commands.main import main
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.mapping.target_tables import settings_of
+from penstock.table.handle import Table
+from tests.here import run
+from tests.invariants import check_invariants
+from tests.locked_catalog import METASTORES, Metastore, install
+from tests.shop import Shop, change, insert
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+@pytest.fixture
+def server(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Iterator[Metastore]:
+    install(shop.folder / "site", monkeypatch)
+    address = f"memory://{shop.folder}"
+    yield METASTORES[address]
+    del METASTORES[address]
+
+
+def spec(shop: Shop, **sections: Any) -> PipelineSpec:
+    options = {"place": f"{shop.folder}/places"}
+    catalog = {"warehouse": f"memory://{shop.folder}", "metastore": "locked", "options": options}
+    return shop.spec(sink={"catalog": catalog}, **sections)
+
+
+def rows(shop: Shop, name: str) -> list[dict[str, Any]]:
+    table = Table(settings_of(spec(shop).sink.catalog).opened(f"ods.{name}"))
+    check_invariants(table)
+    return sorted(table.scan().to_arrow().to_pylist(), key=lambda row: row["id"])
+
+
+def test_tables_are_created_evolved_and_committed_by_the_catalog(shop: Shop, server: Metastore) -> None:
+    shop.put("1.json", insert("orders", {"id": 1, "name": "a"}, {"id": 2, "name": "b"}), insert("users", {"id": 9}))
+    run(spec(shop))
+    shop.put(
+        "2.json",
+        insert("orders", {"id": 3, "name": "c", "q1": 7}),
+        change("DELETE", "orders", {"id": 2, "name": "b"}),
+    )
+    run(spec(shop))
+    assert rows(shop, "orders") == [{"id": 1, "name": "a", "q1": None}, {"id": 3, "name": "c", "q1": 7}]
+    assert rows(shop, "users") == [{"id": 9}]
+    assert sorted(server.snapshots) == [("ods.orders", 1), ("ods.orders", 2), ("ods.users", 1)]
+    assert server.schemas == [("ods.orders", 1)]
+    assert not list(shop.folder.rglob("*.db"))
+
+
+def test_a_pipeline_follows_a_renamed_table(shop: Shop, server: Metastore) -> None:
+    shop.put("1.json", insert("orders", {"id": 1, "name": "a"}))
+    run(spec(shop))
+    settings_of(spec(shop).sink.catalog).open().rename_table("ods.orders", "ods.sales")
+    moved = {"orders": "sales"}
+    catalog = {"warehouse": f"memory://{shop.folder}", "metastore": "locked"}
+    options = {"place": f"{shop.folder}/places"}
+    shop.put("2.json", insert("orders", {"id": 2, "name": "b"}))
+    run(shop.spec(sink={"catalog": catalog | {"options": options}, "naming": {"table-mapping": moved}}))
+    assert [row["id"] for row in rows(shop, "sales")] == [1, 2]
+
+
+def test_commands_reach_the_catalog_by_its_options(
+    shop: Shop, server: Metastore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop.put("1.json", insert("orders", {"id": 1, "name": "a"}))
+    run(spec(shop))
+    where = ["--warehouse", f"memory://{shop.folder}", "--catalog-conf", "metastore=locked"]
+    where += ["--catalog-conf", f"place={shop.folder}/places"]
+    assert main(["tables", *where, "--json"]) == 0
+    assert [one["table"] for one in json.loads(capsys.readouterr().out)["tables"]] == ["ods.orders"]
+    checkpoint = ["--checkpoint", f"{shop.folder}/checkpoint"]
+    assert main(["status", "shop", *where, *checkpoint, "--json"]) == 0
+    assert [one["table"] for one in json.loads(capsys.readouterr().out)["tables"]] == ["ods.orders"]
+    assert main(["compact", *where, "--database", "ods", "--table", "orders"]) == 0
+    assert server.snapshots[-1] == ("ods.orders", 2)
+
+
+def test_a_metastore_that_is_not_installed_is_refused_in_a_file(shop: Shop) -> None:
+    with pytest.raises(ConfigError, match="metastore: locked is not supported"):
+        spec(shop)

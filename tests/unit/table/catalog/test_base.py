@@ -1,0 +1,184 @@
+"""The contract of catalogs, kept by folders and by a catalog with names, places and commits of another kind."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import penstock
+from penstock.errors import CommitConflict, ConfigError
+from penstock.table.catalog.clone import clone_table, copy_table
+from penstock.table.catalog.settings import CatalogSettings
+from penstock.table.handle import Table
+from penstock.table.meta.store import TableMissing
+from tests.invariants import check_invariants
+from tests.locked_catalog import METASTORES, Metastore, install
+
+COLUMNS = [("id", "INT NOT NULL"), ("v", "STRING")]
+ROW_TYPE = pa.schema([pa.field("id", pa.int32(), nullable=False), pa.field("v", pa.string())])
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Metastore]:
+    install(tmp_path / "site", monkeypatch)
+    address = f"memory://{tmp_path}"
+    yield METASTORES[address]
+    del METASTORES[address]
+
+
+@pytest.fixture
+def locked(server: Metastore, tmp_path: Path) -> CatalogSettings:
+    return CatalogSettings.of(f"memory://{tmp_path}", {"metastore": "locked", "place": f"{tmp_path}/places"})
+
+
+@pytest.fixture(params=["filesystem", "locked"])
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> CatalogSettings:
+    if request.param == "filesystem":
+        return CatalogSettings.of(f"{tmp_path}/warehouse", {})
+    found: CatalogSettings = request.getfixturevalue("locked")
+    return found
+
+
+@pytest.fixture
+def catalog(settings: CatalogSettings) -> penstock.Catalog:
+    return settings.open()
+
+
+def orders(catalog: penstock.Catalog, name: str = "shop.orders") -> Table:
+    catalog.create_database(name.split(".", maxsplit=1)[0], ignore_if_exists=True)
+    return catalog.create_table(name, COLUMNS, primary_keys=["id"], options={"bucket": "1"})
+
+
+def put(table: Table, *ids: int) -> None:
+    with table.writer() as writer:
+        writer.write(pa.table({"id": list(ids), "v": [str(one) for one in ids]}, schema=ROW_TYPE))
+        writer.commit()
+
+
+def ids(table: Table) -> list[int]:
+    return sorted(table.scan(columns=["id"]).to_arrow()["id"].to_pylist())
+
+
+def test_databases_are_created_listed_and_dropped(catalog: penstock.Catalog) -> None:
+    assert not catalog.backend.exists()
+    catalog.create_database("shop")
+    assert catalog.backend.exists()
+    with pytest.raises(ConfigError, match="database 'shop' exists already"):
+        catalog.create_database("shop")
+    orders(catalog, "ods.orders")
+    assert catalog.databases() == ["ods", "shop"]
+    with pytest.raises(ConfigError, match="is not empty"):
+        catalog.drop_database("ods")
+    catalog.drop_database("ods", cascade=True)
+    assert catalog.databases() == ["shop"]
+    with pytest.raises(ConfigError, match="there is no database 'ods'"):
+        catalog.tables("ods")
+
+
+def test_tables_are_created_listed_renamed_and_dropped(catalog: penstock.Catalog) -> None:
+    put(orders(catalog), 1)
+    with pytest.raises(ConfigError, match=r"table 'shop.orders' exists already"):
+        orders(catalog)
+    assert catalog.tables("shop") == ["orders"]
+    catalog.create_database("ods")
+    catalog.rename_table("shop.orders", "ods.sales")
+    assert (catalog.tables("shop"), catalog.tables("ods")) == ([], ["sales"])
+    assert ids(catalog.table("ods.sales")) == [1]
+    assert catalog.table("ods.sales").name == "ods.sales"
+    catalog.drop_table("ods.sales")
+    assert not catalog.table_exists("ods.sales")
+    with pytest.raises(TableMissing):
+        catalog.table("ods.sales")
+
+
+def test_a_missing_table_is_compared_with_those_that_exist(catalog: penstock.Catalog) -> None:
+    orders(catalog)
+    with pytest.raises(TableMissing) as caught:
+        catalog.table("shop.order")
+    assert caught.value.hint == "did you mean shop.orders?"
+
+
+def test_schema_changes_and_commits_reach_branches_and_system_tables(catalog: penstock.Catalog) -> None:
+    table = orders(catalog)
+    put(table, 1)
+    table.create_tag("t")
+    table.create_branch("b", "t")
+    catalog.alter_table("shop.orders$branch_b", [penstock.AddColumn("more", "INT")])
+    assert catalog.table("shop.orders$branch_b").schema.names == ["id", "v", "more"]
+    assert catalog.table("shop.orders").schema.names == ["id", "v"]
+    assert catalog.system_table("shop.orders$snapshots").scan(columns=["snapshot_id"]).to_arrow().num_rows == 1
+    check_invariants(table)
+
+
+def test_tasks_open_the_same_tables(settings: CatalogSettings) -> None:
+    put(orders(settings.open()), 1)
+    received = pickle.loads(pickle.dumps(settings))
+    assert received.tables("shop") == ["shop.orders"]
+    assert ids(Table(received.store("shop.orders"))) == [1]
+    assert pickle.loads(pickle.dumps(received.store("shop.orders"))).commits == received.store("shop.orders").commits
+
+
+def test_tables_are_cloned_and_copied_into_a_catalog(catalog: penstock.Catalog, tmp_path: Path) -> None:
+    source = penstock.create_table(f"{tmp_path}/source", COLUMNS, primary_keys=["id"], options={"bucket": "1"})
+    put(source, 1, 2)
+    assert ids(clone_table(source, catalog, "shop.cloned")) == [1, 2]
+    assert ids(copy_table(source, catalog, "shop.copied")) == [1, 2]
+    assert catalog.tables("shop") == ["cloned", "copied"]
+    put(catalog.table("shop.copied"), 3)
+    check_invariants(catalog.table("shop.copied"))
+
+
+def test_properties_of_a_database_are_kept_where_the_catalog_keeps_them(locked: CatalogSettings) -> None:
+    locked.open().create_database("shop", properties={"owner": "me"})
+    assert locked.open().database_properties("shop") == {"owner": "me"}
+
+
+def test_snapshots_and_schemas_are_committed_by_the_catalog(locked: CatalogSettings, server: Metastore) -> None:
+    catalog = locked.open()
+    table = orders(catalog)
+    put(table, 1)
+    catalog.alter_table("shop.orders", [penstock.AddColumn("more", "INT")])
+    table.refresh().delete("id = 1")
+    assert server.snapshots == [("shop.orders", 1), ("shop.orders", 2)]
+    assert server.schemas == [("shop.orders", 1)]
+
+
+def test_writers_lose_no_commit_on_a_store_that_overwrites(locked: CatalogSettings, server: Metastore) -> None:
+    catalog = locked.open()
+    catalog.create_database("shop")
+    catalog.create_table("shop.events", COLUMNS, options={"bucket": "-1", "commit.max-retries": "100"})
+
+    def write(first: int) -> None:
+        table = catalog.table("shop.events")
+        for number in range(first, first + 10):
+            put(table, number)
+
+    threads = [threading.Thread(target=write, args=(first,)) for first in (0, 100, 200)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    table = catalog.table("shop.events")
+    assert ids(table) == [first + number for first in (0, 100, 200) for number in range(10)]
+    assert [snapshot for _, snapshot in server.snapshots] == list(range(1, 31))
+    check_invariants(table)
+
+
+def test_a_lock_that_is_not_obtained_commits_nothing(locked: CatalogSettings, server: Metastore) -> None:
+    table = orders(locked.open())
+    server.wait_seconds = 0.01
+    with server.locked(table.path):
+        with pytest.raises(CommitConflict, match="locked by another writer"):
+            put(table, 1)
+        with pytest.raises(CommitConflict, match="locked by another writer"):
+            locked.open().alter_table("shop.orders", [penstock.AddColumn("more", "INT")])
+    assert not list(Path(table.path).rglob("manifest-*"))
+    assert table.refresh().schema.names == ["id", "v"]
+    put(table, 2)
+    assert ids(table) == [2]
+    check_invariants(table)

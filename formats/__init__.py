@@ -6,30 +6,32 @@ This package knows no Paimon types: columns are text or native Arrow, next to th
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from penstock.errors import ConfigError
+from penstock.extensions import Extensions
 from penstock.formats import aliyun, aws_dms, maxwell, ogg, plain_json
 from penstock.formats.canal import decode as canal_json
+from penstock.formats.canal.message import row_columns
 from penstock.formats.change import Decoded, DecodeOptions, Messages
 from penstock.formats.debezium import avro as debezium_avro
 from penstock.formats.debezium import bson as debezium_bson
 from penstock.formats.debezium import decode as debezium_json
+from penstock.formats.message_format import Format
 
-Decode = Callable[[Messages, DecodeOptions], Decoded]
-
-FORMATS: dict[str, Decode] = {
-    "canal-json": canal_json.decode,
-    "debezium-json": debezium_json.decode,
-    "debezium-avro": debezium_avro.decode,
-    "debezium-bson": debezium_bson.decode,
-    "maxwell-json": maxwell.decode,
-    "ogg-json": ogg.decode,
-    "json": plain_json.decode,
-    "aliyun-json": aliyun.decode,
-    "aws-dms-json": aws_dms.decode,
-}
+_BUILT_IN = (
+    Format("canal-json", canal_json.decode, row_columns=row_columns),
+    Format("debezium-json", debezium_json.decode, needs_key=True),
+    Format("debezium-avro", debezium_avro.decode, needs_key=True, needs_registry=True),
+    Format("debezium-bson", debezium_bson.decode, needs_key=True),
+    Format("maxwell-json", maxwell.decode),
+    Format("ogg-json", ogg.decode),
+    Format("json", plain_json.decode),
+    Format("aliyun-json", aliyun.decode),
+    Format("aws-dms-json", aws_dms.decode),
+)
+FORMATS = Extensions("penstock.formats", Format, {one.name: one for one in _BUILT_IN})
 # Measured: larger chunks are slower and use more memory, smaller ones are dominated by the fixed cost of a parse.
 # Sources pass 20,000 messages at a time, and more if their rows are spread over many tables.
 CHUNK = 60_000
@@ -37,17 +39,18 @@ CHUNK = 60_000
 CHUNK_BYTES = 256 << 20
 
 
-def check_format(name: str) -> str:
-    """Return the canonical name of a format; ConfigError if the format is unknown."""
-    known = name.lower()
-    if known not in FORMATS:
-        raise ConfigError(f"This format: {name} is not supported.", hint=f"value.format is one of {', '.join(FORMATS)}")
-    return known
+def format_named(name: str) -> Format:
+    """Return the format; ConfigError, with the names of all formats, if it is unknown."""
+    found = FORMATS.find(name.lower())
+    if found is None:
+        hint = f"value.format is one of {', '.join(FORMATS.names())}"
+        raise ConfigError(f"This format: {name} is not supported.", hint=hint)
+    return found
 
 
 def decode(name: str, messages: Messages, options: DecodeOptions | None = None) -> Decoded:
     """Decode all messages in chunks. Never raises for a bad record; ConfigError if the format is unknown."""
-    read = FORMATS[check_format(name)]
+    read = format_named(name).decode
     options = options or DecodeOptions()
     decoded = Decoded()
     with _without_cycle_collection():

@@ -85,7 +85,7 @@ class DecodedSource:
         for fetched in widened(self.source.read(range_)):
             decoded = decode(self.format, fetched.messages, options)
             _remember(fetched.topic, len(fetched.messages) / max(1, len(decoded.batches)))
-            yield Chunk(decoded, len(fetched.messages), fetched.size, fetched)
+            yield Chunk(decoded, len(fetched.messages), fetched.size, replace(fetched, format=self.format))
 
     def at_barrier(self) -> bool:
         return False  # messages are changes of rows

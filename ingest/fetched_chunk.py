@@ -27,6 +27,7 @@ class Fetched:
     size: int  # bytes of all values
     headers: Sequence[Sequence[tuple[str, bytes | None]] | None] | None = None
     timestamp_types: Sequence[int] | None = None
+    format: str | None = None  # the name of the messages' format, once they are decoded
 
 
 def joined(parts: Sequence[Fetched]) -> Fetched:

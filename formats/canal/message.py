@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -52,12 +52,17 @@ class Envelope(msgspec.Struct, gc=False):
         return self.ts if isinstance(self.ts, int) and 0 <= self.ts < 1 << 63 else -1
 
 
+class _Rows(msgspec.Struct):
+    data: list[dict[str, msgspec.Raw]] = []
+
+
 read_envelope = msgspec.json.Decoder(Envelope).decode
 read_types = msgspec.json.Decoder(dict[str, str] | None).decode
 read_names = msgspec.json.Decoder(list[str] | None).decode
 _texts = msgspec.json.Decoder(list[Texts]).decode
 _values = msgspec.json.Decoder(list[dict[str, Any]], float_hook=exact).decode
 _old_texts = msgspec.json.Decoder(list[Texts | None]).decode
+_rows = msgspec.json.Decoder(_Rows).decode
 _old_values = msgspec.json.Decoder(list[dict[str, Any] | None], float_hook=exact).decode
 
 
@@ -103,3 +108,12 @@ def watched_names(rule: ImageRule) -> re.Pattern[bytes] | None:
 
 def _as_texts(row: dict[str, Any]) -> Texts:
     return {name: text_of(value) for name, value in row.items()}
+
+
+def row_columns(message: bytes) -> Collection[str] | None:
+    """Return the columns of the message's first row, which may be fewer than `mysqlType` declares."""
+    try:
+        rows = _rows(message).data
+    except msgspec.DecodeError:
+        return None
+    return rows[0] if rows else None

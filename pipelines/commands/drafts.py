@@ -186,12 +186,14 @@ def _seen_format(messages: Callable[[], list[bytes]], said: str | None) -> tuple
         return said, f"Examined {len(values)} messages."
     if not values:
         return None, "There are no messages yet: set value.format to their format."
-    for kind in FORMATS:
+    for kind in FORMATS.names():
         if kind != "json" and _fits(kind, values):
             return kind, f"The first {len(values)} messages are {kind}."
     if _fits("json", values):
         return "json", f"The first {len(values)} messages are plain JSON objects."
-    raise ConfigError("the messages are in no supported format", hint=f"set --format to one of {', '.join(FORMATS)}")
+    raise ConfigError(
+        "the messages are in no supported format", hint=f"set --format to one of {', '.join(FORMATS.names())}"
+    )
 
 
 def _fits(kind: str, values: list[bytes]) -> bool:

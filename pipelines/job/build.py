@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Literal
 
 from penstock.errors import ConfigError, SourceError
-from penstock.formats import check_format
+from penstock.formats import format_named
 from penstock.ingest.decoded_source import ChangeSource, DecodedSource
 from penstock.ingest.fetched_chunk import Extra
 from penstock.ingest.files.source import FilesSettings, FilesSource
@@ -187,16 +187,17 @@ def filled_tables(spec: PipelineSpec, warehouse: CatalogSettings) -> FilledTable
 def source(spec: PipelineSpec) -> ChangeSource:
     match spec.source:
         case model.KafkaSource() as kafka:
-            value_format, registry = check_format(kafka.value_format), RegistrySettings.of(kafka.schema_registry)
-            if value_format == "debezium-avro" and registry is None:
+            value_format, registry = format_named(kafka.value_format), RegistrySettings.of(kafka.schema_registry)
+            if value_format.needs_registry and registry is None:
                 raise ConfigError(
-                    "debezium-avro needs a schema registry", hint="--kafka-conf schema.registry.url=http://host:8081"
+                    f"{value_format.name} needs a schema registry",
+                    hint="--kafka-conf schema.registry.url=http://host:8081",
                 )
-            return DecodedSource(KafkaSource(_kafka(kafka, spec)), value_format, registry)
+            return DecodedSource(KafkaSource(_kafka(kafka, spec)), value_format.name, registry)
         case model.FilesSource() as files:
             ledger = CheckpointFolder(spec.checkpoint, spec.sink.catalog.options).source_state("files")
             settings = FilesSettings(files.path, ledger, files.pattern, files.order)
-            return DecodedSource(FilesSource(settings), check_format(files.value_format))
+            return DecodedSource(FilesSource(settings), format_named(files.value_format).name)
         case MySqlSource() as server:
             return mysql.source(spec, server)
     raise ConfigError(f"a source of type {spec.source.type} is not known")
@@ -226,7 +227,7 @@ def _extras(kafka: model.KafkaSource, spec: PipelineSpec) -> frozenset[Extra]:
     wanted: set[Extra] = set()
     if spec.errors.bad_record == "dead-letter":
         wanted |= {"key", "timestamp", "headers"}
-    if kafka.value_format.lower().startswith("debezium"):
+    if format_named(kafka.value_format).needs_key:
         wanted.add("key")
     columns = set(spec.sink.metadata_columns)
     if columns & {"timestamp", "timestamp_type"}:

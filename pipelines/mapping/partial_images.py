@@ -9,23 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import msgspec
 import numpy as np
 
+from penstock.formats import format_named
 from penstock.formats.change import ChangeBatch, SourceSchema
+from penstock.formats.message_format import RowColumns
 from penstock.ingest.fetched_chunk import Fetched
 from penstock.row_kinds import INSERT, UPDATE_AFTER
 from penstock.schema_evolution.drift import ColumnRules
 from penstock.table.merge.spec import Engine
 from penstock.table.options.merge_engines import MERGE_ENGINE
 from penstock.table.schema.table_schema import TableSchema
-
-
-class _Rows(msgspec.Struct):
-    data: list[dict[str, msgspec.Raw]] = []
-
-
-_ROWS = msgspec.json.Decoder(_Rows)
 
 
 def left_out(
@@ -36,12 +30,15 @@ def left_out(
     Returns nothing if inserts of the same schema lack them too, because then they were dropped at the source. `made`
     are the columns that no source has: computed and metadata columns.
     """
-    if fetched is None:  # binlog sources never reach this: an incomplete row image is an error in their reader
+    if fetched is None or fetched.format is None:
+        return ()  # sources without messages never reach this: an incomplete row image is an error in their reader
+    row_columns = format_named(fetched.format).row_columns
+    if row_columns is None:
         return ()
     if not (change.kinds == UPDATE_AFTER).any() or not _can_tell(change.schema, table):
         return ()
     undeclared = () if (change.kinds == INSERT).any() else _undeclared(change.schema, table, rules, made)
-    return undeclared or _unsent(change, fetched)
+    return undeclared or _unsent(change, fetched, row_columns)
 
 
 def updates(change: ChangeBatch) -> int:
@@ -50,7 +47,7 @@ def updates(change: ChangeBatch) -> int:
 
 def _can_tell(source: SourceSchema, table: TableSchema) -> bool:
     engine = table.typed[MERGE_ENGINE]
-    return source.dialect == "mysql" and engine != Engine.PARTIAL_UPDATE
+    return source.dialect != "text" and engine != Engine.PARTIAL_UPDATE
 
 
 def _undeclared(source: SourceSchema, table: TableSchema, rules: ColumnRules, made: frozenset[str]) -> tuple[str, ...]:
@@ -58,15 +55,12 @@ def _undeclared(source: SourceSchema, table: TableSchema, rules: ColumnRules, ma
     return tuple(name for name in table.names if name not in given and name not in made)
 
 
-def _unsent(change: ChangeBatch, fetched: Fetched) -> tuple[str, ...]:
+def _unsent(change: ChangeBatch, fetched: Fetched, row_columns: RowColumns) -> tuple[str, ...]:
     """Return the columns that the first update declares but whose values its row lacks."""
     first = int(change.positions[int(np.argmax(change.kinds == UPDATE_AFTER))])
     place = int(np.searchsorted(fetched.messages.offsets, first))
-    try:
-        rows = _ROWS.decode(fetched.messages.values[place] or b"").data
-    except msgspec.DecodeError:  # a format that has its rows elsewhere in the message
-        return ()
-    return _absent(change.schema, rows[0]) if rows else ()
+    sent = row_columns(fetched.messages.values[place] or b"")
+    return () if sent is None else _absent(change.schema, sent)
 
 
 def _absent(source: SourceSchema, row: Collection[str]) -> tuple[str, ...]:

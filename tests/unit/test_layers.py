@@ -12,14 +12,24 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = {
     "errors": set(),
+    "extensions": {"errors"},
     "references": {"errors"},
     "row_kinds": set(),
     "storage": {"errors", "references"},
-    "formats": {"errors", "row_kinds"},
+    "formats": {"errors", "extensions", "row_kinds"},
     "table": {"errors", "references", "row_kinds", "storage"},
     "schema_evolution": {"errors", "row_kinds", "formats", "table"},
-    "ingest": {"errors", "references", "row_kinds", "formats", "storage"},
-    "pipelines": {"errors", "references", "row_kinds", "storage", "formats", "ingest", "schema_evolution", "table"},
+    "ingest": {"errors", "extensions", "references", "row_kinds", "formats", "storage"},
+    "pipelines": {
+        "errors",
+        "references",
+        "row_kinds",
+        "storage",
+        "formats",
+        "ingest",
+        "schema_evolution",
+        "table",
+    },
 }
 # From the ground up: a module or package may import those on its own floor and below. All must be on a floor.
 FLOORS = {
@@ -91,6 +101,7 @@ FLOORS = {
     ],
     "formats": [
         {"change", "json_text", "mysql_type"},
+        {"message_format"},
         {"faults", "geometry"},
         {"row_builder"},
         {"json_envelope"},

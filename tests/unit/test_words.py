@@ -53,6 +53,7 @@ _GENERATED = re.compile(r"^<!-- \w+ -->$.*?^<!-- end -->$", re.MULTILINE | re.DO
 # Docstrings that begin with "Of", "Whether", "What" or "Where", or contain one of the words.
 BUDGET = {
     "errors.py": 0,
+    "extensions.py": 0,
     "references.py": 0,
     "penstock.py": 0,
     "storage": 0,

@@ -1,0 +1,70 @@
+"""Named objects of one kind, such as message formats: those of Penstock, and those that other packages add.
+
+A package adds an object by an entry point, whose name is the object's name. Its module is imported when the name is
+first used, so a broken package disturbs only the pipelines that name it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Generic, TypeVar
+
+from penstock.errors import ConfigError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Extensions(Generic[T]):
+    """The known objects of one kind.
+
+    `built_in` maps a name to the object, or to its place as `module:attribute`, which is imported when it is first
+    used. A name that is built in cannot be replaced by an entry point of `group`.
+    """
+
+    group: str
+    kind: type[T]
+    built_in: Mapping[str, T | str]
+
+    def names(self) -> list[str]:
+        """Return the names of all objects: first the built-in ones, in their order."""
+        return [*self.built_in, *sorted(_entries(self.group).keys() - self.built_in.keys())]
+
+    def find(self, name: str) -> T | None:
+        """Return the object; None if the name is unknown; ConfigError if its package cannot be imported."""
+        found: object = self.built_in.get(name)
+        if isinstance(found, str):
+            module, _, attribute = found.partition(":")
+            found = getattr(import_module(module), attribute)
+        elif found is None:
+            entry = _entries(self.group).get(name)
+            found = None if entry is None else _loaded(entry)
+        if found is None or isinstance(found, self.kind):
+            return found
+        raise ConfigError(
+            f"the entry point {name} of {self.group} is not a {self.kind.__name__}",
+            value=_entries(self.group)[name].value,
+            found=type(found).__name__,
+        )
+
+
+@cache
+def _entries(group: str) -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=group)}
+
+
+def _loaded(entry: EntryPoint) -> object:
+    try:
+        return entry.load()
+    except (ImportError, AttributeError) as error:
+        package = None if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
+        raise ConfigError(
+            f"{entry.name} cannot be imported: {error}",
+            entry_point=f"{entry.group}: {entry.value}",
+            package=package,
+            hint="install what the package needs, or a version that fits",
+        ) from error

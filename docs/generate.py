@@ -13,11 +13,11 @@ from pydantic.fields import FieldInfo
 
 from docs.effects import EFFECTS
 from docs.option_pages import catalog_options, table_options
-from penstock.pipelines.config import model, mysql_model, rules, sink, units
+from penstock.pipelines.config import model, mysql_model, rules, sink
 from penstock.pipelines.config import monitor as observing
-from penstock.pipelines.config.strict_model import Strict
 from penstock.schema_evolution.expressions.functions import FUNCTIONS
 from penstock.schema_evolution.masks import FORMS
+from penstock.settings import Strict, seconds, share, size
 
 DOCS = Path(__file__).resolve().parent
 
@@ -55,7 +55,7 @@ def _effect(title: str, key: str, field: FieldInfo) -> str:
 
 
 def _kind(field: FieldInfo) -> str:
-    names = {units.seconds: "duration", units.size: "size", units.share: "share"}
+    names = {seconds: "duration", size: "size", share: "share"}
     given = (getattr(one, "func", None) for one in field.metadata)
     return next((names[one] for one in given if one in names), _type(field.annotation))
 

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from penstock.formats import decode
 from penstock.formats.change import Decoded, DecodeOptions
+from penstock.formats.debezium.schema_registry import SchemaRegistry
 from penstock.ingest.batch_barrier import Barrier
 from penstock.ingest.fetched_chunk import Fetched, joined
-from penstock.ingest.registry_settings import RegistrySettings
 from penstock.ingest.source import Limit, Offsets, Range, Source
 
 # The cost per row falls with the number of rows of the same table in a chunk. If chunks have fewer than FEW rows per
@@ -37,6 +37,12 @@ class Chunk:
     bytes: int
     fetched: Fetched | None = None
     barriers: tuple[Barrier, ...] = ()
+
+
+class RegistrySettings(Protocol):
+    """The settings of a schema registry: they are sent to tasks, the client stays in the process that uses it."""
+
+    def client(self) -> SchemaRegistry: ...
 
 
 class MessageSource(Source, Protocol):

@@ -23,13 +23,13 @@ from penstock.schema_evolution.expressions.parse import parse_expression, parse_
 from penstock.schema_evolution.expressions.time_functions import Moment
 from penstock.schema_evolution.fit import whole_messages
 from penstock.schema_evolution.masks import Mask
-from penstock.schema_evolution.patterns import TablePattern
 from penstock.schema_evolution.text_casts import Misfits
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.schema_evolution.types.source import TYPED, paimon_type
 from penstock.schema_evolution.value_casts import fit_column
 from penstock.table.values.arrow_types import from_arrow
 from penstock.table.values.types import Field, type_json
+from penstock.table_pattern import TablePattern
 
 Flags = npt.NDArray[np.bool_]
 # Names by which expressions refer to a row's origin: those of Flink CDC, and those of its `metadata.list`. A column of

@@ -6,8 +6,6 @@ import logging
 import re
 import socket
 import time
-from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,10 +14,11 @@ from confluent_kafka.admin import AdminClient
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 
 from penstock.errors import ConfigError, SourceError
+from penstock.ingest.patience import patience_seconds
 from penstock.references import masked, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
 _T = TypeVar("_T")
 log = logging.getLogger(__name__)
@@ -332,24 +331,6 @@ def is_unknown_topic(error: KafkaError) -> bool:
     return error.code() in _UNKNOWN_YET
 
 
-_patience = ContextVar("patience", default=PATIENCE_SECONDS)
-
-
-def is_patient() -> bool:
-    """Return whether to wait for an unreachable broker at all; `check` and `plan` report it instead."""
-    return _patience.get() > 0
-
-
-@contextmanager
-def patience(seconds: float) -> Iterator[None]:
-    """Limit the wait for unreachable brokers in this context; with 0 report at once, for read-only commands."""
-    before = _patience.set(seconds)
-    try:
-        yield
-    finally:
-        _patience.reset(before)
-
-
 def patiently(
     ask: Callable[[], _T],
     *,
@@ -361,7 +342,7 @@ def patiently(
 
     SourceError if the broker stays away. An unknown topic is retried for a few seconds only: usually it does not exist.
     """
-    seconds = _patience.get() if seconds is None else seconds
+    seconds = patience_seconds(PATIENCE_SECONDS) if seconds is None else seconds
     began, pause = clock(), 0.2
     while True:
         try:

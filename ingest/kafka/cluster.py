@@ -22,12 +22,12 @@ from penstock.ingest.kafka.client import (
     REQUEST_SECONDS,
     admin,
     check_reachable,
-    is_patient,
     is_refusal,
     is_unknown_topic,
     patiently,
     refused,
 )
+from penstock.ingest.patience import is_patient
 
 Place: TypeAlias = tuple[str, int]  # topic, partition
 _T = TypeVar("_T")

@@ -8,8 +8,8 @@ from dataclasses import replace
 from penstock.errors import PenstockError, PositionLost
 from penstock.formats.change import SourceSchema
 from penstock.ingest.decoded_source import DecodedSource
-from penstock.ingest.kafka.client import patience
 from penstock.ingest.mysql.definition import schema_of
+from penstock.ingest.patience import patience
 from penstock.ingest.source import Limit, Offsets
 from penstock.pipelines.api.findings import Finding, of_error
 from penstock.pipelines.api.plan import PlannedTable, planned

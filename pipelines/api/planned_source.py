@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.ingest.kafka.client import patience
 from penstock.ingest.mysql.definition import schema_of
+from penstock.ingest.patience import patience
 from penstock.ingest.source import Limit
 from penstock.pipelines.api.plan import PlannedTable, planned
 from penstock.pipelines.api.sample import sample

@@ -143,8 +143,8 @@ def _kafka(url: SplitResult, *, offline: bool, value_format: str | None) -> Draf
 
 
 def _kafka_messages(servers: str, topic: str) -> list[bytes]:
-    from penstock.ingest.kafka.client import patience
     from penstock.ingest.kafka.source import KafkaSettings, KafkaSource, Startup
+    from penstock.ingest.patience import patience
     from penstock.ingest.source import Limit
 
     source = KafkaSource(KafkaSettings({"bootstrap.servers": servers}, (topic,), startup=Startup("earliest-offset")))

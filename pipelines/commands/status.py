@@ -35,7 +35,7 @@ def command(name: str, words: list[str]) -> int:
         "PIPELINE",
         "pipeline file, or pipeline name",
     )
-    from penstock.pipelines.config.units import seconds
+    from penstock.settings import seconds
 
     pipeline = named(word, given, name)
     while True:

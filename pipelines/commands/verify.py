@@ -69,7 +69,7 @@ def _described(name: str, words: list[str]) -> tuple[PipelineSpec, Given]:
 
 
 def _waited(given: Given) -> float:
-    from penstock.pipelines.config.units import seconds
+    from penstock.settings import seconds
 
     written = text(given, "wait") or "60"
     try:

@@ -13,7 +13,7 @@ from typing import Any, get_args
 from penstock.errors import ConfigError
 from penstock.pipelines.config.mysql_conf import has_effect, mysql_source
 from penstock.pipelines.config.rules import EventType
-from penstock.schema_evolution.patterns import TablePattern
+from penstock.table_pattern import TablePattern
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from penstock.errors import ConfigError, did_you_mean, nearest
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.config.strict_model import Wrong
 from penstock.references import masked
+from penstock.settings import Wrong
 
 Place = tuple[str | int, ...]
 TOP = "the top of the file"

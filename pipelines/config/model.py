@@ -16,10 +16,9 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from penstock.pipelines.config.monitor import Observe
 from penstock.pipelines.config.mysql_model import MySqlSource
-from penstock.pipelines.config.rules import Behavior, Names, Route, Transform
+from penstock.pipelines.config.rules import Behavior, Route, Transform
 from penstock.pipelines.config.sink import Sink
-from penstock.pipelines.config.strict_model import Strict, Text
-from penstock.pipelines.config.units import Bytes, Seconds, Share
+from penstock.settings import Bytes, Names, Seconds, Share, Strict, Text
 
 
 class MaxBatch(Strict):

@@ -6,9 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
-from penstock.pipelines.config.rules import Names
-from penstock.pipelines.config.strict_model import Strict
-from penstock.pipelines.config.units import Seconds, seconds
+from penstock.settings import Names, Seconds, Strict, seconds
 
 EVENTS = ("stopped", "failed", "table-parked", "schema-changed", "dead-letter", "lag>DURATION")
 

@@ -7,10 +7,8 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from penstock.pipelines.config.rules import Names
-from penstock.pipelines.config.strict_model import Strict, told_in_place
-from penstock.pipelines.config.units import Bytes, Seconds
-from penstock.schema_evolution.patterns import TablePattern
+from penstock.settings import Bytes, Names, Seconds, Strict, told_in_place
+from penstock.table_pattern import TablePattern
 
 MODES = ("initial", "earliest-offset", "latest-offset", "specific-offset", "timestamp", "snapshot")
 

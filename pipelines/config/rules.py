@@ -7,20 +7,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
-from penstock.pipelines.config.strict_model import Strict, Text, told_in_place
 from penstock.schema_evolution.expressions.parse import parse_expression, parse_projection
 from penstock.schema_evolution.masks import Mask
-from penstock.schema_evolution.patterns import TablePattern
+from penstock.settings import Names, Strict, Text, told_in_place
+from penstock.table_pattern import TablePattern
 
 EventType = Literal[
     "create.table", "add.column", "alter.column.type", "rename.column", "drop.column", "drop.table", "truncate.table"
 ]
 Behavior = Literal["exception", "evolve", "try_evolve", "lenient", "ignore"]
-
-
-def _names(given: object) -> object:
-    """Accept `a, b` for a list."""
-    return tuple(part.strip() for part in given.split(",") if part.strip()) if isinstance(given, str) else given
 
 
 def _options(given: object) -> object:
@@ -31,7 +26,6 @@ def _options(given: object) -> object:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Options = Annotated[Text, BeforeValidator(_options)]
 
 

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from penstock.errors import ConfigError
-from penstock.pipelines.config.rules import EventType, Names
-from penstock.pipelines.config.strict_model import Strict, Text, told_in_place
-from penstock.pipelines.config.units import Seconds
+from penstock.pipelines.config.rules import EventType
+from penstock.settings import Names, Seconds, Strict, Text, told_in_place
 from penstock.table.catalog.registry import DEFAULT, metastores
 
 

@@ -13,8 +13,8 @@ from penstock.ingest.decoded_source import ChangeSource, DecodedSource
 from penstock.ingest.fetched_chunk import Extra
 from penstock.ingest.files.source import FilesSettings, FilesSource
 from penstock.ingest.kafka.client import check_reachable
+from penstock.ingest.kafka.registry_settings import RegistrySettings
 from penstock.ingest.kafka.source import KafkaSettings, KafkaSource, Startup
-from penstock.ingest.registry_settings import RegistrySettings
 from penstock.ingest.source import Limit
 from penstock.pipelines.config import model
 from penstock.pipelines.config.kafka_conf import specific_offsets

@@ -44,7 +44,6 @@ from penstock.pipelines.ledger.holes import COPIES, Lacking, lacking_rows, tell_
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.pipelines.mapping.routes import NO_RULES
 from penstock.schema_evolution.drift import drift_of
-from penstock.schema_evolution.patterns import TablePattern
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.meta.store import TableMissing
@@ -53,6 +52,7 @@ from penstock.table.schema.table_schema import TableSchema
 from penstock.table.schema.validation import UnusableName
 from penstock.table.usable import check_usable
 from penstock.table.values.types import type_json
+from penstock.table_pattern import TablePattern
 
 if TYPE_CHECKING:
     from penstock.ingest.mysql.server.connection import Connection

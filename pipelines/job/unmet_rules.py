@@ -12,10 +12,10 @@ from penstock.formats.change import SourceSchema
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.ledger.filled_tables import SourceName
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
-from penstock.schema_evolution.patterns import TablePattern
 from penstock.schema_evolution.transforms import Transform
 from penstock.table.meta.store import TableMissing
 from penstock.table.schema.validation import UnusableName
+from penstock.table_pattern import TablePattern
 
 
 class NoSuchTable(ConfigError):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from penstock.errors import ConfigError
 from penstock.formats.change import BadRecord, ChangeBatch, SourceSchema
 from penstock.pipelines.mapping.new_tables import NewTables
-from penstock.schema_evolution.patterns import TablePattern
 from penstock.schema_evolution.transforms import Transform, with_constants
 from penstock.schema_evolution.types.mapping import TypeMapping
+from penstock.table_pattern import TablePattern
 
 if TYPE_CHECKING:
     from penstock.pipelines.config import rules as spec

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import ConfigError, PenstockError
-from penstock.pipelines.config.units import seconds
 from penstock.pipelines.monitor.facts import BatchFacts, Look
 from penstock.references import resolve
+from penstock.settings import seconds
 
 log = logging.getLogger(__name__)
 

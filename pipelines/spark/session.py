@@ -211,7 +211,7 @@ def zip_code(folder: Path) -> Path:
     root = Path(penstock.__path__[0])
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         _put(archive, Path(penstock.__file__), "penstock/__init__.py")
-        for name in ("errors.py", "extensions.py", "references.py", "row_kinds.py"):
+        for name in ("errors.py", "extensions.py", "references.py", "row_kinds.py", "settings.py", "table_pattern.py"):
             _put(archive, root / name, f"penstock/{name}")
         for name in PACKAGE_FOLDERS:
             for path in sorted((root / name).rglob("*.py")):

@@ -40,7 +40,16 @@ def test_a_wheel_made_from_the_source_package_holds_the_same(wheel: Path, tmp_pa
 def test_wheel_holds_every_module_of_the_house_and_only_the_door_of_spark_beside_it(wheel: Path) -> None:
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     modules = {str(path.relative_to(ROOT)) for folder in PACKAGES for path in ROOT.glob(f"{folder}/**/*.py")}
-    wanted = {"__init__.py", "errors.py", "extensions.py", "references.py", "py.typed", *modules}
+    wanted = {
+        "__init__.py",
+        "errors.py",
+        "extensions.py",
+        "references.py",
+        "settings.py",
+        "table_pattern.py",
+        "py.typed",
+        *modules,
+    }
     assert wanted <= {name.removeprefix("penstock/") for name in names if name.startswith("penstock/")}
     assert {name.partition("/")[0] for name in names} == {"penstock", "pyspark_penstock.py"}
     assert not [name for name in names if "__pycache__" in name or "/tests/" in name]

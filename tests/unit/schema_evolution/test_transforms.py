@@ -13,9 +13,9 @@ from penstock.errors import ConfigError
 from penstock.formats.change import ChangeBatch, SourceField, SourceSchema
 from penstock.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from penstock.schema_evolution.masks import FORMS, MASKS, Mask
-from penstock.schema_evolution.patterns import TablePattern
 from penstock.schema_evolution.transforms import Transform, with_constants
 from penstock.schema_evolution.types.mapping import TypeMapping
+from penstock.table_pattern import TablePattern
 
 FIELDS = (SourceField("id", "bigint"), SourceField("name", "varchar(20)"), SourceField("q", "int"))
 

@@ -9,8 +9,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from penstock.errors import SourceError
-from penstock.ingest.kafka.client import EventLine, Seldom, patience, patiently
+from penstock.ingest.kafka.client import EventLine, Seldom, patiently
 from penstock.ingest.kafka.cluster import KafkaCluster
+from penstock.ingest.patience import patience
 
 
 def away() -> None:

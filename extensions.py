@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from penstock.errors import ConfigError
 
@@ -27,7 +27,7 @@ class Extensions(Generic[T]):
     """
 
     group: str
-    kind: type[T]
+    kind: type[Any]  # of the objects; may be abstract, which type[T] may not
     built_in: Mapping[str, T | str]
 
     def names(self) -> list[str]:

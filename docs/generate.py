@@ -13,7 +13,10 @@ from pydantic.fields import FieldInfo
 
 from docs.effects import EFFECTS
 from docs.option_pages import catalog_options, table_options
-from penstock.pipelines.config import model, mysql_model, rules, sink
+from penstock.ingest.files.connector import FilesConfig
+from penstock.ingest.kafka.config import Debezium, KafkaConfig, KafkaStartup
+from penstock.ingest.mysql import config as mysql_config
+from penstock.pipelines.config import model, rules, sink
 from penstock.pipelines.config import monitor as observing
 from penstock.schema_evolution.expressions.functions import FUNCTIONS
 from penstock.schema_evolution.masks import FORMS
@@ -88,15 +91,15 @@ SECTIONS: tuple[tuple[str, type[Strict]], ...] = (
     ("pipeline", model.Pipeline),
     ("pipeline: max-batch", model.MaxBatch),
     ("pipeline: on-error", model.OnError),
-    ("source of type kafka", model.KafkaSource),
-    ("source of type kafka: startup", model.Startup),
-    ("source of type kafka: debezium", model.Debezium),
-    ("source of type mysql", mysql_model.MySqlSource),
-    ("source of type mysql: startup", mysql_model.MySqlStartup),
-    ("source of type mysql: snapshot", mysql_model.MySqlSnapshot),
-    ("source of type mysql: ddl", mysql_model.MySqlDdl),
-    ("source of type mysql: ssl", mysql_model.Ssl),
-    ("source of type files", model.FilesSource),
+    ("source of type kafka", KafkaConfig),
+    ("source of type kafka: startup", KafkaStartup),
+    ("source of type kafka: debezium", Debezium),
+    ("source of type mysql", mysql_config.MySqlConfig),
+    ("source of type mysql: startup", mysql_config.MySqlStartup),
+    ("source of type mysql: snapshot", mysql_config.MySqlSnapshot),
+    ("source of type mysql: ddl", mysql_config.MySqlDdl),
+    ("source of type mysql: ssl", mysql_config.Ssl),
+    ("source of type files", FilesConfig),
     ("selection", model.Selection),
     ("transform: a list of", rules.Transform),
     ("route: a list of", rules.Route),

@@ -22,7 +22,12 @@ from penstock.formats.message_format import Format
 
 _BUILT_IN = (
     Format("canal-json", canal_json.decode, row_columns=row_columns),
-    Format("debezium-json", debezium_json.decode, needs_key=True),
+    Format(
+        "debezium-json",
+        debezium_json.decode,
+        needs_key=True,
+        typing_hint="with value.converter.schemas.enable=true Debezium declares them",
+    ),
     Format("debezium-avro", debezium_avro.decode, needs_key=True, needs_registry=True),
     Format("debezium-bson", debezium_bson.decode, needs_key=True),
     Format("maxwell-json", maxwell.decode),

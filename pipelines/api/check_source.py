@@ -7,94 +7,73 @@ from dataclasses import replace
 
 from penstock.errors import PenstockError, PositionLost
 from penstock.formats.change import SourceSchema
-from penstock.ingest.decoded_source import DecodedSource
-from penstock.ingest.mysql.definition import schema_of
+from penstock.ingest.connector import SourceCheck
 from penstock.ingest.patience import patience
 from penstock.ingest.source import Limit, Offsets
 from penstock.pipelines.api.findings import Finding, of_error
 from penstock.pipelines.api.plan import PlannedTable, planned
 from penstock.pipelines.api.sample import sample
-from penstock.pipelines.config import model
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.config.mysql_model import MySqlSource
 from penstock.pipelines.job import build
-from penstock.pipelines.job import mysql_setup as mysql
+from penstock.pipelines.job.source_request import connector, open_source, request_of
 from penstock.pipelines.job.unmet_rules import NoSuchTable, unmet_rules
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import SourceName
-from penstock.pipelines.ledger.holes import COPIES, READS_ON, Lacking, lacking_messages, refusal
+from penstock.pipelines.ledger.holes import COPIES, READS_ON, Lacking, lacking_messages, lacking_rows, refusal
+from penstock.pipelines.mapping.described_tables import name_of
 
-_PROTECTION = {
-    "disabled": "nothing is encrypted; only a hash of the password is sent",
-    "preferred": "encrypted if the server offers it; the server's identity is not verified (use verify-identity)",
-    "required": "encrypted; the server's identity is not verified (use verify-identity)",
-    "verify-ca": "encrypted; the server's certificate is verified, its host name is not",
-    "verify-identity": "encrypted; the server's certificate and host name are verified",
-}
 _LOOK = Limit(rows=200, bytes=8 << 20)
 
 
 def check_source(spec: PipelineSpec) -> Iterator[Finding]:
-    if isinstance(spec.source, MySqlSource):
-        yield from _server(spec, spec.source)
-        return
-    source = build.source(spec)
-    try:
+    if connector(spec).capabilities.describes_tables:
+        yield from _described_tables(spec)
+    else:
         with patience(0.0):
-            yield from _messages(spec, source)
-    finally:
-        source.close()
+            yield from _messages(spec)
 
 
-def _messages(spec: PipelineSpec, source: object) -> Iterator[Finding]:
-    assert isinstance(source, DecodedSource)
-    there = source.available()
-    yield Finding("source", "ok", _described(spec, there))
+def _messages(spec: PipelineSpec) -> Iterator[Finding]:
+    checked = connector(spec).check(spec.source, request_of(spec))
+    yield Finding("source", "ok", checked.place)
+    yield from _of_source(checked)
     warehouse = build.job_warehouse(spec)
     if not spec.pipeline.accept_gap:
         lacking = lacking_messages(build.shape(spec, warehouse), build.filled_tables(spec, warehouse))
         yield from lacking_tables(lacking, READS_ON)
     position = CheckpointFolder(spec.checkpoint, spec.sink.catalog.options).progress().offsets
-    if position is not None:
-        lag = sum(source.lag(position).values())
-        yield Finding("source", "ok", f"continues at its last position; {lag:,} to read")
+    if position is None:
+        yield from _readable(spec)
         return
-    yield from _readable(spec)
+    source = open_source(spec)
+    try:
+        lag = sum(source.lag(position).values())
+    finally:
+        source.close()
+    yield Finding("source", "ok", f"continues at its last position; {lag:,} to read")
 
 
-def _described(spec: PipelineSpec, there: dict[str, object]) -> str:
-    match spec.source:
-        case model.KafkaSource(properties=properties):
-            offsets = there["offsets"]
-            assert isinstance(offsets, dict)
-            count = sum(len(partitions) for partitions in offsets.values())
-            return f"Kafka at {properties['bootstrap.servers']}: {len(offsets)} topics, {count} partitions"
-        case model.FilesSource(path=path):
-            names = there["names"]
-            assert isinstance(names, list)
-            return f"{path}: {len(names)} files"
-    raise AssertionError(spec.source.type)
+def _of_source(checked: SourceCheck) -> Iterator[Finding]:
+    for one in checked.findings:
+        yield Finding("source", one.level, one.message, one.fix, one.code)
 
 
-def _server(spec: PipelineSpec, server: MySqlSource) -> Iterator[Finding]:
-    warehouse = build.job_warehouse(spec)
+def _described_tables(spec: PipelineSpec) -> Iterator[Finding]:
+    kind, request, warehouse = connector(spec), request_of(spec), build.job_warehouse(spec)
     shape, filled = build.shape(spec, warehouse), build.filled_tables(spec, warehouse)
-    tables, found = mysql.check(spec, server, must=filled.is_new)
-    shown = ", ".join(table.qualified for table in tables[:5])
-    yield Finding("source", "ok", f"{server.hostname}:{server.port}: {len(tables)} tables to capture: {shown}")
-    yield Finding("source", "ok", f"ssl mode {server.ssl.mode}: {_PROTECTION[server.ssl.mode]}")
-    for one in found:
-        code = one.error.exit_code if one.level == "error" else 0
-        yield Finding("source", one.level, f"{one.message}: {one.seen}, wanted {one.wanted}", one.fix, code)
-    schemas = [schema_of(one) for one in tables]
-    if tables:
-        yield from _tables_planned(spec, schemas, filled.sources)
+    checked = kind.check(spec.source, request, must=filled.is_new)
+    names = [name_of(one) for one in checked.tables]
+    shown = ", ".join(map(".".join, names[:5]))
+    yield Finding("source", "ok", f"{checked.place}: {len(names)} tables to capture: {shown}")
+    yield from _of_source(checked)
+    if names:
+        yield from _tables_planned(spec, checked.tables, filled.sources)
     reached = CheckpointFolder(spec.checkpoint, spec.sink.catalog.options).progress().offsets
     if reached is not None:
-        yield from _goes_on(spec, server, reached)
+        yield from _goes_on(spec, reached)
     if not spec.pipeline.accept_gap:
-        left_out = {one.table for one in _plans(spec, schemas) if one.action == "leave out"}
-        lacking = mysql.check_lacking(spec, server, tables, shape, filled)
+        left_out = {one.table for one in _plans(spec, checked.tables) if one.action == "leave out"}
+        lacking = lacking_rows(spec, kind.capture(spec.source, request), names, shape, filled)
         yield from lacking_tables(lacking, COPIES, left_out)
 
 
@@ -131,9 +110,12 @@ def _plans(spec: PipelineSpec, schemas: Sequence[SourceSchema]) -> list[PlannedT
     return planned(shape, shaped, now=warehouse.now_millis())
 
 
-def _goes_on(spec: PipelineSpec, server: MySqlSource, reached: Offsets) -> Iterator[Finding]:
+def _goes_on(spec: PipelineSpec, reached: Offsets) -> Iterator[Finding]:
+    pipeline = spec.pipeline
+    if pipeline.accept_gap or pipeline.resnapshot or spec.errors.position_lost == "resnapshot":
+        return
     try:
-        position = mysql.check_reached(spec, server, reached)
+        position = connector(spec).resume_point(spec.source, request_of(spec), reached)
     except PositionLost as error:
         yield of_error("source", error)
         return

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from penstock.errors import PenstockError
 from penstock.formats.change import SourceField, SourceSchema
-from penstock.pipelines.driver.replay import LEFT_OUT_HINT
 from penstock.pipelines.errors import KeylessTable
+from penstock.pipelines.mapping.described_tables import LEFT_OUT_HINT
 from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
 from penstock.schema_evolution.drift import Drift, drift_of
 from penstock.schema_evolution.types.source import TYPED

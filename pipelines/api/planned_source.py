@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from penstock.ingest.mysql.definition import schema_of
 from penstock.ingest.patience import patience
 from penstock.ingest.source import Limit
 from penstock.pipelines.api.plan import PlannedTable, planned
 from penstock.pipelines.api.sample import sample
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.config.mysql_model import MySqlSource
 from penstock.pipelines.job import build
-from penstock.pipelines.job import mysql_setup as mysql
+from penstock.pipelines.job.source_request import connector, request_of
 from penstock.pipelines.job.unmet_rules import NoSuchTable, check_rules, unmet_rules
 from penstock.pipelines.mapping.target_tables import settings_of
 
@@ -20,12 +18,12 @@ def tables_planned(spec: PipelineSpec, records: int) -> tuple[str, list[PlannedT
     catalog = spec.sink.catalog
     warehouse = settings_of(catalog)
     shape = build.shape(spec, warehouse)
-    if isinstance(spec.source, MySqlSource):
-        found, _ = mysql.check(spec, spec.source)
-        looked = f"{spec.source.type}: {len(found)} tables of {spec.source.hostname}:{spec.source.port}"
-        schemas = [schema_of(one) for one in found]
-        check_rules(spec, shape, schemas, build.filled_tables(spec, warehouse).sources)
-        return looked, planned(shape, [shape.shaped(one) for one in schemas], now=warehouse.now_millis())
+    kind = connector(spec)
+    if kind.capabilities.describes_tables:
+        found = kind.check(spec.source, request_of(spec))
+        looked = f"{spec.source.type}: {len(found.tables)} tables of {found.place}"
+        check_rules(spec, shape, found.tables, build.filled_tables(spec, warehouse).sources)
+        return looked, planned(shape, [shape.shaped(one) for one in found.tables], now=warehouse.now_millis())
     with patience(0.0):
         seen = sample(spec, Limit(rows=records))
     for error in unmet_rules(spec, shape, seen.given) if seen.given else ():

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
 from penstock.formats.change import Messages
+from penstock.ingest.connectors import connector_of
 from penstock.ingest.decoded_source import DecodedSource
 from penstock.ingest.fetched_chunk import Fetched
 from penstock.ingest.source import Limit, Offsets, Range
@@ -157,9 +158,7 @@ def replay(spec: PipelineSpec, letters: Sequence[Letter], snapshot: Snapshot) ->
         )
     done = Replayed()
     job = build.job(spec)
-    source = build.source(spec)
-    # Rows from a binlog were stored in canal's format.
-    value_format = source.format if isinstance(source, DecodedSource) else "canal-json"
+    value_format = connector_of(spec.source).message_format(spec.source)
 
     def note(identity: BatchIdentity, report: BatchReport) -> None:
         done.rows |= report.rows  # a replay is a single batch

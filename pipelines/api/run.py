@@ -152,12 +152,12 @@ def watched(spec: PipelineSpec, running: Running) -> Iterator[Watch]:
 
     Required packages and the port are claimed before the first batch.
     """
+    from penstock.ingest.connectors import connector_of
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
     from penstock.pipelines.monitor.observers import observed
-    from penstock.pipelines.monitor.run_monitor import LOOK_SECONDS, Watch
-    from penstock.pipelines.monitor.source_lag import lag_unit
+    from penstock.pipelines.monitor.run_monitor import Watch
 
-    job = running.job
+    job, connector = running.job, connector_of(spec.source)
     watch = Watch(
         name=job.name,
         folder=CheckpointFolder(spec.checkpoint, spec.sink.catalog.options),
@@ -166,8 +166,8 @@ def watched(spec: PipelineSpec, running: Running) -> Iterator[Watch]:
         source=job.source,
         trigger_seconds=job.trigger_seconds,
         letters=job.on_bad.table,
-        lag_unit=lag_unit(spec.source.type),
-        look_seconds=spec.source.heartbeat if spec.source.type == "mysql" else LOOK_SECONDS,
+        lag_unit=connector.capabilities.lag_unit,
+        look_seconds=connector.look_seconds(spec.source),
     )
     running.on_batch = watch.on_batch
     with observed(spec, watch), watch:

@@ -6,11 +6,10 @@ import tempfile
 from dataclasses import dataclass, field, replace
 
 from penstock.formats.change import BadRecord, DecodeOptions, SourceSchema
-from penstock.ingest.decoded_source import DecodedSource
-from penstock.ingest.files.source import FilesSource
 from penstock.ingest.source import Limit
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.job import build
+from penstock.pipelines.job.source_request import connector, request_of
 from penstock.pipelines.mapping.target_tables import settings_of
 from penstock.storage.state_folder import StateFolder
 
@@ -31,9 +30,9 @@ def sample(spec: PipelineSpec, limit: Limit) -> Sample:
     catalog = spec.sink.catalog
     shape = build.shape(spec, settings_of(catalog))
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        made = build.source(spec)
-        assert isinstance(made, DecodedSource), "only messages are sampled"
-        source = _without_trace(made, folder)
+        # The source keeps its own files in a temporary folder: what is sampled must not count as read.
+        request = replace(request_of(spec), state=StateFolder(folder))
+        source = connector(spec).open(spec.source, request)
         try:
             start = source.initial_offsets()
             end = source.latest_offsets(start, limit)
@@ -55,11 +54,3 @@ def sample(spec: PipelineSpec, limit: Limit) -> Sample:
         finally:
             source.close()
     return found
-
-
-def _without_trace(source: DecodedSource, folder: str) -> DecodedSource:
-    """Return the source with a temporary ledger, so that sampled files are not recorded as read."""
-    inner = source.source
-    if isinstance(inner, FilesSource):
-        return replace(source, source=FilesSource(replace(inner.settings, ledger=StateFolder(folder))))
-    return source

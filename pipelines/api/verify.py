@@ -12,22 +12,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.errors import ConfigError, SourceError
-from penstock.formats.change import ChangeBatch, DecodeOptions
-from penstock.ingest.mysql.definition import TableDefinition
-from penstock.ingest.mysql.offsets import Progress, chunk_json
-from penstock.ingest.mysql.planner import Planner
-from penstock.ingest.mysql.read_range import CHUNK, RangeReading
-from penstock.ingest.mysql.server.catalog import definitions
-from penstock.ingest.mysql.server.connection import connected
-from penstock.ingest.mysql.snapshot.chunks import next_chunks, start_chunks
-from penstock.ingest.mysql.source import MySqlSource
+from penstock.formats.change import ChangeBatch, SourceSchema
+from penstock.ingest.comparable_source import ComparableSource, ComparisonPoint
 from penstock.ingest.source import Offsets
 from penstock.pipelines.api.lossy_values import NULLS, lossy_values
 from penstock.pipelines.ledger.batch_identity import PIPELINE, range_of
@@ -43,7 +35,6 @@ from penstock.table.values.types import AtomicType
 
 HASH_RANGE = "hash of "  # the start of the name of a range where keys are not numbers
 RANGES = 1024  # sums per table, if keys are not numbers
-_CHUNKS_AT_ONCE = 20
 _WHOLE = {"TINYINT", "SMALLINT", "INT", "BIGINT"}
 
 Int64s = npt.NDArray[np.int64]
@@ -112,7 +103,7 @@ class Verification:
     """
 
     pipeline: str
-    source: MySqlSource
+    source: ComparableSource
     shape: PipelineMapping
     reached: Offsets | None = None
     most_keys: int = 20
@@ -121,11 +112,7 @@ class Verification:
 
     def verdicts(self, wanted: Collection[str] = ()) -> Iterator[TableVerdict]:
         """Yield a verdict for each table with sources, or for the wanted ones, named `database.table` or `table`."""
-        settings = self.source.settings
-        planner = Planner(settings)
-        with connected(settings.server) as connection:
-            names = [table.name for table in planner.captured(connection)]
-            targets = _targets(self.shape, list(definitions(connection, names).values()))
+        targets = _targets(self.shape, self.source.tables())
         known = [name for name in targets if not wanted or {name, name.partition(".")[2]} & set(wanted)]
         if wanted and not known:
             raise ConfigError(
@@ -134,7 +121,7 @@ class Verification:
         for target in known:
             yield self._verdict_or_why_not(target, targets[target], must=bool(wanted) or len(known) == 1)
 
-    def _verdict_or_why_not(self, target: str, sources: Sequence[TableDefinition], must: bool) -> TableVerdict:
+    def _verdict_or_why_not(self, target: str, sources: Sequence[SourceSchema], must: bool) -> TableVerdict:
         """Return a verdict also for a table that cannot be compared, so that the others are.
 
         If this table was asked for, raise the error instead.
@@ -149,12 +136,12 @@ class Verification:
             early = isinstance(why, SourceAltered)
             return TableVerdict(target, "", None, 0, 0, not_compared=why.message, is_early=early)
 
-    def _verdict(self, target: str, sources: Sequence[TableDefinition]) -> TableVerdict:
+    def _verdict(self, target: str, sources: Sequence[SourceSchema]) -> TableVerdict:
         table = Table(self.shape.warehouse.store(target))
-        snapshot, progress = self._common(table)
+        snapshot, point = self._common(table)
         compared = Compared.of(table, sources, self.shape, self.ignored)
         before, unfit, lossy = _Side(compared), 0, Counter[str]()
-        for rows, bad, lost in self._source_rows(compared, sources, progress):
+        for rows, bad, lost in self._source_rows(compared, sources, point):
             before.add(rows)
             unfit += bad
             lossy += lost
@@ -162,16 +149,16 @@ class Verification:
         for rows in _table_rows(compared, table, snapshot):
             after.add(rows)
         differing = before.differs_from(after)
-        at, number = str(progress.log), None if snapshot is None else snapshot.id
+        at, number = point.text, None if snapshot is None else snapshot.id
         if not len(differing):
             return TableVerdict(target, at, number, before.rows, after.rows, unfit=unfit, lossy=lossy)
-        before.look_into(differing, (rows for rows, _, _ in self._source_rows(compared, sources, progress)))
+        before.look_into(differing, (rows for rows, _, _ in self._source_rows(compared, sources, point)))
         after.look_into(differing, _table_rows(compared, table, snapshot))
         keys, counts = _differing_keys(compared.keys, before, after, self.most_keys)
         ranges = tuple(compared.range_text(one) for one in differing[: self.most_keys].tolist())
         return TableVerdict(target, at, number, before.rows, after.rows, ranges, keys, counts, unfit=unfit, lossy=lossy)
 
-    def _common(self, table: Table) -> tuple[Snapshot | None, Progress]:
+    def _common(self, table: Table) -> tuple[Snapshot | None, ComparisonPoint]:
         """Return the table's newest snapshot and the binlog position it represents.
 
         The position is the end of the table's own last batch, or of a later batch that had no changes for this table.
@@ -182,66 +169,28 @@ class Verification:
         last = next((one for one in made if one.properties.get(PIPELINE) == self.pipeline), None)
         ends = [] if last is None else [range_of(last)[1]]
         reached = [] if self.reached is None else [self.reached]
-        found = [Progress.from_json(one) for one in (*reached, *ends) if "server" in one]
-        if not found:
+        point = self.source.newest([*reached, *ends])
+        if point is None:
             raise SourceError("the pipeline has not committed anything yet", table=table.name)
-        progress = max(found, key=lambda one: one.log.order)
-        settled = progress.settle is None or not progress.log.is_before(progress.settle)
-        if progress.reads_tables or progress.unsettled or not settled:
-            raise SourceError(
-                (
-                    "the snapshots of some tables are still being read: they can be compared once the binlog has "
-                    "passed their position"
-                ),
-                position=progress.log,
-                settles_at=progress.settle,
-                hint="verify again after the next batches",
-                retryable=True,
-            )
-        return latest, progress
+        return latest, point
 
     def _source_rows(
-        self, compared: Compared, sources: Sequence[TableDefinition], progress: Progress
+        self, compared: Compared, sources: Sequence[SourceSchema], point: ComparisonPoint
     ) -> Iterator[tuple[Rows, int, Counter[str]]]:
         """Yield rows, the number of bad records beside them, and counts of values that no type represents."""
-        for definition in sources:
-            for change, oddities in self._changes(definition, progress):
+        for schema in sources:
+            for change, oddities in self.source.rows_at(schema, point):
                 rows, bad, lost = compared.rows_of(change, self.shape)
                 lost[NULLS] += sum(oddities.values())
                 yield rows, bad, +lost
 
-    def _changes(
-        self, definition: TableDefinition, progress: Progress
-    ) -> Iterator[tuple[ChangeBatch, Mapping[str, int]]]:
-        """Yield batches of the source, and the counts of values that were set to null while reading them."""
-        settings = self.source.settings
-        known = self.source.definitions_for(progress)
-        planner = Planner(settings)
-        with connected(settings.server) as connection:
-            facts = {table.name: table for table in planner.captured(connection)}
-            cursor = start_chunks(connection, facts[definition.name], settings.chunks)
-            while not cursor.done:
-                chunks, cursor = next_chunks(connection, cursor, _CHUNKS_AT_ONCE)
-                for chunk in chunks:
-                    start: dict[str, Any] = {CHUNK: chunk_json(chunk), "as_of": progress.log.to_json(), **known}
-                    oddities: Counter[str] = Counter()
-                    last: ChangeBatch | None = None
-                    for part in RangeReading(settings, start, DecodeOptions()).chunks():
-                        oddities.update(part.decoded.skipped)
-                        for batch in part.decoded.batches:
-                            if last is not None:
-                                yield last, {}
-                            last = batch
-                    if last is not None:  # counts of nulled values come with the last rows
-                        yield last, oddities
 
-
-def _targets(shape: PipelineMapping, definitions: Sequence[TableDefinition]) -> dict[str, list[TableDefinition]]:
-    found: dict[str, list[TableDefinition]] = {}
-    for definition in definitions:
-        target = shape.target(definition.database, definition.table)
+def _targets(shape: PipelineMapping, schemas: Sequence[SourceSchema]) -> dict[str, list[SourceSchema]]:
+    found: dict[str, list[SourceSchema]] = {}
+    for schema in schemas:
+        target = shape.target(schema.database, schema.table)
         if target is not None:
-            found.setdefault(target, []).append(definition)
+            found.setdefault(target, []).append(schema)
     return found
 
 
@@ -256,7 +205,7 @@ class Compared:
 
     @classmethod
     def of(
-        cls, table: Table, sources: Sequence[TableDefinition], shape: PipelineMapping, ignored: Collection[str]
+        cls, table: Table, sources: Sequence[SourceSchema], shape: PipelineMapping, ignored: Collection[str]
     ) -> Compared:
         layout = Layout.of(table.store.schema())
         schema = layout.schema
@@ -268,7 +217,7 @@ class Compared:
                 merge_engine=engine if schema.primary_keys else None,
                 primary_key=None if schema.primary_keys else "none",
             )
-        own = {shape.rules.name(column.name) for one in sources for column in one.columns}
+        own = {shape.rules.name(column.name) for one in sources for column in one.fields}
         apart = {one.name for one in shape.new_tables.computed} | {name for name, _ in shape.new_tables.metadata}
         columns = tuple(name for name in schema.names if name in own - apart - set(ignored))
         keys = tuple(name for name in schema.primary_keys if name in own)

@@ -66,12 +66,13 @@ def command(name: str, words: list[str]) -> int:
 
 
 def tables_given(given: Given, spec: PipelineSpec) -> tuple[str, ...]:
-    if spec.source.type != "mysql":
-        raise ConfigError(
-            f"a source of type {spec.source.type} does not support reading tables again", hint="only MySQL sources do"
-        )
+    from penstock.ingest.connectors import connector_of, only_types
+
+    if not connector_of(spec.source).capabilities.rereads_tables:
+        message = f"a source of type {spec.source.type} does not support reading tables again"
+        raise ConfigError(message, hint=only_types("rereads_tables"))
     if spec.pipeline.resnapshot:
-        raise ConfigError("resnapshot reads all tables again already already", hint="remove --reset")
+        raise ConfigError("resnapshot reads all tables again", hint="remove --reset")
     return words_of(given["reset"])
 
 

@@ -76,11 +76,12 @@ def _send(pipeline: Named, signal: str, tables: list[str]) -> str:
 
 
 def _check_copies(pipeline: Named) -> None:
-    if pipeline.spec is not None and str(pipeline.spec.source.type) != "mysql":
+    from penstock.ingest.connectors import connector_of, only_types
+
+    if pipeline.spec is not None and not connector_of(pipeline.spec.source).capabilities.rereads_tables:
         raise ConfigError(
             f"a source of type {pipeline.spec.source.type} does not support copying tables again",
             hint=(
-                "only MySQL tables can be copied again; for other sources, start with a new --checkpoint and "
-                "--accept-replay"
+                f"{only_types('rereads_tables')}; for other sources, start with a new --checkpoint and --accept-replay"
             ),
         )

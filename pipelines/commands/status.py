@@ -98,20 +98,17 @@ def _with_lag(state: PipelineState, pipeline: Named, position: dict[str, Any]) -
     """What the source still has; where it does not answer, that is a warning."""
     from dataclasses import replace
 
-    from penstock.pipelines.config.mysql_model import MySqlSource
-    from penstock.pipelines.job import mysql_setup as mysql
-    from penstock.pipelines.job.build import source
-    from penstock.pipelines.monitor.source_lag import lag_unit
+    from penstock.pipelines.job.source_request import connector, open_source
 
     assert pipeline.spec is not None
-    server = pipeline.spec.source
+    kind = connector(pipeline.spec)
     try:
-        opened = source(pipeline.spec)
+        opened = open_source(pipeline.spec)
         try:
-            state = replace(state, lag=opened.lag(position), lag_unit=lag_unit(server.type))
+            state = replace(state, lag=opened.lag(position), lag_unit=kind.capabilities.lag_unit)
         finally:
             opened.close()
-        warned = mysql.warnings(server) if isinstance(server, MySqlSource) else []
+        warned = kind.warnings(pipeline.spec.source)
         return replace(state, warnings=(*state.warnings, *warned))
     except PenstockError as error:
         return replace(state, warnings=(*state.warnings, f"the source cannot be reached: {error.message}"))

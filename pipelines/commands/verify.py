@@ -18,7 +18,6 @@ from penstock.pipelines.config.pairs import words as words_of
 if TYPE_CHECKING:
     from penstock.pipelines.api.verify import TableVerdict
     from penstock.pipelines.config.model import PipelineSpec
-    from penstock.pipelines.config.mysql_model import MySqlSource
 
 DIFFERENT = 1  # the exit code where tables differ; errors have others
 FLAGS = (
@@ -40,13 +39,7 @@ _DOES = (
 
 def command(name: str, words: list[str]) -> int:
     spec, given = _described(name, words)
-    from penstock.pipelines.config.mysql_model import MySqlSource
-
-    if not isinstance(spec.source, MySqlSource):
-        raise ConfigError(
-            f"a source of type {spec.source.type} has no rows to compare with", hint="only MySQL sources have"
-        )
-    verdicts = _patiently(spec, spec.source, given)
+    verdicts = _patiently(spec, given)
     equal = not any(verdict.differs for verdict in verdicts)
     if wants_json(given):
         facts = [asdict(verdict) | {"equal": verdict.is_equal} for verdict in verdicts]
@@ -78,10 +71,10 @@ def _waited(given: Given) -> float:
         raise ConfigError(f"--wait {written!r} is not a duration", hint="write it as 90s or 5min") from reason
 
 
-def _patiently(spec: PipelineSpec, source: MySqlSource, given: Given) -> list[TableVerdict]:
+def _patiently(spec: PipelineSpec, given: Given) -> list[TableVerdict]:
     from penstock.pipelines.api.verify import Verification
     from penstock.pipelines.job import build
-    from penstock.pipelines.job import mysql_setup as mysql
+    from penstock.pipelines.job.source_request import connector, request_of
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
     from penstock.pipelines.mapping.target_tables import settings_of
 
@@ -91,11 +84,15 @@ def _patiently(spec: PipelineSpec, source: MySqlSource, given: Given) -> list[Ta
     done: dict[str, TableVerdict] = {}
     wanted = words_of(given.get("tables", ()))
     while True:
+        source = connector(spec).comparable(spec.source, request_of(spec))
+        if source is None:
+            hint = "servers whose tables can be read, such as MySQL, can be compared"
+            raise ConfigError(f"a source of type {spec.source.type} has no rows to compare with", hint=hint)
         checkpoint = CheckpointFolder(spec.checkpoint, catalog.options)
         reached = checkpoint.progress().offsets
         verification = Verification(
             spec.pipeline.name,
-            mysql.source(spec, source),
+            source,
             shape,
             reached,
             number(given, "limit") or 20,

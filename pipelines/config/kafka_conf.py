@@ -22,7 +22,6 @@ _DONE_OTHERWISE = {  # the pipeline behaves this way anyway
     "connector",
     "format",
 }
-SPECIFIC = "partition:0,offset:42;partition:1,offset:300"
 
 
 def kafka_source(conf: Mapping[str, str]) -> dict[str, Any]:
@@ -68,28 +67,3 @@ def bounded(conf: Mapping[str, str]) -> bool:
     if mode not in {_UNBOUNDED, _LATEST}:
         raise ConfigError(f"kafka_conf [{_BOUNDED}] cannot be {mode!r}", hint=f"{_UNBOUNDED} or {_LATEST}")
     return mode == _LATEST
-
-
-def specific_offsets(text: str, first_topic: str) -> dict[tuple[str, int], int]:
-    """Parse `[topic:t,]partition:0,offset:42;...`; entries without a topic belong to the first topic."""
-    found: dict[tuple[str, int], int] = {}
-    for part in filter(None, (part.strip() for part in text.split(";"))):
-        fields = dict(item.split(":", 1) for item in part.split(",") if ":" in item)
-        try:
-            topic = fields.get("topic", first_topic).strip()
-            partition, offset = int(fields["partition"]), int(fields["offset"])
-            if partition < 0 or offset < 0:
-                raise ValueError(part)
-            found[topic, partition] = offset
-        except (KeyError, ValueError) as error:
-            raise ConfigError(
-                "Invalid properties 'scan.startup.specific-offsets' should follow the format "
-                f"'{SPECIFIC}', but is '{text}'."
-            ) from error
-        if not topic:
-            raise ConfigError(
-                "start offsets for a topic pattern must include the topics",
-                offsets=text,
-                hint="write them as  topic:t,partition:0,offset:42;...",
-            )
-    return found

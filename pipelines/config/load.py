@@ -10,13 +10,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from penstock.errors import ConfigError, did_you_mean, nearest
+from penstock.ingest.connectors import unknown_type
 from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.config.source_section import UNKNOWN_TYPE
 from penstock.references import masked
 from penstock.settings import Wrong
 
 Place = tuple[str | int, ...]
 TOP = "the top of the file"
-_KINDS = {"kafka", "files", "mysql"}
 
 
 def parsed(values: Mapping[str, Any], line_of: Callable[[Place], int | None] = lambda _: None) -> PipelineSpec:
@@ -41,15 +42,10 @@ def examined(
         # A misspelt key causes two errors, unknown key and missing key. Only the unknown key is in the file, so it is
         # reported first and the missing one is dropped.
         unknown = [one for one in found if one["type"] == "extra_forbidden"]
-        meant = {(*_in_file(one["loc"])[:-1], _beside(_in_file(one["loc"]))) for one in unknown}
+        meant = {(*tuple(one["loc"])[:-1], _beside(tuple(one["loc"]))) for one in unknown}
         rest = [one for one in found if one not in unknown]
-        rest = [one for one in rest if one["type"] != "missing" or _in_file(one["loc"]) not in meant]
+        rest = [one for one in rest if one["type"] != "missing" or tuple(one["loc"]) not in meant]
         return [_told(one, line_of) for one in (*unknown, *rest)]
-
-
-def _in_file(loc: Place) -> Place:
-    """Return the path as it appears in the file. Pydantic adds the name of the chosen source kind to its paths."""
-    return tuple(part for part in loc if part not in _KINDS or len(loc) == 1)
 
 
 def _beside(place: Place) -> str | None:
@@ -58,20 +54,15 @@ def _beside(place: Place) -> str | None:
 
 
 def _told(one: Any, line_of: Callable[[Place], int | None]) -> ConfigError:
-    place = _in_file(one["loc"])
+    place = tuple(one["loc"])
     where = ".".join(map(str, place))
     line = line_of(place)
     if one["type"] == "extra_forbidden":
         return ConfigError(f"`{place[-1]}` is unknown", key=where, line=line, hint=_nearest(place))
     if one["type"] == "missing":
         return ConfigError(f"`{place[-1]}` is missing", key=where, line=line, hint="see docs/options.md")
-    if one["type"].startswith("union_tag"):
-        given = one.get("ctx", {}).get("tag")
-        near = nearest(str(given), sorted(_KINDS))
-        kinds = "the types are kafka, files and mysql"
-        told = "`type` is missing" if given is None else f"unknown source type {given!r}"
-        hint = f"did you mean {near}? {kinds}" if near else kinds
-        return ConfigError(told, key=f"{where}.type", line=line_of((*place, "type")), hint=hint)
+    if one["type"] == UNKNOWN_TYPE:
+        return unknown_type(one["ctx"]["given"], key=f"{where}.type", line=line_of((*place, "type")))
     if one["type"] in _WANTED or one["type"] in _NAMED:
         return _of_another_kind(one, place, line)
     wrong = one.get("ctx", {}).get("error")

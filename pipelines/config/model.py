@@ -8,17 +8,18 @@ case.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from penstock.ingest.connector import Keyless
+from penstock.ingest.connectors import connector_of
 from penstock.pipelines.config.monitor import Observe
-from penstock.pipelines.config.mysql_model import MySqlSource
 from penstock.pipelines.config.rules import Behavior, Route, Transform
 from penstock.pipelines.config.sink import Sink
-from penstock.settings import Bytes, Names, Seconds, Share, Strict, Text
+from penstock.pipelines.config.source_section import Source
+from penstock.settings import Bytes, Names, Seconds, Share, Strict
 
 
 class MaxBatch(Strict):
@@ -81,83 +82,6 @@ class Pipeline(Strict):
         return {key: value for key, value in given.items() if key != "trigger"} | {"until": "caught-up"}
 
 
-class Startup(Strict):
-    mode: Literal["earliest-offset", "latest-offset", "group-offsets", "specific-offsets", "timestamp"] = (
-        "group-offsets"
-    )
-    specific_offsets: str | None = None
-    timestamp_millis: int | None = Field(default=None, ge=0)
-
-    @field_validator("mode", mode="before")
-    @classmethod
-    def _by_its_short_name(cls, given: object) -> object:
-        """Accept the short names, in upper or lower case as Flink does."""
-        short = {"earliest": "earliest-offset", "latest": "latest-offset"}
-        return short.get(given.lower(), given.lower()) if isinstance(given, str) else given
-
-    @model_validator(mode="after")
-    def _has_what_its_mode_needs(self) -> Startup:
-        if self.mode == "specific-offsets" and not self.specific_offsets:
-            raise ValueError("startup mode specific-offsets needs specific-offsets")
-        if self.mode == "timestamp" and self.timestamp_millis is None:
-            raise ValueError("startup mode timestamp needs timestamp-millis")
-        return self
-
-
-def _parts(given: object) -> object:
-    """Split one string into several names, separated by commas or semicolons."""
-    return tuple(part.strip() for part in re.split("[;,]", given) if part.strip()) if isinstance(given, str) else given
-
-
-class Debezium(Strict):
-    """How Debezium messages are read. The values are fixed, whatever the connector's settings; the keys exist to
-    document this in a pipeline file.
-    """
-
-    decimal: Literal["auto"] = Field(default="auto", description="bytes, text or double, as the message declares it")
-    time: Literal["auto"] = Field(default="auto", description="in the unit that the message declares")
-    primary_key: Literal["from-message-key"] = Field(
-        default="from-message-key", description="key columns, if neither `primary-keys` nor the envelope names them"
-    )
-
-
-class KafkaSource(Strict):
-    type: Literal["kafka"]
-    properties: Text
-    topic: Annotated[tuple[str, ...], BeforeValidator(_parts)] = ()
-    topic_pattern: str | None = None
-    value_format: str = Field(alias="value.format")
-    schema_registry: Text = Field(default_factory=dict)
-    startup: Startup = Startup()
-    debezium: Debezium = Debezium()
-    tombstones: Literal["ignore"] = Field(
-        default="ignore", description="tombstones are counted and skipped: the delete event precedes them"
-    )
-
-    @model_validator(mode="after")
-    def _names_its_topics_one_way(self) -> KafkaSource:
-        if bool(self.topic) == bool(self.topic_pattern):
-            raise ValueError("kafka_conf must and can only set one of the following options: topic,topic-pattern.")
-        if not self.properties.get("bootstrap.servers"):
-            raise ValueError("kafka_conf [properties.bootstrap.servers] must be specified.")
-        try:
-            re.compile(self.topic_pattern or "")
-        except re.error as reason:
-            raise ValueError(f"topic-pattern {self.topic_pattern!r} is not a regular expression: {reason}") from reason
-        return self
-
-
-class FilesSource(Strict):
-    type: Literal["files"]
-    path: str
-    pattern: str = "*"
-    order: Literal["time", "name"] = "time"
-    value_format: str = Field(alias="value.format")
-
-
-Source = Annotated[KafkaSource | FilesSource | MySqlSource, Field(discriminator="type")]
-
-
 class Selection(Strict):
     """Selects the source tables to capture by regular expressions that must match the full name; exclusion wins."""
 
@@ -205,13 +129,14 @@ class PipelineSpec(Strict):
 
     @model_validator(mode="after")
     def _asks_its_source_for_what_it_has(self) -> PipelineSpec:
-        if self.errors.position_lost == "resnapshot" and not isinstance(self.source, MySqlSource):
+        capabilities = connector_of(self.source).capabilities
+        if self.errors.position_lost == "resnapshot" and not capabilities.rereads_tables:
             raise ValueError(
                 f"a source of type {self.source.type} does not support reading tables again: set position-lost to fail"
             )
         if self.pipeline.resnapshot and self.pipeline.reset:
             raise ValueError("resnapshot reads all tables again: remove reset")
-        by_messages = not isinstance(self.source, MySqlSource)
+        by_messages = not capabilities.describes_tables
         if self.sink.no_primary_key not in {None, "append"} and by_messages and self.sink.table is not None:
             raise ValueError(
                 "all source tables are written to one table, with or without a key: set no-primary-key to append"
@@ -219,16 +144,14 @@ class PipelineSpec(Strict):
         return self
 
     @property
-    def keyless(self) -> Literal["leave-out", "append", "fail"]:
-        """How source tables without a key are treated. Set at the source (MySQL) or at the sink."""
-        said: dict[str | None, Literal["leave-out", "append", "fail"]] = {
-            "append": "append",
-            "skip": "leave-out",
-            "fail": "fail",
-        }
-        if isinstance(self.source, MySqlSource):
-            return said.get(self.sink.no_primary_key, self.source.keyless)
-        return said.get(self.sink.no_primary_key, "append")
+    def keyless(self) -> Keyless:
+        """How source tables without a key are treated. Set at the source or at the sink."""
+        match self.sink.no_primary_key:
+            case "append" | "fail":
+                return self.sink.no_primary_key
+            case "skip":
+                return "leave-out"
+        return connector_of(self.source).keyless(self.source)
 
     @property
     def checkpoint(self) -> str:

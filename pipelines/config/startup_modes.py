@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
 from penstock.errors import ConfigError
-from penstock.pipelines.config.model import KafkaSource, PipelineSpec
+from penstock.ingest.connector import StartPlace
+from penstock.ingest.connectors import connector_of
+from penstock.pipelines.config.model import PipelineSpec
 
 _HINT = "earliest, latest, or a time such as 2026-01-31T12:00:00Z or 1769860800000"
-_KAFKA = {"earliest": "earliest-offset", "latest": "latest-offset"}
 
 
 def started_at(spec: PipelineSpec, place: str) -> PipelineSpec:
-    source: Any = spec.source
+    """Return the pipeline, beginning at this place where it has no checkpoint yet."""
     word = place.strip().lower().removesuffix("-offset")
-    millis = None if word in _KAFKA else _millis(place)
-    if isinstance(source, KafkaSource):
-        mode = _KAFKA.get(word, "timestamp")
-    elif hasattr(source, "startup"):
-        mode = word if word in _KAFKA else "timestamp"
-    else:
-        raise ConfigError(f"a source of type {source.type} always starts with the existing data", hint="remove --from")
-    known = type(source.startup).model_fields
-    changes: dict[str, object] = {"mode": mode}
-    if millis is not None and "timestamp_millis" in known:
-        changes["timestamp_millis"] = millis
-    startup = type(source.startup).model_validate({**source.startup.model_dump(), **changes})
-    return spec.model_copy(update={"source": source.model_copy(update={"startup": startup})})
+    at: StartPlace = "earliest" if word == "earliest" else "latest" if word == "latest" else _millis(place)
+    source = connector_of(spec.source).starting_at(spec.source, at)
+    return spec.model_copy(update={"source": source})
 
 
 def _millis(place: str) -> int:

@@ -7,20 +7,22 @@ and errors name the line.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from penstock.errors import ConfigError
+from penstock.ingest.connectors import CONNECTORS, connector_named
 from penstock.pipelines.config.flink_cdc import is_flink_cdc, translated
 from penstock.pipelines.config.load import Place, examined
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.references import resolve
 
-# References to secrets below these keys are resolved only where they are used, because specs are printed and sent
-# around.
-_KEPT = {("source", "properties"), ("source", "schema-registry"), ("sink", "catalog", "options")}
+# References to secrets below these keys, and those that a connector names, are resolved only where they are used,
+# because specs are printed and sent around.
+_KEPT = {("sink", "catalog", "options")}
 _DEEPEST = 20
 _MOST_VALUES = 100_000
 _MOST_BYTES = 16 << 20
@@ -35,7 +37,15 @@ _YAML_HINTS = {
     "expected alphabetic or numeric": 'quote a value that begins with *, for example "*.json"',
 }
 _MERGE = "tag:yaml.org,2002:merge"
-_SECRETS = {("source", "password"), ("observe", "notify", "webhook")}
+_SECRETS = {("observe", "notify", "webhook")}
+
+
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """A file: the line of each place, and the keys of its section `source` whose references are kept."""
+
+    kept: frozenset[str]
+    lines: dict[Place, int] = field(default_factory=dict)
 
 
 def load(path: Path) -> PipelineSpec:
@@ -91,7 +101,8 @@ def examine(text: str, name: str = "pipeline") -> PipelineSpec | list[ConfigErro
     """Return the pipeline of a file, or a list of everything that is wrong with it."""
     lines: dict[Place, int] = {}
     try:
-        values = _plain(_composed(text), (), lines)
+        root = _composed(text)
+        values = _plain(root, (), _Document(_kept(root), lines))
         values = translated(values) if is_flink_cdc(values) else values
         found = examined(values, lambda place: _line(lines, place))
     except ConfigError as error:
@@ -129,9 +140,9 @@ def _line(lines: dict[Place, int], place: Place) -> int | None:
     return lines.get(place)
 
 
-def _plain(node: yaml.Node, place: Place, lines: dict[Place, int]) -> Any:
-    lines.setdefault(place, node.start_mark.line + 1)
-    if len(lines) > _MOST_VALUES:  # nested aliases: a few lines can expand to millions of values
+def _plain(node: yaml.Node, place: Place, document: _Document) -> Any:
+    document.lines.setdefault(place, node.start_mark.line + 1)
+    if len(document.lines) > _MOST_VALUES:  # nested aliases: a few lines can expand to millions of values
         raise ConfigError(
             f"the file contains more than {_MOST_VALUES:,} values",
             line=node.start_mark.line + 1,
@@ -143,13 +154,13 @@ def _plain(node: yaml.Node, place: Place, lines: dict[Place, int]) -> Any:
     if len(place) > _DEEPEST:  # an anchor that contains itself
         raise ConfigError("the file is nested too deeply", line=node.start_mark.line + 1)
     if isinstance(node, yaml.MappingNode):
-        return _mapping(node, place, lines)
+        return _mapping(node, place, document)
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(item, (*place, number), lines) for number, item in enumerate(node.value)]
+        return [_plain(item, (*place, number), document) for number, item in enumerate(node.value)]
     text = str(node.value)
     if isinstance(node, yaml.ScalarNode) and node.style is None and text in {"", "~", "null"}:
         return None
-    return text if _is_kept(place) else _resolved(text, node)
+    return text if _is_kept(place, document) else _resolved(text, node)
 
 
 def _resolved(text: str, node: yaml.Node) -> str:
@@ -160,7 +171,7 @@ def _resolved(text: str, node: yaml.Node) -> str:
         raise
 
 
-def _mapping(node: yaml.MappingNode, place: Place, lines: dict[Place, int]) -> Any:
+def _mapping(node: yaml.MappingNode, place: Place, document: _Document) -> Any:
     found: dict[str, Any] = {}
     merged: list[Any] = []
     for key, value in node.value:
@@ -169,30 +180,44 @@ def _mapping(node: yaml.MappingNode, place: Place, lines: dict[Place, int]) -> A
             raise ConfigError("a key must be a scalar, not a list or a mapping", line=line, hint=_QUOTE)
         name = str(key.value)
         if key.tag == _MERGE:
-            merged.extend(_merged(value, place, lines))
+            merged.extend(_merged(value, place, document))
             continue
         if not place and name.startswith("x-"):  # the top-level place to define anchors
             continue
         if name in found:
             raise ConfigError(f"`{name}` appears twice", line=line)
-        lines[(*place, name)] = line
-        found[name] = _plain(value, (*place, name), lines)
+        document.lines[(*place, name)] = line
+        found[name] = _plain(value, (*place, name), document)
     for one in merged:
         found = one | found  # the mapping's own keys win over merged ones
     if list(found) == ["secret"]:  # {secret: path}
         reference = f"${{file:{found['secret']}}}"
-        return reference if _is_kept(place) else _resolved(reference, node)
+        return reference if _is_kept(place, document) else _resolved(reference, node)
     return found
 
 
-def _merged(node: yaml.Node, place: Place, lines: dict[Place, int]) -> list[Any]:
+def _merged(node: yaml.Node, place: Place, document: _Document) -> list[Any]:
     """Return the mappings that `<<: *anchor` or `<<: [*one, *two]` merges."""
-    parts = [_plain(one, place, lines) for one in (node.value if isinstance(node, yaml.SequenceNode) else [node])]
+    parts = [_plain(one, place, document) for one in (node.value if isinstance(node, yaml.SequenceNode) else [node])]
     if not all(isinstance(part, dict) for part in parts):
         raise ConfigError("`<<` needs a mapping", line=node.start_mark.line + 1, hint="<<: *anchor")
     return parts
 
 
-def _is_kept(place: Place) -> bool:
+def _is_kept(place: Place, document: _Document) -> bool:
+    of_source = place[:1] == ("source",) and len(place) in {2, 3} and place[1] in document.kept
     flat = place[:1] == ("sink",) and str(place[-1]).startswith("catalog.properties.")
-    return place[:-1] in _KEPT or place in _SECRETS or flat
+    return of_source or place[:-1] in _KEPT or place in _SECRETS or flat
+
+
+def _kept(root: yaml.MappingNode) -> frozenset[str]:
+    """Return the keys in which the connector of this file keeps references; of all built-in ones if it is unknown."""
+    found = _child(_child(root, "source"), "type")
+    connector = CONNECTORS.find(str(found.value)) if isinstance(found, yaml.ScalarNode) else None
+    built_in = (connector_named(name).references for name in CONNECTORS.built_in)
+    return frozenset().union(*built_in) if connector is None else connector.references
+
+
+def _child(node: yaml.Node | None, key: str) -> yaml.Node | None:
+    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+    return next((value for name, value in pairs if name.value == key), None)

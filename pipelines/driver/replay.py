@@ -17,6 +17,7 @@ from penstock.ingest.source import grouped
 from penstock.pipelines.driver.commit import discard
 from penstock.pipelines.errors import KeylessTable, not_created
 from penstock.pipelines.ledger.batch_identity import NOW
+from penstock.pipelines.mapping.described_tables import LEFT_OUT_HINT
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.mapping.target_tables import Targets, versions_now
 from penstock.pipelines.tasks.read import BatchReader, TaskInput
@@ -26,10 +27,6 @@ from penstock.table.schema.validation import UnusableName
 
 log = logging.getLogger(__name__)
 
-LEFT_OUT_HINT = (
-    "its rows are in no table. Exclude it (--excluding-tables, tables-exclude), or name it by --table-mapping and its"
-    " columns by a projection: MySQL's rows are then copied at the next start"
-)
 
 # One replay is normal. A second is needed if another job alters the table in between.
 MOST_REPLAYS = 5

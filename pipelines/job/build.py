@@ -5,24 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
 
-from penstock.errors import ConfigError, SourceError
+from penstock.errors import ConfigError
 from penstock.formats import format_named
-from penstock.ingest.decoded_source import ChangeSource, DecodedSource
-from penstock.ingest.fetched_chunk import Extra
-from penstock.ingest.files.source import FilesSettings, FilesSource
-from penstock.ingest.kafka.client import check_reachable
-from penstock.ingest.kafka.registry_settings import RegistrySettings
-from penstock.ingest.kafka.source import KafkaSettings, KafkaSource, Startup
+from penstock.ingest.connector import Preparation
+from penstock.ingest.connectors import only_types
 from penstock.ingest.source import Limit
-from penstock.pipelines.config import model
-from penstock.pipelines.config.kafka_conf import specific_offsets
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.config.mysql_model import MySqlSource
 from penstock.pipelines.driver.first_sample import PAUSES, FirstLook, pauses_of
-from penstock.pipelines.job import mysql_setup as mysql
+from penstock.pipelines.job.described_source import prepare_tables
 from penstock.pipelines.job.job import Job
+from penstock.pipelines.job.source_request import connector, open_source, request_of
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.ledger.holes import READS_ON, lacking_messages, tell_of_adoption, where_sources_go
@@ -56,7 +49,7 @@ def job(spec: PipelineSpec) -> Job:
     report(f"pipeline {spec.pipeline.name}", spec.sink.options)
     return Job(
         name=pipeline.name,
-        source=source(spec),
+        source=open_source(spec),
         mapping=mapping,
         warehouse=warehouse,
         checkpoint=spec.checkpoint,
@@ -72,7 +65,7 @@ def job(spec: PipelineSpec) -> Job:
         eager_init=spec.sink.eager_init,
         compaction="background" if spec.sink.compaction.mode == "background" else "inline",
         compaction_tasks=spec.sink.compaction.max_parallel,
-        readers=spec.source.snapshot.parallel if isinstance(spec.source, MySqlSource) else None,
+        readers=connector(spec).readers(spec.source),
         maintenance_seconds=spec.sink.compaction.maintenance_interval,
         first_look=_first_look(spec),
         retries=pipeline.on_error.retries,
@@ -104,12 +97,15 @@ def databases(spec: PipelineSpec, warehouse: CatalogSettings) -> list[str]:
 
 def _refuse_what_is_missing(spec: PipelineSpec) -> None:
     """Raise ConfigError for settings that a description may contain but a job with this source cannot apply."""
-    if (spec.pipeline.resnapshot or spec.pipeline.reset) and not isinstance(spec.source, MySqlSource):
-        raise ConfigError(f"a source of type {spec.source.type} has no tables to read again", hint="only MySQL has")
-    if spec.pipeline.resume_from_tables and spec.source.type == "files":
+    capabilities = connector(spec).capabilities
+    if (spec.pipeline.resnapshot or spec.pipeline.reset) and not capabilities.rereads_tables:
         raise ConfigError(
-            "which files were read is known to their checkpoint alone, not to the tables",
-            hint="--accept-replay  reads all files again",
+            f"a source of type {spec.source.type} has no tables to read again", hint=only_types("rereads_tables")
+        )
+    if spec.pipeline.resume_from_tables and not capabilities.resumes_from_tables:
+        raise ConfigError(
+            f"only the checkpoint records how far a source of type {spec.source.type} was read, not the tables",
+            hint="--accept-replay  reads everything again",
         )
 
 
@@ -128,13 +124,14 @@ def _on_bad(spec: PipelineSpec) -> OnBad:
 
 
 def _first_look(spec: PipelineSpec) -> FirstLook | None:
-    if not isinstance(spec.source, model.KafkaSource):
+    sampler = connector(spec).sampler(spec.source, request_of(spec))
+    if sampler is None:
         return None
     sink = spec.sink
     return FirstLook(
-        KafkaSource(_kafka(spec.source, spec)).sample,
+        sampler.ranges,
         sink.schema_sample.records or sink.schema_init_max_read,
-        spec.source.topic_pattern or ", ".join(spec.source.topic),
+        sampler.place,
         f"{sink.database}.{sink.table}" if sink.table else None,
         sink.wait_for_data,
         _pauses(spec),
@@ -151,92 +148,26 @@ def _pauses(spec: PipelineSpec) -> tuple[float, ...]:
 def ready(spec: PipelineSpec) -> Job:
     """Return the job, prepared for its first batch.
 
-    A server was checked, and target tables of known source tables exist.
+    The source was checked, and target tables of the tables that it describes exist.
     """
     forget_tables()
     made = job(spec)
     mapping, filled = shape(spec, made.warehouse), filled_tables(spec, made.warehouse)
-    if isinstance(spec.source, MySqlSource):
-        found = mysql.prepared(spec, spec.source, mapping, made.warehouse, filled)
+    if connector(spec).capabilities.describes_tables:
+        found = prepare_tables(spec, mapping, made.warehouse, filled)
         made = replace(made, source=found.source, reset=found.reset, goes_to=found.goes_to, left_out=found.left_out)
         made = replace(made, tables=known_tables(spec, made.warehouse))
     else:
         lacking_messages(mapping, filled).check(filled, READS_ON, accept=spec.pipeline.accept_gap)
         tell_of_adoption(filled)
-        made = replace(made, goes_to=where_sources_go(filled, mapping))
-    if isinstance(spec.source, model.KafkaSource):
-        _reach_brokers(spec.source, is_new=made.is_new)
+        opened = connector(spec).prepare(spec.source, request_of(spec), Preparation(made.is_new))
+        made = replace(made, source=opened, goes_to=where_sources_go(filled, mapping))
     return replace(made, filled=filled)
-
-
-def _reach_brokers(source: model.KafkaSource, *, is_new: bool) -> None:
-    """Raise a SourceError for a new pipeline without a broker; a known broker is probably restarting."""
-    try:
-        check_reachable(source.properties)
-    except SourceError as error:
-        if is_new:
-            raise
-        log.warning("event=waiting_for_kafka brokers=%s reason=%s", error.facts["brokers"], error.facts["reason"])
 
 
 def filled_tables(spec: PipelineSpec, warehouse: CatalogSettings) -> FilledTables:
     """Return the checkpoint's record of the tables that the pipeline filled."""
     return FilledTables.of(CheckpointFolder(spec.checkpoint, warehouse.store_options), warehouse)
-
-
-def source(spec: PipelineSpec) -> ChangeSource:
-    match spec.source:
-        case model.KafkaSource() as kafka:
-            value_format, registry = format_named(kafka.value_format), RegistrySettings.of(kafka.schema_registry)
-            if value_format.needs_registry and registry is None:
-                raise ConfigError(
-                    f"{value_format.name} needs a schema registry",
-                    hint="--kafka-conf schema.registry.url=http://host:8081",
-                )
-            return DecodedSource(KafkaSource(_kafka(kafka, spec)), value_format.name, registry)
-        case model.FilesSource() as files:
-            ledger = CheckpointFolder(spec.checkpoint, spec.sink.catalog.options).source_state("files")
-            settings = FilesSettings(files.path, ledger, files.pattern, files.order)
-            return DecodedSource(FilesSource(settings), format_named(files.value_format).name)
-        case MySqlSource() as server:
-            return mysql.source(spec, server)
-    raise ConfigError(f"a source of type {spec.source.type} is not known")
-
-
-def _kafka(kafka: model.KafkaSource, spec: PipelineSpec) -> KafkaSettings:
-    first_topic = kafka.topic[0] if kafka.topic else ""
-    startup = Startup(
-        mode=kafka.startup.mode,
-        offsets=specific_offsets(kafka.startup.specific_offsets or "", first_topic),
-        millis=kafka.startup.timestamp_millis or 0,
-        reset=_reset(kafka.properties.get("auto.offset.reset", "none")),
-    )
-    topics, pattern, extras = kafka.topic, kafka.topic_pattern, _extras(kafka, spec)
-    return KafkaSettings(kafka.properties, topics, pattern, startup, extras, spec.pipeline.accept_gap)
-
-
-def _reset(text: str) -> Literal["earliest", "latest", "none"]:
-    match text:
-        case "earliest" | "latest" | "none":
-            return text
-    raise ConfigError(f"properties.auto.offset.reset cannot be {text!r}", hint="earliest, latest or none")
-
-
-def _extras(kafka: model.KafkaSource, spec: PipelineSpec) -> frozenset[Extra]:
-    """Return the parts of a record that the format, dead letters or metadata columns need."""
-    wanted: set[Extra] = set()
-    if spec.errors.bad_record == "dead-letter":
-        wanted |= {"key", "timestamp", "headers"}
-    if format_named(kafka.value_format).needs_key:
-        wanted.add("key")
-    columns = set(spec.sink.metadata_columns)
-    if columns & {"timestamp", "timestamp_type"}:
-        wanted.add("timestamp")
-    if "headers" in columns:
-        wanted.add("headers")
-    if "key" in columns:
-        wanted.add("key")
-    return frozenset(wanted)
 
 
 def shape(spec: PipelineSpec, warehouse: CatalogSettings) -> PipelineMapping:
@@ -265,15 +196,12 @@ def shape(spec: PipelineSpec, warehouse: CatalogSettings) -> PipelineMapping:
     )
 
 
-_TYPING_HINTS = {"debezium-json": "with value.converter.schemas.enable=true Debezium declares them"}
-
-
 def _new_tables(spec: PipelineSpec) -> NewTables:
     sink = spec.sink
     policy = SchemaPolicy(
         spec.pipeline.schema_change_behavior, sink.include_schema_changes, sink.exclude_schema_changes
     )
-    sensitive = sink.catalog.case_sensitive
+    sensitive, capabilities = sink.catalog.case_sensitive, connector(spec).capabilities
     check_names(tuple(sink.metadata_columns))
     names = [f"{sink.metadata_column_prefix}{name}" for name in sink.metadata_columns.values()]
     computed = tuple(in_order([ComputedColumn.of(text, sensitive) for text in sink.computed_columns]))
@@ -290,10 +218,10 @@ def _new_tables(spec: PipelineSpec) -> NewTables:
         computed=computed,
         metadata=metadata,
         options=tuple(_with_delta_commits(sink.options, spec.pipeline.trigger).items()),
-        # A MySQL source leaves out such tables itself, before reading a row.
-        keyless="append" if isinstance(spec.source, MySqlSource) else spec.keyless,
-        names_rows=isinstance(spec.source, MySqlSource),
-        typing_hint=_TYPING_HINTS.get(getattr(spec.source, "value_format", "").lower(), ""),
+        # A source that describes its tables leaves out such tables itself, before reading a row.
+        keyless="append" if capabilities.describes_tables else spec.keyless,
+        names_rows=capabilities.names_rows,
+        typing_hint=format_named(connector(spec).message_format(spec.source)).typing_hint,
     )
 
 

@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.errors import DecodeError
-from penstock.ingest.mysql.definition import TableDefinition
-from penstock.ingest.mysql.settings import FollowSettings
+from penstock.ingest.connector import TableCapture, TableName
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.errors import CheckpointMismatch
 from penstock.pipelines.ledger.filled_tables import Difference, FilledTables, SourceName, written
@@ -99,8 +98,8 @@ def _target(shaping: TableMapping, source: SourceName) -> str | None:
 
 def lacking_rows(
     spec: PipelineSpec,
-    settings: FollowSettings,
-    found: Iterable[TableDefinition],
+    capture: TableCapture,
+    found: Iterable[TableName],
     shape: PipelineMapping,
     filled: FilledTables,
 ) -> Lacking:
@@ -111,31 +110,23 @@ def lacking_rows(
     if spec.pipeline.resnapshot:  # all tables are copied again
         return Lacking()
     parked = Parking.of(filled.checkpoint).tables
-    goes_to = {one.name: shape.target(*one.name) for one in found}
+    goes_to = {name: shape.target(*name) for name in found}
     goes_to = {name: target for name, target in goes_to.items() if target not in parked}
-    copies = settings.startup.reads_tables
+    copies = capture.reads_rows
     unknown = goes_to.keys() - filled.sources.keys() - filled.left.keys()
-    before = _ever_taken(settings) if unknown and copies and not (filled.is_new or filled.is_adopted) else ()
+    # A driver that crashes right after it recorded a table as captured has read none of its rows.
+    before = capture.captured_before() if unknown and copies and not (filled.is_new or filled.is_adopted) else ()
     again, refused, passed = [], [], []
     for one in filled.differences(goes_to, before):
         if one.table in spec.pipeline.reset:
             continue
-        if copies and one.was_left_out and not settings.new_tables:
+        if copies and one.was_left_out and not capture.reads_new_tables:
             passed.append(one)
         elif copies and one.may_be_emptied:
             again.append(one)
         elif not (spec.sink.ignore_incompatible and one.was_left_out):  # it may still be incompatible
             refused.append(one)
     return Lacking(tuple(again), tuple(refused), tuple(passed))
-
-
-def _ever_taken(settings: FollowSettings) -> set[SourceName]:
-    """Return the tables whose definitions were recorded as captured.
-
-    A driver that crashes right after that has read none of their rows.
-    """
-    versions = (record.version for record in settings.state.records())
-    return {one.name for one in versions if one.definition is not None and not one.left_out}
 
 
 def tell_of_adoption(filled: FilledTables) -> None:

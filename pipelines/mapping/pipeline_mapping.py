@@ -20,6 +20,7 @@ from penstock.pipelines.mapping.metadata_columns import COLUMNS, Metadata
 from penstock.pipelines.mapping.new_tables import NewTables
 from penstock.pipelines.mapping.routes import NO_RULES, TableRules
 from penstock.pipelines.mapping.table_mapping import SeenSchema
+from penstock.pipelines.mapping.table_options import set_options
 from penstock.row_kinds import INSERT, is_retract
 from penstock.schema_evolution.computed_functions import wall_clock
 from penstock.schema_evolution.drift import ColumnRules, comment_changes, drift_of, fold, nonsense
@@ -31,7 +32,7 @@ from penstock.table.merge.incoming_kinds import check_retracts, kept_rows, row_k
 from penstock.table.merge.spec import Engine, MergeSpec
 from penstock.table.options.changelogs import CHANGELOG_PRODUCER
 from penstock.table.options.merge_engines import MERGE_ENGINE
-from penstock.table.schema.changes import SetOption, apply_changes, is_immutable
+from penstock.table.schema.changes import apply_changes
 from penstock.table.schema.table_schema import TableSchema
 from penstock.table.usable import check_usable
 from penstock.table.values.types import type_json
@@ -201,26 +202,11 @@ class PipelineMapping:
         name = f"{self.database}.{self.table}"
         if self.table is None or name not in known:
             return
-        store = self.warehouse.store(name)
-        schema = store.schema()
+        schema = self.warehouse.store(name).schema()
         keys = self.new_tables.keys
         _check_keys("primary", keys.primary, schema.primary_keys)
         _check_keys("partition", keys.partition, schema.partition_keys)
-        changes = []
-        for option, value in self.new_tables.options:
-            if schema.options.get(option) == value:
-                continue
-            if option == "bucket" or is_immutable(option):
-                log.warning(
-                    "event=option_kept table=%s option=%s value=%s wanted=%s",
-                    name,
-                    option,
-                    schema.options.get(option),
-                    value,
-                )
-                continue
-            changes.append(SetOption(option, value))
-        store.evolve(changes, check_usable)
+        set_options(self.warehouse, name, dict(self.new_tables.options))
 
     def _lacking_keys(self, table: TableSchema, source: SourceSchema) -> bool:
         """Return whether the source declares its columns, and a key column of the table is not among them."""

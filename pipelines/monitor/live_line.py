@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 from penstock.errors import PenstockError
+from penstock.ingest.connector import RECORDS
 from penstock.pipelines.monitor.facts import BatchFacts, Look
 from penstock.pipelines.monitor.snapshot_progress import SnapshotProgress
-from penstock.pipelines.monitor.source_lag import RECORDS, lag_text
+from penstock.pipelines.monitor.source_lag import lag_text
 from penstock.pipelines.monitor.status_text import span
 
 _CLEAR = "\r\033[2K"

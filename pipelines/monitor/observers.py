@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from penstock.errors import PenstockError
-from penstock.ingest.kafka.client import patience
+from penstock.ingest.connector import RECORDS
+from penstock.ingest.patience import patience
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.config.mysql_model import MySqlSource
 from penstock.pipelines.job import build
-from penstock.pipelines.job import mysql_setup as mysql
+from penstock.pipelines.job.source_request import connector, request_of
 from penstock.pipelines.monitor.facts import Observer
 from penstock.pipelines.monitor.live_line import LiveProgress
 from penstock.pipelines.monitor.logs import keep_above
@@ -57,7 +57,7 @@ def observed(spec: PipelineSpec, watch: Watch) -> Iterator[None]:
 def _served(spec: PipelineSpec, watch: Watch, stack: ExitStack) -> Observer:
     from penstock.pipelines.monitor.metrics import Metrics
 
-    in_bytes = spec.source.type != "kafka"
+    in_bytes = connector(spec).capabilities.lag_unit != RECORDS
     metrics = Metrics(
         spec.pipeline.name,
         in_bytes=in_bytes,
@@ -85,7 +85,7 @@ def _served(spec: PipelineSpec, watch: Watch, stack: ExitStack) -> Observer:
 def _tell_backlog(spec: PipelineSpec, watch: Watch) -> None:
     """Log how many records a pipeline that continues has to read, as nothing else is shown until its first commit."""
     reached = watch.folder.progress().offsets
-    if spec.source.type != "kafka" or reached is None:
+    if connector(spec).capabilities.lag_unit != RECORDS or reached is None:
         return
     try:
         with patience(0.0):
@@ -98,15 +98,16 @@ def _tell_backlog(spec: PipelineSpec, watch: Watch) -> None:
 
 def _copying(spec: PipelineSpec, watch: Watch) -> Copying:
     """Return the progress of the first copy with the server's estimates. Without them it has no shares."""
-    if not isinstance(spec.source, MySqlSource):
+    kind, request = connector(spec), request_of(spec)
+    if not kind.capabilities.describes_tables:
         return Copying()
     shape = build.shape(spec, build.job_warehouse(spec))
     try:
-        found = mysql.estimates(spec, spec.source)
+        found = kind.estimates(spec.source, request)
     except PenstockError as error:
         log.warning("event=no_estimates reason=%s", error.message)
         return Copying()
-    if watch.folder.progress().planned is None and mysql.settings_of(spec, spec.source).startup.reads_tables:
+    if watch.folder.progress().planned is None and kind.capture(spec.source, request).reads_rows:
         rows = sum(found.values())
         log.info("event=copy_planned tables=%d rows=%d note=estimated by the server", len(found), rows)
     sources = {f"{database}.{table}": shape.target(database, table) for database, table in found}

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-LOG_BYTES, BYTES, RECORDS = "bytes of the binlog", "bytes", "records"
-_UNITS = {"mysql": LOG_BYTES, "files": BYTES, "kafka": RECORDS}
-_LOG = "log"  # what MySQL's lag calls its log; its other entries are tables that are still to be copied
+from penstock.ingest.connector import BYTES, LOG_BYTES
 
-
-def lag_unit(source_type: str) -> str:
-    return _UNITS.get(source_type, BYTES)
+_LOG = "log"  # the place of the log in the lag of a server; its other places are tables that are still to be copied
 
 
 def lag_text(lag: Mapping[str, int], unit: str) -> str:

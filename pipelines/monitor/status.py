@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow.compute as pc
 
 from penstock.errors import PenstockError
+from penstock.ingest.connector import RECORDS
 from penstock.pipelines.ledger.batch_identity import END, NEWEST, PIPELINE
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder, CheckpointProgress
 from penstock.pipelines.ledger.filled_tables import FilledTables
 from penstock.pipelines.monitor.driver_process import has_ended
-from penstock.pipelines.monitor.source_lag import RECORDS
 from penstock.pipelines.tasks.dead_letters import DEFAULT_NAME
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from penstock.pipelines.monitor.source_lag import LOG_BYTES, lag_text
+from penstock.ingest.connector import LOG_BYTES
+from penstock.pipelines.monitor.source_lag import lag_text
 from penstock.pipelines.monitor.status import PipelineState, TableState
 
 _COLUMNS = ("table", "state", "fresh", "rows/s", "records", "files L0/runs", "snapshot", "schema", "note")

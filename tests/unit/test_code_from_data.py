@@ -44,7 +44,9 @@ ALLOWED = Counter(
         # A literal, imported late because it is optional.
         ("table/merge/aggregates/sketches.py", "import_module"): 1,
         # Fields of dataclasses of ours.
-        ("pipelines/job/mysql_setup.py", "getattr"): 1,
+        ("ingest/mysql/captured_tables.py", "getattr"): 1,
+        # Names of capabilities, in this very tree.
+        ("ingest/connectors.py", "getattr"): 1,
         ("ingest/mysql/snapshot/chunk_watermark.py", "getattr"): 1,
         ("table/read/time_travel.py", "getattr"): 1,
     }

@@ -10,11 +10,11 @@ from typing import Any
 
 import yaml
 
+from penstock.ingest.mysql.config import MySqlConfig
 from penstock.pipelines.commands.arguments import parse_with_file
 from penstock.pipelines.commands.main import COMMANDS
 from penstock.pipelines.commands.run import FLAGS
 from penstock.pipelines.config import yaml_file
-from penstock.pipelines.config.mysql_model import MySqlSource
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKER = ROOT / "docker"
@@ -27,7 +27,7 @@ def compose() -> dict[str, Any]:
 
 def test_the_pipeline_of_the_compose_file_is_one_and_keeps_its_secret() -> None:
     spec = yaml_file.load(DOCKER / "shop.yaml")
-    assert isinstance(spec.source, MySqlSource)
+    assert isinstance(spec.source, MySqlConfig)
     assert spec.source.password == "${MYSQL_PASSWORD}"
     assert spec.source.hostname in compose()["services"]
 

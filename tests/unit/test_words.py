@@ -69,6 +69,9 @@ BUDGET = {
 # String literals that read as prose and contain one of the words, in messages and where messages are built from.
 MESSAGE_BUDGET = {
     "errors.py": 0,
+    "extensions.py": 0,
+    "settings.py": 0,
+    "table_pattern.py": 0,
     "references.py": 0,
     "penstock.py": 0,
     "pyspark_penstock.py": 0,

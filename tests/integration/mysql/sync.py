@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.ingest.mysql.config import MySqlConfig
 from penstock.pipelines.api.verify import TableVerdict, Verification
 from penstock.pipelines.commands.arguments import parse
 from penstock.pipelines.config.actions import MYSQL_DATABASE, MYSQL_TABLE
 from penstock.pipelines.config.flags import mysql_pipeline
 from penstock.pipelines.config.model import PipelineSpec
-from penstock.pipelines.config.mysql_model import MySqlSource
 from penstock.pipelines.driver.batch import BatchDriver, OnBatch
 from penstock.pipelines.job import build
-from penstock.pipelines.job import mysql_setup as mysql
+from penstock.pipelines.job.source_request import connector, request_of
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
@@ -79,9 +79,10 @@ class Sync:
     def verified(self) -> list[TableVerdict]:
         """How the tables stand against the server."""
         spec = self.spec
-        assert isinstance(spec.source, MySqlSource)
+        assert isinstance(spec.source, MySqlConfig)
         shape = build.shape(spec, CatalogSettings.of(spec.sink.catalog.warehouse, {}))
-        source = mysql.source(spec, spec.source)
+        source = connector(spec).comparable(spec.source, request_of(spec))
+        assert source is not None
         reached = CheckpointFolder(spec.checkpoint).progress().offsets
         return list(Verification(spec.pipeline.name, source, shape, reached).verdicts())
 

@@ -216,7 +216,7 @@ def test_who_may_see_no_table_is_told_of_the_rights_that_are_missing(
         assert main(["check", f"{tmp_path}/shop.yaml"]) == 3
         out = capsys.readouterr().out
         assert "GRANT REPLICATION SLAVE ON *.* TO 'poor'@'%';" in out
-        assert "no table of the server is to be taken" in out
+        assert "no table of the server is selected" in out
         assert "tables that the user may not SELECT are not seen" in out
     finally:
         server.run("DROP USER poor@'%'")

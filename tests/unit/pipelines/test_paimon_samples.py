@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from penstock.ingest.files.connector import FilesConfig
 from penstock.pipelines.commands.arguments import parse
 from penstock.pipelines.config.actions import KAFKA_DATABASE, KAFKA_TABLE
 from penstock.pipelines.config.flags import kafka_pipeline
-from penstock.pipelines.config.model import FilesSource, PipelineSpec
+from penstock.pipelines.config.model import PipelineSpec
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
 from tests.here import run
@@ -44,5 +45,5 @@ def spec_of(sample: Sample, folder: Path) -> PipelineSpec:
         *("--kafka-conf", f"value.format={sample.format}", "--until-caught-up"),
     ]
     spec = kafka_pipeline(parse(sample.action, flags, words))
-    source = FilesSource(type="files", path=str(folder / "in"), value_format=sample.format, order="name")
+    source = FilesConfig(type="files", path=str(folder / "in"), value_format=sample.format, order="name")
     return spec.model_copy(update={"source": source})

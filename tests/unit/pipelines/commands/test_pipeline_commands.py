@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.ingest.kafka.config import KafkaConfig
 from penstock.pipelines.api.check_places import check_checkpoint, small_files
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.config import yaml_file
-from penstock.pipelines.config.model import KafkaSource
 from penstock.pipelines.config.startup_modes import started_at
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
 from penstock.pipelines.spark.hadoop import checkpoint_needs, checkpoint_url
@@ -238,8 +238,8 @@ def test_from_names_where_a_new_checkpoint_begins() -> None:
     )
     spec = yaml_file.read(kafka)
     begun = [started_at(spec, place).source for place in ("earliest", "latest", "2026-01-31T12:00:00Z")]
-    assert all(isinstance(one, KafkaSource) and one.topic == ("a", "b") for one in begun)
-    assert [one.startup.mode for one in begun if isinstance(one, KafkaSource)] == [
+    assert all(isinstance(one, KafkaConfig) and one.topic == ("a", "b") for one in begun)
+    assert [one.startup.mode for one in begun if isinstance(one, KafkaConfig)] == [
         "earliest-offset",
         "latest-offset",
         "timestamp",

@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.ingest.kafka.config import KafkaConfig, specific_offsets
 from penstock.pipelines.commands.arguments import parse
 from penstock.pipelines.config.actions import KAFKA_DATABASE, KAFKA_TABLE
 from penstock.pipelines.config.flags import kafka_pipeline
-from penstock.pipelines.config.kafka_conf import specific_offsets
-from penstock.pipelines.config.model import KafkaSource, PipelineSpec
+from penstock.pipelines.config.model import PipelineSpec
 
 TABLE = [
     "--warehouse",
@@ -36,7 +36,7 @@ def database(*words: str) -> PipelineSpec:
 
 def test_a_table_sync_is_a_pipeline_with_one_table() -> None:
     spec = table("--primary_keys", "pt,id", "--partition-keys=pt", "--table_conf", "bucket=4")
-    assert isinstance(spec.source, KafkaSource)
+    assert isinstance(spec.source, KafkaConfig)
     assert spec.source.topic == ("a", "b")
     assert spec.source.value_format == "canal-json"
     assert spec.source.properties == {"bootstrap.servers": "k:9092"}
@@ -124,7 +124,7 @@ def test_mistakes_are_told_with_their_repair(words: list[str], message: str) -> 
 
 def test_startup_modes_are_known_in_any_case() -> None:
     source = table("--kafka-conf", "scan.startup.mode=Earliest-Offset").source
-    assert isinstance(source, KafkaSource)
+    assert isinstance(source, KafkaConfig)
     assert source.startup.mode == "earliest-offset"
 
 
@@ -151,7 +151,7 @@ def test_bad_specific_offsets_show_the_form() -> None:
 
 def test_a_topic_that_is_named_twice_is_one() -> None:
     source = table("--kafka-conf", "topic=b; a ,b;").source
-    assert isinstance(source, KafkaSource)
+    assert isinstance(source, KafkaConfig)
     assert source.topic == ("b", "a")
 
 

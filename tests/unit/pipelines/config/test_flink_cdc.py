@@ -7,10 +7,11 @@ import logging
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.ingest.mysql.config import MySqlConfig
+from penstock.ingest.mysql.follow_settings import follow_settings
 from penstock.pipelines.config import yaml_file
-from penstock.pipelines.config.mysql_model import MySqlSource
 from penstock.pipelines.job import build
-from penstock.pipelines.job.mysql_setup import settings_of
+from penstock.pipelines.job.source_request import request_of
 
 COLUMNS = {"add.column", "alter.column.type", "rename.column", "drop.column"}
 FILE = r"""
@@ -65,7 +66,7 @@ pipeline:
 def test_it_is_read_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         spec = yaml_file.read(FILE)
-    assert isinstance(spec.source, MySqlSource)
+    assert isinstance(spec.source, MySqlConfig)
     assert (spec.source.port, spec.source.server_id) == (3307, "5401-5404")
     assert spec.source.snapshot.chunk_rows == 8096
     assert spec.pipeline.name == "Sync-MySQL-Database-to-Paimon"
@@ -81,15 +82,15 @@ def test_it_is_read_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_secrets_of_it_stay_references() -> None:
     spec = yaml_file.read(FILE)
-    assert isinstance(spec.source, MySqlSource)
+    assert isinstance(spec.source, MySqlConfig)
     assert spec.source.password == "${FLINK_CDC_PASSWORD}"
     assert spec.sink.catalog.options == {"s3.secret-key": "${S3_SECRET}"}
 
 
 def test_its_patterns_take_the_tables_that_flink_cdc_takes() -> None:
     spec = yaml_file.read(FILE)
-    assert isinstance(spec.source, MySqlSource)
-    takes = settings_of(spec, spec.source).tables.takes
+    assert isinstance(spec.source, MySqlConfig)
+    takes = follow_settings(spec.source, request_of(spec)).tables.takes
     assert takes("adb", "anything")
     assert not takes("adb", "tmp_1")
     assert takes("bdb", "user_table_7")
@@ -115,7 +116,7 @@ def test_families_of_schema_changes_stand_for_their_members(written: str, events
 def test_keys_of_its_source_that_change_tables_do_so_here() -> None:
     keys = "treat-tinyint1-as-boolean.enabled: false\n  include-comments.enabled: true\n  metadata.list: op_ts"
     spec = yaml_file.read(FILE.replace("schema-change.enabled: true", f"schema-change.enabled: false\n  {keys}"))
-    assert isinstance(spec.source, MySqlSource)
+    assert isinstance(spec.source, MySqlConfig)
     assert spec.pipeline.schema_change_behavior == "ignore"
     assert (spec.sink.type_mapping, spec.source.schema_comments) == (("tinyint1-not-bool",), True)
 

@@ -7,14 +7,16 @@ import re
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.ingest.kafka.config import KafkaConfig
+from penstock.ingest.mysql.config import MySqlConfig
+from penstock.ingest.mysql.follow_settings import follow_settings
 from penstock.ingest.mysql.settings import FollowSettings
 from penstock.pipelines.config import yaml_file
-from penstock.pipelines.config.model import KafkaSource, PipelineSpec
-from penstock.pipelines.config.mysql_model import MySqlSource
+from penstock.pipelines.config.model import PipelineSpec
 from penstock.pipelines.driver.first_sample import pauses_of
 from penstock.pipelines.job import build
 from penstock.pipelines.job.build import shape
-from penstock.pipelines.job.mysql_setup import settings_of
+from penstock.pipelines.job.source_request import request_of
 
 MYSQL = """
 version: 1
@@ -108,8 +110,8 @@ def read(text: str, **changed: str) -> PipelineSpec:
 
 
 def followed(spec: PipelineSpec) -> FollowSettings:
-    assert isinstance(spec.source, MySqlSource)
-    return settings_of(spec, spec.source)
+    assert isinstance(spec.source, MySqlConfig)
+    return follow_settings(spec.source, request_of(spec))
 
 
 def test_a_file_of_mysql_that_says_everything_is_a_pipeline() -> None:
@@ -120,7 +122,7 @@ def test_a_file_of_mysql_that_says_everything_is_a_pipeline() -> None:
     assert settings.resnapshot_when_lost
     assert settings.keyless
     assert not settings.new_tables
-    assert isinstance(spec.source, MySqlSource)
+    assert isinstance(spec.source, MySqlConfig)
     assert spec.source.heartbeat == 20
     assert ("_op_ts", "op_ts") in shape(spec, job.warehouse).new_tables.metadata
 
@@ -142,7 +144,7 @@ def test_tables_are_copied_in_the_order_the_file_gives() -> None:
 
 def test_a_file_of_kafka_that_says_everything_is_a_pipeline() -> None:
     spec = read(KAFKA)
-    assert isinstance(spec.source, KafkaSource)
+    assert isinstance(spec.source, KafkaConfig)
     assert spec.source.startup.mode == "earliest-offset"
     assert (spec.sink.database, spec.sink.table) == ("ods", "orders")
     assert spec.pipeline.until == "caught-up"

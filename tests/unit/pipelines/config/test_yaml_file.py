@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.ingest.files.connector import FilesConfig
+from penstock.ingest.kafka.config import KafkaConfig
 from penstock.pipelines.config import yaml_file
-from penstock.pipelines.config.model import FilesSource, KafkaSource
 
 SMALLEST = """
 source:
@@ -22,7 +23,7 @@ sink:
 
 def test_the_smallest_file_is_a_pipeline() -> None:
     spec = yaml_file.read(SMALLEST)
-    assert isinstance(spec.source, KafkaSource)
+    assert isinstance(spec.source, KafkaConfig)
     assert spec.source.topic == ("shop",)
     assert spec.pipeline.trigger == 30
 
@@ -35,7 +36,7 @@ def test_a_file_may_say_its_version_and_there_is_one() -> None:
 
 def test_secrets_stay_references() -> None:
     spec = yaml_file.read(SMALLEST)
-    assert isinstance(spec.source, KafkaSource)
+    assert isinstance(spec.source, KafkaConfig)
     assert spec.source.properties["sasl.password"] == "${KAFKA_PASSWORD}"
 
 
@@ -160,7 +161,7 @@ sink:
     ods.b: {<<: *options, changelog-producer: input}
 """
     spec = yaml_file.read(text)
-    assert isinstance(spec.source, FilesSource)
+    assert isinstance(spec.source, FilesConfig)
     assert (spec.source.path, spec.source.pattern, spec.source.order) == ("here", "*.json", "name")
     assert spec.sink.per_table == {"ods.a": {"bucket": "2"}, "ods.b": {"bucket": "2", "changelog-producer": "input"}}
     with pytest.raises(ConfigError, match="needs a mapping"):

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.pipelines.config.mysql_model import MySqlSource
+from penstock.ingest.connector import Preparation, SourceRequest
+from penstock.ingest.mysql.config import MySqlConfig
+from penstock.ingest.mysql.connector import CONNECTOR
 from penstock.pipelines.errors import CheckpointMismatch, ReplayUndecidable
-from penstock.pipelines.job.mysql_setup import snapshot_mode
-from penstock.pipelines.ledger.batch_identity import BatchIdentity, came_before
+from penstock.pipelines.ledger.batch_identity import BatchIdentity, came_before, shows_replay
+from penstock.storage.state_folder import StateFolder
 from penstock.table.commit.committer import Committer
 from penstock.table.handle import Table
 from penstock.table.maintenance.snapshot_expiry import expire_snapshots
@@ -100,8 +102,10 @@ def test_a_batch_whose_proof_has_expired_is_written_again_only_where_that_does_n
             stranger.write(table.scan().to_arrow())
             Committer(table.store, "stranger").commit([], number, force_empty=True)
     assert found(table, batch)
-    source = MySqlSource(type="mysql", hostname="h", username="u", password="p", database_name="d", table_name="t")
-    assert snapshot_mode(source, [table.store.schema()]) == ("exact" if undecidable else "watermark")
+    source = MySqlConfig(type="mysql", hostname="h", username="u", password="p", database_name="d", table_name="t")
+    request = SourceRequest(state=StateFolder("/s"), snapshot_requests=StateFolder("/r"))
+    prepared = CONNECTOR.prepare(source, request, Preparation(is_new=True, exact=shows_replay(table.store.schema())))
+    assert prepared.settings.snapshot == ("exact" if undecidable else "watermark")
     expire_snapshots(table.store, retain_max=1, retain_min=1, older_than=planned + 10**9, protect_users=0)
     assert not found(table, batch)
     if undecidable:

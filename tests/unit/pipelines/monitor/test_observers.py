@@ -25,6 +25,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import penstock
 from penstock.errors import ConfigError, SourceError
+from penstock.ingest.connector import BYTES, LOG_BYTES, RECORDS
 from penstock.pipelines.monitor.facts import BatchFacts, Look, SchemaChanged
 from penstock.pipelines.monitor.live_line import LiveProgress
 from penstock.pipelines.monitor.logs import keep_above, log_to_stderr
@@ -32,7 +33,7 @@ from penstock.pipelines.monitor.metrics import MOST_TABLES, Metrics
 from penstock.pipelines.monitor.server import StatusServer
 from penstock.pipelines.monitor.sizes import Sizes
 from penstock.pipelines.monitor.snapshot_progress import Copying, SnapshotProgress, TableCopy
-from penstock.pipelines.monitor.source_lag import BYTES, LOG_BYTES, RECORDS, lag_text
+from penstock.pipelines.monitor.source_lag import lag_text
 from penstock.pipelines.monitor.status import stalled
 from penstock.pipelines.monitor.tracing import Tracing, stages
 from penstock.pipelines.monitor.webhook import Notifying, post

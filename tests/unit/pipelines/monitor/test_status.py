@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from penstock.errors import SchemaConflict
+from penstock.ingest.connector import LOG_BYTES
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder, CheckpointProgress
 from penstock.pipelines.monitor.run_monitor import Watch
-from penstock.pipelines.monitor.source_lag import LOG_BYTES
 from penstock.pipelines.monitor.status import PipelineState, TableState, state_of
 from penstock.pipelines.monitor.status_text import as_facts, as_lines, place
 from tests.here import run

@@ -7,16 +7,17 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.ingest.mysql.config import MySqlConfig
+from penstock.ingest.mysql.follow_settings import follow_settings
 from penstock.pipelines.config.load import parsed
-from penstock.pipelines.config.mysql_model import MySqlSource
-from penstock.pipelines.job.mysql_setup import settings_of
+from penstock.pipelines.job.source_request import request_of
 
 
 def settled(tables: list[str], ddl: dict[str, str], **sink: Any) -> None:
     source = {"type": "mysql", "hostname": "h", "username": "u", "password": "p", "tables": tables, "ddl": ddl}
     spec = parsed({"source": source, "sink": {"catalog": {"warehouse": "/w"}, "database": "ods", **sink}})
-    assert isinstance(spec.source, MySqlSource)
-    settings_of(spec, spec.source)
+    assert isinstance(spec.source, MySqlConfig)
+    follow_settings(spec.source, request_of(spec))
 
 
 @pytest.mark.parametrize("ddl", [{"truncate": "delete-all"}, {"drop": "delete-all"}, {"rename-column": "rename"}])

@@ -1,4 +1,4 @@
-"""Target tables of a MySQL pipeline: planned, all of them, before the first is created."""
+"""Target tables of described source tables: planned, all of them, before the first is created."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.ingest.mysql.definition import Column, TableDefinition
-from penstock.ingest.mysql.types import MySqlType
+from penstock.formats.change import SourceField, SourceSchema
 from penstock.pipelines.job import build
-from penstock.pipelines.job.mysql_setup import made_tables
+from penstock.pipelines.mapping.described_tables import create_described
 from tests.shop import Shop
 
 
@@ -20,25 +19,26 @@ def shop(tmp_path: Path) -> Shop:
     return Shop(tmp_path)
 
 
-def definition(table: str, *columns: str) -> TableDefinition:
-    return TableDefinition("shop", table, tuple(Column(name, MySqlType("int")) for name in ("id", *columns)), ("id",))
+def schema(table: str, *columns: str) -> SourceSchema:
+    fields = tuple(SourceField(name, "int") for name in ("id", *columns))
+    return SourceSchema("mysql", "shop", table, fields, ("id",))
 
 
-def made(shop: Shop, *found: TableDefinition, **sink: Any) -> list[str]:
+def made(shop: Shop, *found: SourceSchema, **sink: Any) -> list[str]:
     spec = shop.spec(sink=sink)
     shape = build.shape(spec, shop.warehouse)
-    made = made_tables(found, spec.sink, shape, shop.warehouse, checks=True, isolate=False)
+    made = create_described(found, spec.sink, shape, shop.warehouse, checks=True, isolate=False)
     return sorted(".".join(name) for name in made.left_out)
 
 
 def test_tables_that_cannot_be_created_are_left_out_together(shop: Shop) -> None:
-    assert made(shop, definition("a"), definition("b$"), definition("c", "rowkind")) == ["shop.b$", "shop.c"]
+    assert made(shop, schema("a"), schema("b$"), schema("c", "rowkind")) == ["shop.b$", "shop.c"]
     assert shop.warehouse.tables("ods") == ["ods.a"]
 
 
 def test_nothing_is_created_when_no_table_can_be(shop: Shop) -> None:
     with pytest.raises(ConfigError, match="2 tables cannot be created") as caught:
-        made(shop, definition("b$"), definition("c", "rowkind", "_LEVEL"))
+        made(shop, schema("b$"), schema("c", "rowkind", "_LEVEL"))
     assert list(caught.value.facts) == ["ods.b$", "ods.c"]
     assert "'rowkind', '_LEVEL'" in str(caught.value.facts["ods.c"])
     assert "ods" not in shop.warehouse.databases()
@@ -47,9 +47,9 @@ def test_nothing_is_created_when_no_table_can_be(shop: Shop) -> None:
 def test_options_that_fit_only_some_tables_are_refused_before_any_is_created(shop: Shop) -> None:
     options = {"table-options": {"bucket": "1", "sequence.field": "v"}}
     with pytest.raises(ConfigError, match="2 tables cannot be created") as caught:
-        made(shop, definition("a", "v"), definition("b"), definition("c"), **options)
+        made(shop, schema("a", "v"), schema("b"), schema("c"), **options)
     assert list(caught.value.facts) == ["ods.b", "ods.c"]
     assert "ods" not in shop.warehouse.databases()
     with pytest.raises(ConfigError, match="sequence") as caught:
-        made(shop, definition("a", "v"), definition("b"), **options)
+        made(shop, schema("a", "v"), schema("b"), **options)
     assert caught.value.facts["table"] == "ods.b"

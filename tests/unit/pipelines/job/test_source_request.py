@@ -9,6 +9,7 @@ import pytest
 
 from penstock.pipelines.config import yaml_file
 from penstock.pipelines.job import build
+from penstock.pipelines.job.source_request import open_source
 
 HUSH = "hush-hush-7391"
 KAFKA = """
@@ -33,7 +34,7 @@ def test_what_travels_to_tasks_holds_references_alone(
     monkeypatch.setenv("TEST_SECRET", HUSH)
     (tmp_path / "secret").write_text(HUSH)
     spec = yaml_file.read(text.replace("FILE", str(tmp_path / "secret")))
-    packed = pickle.dumps((build.source(spec), build.shape(spec, build.job_warehouse(spec))))
+    packed = pickle.dumps((open_source(spec), build.shape(spec, build.job_warehouse(spec))))
     assert b"TEST_SECRET" in packed
     assert HUSH.encode() not in packed
     assert HUSH not in repr(spec)
@@ -41,11 +42,11 @@ def test_what_travels_to_tasks_holds_references_alone(
 
 
 def test_a_password_by_reference_is_what_the_reader_gets(monkeypatch: pytest.MonkeyPatch) -> None:
-    from penstock.pipelines.config.mysql_model import MySqlSource
-    from penstock.pipelines.job.mysql_setup import address
+    from penstock.ingest.mysql.config import MySqlConfig
+    from penstock.ingest.mysql.follow_settings import server_address
 
     monkeypatch.setenv("TEST_SECRET", HUSH)
     source = yaml_file.read(MYSQL.replace("{secret: FILE}", "x")).source
-    assert isinstance(source, MySqlSource)
-    assert address(source).password.reveal() == HUSH
-    assert HUSH not in repr(address(source))
+    assert isinstance(source, MySqlConfig)
+    assert server_address(source).password.reveal() == HUSH
+    assert HUSH not in repr(server_address(source))

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from penstock.ingest.connector import Keyless, SourceConfig
 from penstock.settings import Bytes, Names, Seconds, Strict, told_in_place
 from penstock.table_pattern import TablePattern
 
@@ -91,7 +92,7 @@ class Ssl(Strict):
     )
 
 
-class MySqlSource(Strict):
+class MySqlConfig(SourceConfig):
     type: Literal["mysql"]
     hostname: str
     port: int = Field(default=3306, gt=0, lt=65536)
@@ -129,7 +130,7 @@ class MySqlSource(Strict):
     heartbeat: Seconds = Field(
         default=10.0, description="seconds between two queries of the server's position, for freshness"
     )
-    keyless: Literal["leave-out", "append", "fail"] = "leave-out"
+    keyless: Keyless = "leave-out"
 
     @field_validator("tables", "tables_exclude")
     @classmethod
@@ -160,7 +161,7 @@ class MySqlSource(Strict):
         return pattern
 
     @model_validator(mode="after")
-    def _says_what_to_take(self) -> MySqlSource:
+    def _says_what_to_take(self) -> MySqlConfig:
         if not self.tables and not {"database_name", "table_name"} & self.model_fields_set:
             raise ValueError("no tables are selected: write  tables: [shop.*]  or  database-name: shop")
         return self

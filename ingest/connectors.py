@@ -1,0 +1,50 @@
+"""The connectors that are known: those of Penstock, and those that packages add by entry points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.errors import ConfigError, nearest
+from penstock.extensions import Extensions
+from penstock.ingest.connector import Connector, SourceConfig
+
+CONNECTORS: Extensions[Connector[Any]] = Extensions(
+    "penstock.connectors",
+    Connector,
+    {
+        "kafka": "penstock.ingest.kafka.connector:CONNECTOR",
+        "files": "penstock.ingest.files.connector:CONNECTOR",
+        "mysql": "penstock.ingest.mysql.connector:CONNECTOR",
+    },
+)
+
+
+def connector_named(name: str) -> Connector[Any]:
+    """Return the connector of a source type; ConfigError, with the names of all types, if it is unknown."""
+    found = CONNECTORS.find(name)
+    if found is None:
+        raise unknown_type(name)
+    return found
+
+
+def connector_of(config: SourceConfig) -> Connector[Any]:
+    """Return the connector that a validated section belongs to."""
+    return connector_named(config.type)
+
+
+def unknown_type(name: str | None, **facts: object) -> ConfigError:
+    """Return the error for a source of a missing (None) or unknown type."""
+    *names, last = CONNECTORS.names()
+    known = f"the types are {', '.join(names)} and {last}"
+    if name is None:
+        return ConfigError("`type` is missing", hint=known, **facts)
+    near = nearest(name, [*names, last])
+    hint = f"did you mean {near}? {known}" if near else known
+    return ConfigError(f"unknown source type {name!r}", hint=hint, **facts)
+
+
+def only_types(capability: str) -> str:
+    """Return a hint with the types of sources that have a capability."""
+    found = (CONNECTORS.find(name) for name in CONNECTORS.built_in)
+    names = [one.name for one in found if one is not None and getattr(one.capabilities, capability)]
+    return f"sources of type {', '.join(names)} can"

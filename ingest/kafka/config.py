@@ -1,0 +1,105 @@
+"""The `source` section of a pipeline that reads Kafka topics."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from penstock.errors import ConfigError
+from penstock.ingest.connector import SourceConfig
+from penstock.settings import Strict, Text
+
+SPECIFIC = "partition:0,offset:42;partition:1,offset:300"
+
+
+class KafkaStartup(Strict):
+    mode: Literal["earliest-offset", "latest-offset", "group-offsets", "specific-offsets", "timestamp"] = (
+        "group-offsets"
+    )
+    specific_offsets: str | None = None
+    timestamp_millis: int | None = Field(default=None, ge=0)
+
+    @field_validator("mode", mode="before")
+    @classmethod
+    def _by_its_short_name(cls, given: object) -> object:
+        """Accept the short names, in upper or lower case as Flink does."""
+        short = {"earliest": "earliest-offset", "latest": "latest-offset"}
+        return short.get(given.lower(), given.lower()) if isinstance(given, str) else given
+
+    @model_validator(mode="after")
+    def _has_what_its_mode_needs(self) -> KafkaStartup:
+        if self.mode == "specific-offsets" and not self.specific_offsets:
+            raise ValueError("startup mode specific-offsets needs specific-offsets")
+        if self.mode == "timestamp" and self.timestamp_millis is None:
+            raise ValueError("startup mode timestamp needs timestamp-millis")
+        return self
+
+
+def _parts(given: object) -> object:
+    """Split one string into several names, separated by commas or semicolons."""
+    return tuple(part.strip() for part in re.split("[;,]", given) if part.strip()) if isinstance(given, str) else given
+
+
+class Debezium(Strict):
+    """How Debezium messages are read. The values are fixed, whatever the connector's settings; the keys exist to
+    document this in a pipeline file.
+    """
+
+    decimal: Literal["auto"] = Field(default="auto", description="bytes, text or double, as the message declares it")
+    time: Literal["auto"] = Field(default="auto", description="in the unit that the message declares")
+    primary_key: Literal["from-message-key"] = Field(
+        default="from-message-key", description="key columns, if neither `primary-keys` nor the envelope names them"
+    )
+
+
+class KafkaConfig(SourceConfig):
+    type: Literal["kafka"]
+    properties: Text
+    topic: Annotated[tuple[str, ...], BeforeValidator(_parts)] = ()
+    topic_pattern: str | None = None
+    value_format: str = Field(alias="value.format")
+    schema_registry: Text = Field(default_factory=dict)
+    startup: KafkaStartup = KafkaStartup()
+    debezium: Debezium = Debezium()
+    tombstones: Literal["ignore"] = Field(
+        default="ignore", description="tombstones are counted and skipped: the delete event precedes them"
+    )
+
+    @model_validator(mode="after")
+    def _names_its_topics_one_way(self) -> KafkaConfig:
+        if bool(self.topic) == bool(self.topic_pattern):
+            raise ValueError("kafka_conf must and can only set one of the following options: topic,topic-pattern.")
+        if not self.properties.get("bootstrap.servers"):
+            raise ValueError("kafka_conf [properties.bootstrap.servers] must be specified.")
+        try:
+            re.compile(self.topic_pattern or "")
+        except re.error as reason:
+            raise ValueError(f"topic-pattern {self.topic_pattern!r} is not a regular expression: {reason}") from reason
+        return self
+
+
+def specific_offsets(text: str, first_topic: str) -> dict[tuple[str, int], int]:
+    """Parse `[topic:t,]partition:0,offset:42;...`; entries without a topic belong to the first topic."""
+    found: dict[tuple[str, int], int] = {}
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        fields = dict(item.split(":", 1) for item in part.split(",") if ":" in item)
+        try:
+            topic = fields.get("topic", first_topic).strip()
+            partition, offset = int(fields["partition"]), int(fields["offset"])
+            if partition < 0 or offset < 0:
+                raise ValueError(part)
+            found[topic, partition] = offset
+        except (KeyError, ValueError) as error:
+            raise ConfigError(
+                "Invalid properties 'scan.startup.specific-offsets' should follow the format "
+                f"'{SPECIFIC}', but is '{text}'."
+            ) from error
+        if not topic:
+            raise ConfigError(
+                "start offsets for a topic pattern must include the topics",
+                offsets=text,
+                hint="write them as  topic:t,partition:0,offset:42;...",
+            )
+    return found

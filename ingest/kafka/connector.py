@@ -1,0 +1,117 @@
+"""The connector of Kafka topics."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Literal
+
+from penstock.errors import ConfigError, SourceError
+from penstock.ingest.connector import (
+    Capabilities,
+    Connector,
+    Preparation,
+    Sampler,
+    SourceCheck,
+    SourceRequest,
+    StartPlace,
+)
+from penstock.ingest.kafka.config import KafkaConfig, KafkaStartup, specific_offsets
+
+if TYPE_CHECKING:
+    from penstock.ingest.decoded_source import DecodedSource
+    from penstock.ingest.fetched_chunk import Extra
+    from penstock.ingest.kafka.source import KafkaSettings, KafkaSource
+
+log = logging.getLogger(__name__)
+
+
+class KafkaConnector(Connector[KafkaConfig]):
+    """Topics of messages in one of the registered formats."""
+
+    name = "kafka"
+    config = KafkaConfig
+    capabilities = Capabilities()
+    references = frozenset({"properties", "schema-registry"})
+
+    def open(self, config: KafkaConfig, request: SourceRequest) -> DecodedSource:
+        from penstock.formats import format_named
+        from penstock.ingest.decoded_source import DecodedSource
+        from penstock.ingest.kafka.registry_settings import RegistrySettings
+
+        value_format, registry = format_named(config.value_format), RegistrySettings.of(config.schema_registry)
+        if value_format.needs_registry and registry is None:
+            raise ConfigError(
+                f"{value_format.name} needs a schema registry", hint="--kafka-conf schema.registry.url=http://host:8081"
+            )
+        return DecodedSource(kafka_source(config, request), value_format.name, registry)
+
+    def check(self, config: KafkaConfig, request: SourceRequest, *, must: bool = True) -> SourceCheck:
+        source = self.open(config, request)
+        try:
+            offsets = source.available()["offsets"]
+        finally:
+            source.close()
+        partitions = sum(map(len, offsets.values()))
+        servers = config.properties["bootstrap.servers"]
+        return SourceCheck(f"Kafka at {servers}: {len(offsets)} topics, {partitions} partitions")
+
+    def prepare(self, config: KafkaConfig, request: SourceRequest, preparation: Preparation) -> DecodedSource:
+        """Raise a SourceError for a new pipeline without a broker; a known broker is probably restarting."""
+        from penstock.ingest.kafka.client import check_reachable
+
+        try:
+            check_reachable(config.properties)
+        except SourceError as error:
+            if preparation.is_new:
+                raise
+            log.warning("event=waiting_for_kafka brokers=%s reason=%s", error.facts["brokers"], error.facts["reason"])
+        return self.open(config, request)
+
+    def sampler(self, config: KafkaConfig, request: SourceRequest) -> Sampler:
+        return Sampler(kafka_source(config, request).sample, config.topic_pattern or ", ".join(config.topic))
+
+    def message_format(self, config: KafkaConfig) -> str:
+        from penstock.formats import format_named
+
+        return format_named(config.value_format).name
+
+    def starting_at(self, config: KafkaConfig, place: StartPlace) -> KafkaConfig:
+        changes: dict[str, object] = (
+            {"mode": "timestamp", "timestamp_millis": place} if isinstance(place, int) else {"mode": f"{place}-offset"}
+        )
+        startup = KafkaStartup.model_validate({**config.startup.model_dump(), **changes})
+        return config.model_copy(update={"startup": startup})
+
+
+def kafka_source(config: KafkaConfig, request: SourceRequest) -> KafkaSource:
+    """Return the source of undecoded messages."""
+    from penstock.ingest.kafka.source import KafkaSource
+
+    return KafkaSource(_settings(config, request))
+
+
+def _settings(config: KafkaConfig, request: SourceRequest) -> KafkaSettings:
+    from penstock.formats import format_named
+    from penstock.ingest.kafka.source import KafkaSettings, Startup
+
+    first_topic = config.topic[0] if config.topic else ""
+    startup = Startup(
+        mode=config.startup.mode,
+        offsets=specific_offsets(config.startup.specific_offsets or "", first_topic),
+        millis=config.startup.timestamp_millis or 0,
+        reset=_reset(config.properties.get("auto.offset.reset", "none")),
+    )
+    keys: frozenset[Extra] = frozenset({"key"} if format_named(config.value_format).needs_key else ())
+    return KafkaSettings(
+        config.properties, config.topic, config.topic_pattern, startup, request.extras | keys, request.accept_gap
+    )
+
+
+def _reset(text: str) -> Literal["earliest", "latest", "none"]:
+    match text:
+        case "earliest" | "latest" | "none":
+            return text
+    raise ConfigError(f"properties.auto.offset.reset cannot be {text!r}", hint="earliest, latest or none")
+
+
+CONNECTOR = KafkaConnector()

@@ -1,0 +1,103 @@
+"""The tables of a server that a pipeline captures, and what its server must provide for that."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError, SourceError
+from penstock.ingest.mysql.definition import TableDefinition
+from penstock.ingest.mysql.errors import NoUsableKey
+from penstock.ingest.mysql.planner import Planner
+from penstock.ingest.mysql.server.catalog import SYSTEM_VERSIONED, definitions, list_tables, qualified
+from penstock.ingest.mysql.server.checks import check_source
+from penstock.ingest.mysql.server.connection import ask
+from penstock.ingest.mysql.server.findings import Finding, Wanted
+from penstock.ingest.mysql.settings import CapturedTables, FollowSettings
+
+if TYPE_CHECKING:
+    from penstock.ingest.mysql.server.connection import Connection
+
+log = logging.getLogger(__name__)
+
+
+def findings(connection: Connection, settings: FollowSettings) -> list[Finding]:
+    """Return the problems that prevent or endanger capturing these tables."""
+    tables = [table.name for table in Planner(settings).captured(connection)]
+    first, last = settings.server_ids
+    reads = settings.startup.reads_tables
+    wanted = Wanted(tables=tables, server_ids=range(first, last + 1), snapshot=reads)
+    return [*check_source(connection, wanted), *_versioned(connection, settings)]
+
+
+def _versioned(connection: Connection, settings: FollowSettings) -> Iterator[Finding]:
+    """Yield findings for MariaDB's system-versioned tables.
+
+    Their binlog shows rows of the past as if they were current.
+    """
+    for table in list_tables(connection, [SYSTEM_VERSIONED]):
+        if settings.tables.takes(*table.name):
+            fix = f"ALTER TABLE {qualified(table.name)} DROP SYSTEM VERSIONING;  -- or leave it out by name"
+            message = f"{'.'.join(table.name)} keeps the rows of its past, and is left out"
+            yield Finding(SourceError, "warning", message, table.kind.lower(), "a table of present rows", fix)
+
+
+def captured(connection: Connection, settings: FollowSettings, *, must: bool = True) -> list[TableDefinition]:
+    """Return the definitions of the tables to capture, in catalog order.
+
+    With `must`, no captured table is a ConfigError. A resumed pipeline passes must=False: the binlog may still explain
+    why its tables are gone.
+    """
+    _check_letters(connection, settings.tables)
+    names = [table.name for table in Planner(settings).captured(connection)]
+    keyless = [table.name for table in Planner(replace(settings, keyless=True)).captured(connection)]
+    left = [".".join(name) for name in keyless if name not in names]
+    if left and settings.keyless_stops:
+        raise NoUsableKey(
+            "some of the tables to capture have no primary key",
+            tables=", ".join(left),
+            hint="ALTER TABLE ... ADD PRIMARY KEY, leave them out of the tables, or  no-primary-key: append",
+        )
+    if left:
+        log.warning("event=tables_without_key left_out=%s", ",".join(left))
+    if not names and not must:
+        log.warning("event=no_tables_there databases=%s tables=%s", settings.tables.databases, settings.tables.tables)
+    if not names and must:
+        raise ConfigError(
+            "no table of the server is selected" if not left else "none of the selected tables has a primary key",
+            databases=settings.tables.databases,
+            tables=settings.tables.names or settings.tables.tables,
+            without_key=", ".join(left) or None,
+            seen=_seen(connection),
+            hint="names are regular expressions that match the whole; tables that the user may not SELECT are not seen;"
+            " one without key needs --primary-keys or --include-keyless append",
+        )
+    found = definitions(connection, names)
+    return [found[name] for name in names if name in found]
+
+
+def _seen(connection: Connection) -> str:
+    """Return the tables that the server shows to this user, as text for an error."""
+    names = [".".join(table.name) for table in list_tables(connection)]
+    return f"{', '.join(names[:8])}{f' and {len(names) - 8} more' if len(names) > 8 else ''}" or "no table at all"
+
+
+def _check_letters(connection: Connection, tables: CapturedTables) -> None:
+    """Raise ConfigError when an expression has capital letters but the server keeps names in lower case.
+
+    It would match nothing, and tables that it should exclude would be captured.
+    """
+    if str(ask(connection, "SELECT @@GLOBAL.lower_case_table_names")[0][0]) != "1":
+        return
+    for part in fields(tables):
+        pattern = getattr(tables, part.name)
+        letters = re.sub(r"\\.", "", pattern) if isinstance(pattern, str) else ""
+        if letters != letters.lower():
+            raise ConfigError(
+                "this server keeps names of databases and tables in lower case (lower_case_table_names = 1)",
+                expression=pattern,
+                hint="write the names of databases and tables in lower case",
+            )

@@ -1,0 +1,67 @@
+"""Opens the source of a pipeline: what its description asks of any source, and the connector that is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.ingest.connector import Connector, SourceRequest, TableSelection
+from penstock.ingest.connectors import connector_of
+from penstock.ingest.decoded_source import ChangeSource
+from penstock.ingest.fetched_chunk import Extra
+from penstock.pipelines.config.model import PipelineSpec
+from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
+from penstock.schema_evolution.types.mapping import TypeMapping
+
+
+def connector(spec: PipelineSpec) -> Connector[Any]:
+    """Return the connector of the pipeline's source."""
+    return connector_of(spec.source)
+
+
+def open_source(spec: PipelineSpec) -> ChangeSource:
+    """Return the source as described, without connecting to its server."""
+    return connector(spec).open(spec.source, request_of(spec))
+
+
+def request_of(spec: PipelineSpec) -> SourceRequest:
+    """Return what the pipeline asks of its source, whichever it is."""
+    pipeline, selection, sink = spec.pipeline, spec.selection, spec.sink
+    mapping = TypeMapping.of(sink.type_mapping)
+    checkpoint = CheckpointFolder(spec.checkpoint, sink.catalog.options)
+    return SourceRequest(
+        state=checkpoint.source_state(spec.source.type),
+        snapshot_requests=checkpoint.snapshot_requests,
+        zone=pipeline.local_time_zone,
+        selection=TableSelection(
+            including_tables=selection.including_tables,
+            excluding_tables=selection.excluding_tables,
+            including_databases=selection.including_dbs,
+            excluding_databases=selection.excluding_dbs,
+        ),
+        extras=_extras(spec),
+        keyless=spec.keyless,
+        accept_gap=pipeline.accept_gap,
+        rereads=pipeline.resnapshot or bool(pipeline.reset),
+        rereads_when_lost=spec.errors.position_lost == "resnapshot",
+        single_table=sink.table is not None,
+        merges_shards=sink.naming.merge_shards,
+        defines_key=bool(sink.primary_keys) or not sink.sync_primary_keys_from_source_schema,
+        all_as_text=mapping.to_string,
+        times_as_text=mapping.time_to_string,
+        zero_dates_fail=mapping.zero_date_error,
+    )
+
+
+def _extras(spec: PipelineSpec) -> frozenset[Extra]:
+    """Return the parts of a record that dead letters or metadata columns need."""
+    wanted: set[Extra] = set()
+    if spec.errors.bad_record == "dead-letter":
+        wanted |= {"key", "timestamp", "headers"}
+    columns = set(spec.sink.metadata_columns)
+    if columns & {"timestamp", "timestamp_type"}:
+        wanted.add("timestamp")
+    if "headers" in columns:
+        wanted.add("headers")
+    if "key" in columns:
+        wanted.add("key")
+    return frozenset(wanted)

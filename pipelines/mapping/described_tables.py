@@ -1,0 +1,194 @@
+"""Creates and checks the target tables of source tables that a source has described, before the first batch."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from penstock.errors import ConfigError, SchemaConflict
+from penstock.formats.change import SourceSchema
+from penstock.ingest.connector import TableName
+from penstock.pipelines.config.sink import Sink
+from penstock.pipelines.errors import not_created
+from penstock.pipelines.mapping.pipeline_mapping import PipelineMapping
+from penstock.pipelines.mapping.routes import NO_RULES
+from penstock.pipelines.mapping.table_options import set_options
+from penstock.schema_evolution.drift import drift_of
+from penstock.table.catalog.settings import CatalogSettings
+from penstock.table.meta.store import TableMissing
+from penstock.table.schema.table_schema import TableSchema
+from penstock.table.schema.validation import UnusableName
+from penstock.table.usable import check_usable
+from penstock.table.values.types import type_json
+
+log = logging.getLogger(__name__)
+
+LEFT_OUT_HINT = (
+    "its rows are in no table. Exclude it (--excluding-tables, tables-exclude), or name it by --table-mapping and its"
+    " columns by a projection: MySQL's rows are then copied at the next start"
+)
+_LEFT_OUT = "event=table_left_out table=%s source=%s reason=%s hint=%s"
+# An option that says how rows of one key are ordered stays as it is, though a table could change it.
+_KEPT = frozenset({"sequence.field"})
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedTables:
+    """The target tables that exist now, the sources to leave out, and why tables cannot be created."""
+
+    tables: list[TableSchema]
+    left_out: frozenset[TableName]
+    reasons: Mapping[str, str]
+
+
+def create_described(
+    found: Sequence[SourceSchema],
+    sink: Sink,
+    shape: PipelineMapping,
+    warehouse: CatalogSettings,
+    *,
+    checks: bool,
+    isolate: bool,
+) -> DescribedTables:
+    """Create missing target tables; with `checks`, compare existing ones with their sources.
+
+    All tables are planned before the first is created, and all that cannot be created are reported at once.
+    """
+    sources: dict[str, list[SourceSchema]] = {}
+    for schema in found:
+        target = shape.target(schema.database, schema.table)
+        if target is not None:
+            sources.setdefault(target, []).append(schema)
+    left_out: set[TableName] = set()
+    plans: dict[str, TableSchema] = {}
+    refused: dict[str, ConfigError] = {}
+    reasons: dict[str, str] = {}
+    for target, merged in sources.items():
+        names = [name_of(schema) for schema in merged]
+        try:
+            plans[target] = _planned_table(target, merged, sink, shape, warehouse, checks=checks)
+        except ConfigError as error:
+            refused[target] = error
+        except SchemaConflict as error:
+            if isolate:  # its first batch fails with the same error and parks it
+                continue
+            if not sink.ignore_incompatible:
+                raise
+            log.warning("event=table_incompatible table=%s reason=%s", target, error.message)
+            left_out.update(names)
+    leaves_out = sink.table is None and len(refused) < len(sources)
+    if refused and not (leaves_out and all(isinstance(one, UnusableName) for one in refused.values())):
+        raise not_created(refused)
+    for target, reason in refused.items():
+        names = [name_of(schema) for schema in sources[target]]
+        told = ", ".join(map(".".join, names))
+        log.warning(_LEFT_OUT, target, told, reason.message, LEFT_OUT_HINT)
+        reasons[target] = f"{reason.message} (source {told})"
+        left_out.update(names)
+    targets = [_made_table(target, planned, sink, warehouse) for target, planned in plans.items()]
+    return DescribedTables(targets, frozenset(left_out), reasons)
+
+
+def _planned_table(
+    target: str,
+    merged: Sequence[SourceSchema],
+    sink: Sink,
+    shape: PipelineMapping,
+    warehouse: CatalogSettings,
+    *,
+    checks: bool,
+) -> TableSchema:
+    schemas = [shape.shaped(schema) for schema in merged]
+    try:
+        store = warehouse.store(target)
+    except TableMissing:
+        _check_shared_key(target, sink, merged)
+        try:
+            schema = shape.planned(target, _with_common_key(schemas), warehouse.now_millis())
+            check_usable(schema)
+        except ConfigError as error:
+            error.facts = {"table": target, "source": ", ".join(_qualified(one) for one in merged), **error.facts}
+            error.hint = error.hint or _cure(target, schemas, shape, warehouse)
+            raise
+        if not schema.primary_keys and not _may_be_keyless(sink, merged):
+            raise _no_key(target, merged) from None
+        return replace(schema, comment=merged[0].comment)
+    current = store.schema()
+    for one in schemas if checks else ():
+        _check_compatible(target, one, current, shape)
+    return current
+
+
+def _made_table(target: str, planned: TableSchema, sink: Sink, warehouse: CatalogSettings) -> TableSchema:
+    """Return the table's schema, after creating the table or setting options of an existing one."""
+    try:
+        warehouse.store(target)
+    except TableMissing:
+        return warehouse.created(target, planned)
+    return set_options(warehouse, target, sink.options | sink.per_table.get(target, {}), kept=_KEPT)
+
+
+def _cure(target: str, schemas: Sequence[SourceSchema], shape: PipelineMapping, warehouse: CatalogSettings) -> str:
+    """Return the hint for a table that cannot be created.
+
+    Creating it without options shows whether they or the table itself are the cause.
+    """
+    bare = replace(shape, new_tables=replace(shape.new_tables, options=()), table_rules=NO_RULES)
+    try:
+        check_usable(bare.planned(target, _with_common_key(schemas), warehouse.now_millis()))
+    except ConfigError:
+        return "leave the table out with --excluding-tables, in a file  tables-exclude"
+    return "put the table option right: --table-conf, in a file  sink: {table-options: ...}"
+
+
+def _check_shared_key(target: str, sink: Sink, merged: Sequence[SourceSchema]) -> None:
+    """Raise ConfigError when the key should come from source tables that have different keys."""
+    differ = len({one.primary_keys for one in merged}) > 1
+    if differ and not sink.primary_keys and sink.sync_primary_keys_from_source_schema:
+        raise _no_key(target, merged)
+
+
+def _no_key(target: str, merged: Sequence[SourceSchema]) -> ConfigError:
+    return ConfigError(
+        f"Failed to set specified primary keys for sink table {target}. Also, can't infer primary keys from "
+        "source table schemas because source tables have no primary keys or have different primary keys.",
+        table=target,
+        keys="; ".join(f"{_qualified(one)}: {', '.join(one.primary_keys) or 'none'}" for one in merged[:8]),
+        hint="name the key with --primary-keys",
+    )
+
+
+def _with_common_key(schemas: Sequence[SourceSchema]) -> list[SourceSchema]:
+    """Return the schemas with their common key; shards with different keys have none."""
+    keys = {schema.primary_keys for schema in schemas}
+    return list(schemas) if len(keys) == 1 else [replace(schema, primary_keys=()) for schema in schemas]
+
+
+def _may_be_keyless(sink: Sink, merged: Sequence[SourceSchema]) -> bool:
+    return not sink.sync_primary_keys_from_source_schema or not any(one.primary_keys for one in merged)
+
+
+def _check_compatible(target: str, source: SourceSchema, current: TableSchema, shape: PipelineMapping) -> None:
+    try:
+        drift_of(source, target, current, shape.rules)
+    except SchemaConflict as error:
+        columns = ", ".join(f"{one.name} {one.type}" for one in source.fields)
+        raise SchemaConflict(
+            "Paimon schema and source table schema are not compatible.",
+            table=target,
+            source=f"{source.database}.{source.table}",
+            reason=error.message,
+            paimon_fields=", ".join(f"{one.name} {type_json(one.type)}" for one in current.fields),
+            source_table_fields=columns,
+            hint=error.hint,
+        ) from error
+
+
+def name_of(schema: SourceSchema) -> TableName:
+    """Return the name of a described table, which always has a database and a name."""
+    return str(schema.database), str(schema.table)
+
+
+def _qualified(schema: SourceSchema) -> str:
+    return ".".join(name_of(schema))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
-from penstock.table.read.sql_pruning import pushed_down
+from penstock.table.read.sql_pruning import pushed_down, with_lists
 from penstock.table.values.nearest import no_column
 from penstock.table.values.optional import duckdb_module
 
@@ -45,12 +45,14 @@ class Condition:
                 table=table,
                 hint="write pyarrow.compute.field('id') > 3, or 'id > 3'",
             )
+        if isinstance(given, str):
+            given = with_lists(given.replace("`", '"'))
         condition = cls(given, table)
         condition._refuse_places()
         condition.kept(pa.RecordBatch.from_pylist([], schema))
         pruning = given
         if isinstance(given, str):
-            pruning = pushed_down(given.replace("`", '"'), schema)
+            pruning = pushed_down(given, schema)
         object.__setattr__(condition, "_pruning", pruning)
         return condition
 

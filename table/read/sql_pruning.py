@@ -1,10 +1,14 @@
-"""The part of an SQL condition that can prune files: the filter DuckDB itself pushes down to an Arrow dataset."""
+"""SQL conditions, rewritten for DuckDB, and the part of them that can prune files.
+
+That part is the filter which DuckDB itself pushes down to an Arrow dataset.
+"""
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +17,58 @@ import pyarrow.compute as pc
 from penstock.table.values.optional import duckdb_module
 
 _MOST_VALUES = 64
+_OR = re.compile(r"\bor\b", re.IGNORECASE)
+
+
+def with_lists(text: str) -> str:
+    """Return the condition with `a = 1 OR a = 2 OR ...` as `a IN (1, 2, ...)`, if it is long.
+
+    DuckDB evaluates alternatives one by one, but looks values up in a list.
+    """
+    if sum(1 for _ in _OR.finditer(text)) < _MOST_VALUES:
+        return text
+    with duckdb_module().connect(config={"threads": 1}) as connection:
+        told = _tree(connection, text)
+        return text if told is None else _text(connection, told, _listed)
+
+
+def _listed(node: Any) -> Any:
+    """Join the equalities of an OR that compare one column to constants of one type, if they are many."""
+    if isinstance(node, list):
+        return [_listed(one) for one in node]
+    if not isinstance(node, dict):
+        return node
+    if node.get("type") != "CONJUNCTION_OR":
+        return {key: _listed(value) for key, value in node.items()}
+    groups: dict[tuple[str, ...], list[Any]] = {}
+    others = []
+    for one in node["children"]:
+        compared = _compared(one)
+        if compared:
+            groups.setdefault(compared, []).append(one)
+        else:
+            others.append(_listed(one))
+    for found in groups.values():
+        if len(found) < _MOST_VALUES:
+            others += found
+            continue
+        children = [found[0]["left"], *(one["right"] for one in found)]
+        others.append(_node("OPERATOR", "COMPARE_IN", children=children))
+    return others[0] if len(others) == 1 else {**node, "children": others}
+
+
+def _compared(node: Any) -> tuple[str, ...]:
+    """Return the column, and the kind of the constant that it is compared to; nothing for another condition.
+
+    Integers and texts are cast to the column's type alike in a comparison and in a list.
+    """
+    if node.get("type") != "COMPARE_EQUAL":
+        return ()
+    left, right = node["left"], node["right"]
+    if left.get("type") != "COLUMN_REF" or right.get("type") != "VALUE_CONSTANT":
+        return ()
+    kind = right["literal"].get("kind")
+    return (*left["column_names"], kind) if kind in {"INTEGER", "STRING"} else ()
 
 
 @functools.lru_cache(maxsize=64)
@@ -46,13 +102,22 @@ def _without_in(connection: Any, text: str) -> str:
 
     Arrow cannot evaluate on statistics what DuckDB pushes down for the former.
     """
+    told = _tree(connection, text)
+    return text if told is None or '"COMPARE_IN"' not in json.dumps(told) else _text(connection, told, _rewritten)
+
+
+def _tree(connection: Any, text: str) -> Any:
+    """Return a statement with the condition as DuckDB's tree, None if it is invalid."""
     (tree,) = connection.execute("SELECT json_serialize_sql(?)", [f"SELECT 1 FROM rows WHERE {text}"]).fetchone()
     told = json.loads(tree)
-    if told.get("error") or '"COMPARE_IN"' not in tree:
-        return text
-    node = told["statements"][0]["node"]
-    node["where_clause"] = _rewritten(node["where_clause"])
-    (sql,) = connection.execute("SELECT json_deserialize_sql(?)", [json.dumps(told)]).fetchone()
+    return None if told.get("error") else told
+
+
+def _text(connection: Any, tree: Any, rewritten: Callable[[Any], Any]) -> str:
+    """Return the text of the statement's condition after it is rewritten."""
+    node = tree["statements"][0]["node"]
+    node["where_clause"] = rewritten(node["where_clause"])
+    (sql,) = connection.execute("SELECT json_deserialize_sql(?)", [json.dumps(tree)]).fetchone()
     return str(sql).partition(" WHERE ")[2]
 
 

@@ -87,6 +87,25 @@ REFUSED = {
 }
 
 
+def test_a_long_list_of_alternatives_is_looked_up_as_a_list(table: Table) -> None:
+    many = " or ".join(f"id = {number}" for number in range(-100, 4))
+    texts = " OR ".join(f"`name` = 'x{number}'" for number in range(100))
+    for text, wanted in (
+        (many, [1, 2, 3]),
+        (f"({many} or name = 'nobody' or id = 2.0) and id <> 2", [1, 3]),
+        (f"not ({many}) and (id < 6 or {texts})", [4, 5]),
+        (f"{many} or id = null", [1, 2, 3]),
+    ):
+        condition = Condition.of(text, table.schema, "t")
+        assert str(condition.given).count("id = ") < 3
+        assert " IN (" in str(condition.given)
+        assert sorted(table.scan(columns=["id"], where=text).to_arrow()["id"].to_pylist()) == wanted
+    short = "id = 1 or id = 2"
+    assert Condition.of(short, table.schema, "t").given == short
+    with pytest.raises(ConfigError, match="not understood"):
+        Condition.of(f"{many} or", table.schema, "t")
+
+
 def test_a_column_with_a_quote_in_its_name_is_found_in_the_condition() -> None:
     batch = pa.RecordBatch.from_pydict({'a"b': [1, 2], "a`b": [3, 4], "c": [5, 6]})
     for text, name in (('"a""b" = 1', 'a"b'), ('`A""B` = 1', 'a"b'), ('"a""b" = 1 and c > 0', 'a"b')):

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.storage.local import LocalStorage
-from penstock.table.compaction.compact import BucketFiles, compact
+from penstock.table.compaction.compact import CompactionInput, compact
 from penstock.table.compaction.lookup import Lookup
 from penstock.table.compaction.lookup_store import LookupStore, StoredFile
 from penstock.table.compaction.plan import CompactionSpec
@@ -115,9 +115,9 @@ class Bucket:
         writer.write(rows)
         return writer.finish()
 
-    def bucket_files(self) -> BucketFiles:
+    def bucket_files(self) -> CompactionInput:
         store = LookupStore(self.folder / "lookup")
-        return BucketFiles(
+        return CompactionInput(
             levels=Levels.of(self.files, 6),
             reader=self.reader,
             open_data=self.writer,

@@ -44,7 +44,6 @@ class DueBucket:
     version: Version
     partition: bytes
     bucket: int
-    total_buckets: int
     full: bool = False
 
 
@@ -87,13 +86,9 @@ def due_in_full(
 def _all_buckets(
     store: TableStore, table: str, snapshot: Snapshot, schema: int, *, full: bool = False
 ) -> list[DueBucket]:
-    places = {
-        (entry.partition, entry.bucket): entry.total_buckets
-        for entry in live_entries(store, snapshot)
-        if entry.bucket >= 0
-    }
+    places = {(entry.partition, entry.bucket) for entry in live_entries(store, snapshot) if entry.bucket >= 0}
     version = Version(schema, snapshot.id)
-    return [DueBucket(table, version, *place, total, full) for place, total in sorted(places.items())]
+    return [DueBucket(table, version, *place, full) for place in sorted(places)]
 
 
 def _compactor(warehouse: CatalogSettings, due: DueBucket) -> BucketCompactor:
@@ -106,20 +101,8 @@ def _compactor(warehouse: CatalogSettings, due: DueBucket) -> BucketCompactor:
 def compacted(warehouse: CatalogSettings, due: DueBucket) -> CommitMessage | None:
     """Return the commit message of the compacted bucket. Dies half way: its files are orphans."""
     compactor = _compactor(warehouse, due)
-    done = compactor.due((), full=True) if due.full else compactor.compact_due()
-    if not (done.before or done.after):
-        return None
-    return CommitMessage(
-        due.partition,
-        due.bucket,
-        due.total_buckets,
-        compact_before=done.before,
-        compact_after=done.after,
-        compact_changelog=done.changelog,
-        compact_index_changes=done.index,
-        base_snapshot=due.version.snapshot,
-        vectors_read=compactor.state.vector_files,
-    )
+    result = compactor.compact(full=True) if due.full else compactor.compact_due()
+    return None if result.is_empty else compactor.message(result)
 
 
 def shared_out(dues: Sequence[DueBucket], slots: int, most: int | None = None) -> list[Sequence[DueBucket]]:

@@ -65,15 +65,9 @@ class BucketFiles:
         )
 
     def delete(self, message: CommitMessage) -> None:
-        """Delete the files that an uncommitted message added.
-
-        An upgraded file, which the message only moves to another level, existed before and is kept.
-        """
-        stays = {file.name for file in message.compact_before} - {file.name for file in message.new_files}
-        made = (*message.new_files, *message.changelog_files, *message.compact_after, *message.compact_changelog)
-        for file in made:
-            if file.name not in stays:
-                self.store.storage.delete(self.path(file))
+        """Delete the files that were written for an uncommitted message."""
+        for file in message.written_files:
+            self.store.storage.delete(self.path(file))
         for entry in (*message.index_changes, *message.compact_index_changes):
             if entry.kind is FileKind.ADD:
                 self.store.storage.delete(self.index_path(entry))

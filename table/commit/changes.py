@@ -35,6 +35,12 @@ class Changes:
         return any(entry.kind is FileKind.DELETE for entry in self.entries)
 
     @property
+    def removed(self) -> list[ManifestEntry]:
+        """Return the entries of files that leave the table: an upgraded file is deleted and added."""
+        added = {entry.file.name for entry in self.entries if entry.kind is FileKind.ADD}
+        return [entry for entry in self.entries if entry.kind is FileKind.DELETE and entry.file.name not in added]
+
+    @property
     def partitions(self) -> set[bytes]:
         return {entry.partition for entry in self.entries} | {entry.partition for entry in self.index}
 

@@ -17,8 +17,8 @@ from penstock.table.commit.conflicts import (
     check_vectors_have_files,
 )
 from penstock.table.commit.foreign_writers import check_foreign_writers, check_not_overwritten
-from penstock.table.compaction.bucket_compactor import drop_lookups
-from penstock.table.meta.entries import DELETION_VECTORS, CommitMessage, FileKind, IndexEntry, ManifestEntry
+from penstock.table.compaction.lookup_names import drop_lookups
+from penstock.table.meta.entries import DELETION_VECTORS, CommitMessage
 from penstock.table.meta.live import index_entries, live_entries
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
@@ -174,9 +174,7 @@ class Committer:
     ) -> Snapshot:
         check = counted(self._compact_check(compact, messages, newest if second else None))
         snapshot = self._land_once(identity, check, newest=newest, second=second)
-        stays = {entry.file.name for entry in compact.entries if entry.kind is FileKind.ADD}
-        gone = (entry for entry in compact.entries if entry.kind is FileKind.DELETE)
-        drop_lookups(self.store, [entry for entry in gone if entry.file.name not in stays])
+        drop_lookups(self.store, compact.removed)
         return snapshot
 
     def overwrite(
@@ -285,9 +283,9 @@ class Committer:
                     hint="do it again while no other job writes there",
                 )
             live = live_entries(self.store, latest) if latest else []
-            gone = [_deleted(entry) for entry in live if covers(entry.partition)]
+            gone = [entry.deleted() for entry in live if covers(entry.partition)]
             old_index = index_entries(self.store, latest) if latest else []
-            dropped = [_dropped(entry) for entry in old_index if covers(entry.partition)]
+            dropped = [entry.deleted() for entry in old_index if covers(entry.partition)]
             return Changes(CommitKind.OVERWRITE, gone + append.entries, [], dropped + append.index)
 
         return check
@@ -303,13 +301,3 @@ def contents(store: TableStore, snapshot: Snapshot | None, covers: Covers) -> Co
     files = (entry.identity for entry in live_entries(store, snapshot) if covers(entry.partition))
     index = (entry for entry in index_entries(store, snapshot) if entry.index_type == DELETION_VECTORS)
     return frozenset((*files, *(entry.name for entry in index if covers(entry.partition))))
-
-
-def _deleted(entry: ManifestEntry) -> ManifestEntry:
-    return ManifestEntry(FileKind.DELETE, entry.partition, entry.bucket, entry.total_buckets, entry.file)
-
-
-def _dropped(entry: IndexEntry) -> IndexEntry:
-    return IndexEntry(
-        FileKind.DELETE, entry.partition, entry.bucket, entry.index_type, entry.name, entry.size, entry.row_count
-    )

@@ -86,7 +86,7 @@ def check_not_overwritten(
     A compaction also reads files that it does not replace: those it looks keys up in. If they are gone, rows that it
     merged with their rows, or dropped because of them, would be wrong.
     """
-    compacted = [message for message in messages if message.compact_before or message.compact_after]
+    compacted = [message for message in messages if message.has_compaction]
     bases = {(message.partition, message.bucket): message.base_snapshot for message in compacted}
     if latest is None or not bases:
         return

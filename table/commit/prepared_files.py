@@ -60,7 +60,7 @@ def only_compaction(message: CommitMessage) -> CommitMessage:
 
 def compacted_buckets(messages: Sequence[CommitMessage]) -> set[Bucket]:
     """Return the buckets in which the messages compact something."""
-    return {(one.partition, one.bucket) for one in messages if one.compact_before or one.compact_after}
+    return {(message.partition, message.bucket) for message in messages if message.has_compaction}
 
 
 def discard(store: TableStore, layout: Layout, messages: Sequence[CommitMessage]) -> None:

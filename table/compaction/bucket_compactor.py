@@ -2,98 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-
-from penstock.errors import ConfigError
-from penstock.storage.private_folder import private_folder
 from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.buckets.bucket_state import BucketState
-from penstock.table.buckets.layout import BucketMode
-from penstock.table.compaction.append_policy import AppendPolicy, pick_bins, pick_bucket, pick_idle_bins, pick_window
-from penstock.table.compaction.compact import BucketFiles as BucketView
-from penstock.table.compaction.compact import Compacted, compact
+from penstock.table.buckets.bucket_vectors import Vectors, dropped_vectors, read_vectors, write_vectors
+from penstock.table.compaction.append_compactor import AppendCompactor
+from penstock.table.compaction.compact import CompactionInput, compact
+from penstock.table.compaction.compaction_result import CompactionResult
 from penstock.table.compaction.lookup import Lookup
+from penstock.table.compaction.lookup_names import bucket_mark, columns_mark, lookup_folder
 from penstock.table.compaction.lookup_store import LookupStore
 from penstock.table.compaction.plan import CompactionSpec
 from penstock.table.compaction.policy import Pick, Policy, must_wait, pick, pick_all
 from penstock.table.compaction.record_expiry import RecordExpiry
-from penstock.table.compaction.row_order import RowOrder, ordered_rows
-from penstock.table.files.deletion_vectors import decode_vectors, encode_vectors
+from penstock.table.compaction.row_order import RowOrder
 from penstock.table.files.file_reader import FileReader
-from penstock.table.files.file_writer import RollingWriter
 from penstock.table.merge.sorted_runs import Levels
 from penstock.table.meta.data_file import DataFile, FileSource
-from penstock.table.meta.entries import DELETION_VECTORS, Bucket, FileKind, IndexEntry, ManifestEntry
-from penstock.table.meta.store import TableStore
-from penstock.table.options.changelogs import DELETION_VECTORS_BITMAP64
+from penstock.table.meta.entries import CommitMessage
 from penstock.table.options.indexes import LOOKUP_CACHE_MAX_DISK_SIZE
-from penstock.table.options.writers import ROW_TRACKING_ENABLED, WRITE_BUFFER_SIZE
-from penstock.table.schema.table_schema import TableSchema
-from penstock.table.values.types import field_json
-
-Vectors = Mapping[str, npt.NDArray[np.int64]]
-Arranged = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Table]]
-
-
-@dataclass(frozen=True, slots=True)
-class Rewritten:
-    """The combined result of the compactions of one bucket: the compaction part of a commit message."""
-
-    before: tuple[DataFile, ...] = ()
-    after: tuple[DataFile, ...] = ()
-    changelog: tuple[DataFile, ...] = ()
-    index: tuple[IndexEntry, ...] = ()
-
-
-def lookup_folder() -> Path:
-    """Return the folder of lookup files on this machine."""
-    return private_folder("lookup")
-
-
-def bucket_mark(store: TableStore, place: Bucket) -> str:
-    """Return a mark of the table and the bucket for the names of lookup files.
-
-    File names are unique within a table, but a copied table has the same names.
-    """
-    partition, bucket = place
-    return f"{root_mark(store.paths.root)}.{zlib.crc32(partition, bucket):08x}"
-
-
-def columns_mark(schema: TableSchema) -> str:
-    """Return a mark of the columns of a schema, which decide the rows that are read from a file.
-
-    The schema id would not do: each branch counts its own schemas, and branches share files.
-    """
-    columns = json.dumps([field_json(column) for column in schema.fields], sort_keys=True)
-    return hashlib.blake2s(columns.encode(), digest_size=8).hexdigest()
-
-
-def root_mark(root: str) -> str:
-    """Return a mark of the table's path for the names of lookup files."""
-    return f"{zlib.crc32(root.encode()):08x}"
-
-
-def drop_lookups(store: TableStore, gone: Iterable[ManifestEntry]) -> None:
-    """Delete this machine's lookup files of data files that left the table.
-
-    Other machines delete theirs when they next compact the bucket. A reader that has a file open can finish.
-    """
-    schema = store.schema()
-    spec = CompactionSpec.of(schema) if schema.primary_keys else None
-    if spec is not None and (spec.looks_up or spec.vectors) and (folder := lookup_folder()).exists():
-        places = [(entry.file.name, bucket_mark(store, (entry.partition, entry.bucket))) for entry in gone]
-        variants = {columns_mark(store.schemas.get(number)) for number in store.schemas.ids()}
-        LookupStore(folder, 0).drop(f"{name}-{mark}.{variant}" for name, mark in places for variant in variants)
 
 
 @dataclass
@@ -107,56 +38,61 @@ class BucketCompactor:
     state: BucketState
     _lookup_folder: Path = field(default_factory=lookup_folder)
 
-    def due(self, new_files: Sequence[DataFile], *, full: bool = False) -> Rewritten:
+    def compact(self, new_files: Sequence[DataFile] = (), *, full: bool = False) -> CompactionResult:
         """Run the compactions that are due once `new_files` are added to the bucket.
 
         The result is empty if there are none.
         """
         if not self.files.layout.has_keys:
-            return self._append((*self.state.files, *new_files), full=full)
+            return self._append.compact(new_files, full=full)
         live = [*self.state.files, *new_files]
-        vectors = self._vectors()
-        done: list[Compacted] = []
+        vectors: Vectors = read_vectors(self.files, self.state)
+        together = CompactionResult()
         while (chosen := self._chosen(live, vectors, full=full)) is not None:
-            result = compact(self._spec, self._view(live, vectors), chosen)
-            done.append(result)
-            live = _after(live, result)
+            result = compact(self._spec, self._input(live, vectors), chosen)
+            together = together.then(result)
+            live = result.applied_to(live)
             vectors = vectors if result.vectors is None else result.vectors
             if full or not must_wait(self._policy, self._levels(live)):
                 break
-        return self._together(done)
+        return self._with_index(together)
+
+    def compact_due(self) -> CompactionResult:
+        """Run the compaction that `is_due` reports."""
+        return self.compact() if self.files.layout.has_keys else self._append.compact_due()
+
+    def ordered(self, order: RowOrder) -> CompactionResult:
+        """Rewrite all rows of an append bucket in the given order, so that each file has a range of it."""
+        return self._append.ordered(order)
 
     def is_due(self) -> bool:
         """Return whether a compaction of the bucket in its present state is due.
 
         Reads index files, but no data files.
         """
-        files = self.state.files
-        if self._tracks_rows:
-            return False
         if not self.files.layout.has_keys:
-            policy = AppendPolicy.of(self.files.layout.schema.options)
-            live = sorted(files, key=lambda file: file.min_sequence)
-            if self.files.layout.mode is not BucketMode.UNAWARE:
-                return bool(pick_window(policy, live))
-            return bool(pick_idle_bins(policy, live, self._deleted_rows()))
-        return self._chosen(files, self._vectors(), full=False) is not None
-
-    def compact_due(self) -> Rewritten:
-        """Run the compaction that `is_due` reports."""
-        if self.files.layout.has_keys or self.files.layout.mode is not BucketMode.UNAWARE:
-            return self.due(())
-        policy = AppendPolicy.of(self.files.layout.schema.options)
-        live = sorted(self.state.files, key=lambda file: file.min_sequence)
-        return self._rewritten([] if self._tracks_rows else pick_idle_bins(policy, live, self._deleted_rows()))
-
-    @property
-    def _tracks_rows(self) -> bool:
-        return self.files.layout.schema.typed[ROW_TRACKING_ENABLED]
+            return self._append.is_due()
+        return self._chosen(self.state.files, read_vectors(self.files, self.state), full=False) is not None
 
     def is_behind(self) -> bool:
         """Return whether a writer must compact before it adds another run (num-sorted-run.stop-trigger)."""
         return self.files.layout.has_keys and must_wait(self._policy, self._levels(self.state.files))
+
+    def message(self, result: CompactionResult) -> CommitMessage:
+        """Return the commit message of a compaction of the bucket as `state` describes it."""
+        total = self.state.total_buckets
+        message = CommitMessage(
+            self.files.partition,
+            self.files.bucket,
+            self.files.layout.bucket_count if total is None else total,
+            base_snapshot=self.state.snapshot,
+            vectors_read=self.state.vector_files,
+        )
+        return result.into(message)
+
+    @property
+    def _append(self) -> AppendCompactor:
+        return AppendCompactor(self.files, self.state)
 
     def _chosen(self, live: Sequence[DataFile], vectors: Vectors, *, full: bool) -> Pick | None:
         levels = self._levels(live)
@@ -179,16 +115,15 @@ class BucketCompactor:
 
     @cached_property
     def _policy(self) -> Policy:
-        needs_lookup = self._spec.looks_up or self._spec.vectors
         hour = self.files.store.ambient.local_millis() // 3_600_000 % 24
-        return Policy.of(self.files.layout.schema.options, needs_lookup=needs_lookup, hour=hour)
+        return Policy.of(self.files.layout.schema.options, needs_lookup=self._looks_up, hour=hour)
 
     def _levels(self, live: Sequence[DataFile]) -> Levels:
         return Levels.of(live, self._policy.num_levels)
 
-    def _view(self, live: Sequence[DataFile], vectors: Vectors) -> BucketView:
+    def _input(self, live: Sequence[DataFile], vectors: Vectors) -> CompactionInput:
         reader = self._reader()
-        return BucketView(
+        return CompactionInput(
             levels=self._levels(live),
             reader=reader,
             open_data=lambda level: self.files.open(level=level, source=FileSource.COMPACT),
@@ -197,13 +132,25 @@ class BucketCompactor:
             lookup=self._lookup(reader) if self._looks_up else None,
         )
 
-    def _lookup(self, reader: FileReader) -> Lookup:
-        variant = f"{self._mark}.{columns_mark(self.files.layout.schema)}"
-        return Lookup(self._spec.merge, reader, self._lookup_store, variant)
+    def _reader(self) -> FileReader:
+        store, schema = self.files.store, self.files.layout.schema
+        return FileReader(
+            store.storage,
+            self.files.path,
+            store.schemas.get,
+            schema.fields,
+            with_sequence=True,
+            with_kind=True,
+            facts={"table": store.name, "bucket": self.files.bucket},
+        )
 
     @property
     def _looks_up(self) -> bool:
         return self._spec.looks_up or self._spec.vectors
+
+    def _lookup(self, reader: FileReader) -> Lookup:
+        variant = f"{self._mark}.{columns_mark(self.files.layout.schema)}"
+        return Lookup(self._spec.merge, reader, self._lookup_store, variant)
 
     @property
     def _mark(self) -> str:
@@ -217,118 +164,10 @@ class BucketCompactor:
         store.keep_only(self._mark, {file.name for file in self.state.files})
         return store
 
-    def _reader(self) -> FileReader:
-        keyed = self.files.layout.has_keys
-        store = self.files.store
-        return FileReader(
-            store.storage,
-            self.files.path,
-            store.schemas.get,
-            self.files.layout.schema.fields,
-            with_sequence=keyed,
-            with_kind=keyed,
-            facts={"table": store.name, "bucket": self.files.bucket},
-        )
-
-    def _vectors(self) -> Vectors:
-        """Return the deletion vectors of the bucket's live files.
-
-        A full compaction of Java Paimon that rewrites one file leaves that file's vector in the index. Written again,
-        it would get the commit refused as one that marks rows of a missing file, and so would every later compaction.
-        """
-        found: dict[str, npt.NDArray[np.int64]] = {}
-        for entry in self.state.index:
-            if entry.index_type == DELETION_VECTORS:
-                path = self.files.index_path(entry)
-                data = self.files.store.storage.read(path)
-                found.update(decode_vectors(data, entry.vector_ranges or (), path))
-        live = {file.name for file in self.state.files}
-        return {name: vector for name, vector in found.items() if name in live}
-
-    def _deleted_rows(self) -> dict[str, int]:
-        return {name: len(rows) for name, rows in self._vectors().items()}
-
-    def _together(self, done: Sequence[Compacted]) -> Rewritten:
-        """Return several compactions as one: a file made by one and replaced by a later one is in neither list."""
-        before: dict[tuple[str, int], DataFile] = {}
-        after: dict[tuple[str, int], DataFile] = {}
-        for result in done:
-            for file in result.before:
-                if after.pop((file.name, file.level), None) is None:
-                    before[file.name, file.level] = file
-            after.update({(file.name, file.level): file for file in result.after})
-        changelog = tuple(file for result in done for file in result.changelog)
-        vectors = next((result.vectors for result in reversed(done) if result.vectors is not None), None)
-        index = () if vectors is None else tuple(self._index_changes(vectors))
-        return Rewritten(tuple(before.values()), tuple(after.values()), changelog, index)
-
-    def _index_changes(self, vectors: Vectors) -> list[IndexEntry]:
-        """Write the index file of all vectors of the bucket, which replaces the previous one, and return its entry."""
-        if not vectors:
-            return [
-                IndexEntry(
-                    FileKind.DELETE, old.partition, old.bucket, old.index_type, old.name, old.size, old.row_count
-                )
-                for old in self.state.index
-                if old.index_type == DELETION_VECTORS
-            ]
-        options = self.files.layout.schema.typed
-        data, ranges = encode_vectors(vectors, bitmap64=options[DELETION_VECTORS_BITMAP64])
-        name = f"index-{self.files.store.ambient.new_uuid()}-0"
-        place = (self.files.partition, self.files.bucket)
-        entry = IndexEntry(FileKind.ADD, *place, DELETION_VECTORS, name, len(data), len(ranges), ranges)
-        self.files.store.storage.write(self.files.index_path(entry), data)
-        return [entry]
-
-    def _append(self, live: Sequence[DataFile], *, full: bool) -> Rewritten:
-        """Rewrite small files in groups. In a bucket, rows keep their order and their sequence numbers."""
-        if not full and self._tracks_rows:
-            return self._rewritten([])
-        policy = AppendPolicy.of(self.files.layout.schema.options)
-        live = sorted(live, key=lambda file: file.min_sequence)
-        if self.files.layout.mode is BucketMode.UNAWARE:
-            return self._rewritten(pick_bins(policy, live, self._deleted_rows(), full=full))
-        chosen = pick_bucket(policy, live, self._vectors()) if full else pick_window(policy, live)
-        return self._rewritten([chosen] if chosen else [])
-
-    def ordered(self, order: RowOrder) -> Rewritten:
-        """Rewrite all rows of an append bucket in the given order, so that each file has a range of it."""
-        most = self.files.layout.schema.typed[WRITE_BUFFER_SIZE]
-        files = sorted(self.state.files, key=lambda file: file.min_sequence)
-        return self._rewritten([files] if files else [], lambda rows: ordered_rows(rows, order, most // 4))
-
-    def _rewritten(self, groups: Sequence[Sequence[DataFile]], arranged: Arranged | None = None) -> Rewritten:
-        """Rewrite each group of append files without their deleted rows."""
-        if groups and self._tracks_rows:
-            raise ConfigError(
-                "a table with row-tracking.enabled cannot be compacted here: its rows would lose their ids",
-                table=self.files.store.name,
-                hint="compact it with Flink's or Spark's Paimon",
-            )
-        vectors, reader = self._vectors(), self._reader()
-        writers: list[RollingWriter] = []
-        after: list[DataFile] = []
-        done = False
-        try:
-            for group in groups:
-                start = min(file.min_sequence for file in group)
-                writers.append(self.files.open(source=FileSource.COMPACT, first_sequence=start))
-                batches = (batch for file in group for batch in reader.read(file, vector=vectors.get(file.name)))
-                for rows in batches if arranged is None else arranged(batches):
-                    writers[-1].write(rows)
-                after += writers[-1].finish()
-            done = True
-        finally:
-            if not done:
-                for writer in writers:
-                    writer.abort()
-        before = tuple(file for group in groups for file in group)
-        names = {file.name for file in before}
-        left = {name: vector for name, vector in vectors.items() if name not in names}
-        index = self._index_changes(left) if len(left) < len(vectors) else ()
-        return Rewritten(before, tuple(after), index=tuple(index))
-
-
-def _after(live: Sequence[DataFile], result: Compacted) -> list[DataFile]:
-    gone = {(file.name, file.level) for file in result.before}
-    return [file for file in live if (file.name, file.level) not in gone] + list(result.after)
+    def _with_index(self, result: CompactionResult) -> CompactionResult:
+        """Return the result with the entries of its deletion vectors, which are written to an index file."""
+        if result.vectors is None:
+            return result
+        vectors = result.vectors
+        index = [write_vectors(self.files, vectors)] if vectors else dropped_vectors(self.state)
+        return replace(result, index=tuple(index))

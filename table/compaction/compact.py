@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import ConfigError
+from penstock.table.compaction.compaction_result import CompactionResult
 from penstock.table.compaction.comparison import Compared, Comparison
 from penstock.table.compaction.lookup import Hits, Lookup, RowReader, Vectors
 from penstock.table.compaction.plan import CompactionSpec, Unit, drops_deletes, plan_units
@@ -38,7 +39,7 @@ class RowWriter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class BucketFiles:
+class CompactionInput:
     """The files of a bucket, with the readers and writers that a compaction uses.
 
     `reader` returns _SEQUENCE_NUMBER, _VALUE_KIND and all columns. `open_data` and `open_changelog` return writers for
@@ -55,21 +56,7 @@ class BucketFiles:
     spill_folder: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Compacted:
-    """The result of a compaction: `before` are removed from the table, `after` are added.
-
-    An upgraded file is in both, on different levels. `vectors` are all vectors of the bucket, None if they are
-    unchanged.
-    """
-
-    before: tuple[DataFile, ...]
-    after: tuple[DataFile, ...]
-    changelog: tuple[DataFile, ...]
-    vectors: Mapping[str, np.ndarray[Any, Any]] | None = None
-
-
-def compact(spec: CompactionSpec, bucket: BucketFiles, pick: Pick) -> Compacted:
+def compact(spec: CompactionSpec, bucket: CompactionInput, pick: Pick) -> CompactionResult:
     """Compact the picked files. On any error the files that were written are deleted again.
 
     Holds a batch of every run of one section, and the row groups being written.
@@ -82,7 +69,7 @@ def compact(spec: CompactionSpec, bucket: BucketFiles, pick: Pick) -> Compacted:
 class _Compaction:
     """One compaction while it runs: its open writers and the files it has read and written."""
 
-    def __init__(self, spec: CompactionSpec, bucket: BucketFiles, pick: Pick) -> None:
+    def __init__(self, spec: CompactionSpec, bucket: CompactionInput, pick: Pick) -> None:
         self._spec, self._bucket, self._pick = spec, bucket, pick
         self._drops = drops_deletes(spec, bucket.levels, pick)
         self._comparison = Comparison(spec, bucket.levels, pick.level, bucket.lookup, bucket.vectors)
@@ -93,7 +80,7 @@ class _Compaction:
         self._rewritten: set[str] = set()
         self._marked: dict[str, list[np.ndarray[Any, Any]]] = {}
 
-    def run(self) -> Compacted:
+    def run(self) -> CompactionResult:
         """Execute all units. On any error the files that were written are deleted again."""
         done = False
         try:
@@ -105,7 +92,7 @@ class _Compaction:
             if not done:
                 for writer in self._writers:
                     writer.abort()
-        return Compacted(tuple(self._before), tuple(self._after), tuple(changelog), self._vectors())
+        return CompactionResult(tuple(self._before), tuple(self._after), tuple(changelog), self._vectors())
 
     def _execute(self, unit: Unit) -> None:
         self._before += unit.files

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.table.compaction.bucket_compactor import lookup_folder, root_mark
+from penstock.table.compaction.lookup_names import drop_table_lookups
 from penstock.table.dynamic_buckets.key_index import forget_keys
 
 
@@ -12,5 +12,4 @@ def forget_table(root: str) -> None:
     Other machines evict theirs in time. A writer that is using them is not disturbed.
     """
     forget_keys(root)
-    for path in lookup_folder().glob(f"*-{root_mark(root)}.*"):
-        path.unlink(missing_ok=True)
+    drop_table_lookups(root)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TypeAlias
 
@@ -27,6 +27,10 @@ class ManifestEntry:
     bucket: int
     total_buckets: int
     file: DataFile
+
+    def deleted(self) -> ManifestEntry:
+        """Return the entry that deletes this file."""
+        return replace(self, kind=FileKind.DELETE)
 
     @property
     def identity(self) -> tuple[object, ...]:
@@ -88,6 +92,11 @@ class IndexEntry:
     external_path: str | None = None
     unknown: dict[str, object] = field(default_factory=dict, compare=False)  # fields of later releases, kept on rewrite
 
+    def deleted(self) -> IndexEntry:
+        """Return the change that deletes this file. It names no deletion vectors, since it marks no rows."""
+        place = self.partition, self.bucket, self.index_type
+        return IndexEntry(FileKind.DELETE, *place, self.name, self.size, self.row_count)
+
 
 @dataclass(frozen=True, slots=True)
 class CommitMessage:
@@ -115,3 +124,18 @@ class CommitMessage:
     base_snapshot: int = 0
     first_sequence: int | None = None
     vectors_read: tuple[str, ...] = ()
+
+    @property
+    def has_compaction(self) -> bool:
+        return bool(self.compact_before or self.compact_after)
+
+    @property
+    def written_files(self) -> tuple[DataFile, ...]:
+        """Return the data files that the writer of this message wrote.
+
+        An upgraded file is in `compact_before` and `compact_after`, on different levels. It existed before the message,
+        unless it is one of its new files.
+        """
+        existed = {file.name for file in self.compact_before} - {file.name for file in self.new_files}
+        made = (*self.new_files, *self.changelog_files, *self.compact_after, *self.compact_changelog)
+        return tuple(file for file in made if file.name not in existed)

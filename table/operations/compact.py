@@ -10,7 +10,8 @@ from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.buckets.bucket_state import TableState
 from penstock.table.buckets.layout import BucketMode, Layout
 from penstock.table.commit.committer import Committer
-from penstock.table.compaction.bucket_compactor import BucketCompactor, Rewritten
+from penstock.table.compaction.bucket_compactor import BucketCompactor
+from penstock.table.compaction.compaction_result import CompactionResult
 from penstock.table.compaction.row_order import RowOrder
 from penstock.table.meta.entries import CommitMessage
 from penstock.table.meta.live import live_entries
@@ -21,7 +22,7 @@ from penstock.table.operations.selection import Selection
 
 _TRIES = 3
 
-Compaction = Callable[[BucketCompactor], Rewritten]
+Compaction = Callable[[BucketCompactor], CompactionResult]
 
 
 def compact_table(
@@ -41,7 +42,7 @@ def compact_table(
     orphans. Keeps the runs of one bucket at a time in memory.
     """
     chosen = only or Selection(partitions)
-    return _committed(store, chosen, options or {}, user, lambda bucket: bucket.due((), full=full))
+    return _committed(store, chosen, options or {}, user, lambda bucket: bucket.compact(full=full))
 
 
 def sort_table(
@@ -124,20 +125,9 @@ def _messages(
         return
     state = TableState(store, snapshot)
     entries = [entry for entry in live_entries(store, snapshot) if entry.bucket >= 0]
-    totals = {entry.partition: entry.total_buckets for entry in entries}
     for partition, bucket in only.buckets_of(store, entries):
         files = BucketFiles(store, layout, partition, bucket)
-        there = state.bucket(partition, bucket)
-        rewritten = compaction(BucketCompactor(files, there))
-        if rewritten.before or rewritten.after:
-            yield CommitMessage(
-                partition,
-                bucket,
-                totals[partition],
-                compact_before=rewritten.before,
-                compact_after=rewritten.after,
-                compact_changelog=rewritten.changelog,
-                compact_index_changes=rewritten.index,
-                base_snapshot=snapshot.id,
-                vectors_read=there.vector_files,
-            )
+        compactor = BucketCompactor(files, state.bucket(partition, bucket))
+        result = compaction(compactor)
+        if not result.is_empty:
+            yield compactor.message(result)

@@ -13,11 +13,11 @@ from penstock.errors import CommitConflict, ConfigError
 from penstock.row_kinds import DELETE
 from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.buckets.bucket_state import TableState
+from penstock.table.buckets.bucket_vectors import read_vectors, write_vectors
 from penstock.table.buckets.layout import Layout
 from penstock.table.commit.attempt import Check, Identity, Retries, land
 from penstock.table.commit.changes import Changes
 from penstock.table.commit.conflicts import check_deletes, check_vectors_have_files
-from penstock.table.files.deletion_vectors import decode_vectors, encode_vectors
 from penstock.table.files.file_reader import POSITION, FileReader
 from penstock.table.meta.data_file import DataFile
 from penstock.table.meta.entries import DELETION_VECTORS, Bucket, FileKind, IndexEntry, ManifestEntry
@@ -25,7 +25,7 @@ from penstock.table.meta.live import index_entries, live_entries
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
 from penstock.table.operations.write import TableWriter
-from penstock.table.options.changelogs import DELETION_VECTORS_BITMAP64, DELETION_VECTORS_ENABLED
+from penstock.table.options.changelogs import DELETION_VECTORS_ENABLED
 from penstock.table.options.merge_engines import (
     AGGREGATION_REMOVE_RECORD_ON_DELETE,
     IGNORE_DELETE,
@@ -108,6 +108,7 @@ class _Appended:
     layout: Layout = field(init=False)
     _marks: bool = field(init=False)
     _vectors_before: list[IndexEntry] = field(init=False)
+    _state: TableState = field(init=False)
     _entries: list[ManifestEntry] = field(default_factory=list)
     _index: list[IndexEntry] = field(default_factory=list)
     _made: list[str] = field(default_factory=list)
@@ -116,6 +117,7 @@ class _Appended:
         self.layout = Layout.of(self.store.schema())
         self._marks = self.layout.schema.typed[DELETION_VECTORS_ENABLED]
         self._vectors_before = _vector_files(self.store, self.base)
+        self._state = TableState(self.store, self.base)
 
     def committed(self, user: str) -> list[Snapshot]:
         if self.base is None:
@@ -140,7 +142,7 @@ class _Appended:
 
     def _bucket(self, place: Bucket, files: Sequence[DataFile]) -> None:
         bucket = BucketFiles(self.store, self.layout, *place)
-        vectors = self._vectors(bucket)
+        vectors = read_vectors(bucket, self._state.bucket(*place)) if self._marks else {}
         marked = dict(vectors)
         changed = False
         for file in files:
@@ -153,7 +155,9 @@ class _Appended:
             else:
                 self._rewrite(bucket, file, hits)
         if changed:
-            self._index.append(self._vector_file(bucket, marked))
+            entry = write_vectors(bucket, marked)
+            self._made.append(bucket.index_path(entry))
+            self._index.append(entry)
 
     def _hits(self, bucket: BucketFiles, file: DataFile, vector: Positions | None) -> Positions:
         """Return the positions of the rows to delete."""
@@ -189,34 +193,10 @@ class _Appended:
             if not done:
                 writer.abort()
         self._made += [bucket.path(one) for one in new]
-        total = TableState(self.store, self.base).bucket(bucket.partition, bucket.bucket).total_buckets
+        total = self._state.bucket(bucket.partition, bucket.bucket).total_buckets
         place = bucket.partition, bucket.bucket, total or self.layout.bucket_count
-        self._entries.append(ManifestEntry(FileKind.DELETE, *place, file))
-        self._entries += [ManifestEntry(FileKind.ADD, *place, one) for one in new]
-
-    def _vectors(self, bucket: BucketFiles) -> dict[str, Positions]:
-        """Return the deletion vectors of the bucket's live files; another writer may have left some of other files."""
-        found: dict[str, Positions] = {}
-        for entry in self._vectors_before if self._marks else ():
-            if (entry.partition, entry.bucket) == (bucket.partition, bucket.bucket):
-                path = bucket.index_path(entry)
-                found.update(decode_vectors(self.store.storage.read(path), entry.vector_ranges or (), path))
-        if not found:
-            return found
-        live = {file.name for file in TableState(self.store, self.base).bucket(bucket.partition, bucket.bucket).files}
-        return {name: vector for name, vector in found.items() if name in live}
-
-    def _vector_file(self, bucket: BucketFiles, vectors: dict[str, Positions]) -> IndexEntry:
-        """Write all vectors of the bucket into one file, which replaces the previous one."""
-        options = self.layout.schema.typed
-        data, ranges = encode_vectors(vectors, bitmap64=options[DELETION_VECTORS_BITMAP64])
-        name = f"index-{self.store.ambient.new_uuid()}-0"
-        place = bucket.partition, bucket.bucket
-        entry = IndexEntry(FileKind.ADD, *place, DELETION_VECTORS, name, len(data), len(ranges), ranges)
-        path = bucket.index_path(entry)
-        self.store.storage.write(path, data)
-        self._made.append(path)
-        return entry
+        self._entries.append(ManifestEntry(FileKind.ADD, *place, file).deleted())
+        self._entries += [ManifestEntry(FileKind.ADD, *place, made) for made in new]
 
     def _check(self, changes: Changes) -> Check:
         store, seen = self.store, _names(self._vectors_before, changes.partitions)

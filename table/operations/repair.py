@@ -9,7 +9,7 @@ from penstock.table.buckets.layout import Layout
 from penstock.table.commit.attempt import Identity, Retries, land
 from penstock.table.commit.changes import Changes
 from penstock.table.commit.committer import Committer
-from penstock.table.meta.entries import FileKind, ManifestEntry, ManifestFile
+from penstock.table.meta.entries import ManifestEntry, ManifestFile
 from penstock.table.meta.live import all_manifests, live_entries, manifest_entries, merged
 from penstock.table.meta.snapshot import BATCH_IDENTIFIER, CommitKind, Snapshot
 from penstock.table.meta.store import TableStore
@@ -74,10 +74,7 @@ def remove_unexisting_files(
     paths = tuple(path for _, path in lost)
     if dry_run or not lost:
         return Healed(paths)
-    gone = [
-        ManifestEntry(FileKind.DELETE, entry.partition, entry.bucket, entry.total_buckets, entry.file)
-        for entry, _ in lost
-    ]
+    gone = [entry.deleted() for entry, _ in lost]
     committer = Committer(store, store.new_commit_user())
     return Healed(paths, committer.rewrite(Changes(CommitKind.OVERWRITE, gone)).last)
 

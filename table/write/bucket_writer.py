@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
@@ -102,14 +102,7 @@ class BucketWriter:
         if not self.compacts:
             return message
         added = () if self.lags and not (waits or full) else message.new_files
-        rewritten = BucketCompactor(self.files, self.state).due(added, full=full)
-        return replace(
-            message,
-            compact_before=rewritten.before,
-            compact_after=rewritten.after,
-            compact_changelog=rewritten.changelog,
-            compact_index_changes=rewritten.index,
-        )
+        return BucketCompactor(self.files, self.state).compact(added, full=full).into(message)
 
     def unwritten(self) -> CommitMessage:
         """Return the files written since the last call; buffered rows are not included."""

@@ -17,7 +17,8 @@ from pyroaring import BitMap
 
 import penstock
 from penstock.table.buckets.layout import Layout
-from penstock.table.compaction.compact import BucketFiles, Compacted, compact
+from penstock.table.compaction.compact import CompactionInput, compact
+from penstock.table.compaction.compaction_result import CompactionResult
 from penstock.table.compaction.lookup import Lookup
 from penstock.table.compaction.plan import CompactionSpec
 from penstock.table.compaction.policy import Pick, pick, pick_all
@@ -232,9 +233,9 @@ class CompactedBucket(Bucket):
         assert {file.name for file in picked.files} <= {file.name for file in gone} or level == picked.level
         return Pick(gone, level)
 
-    def bucket_files(self, levels: Levels, vectors: dict[str, np.ndarray[Any, Any]]) -> BucketFiles:
+    def bucket_files(self, levels: Levels, vectors: dict[str, np.ndarray[Any, Any]]) -> CompactionInput:
         names = iter(range(1_000))
-        return BucketFiles(
+        return CompactionInput(
             levels=levels,
             reader=self.reader,
             open_data=lambda level: MemoryWriter(self.memory, level, "data", names, 10_000),
@@ -251,7 +252,7 @@ class CompactedBucket(Bucket):
                 found |= decode_vectors(self.store.storage.read(path), entry.vector_ranges, path)
         return found
 
-    def our_shape(self, levels: Levels, vectors: dict[str, np.ndarray[Any, Any]], done: Compacted) -> Shape:
+    def our_shape(self, levels: Levels, vectors: dict[str, np.ndarray[Any, Any]], done: CompactionResult) -> Shape:
         gone = {(file.name, file.level) for file in done.before}
         stays = [file for file in levels.all_files if (file.name, file.level) not in gone]
         files = [(file, self._table(file)) for file in (*stays, *done.after)]

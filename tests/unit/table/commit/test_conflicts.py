@@ -38,7 +38,7 @@ def write(table: Table, *values: tuple[int, int]) -> None:
 
 
 def full_compaction(table: Table) -> list[CommitMessage]:
-    return list(_messages(table.store, Selection(), {}, lambda bucket: bucket.due((), full=True)))
+    return list(_messages(table.store, Selection(), {}, lambda bucket: bucket.compact(full=True)))
 
 
 def land(table: Table, messages: Sequence[CommitMessage]) -> Committed:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.table.compaction.compact import BucketFiles, Compacted, compact
+from penstock.table.compaction.compact import CompactionInput, compact
+from penstock.table.compaction.compaction_result import CompactionResult
 from penstock.table.compaction.lookup import Lookup
 from penstock.table.compaction.lookup_store import LookupStore
 from penstock.table.compaction.plan import CompactionSpec
@@ -139,8 +140,8 @@ class MemoryBucket:
     def _add(self, files: Sequence[DataFile]) -> None:
         self.live.update({(file.name, file.level): file for file in files})
 
-    def bucket_files(self) -> BucketFiles:
-        return BucketFiles(
+    def bucket_files(self) -> CompactionInput:
+        return CompactionInput(
             levels=self.levels,
             reader=self.files,
             open_data=self.writer("data", self._rolls_at),
@@ -159,7 +160,7 @@ class MemoryBucket:
         self.apply(done)
         return [change for file in done.changelog for change in records_of(self.files.tables[file.name])]
 
-    def apply(self, done: Compacted) -> None:
+    def apply(self, done: CompactionResult) -> None:
         for file in done.before:
             del self.live[file.name, file.level]
         self._add(done.after)

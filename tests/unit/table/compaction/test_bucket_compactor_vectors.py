@@ -29,7 +29,7 @@ def write(table: Table, *values: tuple[int, int]) -> None:
 
 def compact_as_java(table: Table) -> None:
     """Commit a full compaction that leaves the vectors of the files it replaced in the index."""
-    made = list(_messages(table.store, Selection(), {}, lambda bucket: bucket.due((), full=True)))
+    made = list(_messages(table.store, Selection(), {}, lambda bucket: bucket.compact(full=True)))
     done = Committer(table.store, "java").commit([replace(message, compact_index_changes=()) for message in made])
     assert done.lost_compaction is None
     assert vector_names(table) - live_names(table), "no vector of a file that is gone"

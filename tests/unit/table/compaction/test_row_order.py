@@ -12,7 +12,7 @@ import pytest
 
 from penstock.errors import CommitConflict, ConfigError
 from penstock.table.buckets.layout import Layout
-from penstock.table.compaction import bucket_compactor as compacting
+from penstock.table.compaction import append_compactor as compacting
 from penstock.table.handle import Table
 from penstock.table.meta.entries import ManifestEntry
 from penstock.table.meta.live import delta_entries, live_entries

@@ -282,4 +282,4 @@ def test_what_is_due_in_an_append_table_is_what_a_compaction_does(tmp_path: Path
     files = BucketFiles(table.store, layout, entries[0].partition, entries[0].bucket)
     compactor = BucketCompactor(files, state)
     assert len(entries) == 3
-    assert compactor.is_due() == bool(compactor.due((), full=True).before) == (share == 0.5)
+    assert compactor.is_due() == bool(compactor.compact(full=True).before) == (share == 0.5)

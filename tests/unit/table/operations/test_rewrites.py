@@ -127,15 +127,15 @@ def test_a_compaction_leaves_marked_rows_out_and_drops_the_marks(tmp_path: Path)
 def test_a_compaction_that_did_not_see_a_delete_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = append_table(tmp_path, "true")
     add(table, (5, "e", None))
-    real, late = BucketCompactor.due, [True]
+    real, late = BucketCompactor.compact, [True]
 
-    def due(self: BucketCompactor, *given: object, **named: object) -> object:
+    def compact(self: BucketCompactor, *given: object, **named: object) -> object:
         result = real(self, *given, **named)  # type: ignore[arg-type]
         if late.pop() if late else False:
             table.delete("id = 2")
         return result
 
-    monkeypatch.setattr(BucketCompactor, "due", due)
+    monkeypatch.setattr(BucketCompactor, "compact", compact)
     table.compact(full=True)
     assert content(table) == [(1, "a", None), (3, "c", None), (4, "d", None), (5, "e", None)]
     assert table.remove_orphan_files(dry_run=True, older_than=1 << 60) == []

@@ -109,17 +109,17 @@ class PipelinePlan:
     tables: tuple[PlannedTable, ...]
 
     def __repr__(self) -> str:
-        lines = [f"  {table.action} {table.table}  {_keys(table)}  {_columns(table)}" for table in self.tables]
+        lines = [f"  {table.heading}  {_keys(table)}  {_columns(table)}" for table in self.tables]
         return "\n".join([f"PipelinePlan({self.looked})", *lines])
 
     def _repr_html_(self) -> str:
         names = ("table", "column", "type", "source", "why", "change")
         rows = [
-            (f"{table.action} {table.table}", one.name, one.type, one.source, one.reason, one.change)
+            (table.heading, one.name, one.type, one.source, one.reason, one.change)
             for table in self.tables
             for one in table.columns
         ]
-        refused = [(f"refuse {table.table}", "", "", "", table.problem, "") for table in self.tables if table.problem]
+        refused = [(table.heading, "", "", "", table.problem, "") for table in self.tables if table.problem]
         return f"<b>{escape(self.looked)}</b>{rows_html(names, rows + refused)}"
 
 

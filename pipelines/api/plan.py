@@ -51,6 +51,10 @@ class PlannedTable:
     problem: str | None = None
     warnings: tuple[str, ...] = ()
 
+    @property
+    def heading(self) -> str:
+        return f"cannot create or alter {self.table}" if self.action == "refuse" else f"{self.action} {self.table}"
+
 
 def planned(shape: PipelineMapping, schemas: Sequence[SourceSchema], *, now: int) -> list[PlannedTable]:
     """Return a planned table for each target of the source schemas. Source tables that are left out have no target."""

@@ -70,7 +70,7 @@ def _tell(looked: str, tables: list[PlannedTable], *, explain: bool, diff: bool)
         print("\nno changes" if diff else "\nno tables: the source is empty so far")
     for table in tables:
         sources = f"   from {', '.join(table.sources[:3])}{' and more' if len(table.sources) > 3 else ''}"
-        print(f"\n{table.action} {table.table}{sources if any(table.sources) else ''}")
+        print(f"\n{table.heading}{sources if any(table.sources) else ''}")
         if table.problem is not None:
             print(f"  {table.problem}")
             continue

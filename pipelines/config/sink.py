@@ -141,11 +141,13 @@ class Sink(Strict):
     @model_validator(mode="before")
     @classmethod
     def _with_its_database(cls, given: Any) -> Any:
-        """Accept `table: ods.orders` for database and table together."""
+        """Accept `table: ods.orders` for database and table together, also beside `database: ods`."""
         table = given.get("table") if isinstance(given, Mapping) else None
-        if not isinstance(table, str) or given.get("database") is not None or "." not in table:
+        if not isinstance(table, str) or "." not in table:
             return given
         database, _, name = table.partition(".")
+        if given.get("database") not in {None, database}:
+            return given
         return {**given, "database": database, "table": name}
 
     @model_validator(mode="after")

@@ -176,6 +176,29 @@ def test_plan_says_what_would_be_made_and_why(shop: Shop, capsys: pytest.Capture
     assert "ods.users" not in out
 
 
+@pytest.mark.parametrize(
+    ("sink", "said"),
+    [
+        ({"table": "ods.one"}, "create ods.one   from shop.orders"),
+        ({"table": "a/b"}, "cannot create or alter ods.a/b   from shop.orders\n  'a/b' cannot be the name of a table"),
+    ],
+)
+def test_plan_names_the_one_table_as_it_would_be_called(
+    tmp_path: Path, sink: dict[str, str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop = Shop(tmp_path)
+    shop.put("1.json", insert("orders", {"id": 1}))
+    text = json.dumps(
+        {
+            "source": {"type": "files", "path": str(shop.inbox), "value.format": "canal-json"},
+            "sink": {"catalog": {"warehouse": str(tmp_path)}, "database": "ods", **sink},
+        }
+    )
+    (tmp_path / "p.yaml").write_text(text)
+    main(["plan", str(tmp_path / "p.yaml")])
+    assert said in capsys.readouterr().out
+
+
 def test_plan_tells_the_difference_to_what_is_there(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     run(yaml_file.load(Path("shop.yaml")))
     assert "no changes" in said(capsys, "plan", "shop.yaml", "--diff")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from penstock.errors import ConfigError, PenstockError
+from penstock.errors import ConfigError, PenstockError, TableCorrupt
 from penstock.table.buckets.bucket_files import BucketFiles
 from penstock.table.buckets.bucket_state import TableState
 from penstock.table.buckets.layout import BucketMode, Layout
@@ -89,13 +89,21 @@ def _landed(committer: Committer, work: Callable[[], Iterable[CommitMessage]]) -
     store = committer.store
     lost: PenstockError | None = None
     for _ in range(_TRIES):
-        messages = list(work())
-        if not messages:
-            return []
-        done = committer.commit(messages, BATCH_IDENTIFIER)
-        lost = done.lost_compaction
-        if lost is None:
-            return list(done.snapshots)
+        base, messages = store.snapshots.latest(), []
+        try:
+            for message in work():
+                messages.append(message)  # noqa: PERF402 -- those made before an error must be discarded
+        except TableCorrupt as reason:
+            if base is None or store.snapshots.exists(base.id):
+                raise
+            lost = reason  # the snapshot expired, and its files were deleted, while they were read
+        else:
+            if not messages:
+                return []
+            done = committer.commit(messages, BATCH_IDENTIFIER)
+            lost = done.lost_compaction
+            if lost is None:
+                return list(done.snapshots)
         layout = Layout.of(store.schema())
         for message in messages:
             BucketFiles(store, layout, message.partition, message.bucket).delete(message)

@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.table.handle import Table
 from penstock.table.maintenance.orphans import remove_orphans
+from penstock.table.maintenance.tags import tag_files
 from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import CommitKind, Snapshot
 from penstock.table.meta.snapshot_json import parse_snapshot
@@ -135,7 +136,15 @@ class Performance:
             else {one.id: line.models[one.id] for one in found.snapshots if one.id in line.models}
         )
         fitting = [target for target, model in models.items() if same_columns(model, line.now)]
+        fitting = [target for target in fitting if self._has_buckets_of_schema(found, step["to"], target)]
         return {"op": "rollback", "target": fitting[step["which"] % len(fitting)]} if fitting else None
+
+    def _has_buckets_of_schema(self, table: Table, kind: str, target: Any) -> bool:
+        """Return whether rows can be written after a rollback: it changes no options, so also no number of buckets."""
+        store = table.store
+        snapshot = tag_files(store).get(target).snapshot if kind == "tag" else store.snapshots.get(target)
+        buckets = int(store.schema().options.get("bucket", "-1"))
+        return buckets < 1 or all(entry.total_buckets == buckets for entry in live_entries(store, snapshot))
 
     def _can_alter(self, step: Step) -> bool:
         names = self.lines[None].now.names

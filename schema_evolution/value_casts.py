@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.schema_evolution.text_casts import KEEPS_TIMES, Misfits, cast_texts
+from penstock.schema_evolution.text_casts import Misfits, cast_texts
+from penstock.schema_evolution.text_values import KEEPS_TIMES
 from penstock.schema_evolution.types.mapping import TypeMapping
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.texts import to_text

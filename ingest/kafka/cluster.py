@@ -18,15 +18,8 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, ClusterMetadata, OffsetSpec, TopicDescription
 
 from penstock.errors import SourceError
-from penstock.ingest.kafka.client import (
-    REQUEST_SECONDS,
-    admin,
-    check_reachable,
-    is_refusal,
-    is_unknown_topic,
-    patiently,
-    refused,
-)
+from penstock.ingest.kafka.broker_errors import is_refusal, is_unknown_topic, patiently, refused
+from penstock.ingest.kafka.client import REQUEST_SECONDS, admin, check_reachable
 from penstock.ingest.patience import is_patient
 
 Place: TypeAlias = tuple[str, int]  # topic, partition

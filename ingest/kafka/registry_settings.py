@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from penstock.errors import ConfigError
 from penstock.formats.debezium.schema_registry import SchemaRegistry
-from penstock.ingest.kafka.client import trusted
+from penstock.ingest.kafka.properties import trusted
 from penstock.references import resolve
 
 _KNOWN = {"url", "basic.auth.user.info", "basic.auth.credentials.source"}

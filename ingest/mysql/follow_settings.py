@@ -17,7 +17,7 @@ from penstock.ingest.mysql.config import MySqlConfig
 from penstock.ingest.mysql.server.address import Secret, ServerAddress, Tls
 from penstock.ingest.mysql.server.connection import ask, connected
 from penstock.ingest.mysql.settings import Barriers, CapturedTables, FollowSettings, Startup
-from penstock.ingest.mysql.snapshot.chunks import ChunkOptions
+from penstock.ingest.mysql.snapshot.chunk import ChunkOptions
 from penstock.ingest.mysql.values.rules import ValueRules
 from penstock.table_pattern import TablePattern
 

@@ -12,7 +12,7 @@ from penstock.ingest.mysql.binlog.range_cutter import LogRange
 from penstock.ingest.mysql.ddl.history import Version
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.server.catalog import TableName
-from penstock.ingest.mysql.snapshot.chunks import Chunk, ChunkCursor
+from penstock.ingest.mysql.snapshot.chunk import Chunk, ChunkCursor
 from penstock.ingest.source import Offsets
 
 VERSION = 1

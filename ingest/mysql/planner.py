@@ -32,7 +32,8 @@ from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.server.catalog import BASE_TABLE, LOGGED, TableFacts, TableName, definitions, list_tables
 from penstock.ingest.mysql.server.connection import ask, connected, server_facts, variables
 from penstock.ingest.mysql.settings import FollowSettings
-from penstock.ingest.mysql.snapshot.chunks import Chunk, ChunkCursor, next_chunks, start_chunks
+from penstock.ingest.mysql.snapshot.chunk import Chunk, ChunkCursor
+from penstock.ingest.mysql.snapshot.chunks import next_chunks, start_chunks
 from penstock.ingest.source import Limit
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Literal
 from penstock.ingest.mysql.checkpoint_state import MySqlState
 from penstock.ingest.mysql.server.address import ServerAddress
 from penstock.ingest.mysql.server.catalog import SYSTEM_DATABASES, TableName
-from penstock.ingest.mysql.snapshot.chunks import ChunkOptions
+from penstock.ingest.mysql.snapshot.chunk import ChunkOptions
 from penstock.ingest.mysql.values.rules import ValueRules
 
 Mode = Literal["initial", "snapshot", "latest-offset", "earliest-offset", "timestamp", "specific-offset"]

@@ -98,7 +98,7 @@ FLOORS = {
     ],
     "schema_evolution": [
         {"types", "date_patterns"},
-        {"text_casts", "type_changes", "target_names"},
+        {"text_casts", "text_values", "type_changes", "target_names"},
         {"value_casts"},
         {"computed_functions", "expressions", "policy"},
         {"computed_columns", "drift", "masks"},

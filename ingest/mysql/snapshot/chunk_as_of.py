@@ -21,8 +21,8 @@ from penstock.ingest.mysql.binlog.options import DecodeOptions, TheseTables
 from penstock.ingest.mysql.binlog.resume import latest, settled, snapshot_position
 from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.server.connection import connected, server_facts
+from penstock.ingest.mysql.snapshot.chunk import Chunk
 from penstock.ingest.mysql.snapshot.chunk_watermark import changes_between, in_chunk, joined, row_numbers
-from penstock.ingest.mysql.snapshot.chunks import Chunk
 from penstock.ingest.mysql.snapshot.locked_tables import one_moment
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, chunk_batches
 from penstock.row_kinds import DELETE, UPDATE_BEFORE

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from penstock.ingest.mysql.definition import Column
     from penstock.ingest.mysql.server.connection import Connection
-    from penstock.ingest.mysql.snapshot.chunks import Chunk
+    from penstock.ingest.mysql.snapshot.chunk import Chunk
 
 _KEYS_A_QUERY = 500
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.ingest.mysql.binlog.resume import latest
 from penstock.ingest.mysql.server.connection import ask, connected, server_facts
-from penstock.ingest.mysql.snapshot.chunks import Chunk
+from penstock.ingest.mysql.snapshot.chunk import Chunk
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, chunk_batches
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.ingest.mysql.definition import TableDefinition
     from penstock.ingest.mysql.server.address import ServerAddress
     from penstock.ingest.mysql.server.connection import Connection
-    from penstock.ingest.mysql.snapshot.chunks import Chunk
+    from penstock.ingest.mysql.snapshot.chunk import Chunk
     from penstock.ingest.mysql.snapshot.text_rows import RowBlock
 
 BLOCK_BYTES = 8 << 20

@@ -22,7 +22,7 @@ from penstock.ingest.mysql.position import LogPosition
 from penstock.ingest.mysql.server.address import Secret, ServerAddress, Tls
 from penstock.ingest.mysql.server.catalog import definitions as catalog_definitions
 from penstock.ingest.mysql.server.connection import connected, current_position, server_facts
-from penstock.ingest.mysql.snapshot.chunks import Chunk
+from penstock.ingest.mysql.snapshot.chunk import Chunk
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, read_chunk
 from tests.integration.mysql.zones import zone_statements
 

@@ -15,7 +15,7 @@ from penstock.formats.change import ChangeBatch
 from penstock.ingest.mysql import read_range as reading
 from penstock.ingest.mysql.errors import MissingGrant, RowImageError, SourceNotReady
 from penstock.ingest.mysql.server.address import ServerAddress
-from penstock.ingest.mysql.snapshot.chunks import Chunk
+from penstock.ingest.mysql.snapshot.chunk import Chunk
 from penstock.ingest.mysql.snapshot.read import read_chunk
 from penstock.pipelines.ledger.batch_identity import BatchIdentity
 from tests.integration.mysql.playground import Playground

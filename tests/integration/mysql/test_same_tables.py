@@ -15,7 +15,7 @@ import pytest
 
 from penstock.formats.canal.encode import canal_message
 from penstock.ingest.mysql.read_range import in_zone
-from penstock.ingest.mysql.snapshot.chunks import Chunk
+from penstock.ingest.mysql.snapshot.chunk import Chunk
 from penstock.ingest.mysql.snapshot.read import SnapshotOptions, read_chunk
 from penstock.pipelines.config.model import PipelineSpec
 from penstock.table.catalog.settings import CatalogSettings

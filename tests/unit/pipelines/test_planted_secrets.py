@@ -16,7 +16,8 @@ import pytest
 from penstock.errors import ConfigError, PenstockError
 from penstock.formats.debezium import schema_registry as registry
 from penstock.formats.debezium.schema_registry import SchemaRegistry
-from penstock.ingest.kafka.client import client_properties, consumer
+from penstock.ingest.kafka.client import consumer
+from penstock.ingest.kafka.properties import client_properties
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.config import yaml_file
 from penstock.pipelines.monitor.webhook import Notifying

@@ -6,7 +6,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from penstock.errors import ConfigError, SourceError
-from penstock.ingest.kafka.client import client_properties, patiently
+from penstock.ingest.kafka.broker_errors import patiently
+from penstock.ingest.kafka.properties import client_properties
 from penstock.references import resolve
 
 

@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from penstock.errors import SourceError
-from penstock.ingest.kafka.client import EventLine, Seldom, patiently
+from penstock.ingest.kafka.broker_errors import patiently
+from penstock.ingest.kafka.client import EventLine, Seldom
 from penstock.ingest.kafka.cluster import KafkaCluster
 from penstock.ingest.patience import patience
 

@@ -1,0 +1,127 @@
+"""Errors of Kafka brokers: which pass, which are final, and how long a request is repeated."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+
+from penstock.errors import SourceError
+from penstock.ingest.patience import patience_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_T = TypeVar("_T")
+log = logging.getLogger(__name__)
+PATIENCE_SECONDS = 120.0  # a broker that restarts is back by then
+UNKNOWN_SECONDS = 5.0  # a broker that just started, or a topic just created, is known by then
+_PASSING = {
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TIMED_OUT,
+    KafkaError._RESOLVE,
+    KafkaError._WAIT_COORD,
+    KafkaError._UNKNOWN_BROKER,
+    KafkaError._NOENT,  # no partition has a leader: the only broker has just started
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.LISTENER_NOT_FOUND,
+}
+# A topic just created, or a broker just started, may be unknown for a moment.
+_UNKNOWN_YET = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
+
+
+def is_passing(error: KafkaError) -> bool:
+    """Return whether a broker answers this while it restarts or hands over, so that a retry helps."""
+    return bool(error.code() in _PASSING or error.retriable())
+
+
+# A client reports a broker that goes away in the middle of a handshake with the same codes as a refusal.
+_OF_THE_NETWORK = re.compile("transport|disconnect|timed out|connection", re.IGNORECASE)
+
+
+def is_refusal(error: KafkaError) -> bool:
+    """Return whether credentials or certificates are wrong, which waiting cannot repair."""
+    kinds = {KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED}
+    return error.code() in kinds and not _OF_THE_NETWORK.search(error_text(error))
+
+
+def refused(error: KafkaError) -> SourceError:
+    """Return the error for wrong credentials or certificates, with a hint at the settings to check."""
+    return SourceError(
+        f"Kafka rejected the connection, or its certificate is not trusted: {error_text(error)}",
+        code=error.name(),
+        hint="check properties.sasl.* and properties.ssl.*, and that the listener uses this security.protocol",
+    )
+
+
+def error_text(error: KafkaError) -> str:
+    """Return the error text without the appended state of the connection."""
+    return re.sub(r"\s*\(after [^)]*\)$", "", error.str())
+
+
+def is_unknown_topic(error: KafkaError) -> bool:
+    """Return whether the broker does not know the topic or partition, perhaps only for a moment."""
+    return error.code() in _UNKNOWN_YET
+
+
+def patiently(
+    ask: Callable[[], _T],
+    *,
+    seconds: float | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> _T:
+    """Return the answer of `ask`, retried with growing pauses while the broker is unreachable.
+
+    SourceError if the broker stays away. An unknown topic is retried for a few seconds only: usually it does not exist.
+    """
+    seconds = patience_seconds(PATIENCE_SECONDS) if seconds is None else seconds
+    began, pause = clock(), 0.2
+    while True:
+        try:
+            return ask()
+        except KafkaException as thrown:
+            error: KafkaError = thrown.args[0]
+            allowed = seconds if is_passing(error) else UNKNOWN_SECONDS if is_unknown_topic(error) else 0.0
+            if clock() + pause > began + allowed:
+                raise broker_error(error) from thrown
+            if pause == 0.2:
+                log.warning("event=waiting_for_kafka at_most_seconds=%g reason=%s", allowed, error.str())
+        sleep(pause)
+        pause = min(pause * 2, 5.0)
+
+
+_AWAY = {KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE}
+_UNREACHABLE = (
+    "check that a broker is running, that bootstrap.servers is correct, and that no firewall blocks the connection"
+)
+
+
+def broker_error(
+    error: KafkaError, *, topic: str | None = None, partition: int | None = None, offset: int | None = None
+) -> SourceError:
+    """Return a client error as a SourceError, which says whether a retry can help."""
+    return SourceError(
+        f"Kafka: {error.str()}",
+        code=error.name(),
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        retryable=is_passing(error),
+        hint=_UNREACHABLE if error.code() in _AWAY else None,
+    )

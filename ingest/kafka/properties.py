@@ -1,0 +1,117 @@
+"""The properties of a Kafka client: from the names of the Java client to those of librdkafka."""
+
+from __future__ import annotations
+
+import logging
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
+
+from penstock.errors import ConfigError
+from penstock.references import resolve
+
+log = logging.getLogger(__name__)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Properties that Penstock sets or that concern only the Java client: logged, then left out.
+_LEFT_OUT = re.compile(
+    r"(key|value)\.deserializer|enable\.auto\.(commit|offset\.store)|auto\.(offset\.reset|commit\.interval\.ms)|"
+    r"max\.poll\.records|partition\.assignment\.strategy|interceptor\.classes|metric.*|default\.api\.timeout\.ms|"
+    r"request\.timeout\.ms|receive\.buffer\.bytes|send\.buffer\.bytes|exclude\.internal\.topics|group\.protocol|"
+    r"sasl\.(login|client)\..*|ssl\.(trustmanager|keymanager|secure\.random|provider|protocol|enabled).*|"
+    r"flink\..*|scan\..*|partition\.discovery\.interval\.ms|client\.id\.prefix|commit\.offsets\.on\.checkpoint"
+)
+_JAVA_NAMES = {"fetch.max.wait.ms": "fetch.wait.max.ms", "max.partition.fetch.bytes": "fetch.message.max.bytes"}
+_PLACES = {"ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.type", "ssl.truststore.certificates"}
+_KEYS = {
+    "ssl.keystore.type",
+    "ssl.keystore.location",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "sasl.jaas.config",
+}
+_JKS = bytes.fromhex("feedfeed")
+
+
+def client_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return librdkafka's properties for those of a Java client, with references to secrets resolved."""
+    given = {name.strip(): resolve(value) for name, value in properties.items()}
+    made: dict[str, str] = {}
+    for name, value in given.items():
+        if name in _PLACES | _KEYS:
+            continue
+        if _LEFT_OUT.fullmatch(name):
+            log.debug("event=kafka_property_left_out name=%s", name)
+        elif name == "ssl.endpoint.identification.algorithm":
+            made[name] = value or "none"
+        else:
+            made[_JAVA_NAMES.get(name, name)] = value
+    made |= _login(given.get("sasl.jaas.config", "")) | trusted(given) | _own_certificate(given)
+    return made
+
+
+def _login(jaas: str) -> dict[str, str]:
+    words = dict(re.findall(r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"', jaas))
+    if "Krb5LoginModule" in jaas:
+        names = {"keyTab": "sasl.kerberos.keytab", "principal": "sasl.kerberos.principal"}
+    elif "OAuthBearerLoginModule" in jaas:
+        names = {
+            "clientId": "sasl.oauthbearer.client.id",
+            "clientSecret": "sasl.oauthbearer.client.secret",
+            "scope": "sasl.oauthbearer.scope",
+        }
+    else:
+        names = {"username": "sasl.username", "password": "sasl.password"}
+    made = {names[word]: text.replace('\\"', '"') for word, text in words.items() if word in names}
+    return made | ({"sasl.oauthbearer.method": "oidc"} if "OAuthBearerLoginModule" in jaas else {})
+
+
+def trusted(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the certificates in a Java trust store as `ssl.ca.pem` or `ssl.ca.location`."""
+    if certificates := given.get("ssl.truststore.certificates"):
+        return {"ssl.ca.pem": certificates}
+    location = given.get("ssl.truststore.location")
+    if location is None:
+        return {}
+    raw = _file(location)
+    if given.get("ssl.truststore.type", "").upper() == "PEM" or b"-----BEGIN" in raw:
+        return {"ssl.ca.location": location}
+    try:
+        store = pkcs12.load_pkcs12(raw, given.get("ssl.truststore.password", "").encode() or None)
+    except ValueError as error:
+        raise _needs_pkcs12("truststore", location) from error
+    return {"ssl.ca.pem": "".join(c.certificate.public_bytes(Encoding.PEM).decode() for c in store.additional_certs)}
+
+
+def _own_certificate(given: Mapping[str, str]) -> dict[str, str]:
+    location = given.get("ssl.keystore.location")
+    is_pem = given.get("ssl.keystore.type", "").upper() == "PEM"
+    if location is not None and is_pem:  # one file with both certificate and key, as in the Java client
+        return {"ssl.certificate.location": location, "ssl.key.location": location}
+    if location is not None:
+        if _file(location).startswith(_JKS):
+            raise _needs_pkcs12("keystore", location)
+        return {"ssl.keystore.location": location}
+    if not is_pem:
+        return {}
+    names = {"ssl.keystore.certificate.chain": "ssl.certificate.pem", "ssl.keystore.key": "ssl.key.pem"}
+    return {names[name]: given[name] for name in names if name in given}
+
+
+def _file(location: str) -> bytes:
+    try:
+        return Path(location).read_bytes()
+    except OSError as error:
+        raise ConfigError("a certificate file cannot be read", file=location) from error
+
+
+def _needs_pkcs12(kind: str, location: str) -> ConfigError:
+    return ConfigError(
+        f"the {kind} is neither PEM nor a PKCS12 file that its password can open",
+        file=location,
+        hint=f"keytool -importkeystore -srckeystore {location} -destkeystore {kind}.p12 -deststoretype PKCS12",
+    )

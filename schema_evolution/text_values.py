@@ -1,0 +1,207 @@
+"""Parsing of one text to a value of a type, for texts that the columnar casts do not cover."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import math
+import re
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal
+
+from penstock.table.values.types import AtomicType, type_text
+from penstock.table.values.variants import encoded
+
+TRUE = ["t", "true", "y", "yes", "1"]
+FALSE = ["f", "false", "n", "no", "0"]
+_DATE = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})")
+_STAMP = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?(Z)?")
+_CLOCK = re.compile(r"(-?)(\d{1,3}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?")
+ZERO_DATE = re.compile(r"[0 T:.-]+")
+_INTEGER = re.compile(r"-?\d+")
+_EPOCH = dt.date(1970, 1, 1).toordinal()
+FIRST_DAY = 1 - _EPOCH
+DAY_NANOS = 86_400_000_000_000
+_UNITS = {0: 1_000_000_000, 3: 1_000_000, 6: 1000, 9: 1}
+MOST_DIGITS = 38
+_BEYOND_FLOAT = 2.0**128 - 2.0**103  # from here on the nearest FLOAT is infinity
+_MOST_DAYS = 3_000_000  # a larger number is in milliseconds
+
+
+class Zero(Exception):
+    """A zero date, or a time of day outside of a day: null by default, the epoch or midnight in NOT NULL columns."""
+
+
+class OutsideOfDay(Zero):
+    """A time outside of a day.
+
+    Rejected in key columns: every such value would become midnight, and distinct rows would collapse into one.
+    """
+
+
+KEEPS_TIMES = "(column of a key; --type-mapping time-to-string keeps such times)"
+KEEPS_DATES = "(column of a key; --type-mapping to-string keeps such dates)"
+
+
+def parser_of(target: AtomicType) -> Callable[[str], object]:
+    match target.root:
+        case "CHAR" | "VARCHAR":
+            return lambda text: _within(text, len(text), target)
+        case "BINARY":
+            return lambda text: _measured(_base64(text), target)
+        case "VARBINARY":
+            return lambda text: _measured(text.encode(), target)
+        case "BOOLEAN":
+            return _boolean
+        case "TINYINT" | "SMALLINT" | "INT" | "BIGINT":
+            bits = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}[target.root]
+            return lambda text: _integer(text, bits)
+        case "DECIMAL":
+            return lambda text: _decimal(text, target)
+        case "FLOAT":
+            return _float
+        case "DOUBLE":
+            return float
+        case "DATE":
+            return _date
+        case "TIME":
+            return _time
+        case "TIMESTAMP" | "TIMESTAMP_LTZ":
+            return lambda text: _stamp(text, target.precision)
+        case "VARIANT":
+            return lambda text: dict(zip(("value", "metadata"), encoded(text), strict=True))
+    raise ValueError(f"text cannot be converted to {type_text(target)}")
+
+
+def _within(text: str, length: int, target: AtomicType) -> str:
+    if length > target.length:
+        raise ValueError(f"{length} characters")
+    return text
+
+
+def _base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError as reason:
+        raise ValueError("is not base64") from reason
+
+
+def _measured(data: bytes, target: AtomicType) -> bytes:
+    if len(data) > target.length:
+        raise ValueError(f"{len(data)} bytes")
+    return data
+
+
+def _boolean(text: str) -> bool:
+    match text.lower():
+        case "t" | "true" | "y" | "yes" | "1":
+            return True
+        case "f" | "false" | "n" | "no" | "0":
+            return False
+    raise ValueError("is neither true nor false")
+
+
+def _integer(text: str, bits: int) -> int:
+    if not _INTEGER.fullmatch(text.strip()):
+        raise ValueError("is not an integer")
+    value = int(text)
+    if not -(1 << bits - 1) <= value < 1 << bits - 1:
+        raise ValueError("is out of range")
+    return value
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if math.isfinite(value) and abs(value) >= _BEYOND_FLOAT:
+        raise ValueError("is out of range")
+    return value
+
+
+def _decimal(text: str, target: AtomicType) -> Decimal:
+    value = Decimal(text.strip())
+    if not value.is_finite():
+        raise ValueError("is not a number")
+    rounded = value.quantize(Decimal(1).scaleb(-target.scale), rounding=ROUND_HALF_UP, context=_WIDE)
+    if rounded.adjusted() + 1 + target.scale > target.precision and rounded != 0:
+        raise ValueError(f"has more than {target.precision} digits")
+    return rounded
+
+
+_WIDE = Context(prec=400)
+
+
+def _days(year: str, month: str, day: str) -> int:
+    if int(month) == 0 or int(day) == 0 or int(year) == 0:
+        raise Zero("is a zero date")
+    return dt.date(int(year), int(month), int(day)).toordinal() - _EPOCH
+
+
+def _date(text: str) -> int:
+    match = _STAMP.fullmatch(text)
+    if match:
+        return _days(match[1], match[2], match[3])
+    if _INTEGER.fullmatch(text):
+        number = int(text)
+        days = number if abs(number) <= _MOST_DAYS else number // 86_400_000
+        if abs(days) > _MOST_DAYS:
+            raise ValueError("is out of range")
+        return days
+    raise ValueError("is not a date")
+
+
+def _nanos(fraction: str | None) -> int:
+    return int((fraction or "0")[:9].ljust(9, "0"))
+
+
+def _time(text: str) -> int:
+    match = _CLOCK.fullmatch(text)
+    if match is None:
+        if _INTEGER.fullmatch(text):
+            return _within_day(int(text))
+        raise ValueError("is not a time of day")
+    hours, minutes, seconds = int(match[2]), int(match[3]), int(match[4] or 0)
+    if minutes > 59 or seconds > 59:
+        raise ValueError("is not a time of day")
+    if match[1]:
+        raise OutsideOfDay("is negative")
+    return _within_day(((hours * 60 + minutes) * 60 + seconds) * 1000 + _nanos(match[5]) // 1_000_000)
+
+
+def exact_time(text: str) -> int:
+    """Parse a time of a key; refuse fractions of milliseconds.
+
+    The table cannot store them, and distinct keys would become equal.
+    """
+    match = _CLOCK.fullmatch(text)
+    if match is not None and _nanos(match[5]) % 1_000_000:
+        raise ValueError(f"is not a whole number of milliseconds {KEEPS_TIMES}")
+    return _time(text)
+
+
+def _within_day(millis: int) -> int:
+    if not 0 <= millis < 86_400_000:
+        raise OutsideOfDay("is not within one day")
+    return millis
+
+
+def _within_reach(nanos: int, precision: int) -> int:
+    """Return the nanoseconds if they are in range: timestamps in nanoseconds reach from 1677 to 2262."""
+    fits = nanos.bit_length() < 64 if precision > 6 else nanos < (_MOST_DAYS + 1) * DAY_NANOS
+    if not fits or nanos < FIRST_DAY * DAY_NANOS:
+        raise ValueError("is out of range")
+    return nanos
+
+
+def _stamp(text: str, precision: int) -> int:
+    """Return nanoseconds since 1970; a whole number is in the unit of the precision."""
+    match = _STAMP.fullmatch(text)
+    if match is None:
+        if _INTEGER.fullmatch(text):
+            return _within_reach(int(text) * _UNITS.get(precision, 1_000_000), precision)
+        raise ValueError("is not a date and time")
+    hours, minutes, seconds = (int(part or 0) for part in match.group(4, 5, 6))
+    if hours > 23 or minutes > 59 or seconds > 59:
+        raise ValueError("is not a date and time")
+    nanos = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + _nanos(match[7])
+    cut: int = 10 ** (9 - precision)
+    return _within_reach(_days(match[1], match[2], match[3]) * DAY_NANOS + nanos // cut * cut, precision)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.errors import ConfigError
-from penstock.schema_evolution.computed_functions import FUNCTIONS, Argument, Columns, Function
+from penstock.schema_evolution.computed_arguments import Argument, Columns, ComputedFunction
+from penstock.schema_evolution.computed_functions import COMPUTED_FUNCTIONS
 from penstock.table.values.types import STRING, DataType
 
 # A quoted text is one argument, whatever it contains; quotes inside of an argument, as in patterns, do not count.
@@ -36,20 +37,19 @@ class ComputedColumn:
                 hint="write name=function(column, ...), for example dt=year(created)",
             )
         function = match[1].lower()
-        if function not in FUNCTIONS:
-            raise ConfigError(
-                f"Unsupported expression: {match[1]}. Supported expressions are: {', '.join(sorted(FUNCTIONS))}"
-            )
+        if function not in COMPUTED_FUNCTIONS:
+            known = ", ".join(sorted(COMPUTED_FUNCTIONS))
+            raise ConfigError(f"Unsupported expression: {match[1]}. Supported expressions are: {known}")
         fold = (lambda one: one) if case_sensitive else str.lower
         arguments = tuple(_argument(part, fold) for part in _parts(match[2]))
         column = cls(fold(name.strip()), function, arguments)
-        FUNCTIONS[function].check(column.name, arguments)
+        COMPUTED_FUNCTIONS[function].check(column.name, arguments)
         return column
 
     @property
     def references(self) -> tuple[str, ...]:
         """Return the names of the columns it refers to."""
-        return FUNCTIONS[self.function].references(self.arguments)
+        return COMPUTED_FUNCTIONS[self.function].references(self.arguments)
 
     def type(self, types: Mapping[str, DataType], *, lenient: bool = False) -> DataType:
         """Return its type in a table with these columns.
@@ -69,8 +69,8 @@ class ComputedColumn:
         return self._function.values(self.arguments, columns, rows)
 
     @property
-    def _function(self) -> Function:
-        return FUNCTIONS[self.function]
+    def _function(self) -> ComputedFunction:
+        return COMPUTED_FUNCTIONS[self.function]
 
 
 def _parts(text: str) -> list[str]:

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.formats.change import BAD_VALUE, BadRecord, ChangeBatch, RowBatch, SourceSchema
+from penstock.schema_evolution.computed_arguments import Columns
 from penstock.schema_evolution.computed_columns import ComputedColumn
-from penstock.schema_evolution.computed_functions import Columns
 from penstock.schema_evolution.drift import ColumnRules
 from penstock.schema_evolution.text_casts import Misfits, instants_of
 from penstock.schema_evolution.types.source import holds_bits

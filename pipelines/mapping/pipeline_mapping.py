@@ -22,7 +22,7 @@ from penstock.pipelines.mapping.routes import NO_RULES, TableRules
 from penstock.pipelines.mapping.table_mapping import SeenSchema
 from penstock.pipelines.mapping.table_options import set_options
 from penstock.row_kinds import INSERT, is_retract
-from penstock.schema_evolution.computed_functions import wall_clock
+from penstock.schema_evolution.computed_times import wall_clock
 from penstock.schema_evolution.drift import ColumnRules, comment_changes, drift_of, fold, nonsense
 from penstock.schema_evolution.fit import Fit, FittedRows
 from penstock.schema_evolution.target_names import Naming

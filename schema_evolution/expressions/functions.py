@@ -1,6 +1,8 @@
 """The functions of projections and filters: their argument counts, documentation and implementations on whole columns.
 
-A null argument makes the result null, except for functions about nulls.
+A null argument makes the result null, except for functions about nulls. The functions follow SQL and Flink CDC.
+Those of computed columns in `computed_functions.py` have some of the same names with Paimon's rules: there `substring`
+counts from 0 and has an end position, here it counts from 1 and has a length.
 """
 
 from __future__ import annotations

@@ -5,19 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from penstock.errors import ConfigError, did_you_mean
 from penstock.schema_evolution.expressions.functions import FUNCTIONS, REFUSED
 from penstock.schema_evolution.expressions.nodes import Call, Case, Cast, Column, Item, Literal, Node, children
 from penstock.schema_evolution.expressions.time_functions import UNITS
+from penstock.schema_evolution.expressions.tokens import Token, TokenReader, unquoted
 from penstock.table.values.types import parse_type
 
 DEEPEST = 250
-_TOKEN = re.compile(
-    r"\s*(?:(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+)|(?P<text>'(?:[^']|'')*')"
-    r"|(?P<quoted>`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\")|(?P<word>[A-Za-z_]\w*)|(?P<sign><=>|<>|!=|<=|>=|\|\||[-+*/%=<>(),.]))"
-)
 _COMPARISONS = {"=", "<>", "!=", "<", "<=", ">", ">="}
 _BARE = {
     "current_timestamp",
@@ -30,19 +26,6 @@ _FROM_FOR = {"substring", "substr"}
 _UNIT_FIRST = {"timestampdiff", "timestamp_diff", "timestampadd"}
 _ENDS = {"both": "trim", "leading": "ltrim", "trailing": "rtrim"}
 _RESERVED = {"and", "or", "not", "as", "then", "else", "end", "when", "between", "in", "like", "is", "from", "where"}
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A token; `kind` is number, text, quoted, word, sign or end.
-
-    Words and signs are in lower case in `value`, and unchanged in `written`.
-    """
-
-    kind: str
-    value: str
-    written: str
-    place: int
 
 
 def parse_expression(text: str) -> Node:
@@ -105,68 +88,26 @@ def _shallow(node: Node) -> Node:
     return node
 
 
-class _Parser:
+class _Parser(TokenReader):
     """A recursive descent parser with a method per level of precedence."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._tokens = _tokens(text)
-        self._at = 0
 
     def item(self) -> Item:
         if self.took("*"):
             return Item("*")
         value = self.expression()
         if self.took("as"):
-            return Item(self._name(), value)
-        if self._now.kind == "quoted" or (self._now.kind == "word" and self._now.value not in _RESERVED):
-            return Item(self._name(), value)  # `upper(name) name` is allowed, as in SQL
+            return Item(self.name(), value)
+        if self.now.kind == "quoted" or (self.now.kind == "word" and self.now.value not in _RESERVED):
+            return Item(self.name(), value)  # `upper(name) name` is allowed, as in SQL
         if isinstance(value, Column):
             return Item(value.name, value)
-        raise self._wrong("an expression in a projection needs a name", "write it as  expression AS name")
+        raise self.wrong("an expression in a projection needs a name", "write it as  expression AS name")
 
     def expression(self) -> Node:
         node = self._and()
         while self.took("or"):
             node = Call("or", (node, self._and()))
         return node
-
-    def expect_end(self) -> None:
-        if self._now.kind != "end":
-            raise self._wrong(f"{self._now.written!r} is unexpected")
-
-    def took(self, value: str) -> bool:
-        """Consume the word or sign `value` if it is next, and return whether it was."""
-        if self._now.kind in {"word", "sign"} and self._now.value == value:
-            self._at += 1
-            return True
-        return False
-
-    @property
-    def _now(self) -> Token:
-        return self._tokens[self._at]
-
-    def _next(self) -> Token:
-        token = self._now
-        self._at += token.kind != "end"
-        return token
-
-    def _need(self, value: str) -> None:
-        if not self.took(value):
-            raise self._wrong(f"{value!r} is missing")
-
-    def _name(self) -> str:
-        token = self._next()
-        if token.kind == "quoted":
-            return _unquoted(token.written)
-        if token.kind != "word":
-            raise self._wrong("a name is missing")
-        return token.written
-
-    def _wrong(self, message: str, hint: str | None = None) -> ConfigError:
-        return ConfigError(
-            f"the expression cannot be parsed: {message}", expression=self._text, at=self._now.place, hint=hint
-        )
 
     def _and(self) -> Node:
         node = self._not()
@@ -179,8 +120,8 @@ class _Parser:
 
     def _comparison(self) -> Node:
         left = self._sum()
-        if self._now.kind == "sign" and self._now.value in _COMPARISONS:
-            sign = self._next().value
+        if self.now.kind == "sign" and self.now.value in _COMPARISONS:
+            sign = self.next().value
             left = Call("<>" if sign == "!=" else sign, (left, self._sum()))
         if self.took("is"):
             return self._is(left, negated=self.took("not"))
@@ -188,7 +129,7 @@ class _Parser:
         node = self._membership(left)
         if node is None:
             if negated:
-                raise self._wrong("NOT must be followed by BETWEEN, IN or LIKE")
+                raise self.wrong("NOT must be followed by BETWEEN, IN or LIKE")
             return left
         return Call("not", (node,)) if negated else node
 
@@ -197,16 +138,16 @@ class _Parser:
             if self.took(str(truth).lower()):
                 holds = Call("coalesce", (left if truth else Call("not", (left,)), Literal(value=False)))
                 return Call("not", (holds,)) if negated else holds
-        self._need("null")
+        self.need("null")
         return Call("is not null" if negated else "is null", (left,))
 
     def _membership(self, left: Node) -> Node | None:
         if self.took("between"):
             low = self._sum()
-            self._need("and")
+            self.need("and")
             return Call("and", (Call(">=", (left, low)), Call("<=", (left, self._sum()))))
         if self.took("in"):
-            self._need("(")
+            self.need("(")
             return Call("in", (left, *self._list()))
         if self.took("like"):
             return Call("like", (left, self._sum()))
@@ -214,16 +155,16 @@ class _Parser:
 
     def _sum(self) -> Node:
         node = self._product()
-        while (sign := self._now.value) in {"+", "-", "||"} and self._now.kind == "sign":
-            self._next()
+        while (sign := self.now.value) in {"+", "-", "||"} and self.now.kind == "sign":
+            self.next()
             right = self._product()
             node = Call("concat", (node, right)) if sign == "||" else Call(sign, (node, right))
         return node
 
     def _product(self) -> Node:
         node = self._unary()
-        while (sign := self._now.value) in {"*", "/", "%"} and self._now.kind == "sign":
-            self._next()
+        while (sign := self.now.value) in {"*", "/", "%"} and self.now.kind == "sign":
+            self.next()
             node = Call(sign, (node, self._unary()))
         return node
 
@@ -236,21 +177,21 @@ class _Parser:
         return self._unary() if self.took("+") else self._primary()
 
     def _primary(self) -> Node:
-        token = self._next()
+        token = self.next()
         match token.kind:
             case "number":
                 return Literal(int(token.value) if token.value.isdigit() else float(token.value))
             case "text":
-                return Literal(_unquoted(token.written))
+                return Literal(unquoted(token.written))
             case "quoted":
-                return self._column(_unquoted(token.written))
+                return self._column(unquoted(token.written))
             case "word":
                 return self._word(token)
         if token.value == "(":
             node = self.expression()
-            self._need(")")
+            self.need(")")
             return node
-        raise self._wrong(f"{token.written!r} is unexpected" if token.kind != "end" else "it is incomplete")
+        raise self.wrong(f"{token.written!r} is unexpected" if token.kind != "end" else "it is incomplete")
 
     def _word(self, token: Token) -> Node:
         if token.value in {"true", "false"}:
@@ -260,7 +201,7 @@ class _Parser:
         if token.value == "case":
             return self._case()
         if token.value in _RESERVED:
-            raise self._wrong(f"{token.written!r} is unexpected", "if it is a column name, quote it with `backticks`")
+            raise self.wrong(f"{token.written!r} is unexpected", "if it is a column name, quote it with `backticks`")
         if self.took("("):
             return self._cast() if token.value in {"cast", "try_cast"} else self._call(token)
         if token.value in _BARE:
@@ -269,20 +210,20 @@ class _Parser:
 
     def _column(self, name: str) -> Node:
         """Return the column; in `table.column` the table is ignored, since there is only one."""
-        return Column(self._name()) if self.took(".") else Column(name)
+        return Column(self.name()) if self.took(".") else Column(name)
 
     def _call(self, token: Token) -> Node:
         if token.value in REFUSED:
-            raise self._wrong(*REFUSED[token.value])
+            raise self.wrong(*REFUSED[token.value])
         if token.value == "trim":
             return self._trim()
         function = FUNCTIONS.get(token.value)
         arguments = () if self.took(")") else self._arguments(token.value)
         if function is None:
             hint = did_you_mean(token.value, FUNCTIONS, f"the functions are {', '.join(sorted(FUNCTIONS))}")
-            raise self._wrong(f"function {token.written} does not exist", hint)
+            raise self.wrong(f"function {token.written} does not exist", hint)
         if not function.least <= len(arguments) <= function.most:
-            raise self._wrong(f"{token.written} is used as {function.form}")
+            raise self.wrong(f"{token.written} is used as {function.form}")
         return Call(token.value, arguments)
 
     def _trim(self) -> Node:
@@ -290,9 +231,9 @@ class _Parser:
 
         SQL's own forms are accepted too: trim(both 'x' from t), trim(leading from t), trim('x' from t).
         """
-        word = self._now.value if self._now.kind == "word" and self._now.value in _ENDS else None
+        word = self.now.value if self.now.kind == "word" and self.now.value in _ENDS else None
         if word is not None:
-            self._next()
+            self.next()
         characters: Node = Literal(" ")
         if word is not None and self.took("from"):
             value = self.expression()
@@ -301,10 +242,10 @@ class _Parser:
             if self.took("from"):
                 characters, value = value, self.expression()
             elif word is not None:
-                raise self._wrong("'from' is missing", f"write  trim({word} ' ' from x)")
+                raise self.wrong("'from' is missing", f"write  trim({word} ' ' from x)")
             elif self.took(","):
                 characters = self.expression()
-        self._need(")")
+        self.need(")")
         return Call(_ENDS[word or "both"], (value, characters))
 
     def _arguments(self, name: str) -> tuple[Node, ...]:
@@ -312,71 +253,48 @@ class _Parser:
 
         They are separated by commas or in SQL's older forms: substring(x from 2 for 3), timestampdiff(day, a, b).
         """
-        if name in _UNIT_FIRST and self._now.kind == "word" and self._now.value in UNITS:
-            unit = Literal(self._next().value)
-            self._need(",")
+        if name in _UNIT_FIRST and self.now.kind == "word" and self.now.value in UNITS:
+            unit = Literal(self.next().value)
+            self.need(",")
             return (unit, *self._list())
         if name not in _FROM_FOR:
             return self._list()
         found = [self.expression()]
-        separators = [","] if self._now.value == "," else ["from", "for"]
+        separators = [","] if self.now.value == "," else ["from", "for"]
         found += [self.expression() for one in separators * (2 // len(separators)) if self.took(one)]
-        self._need(")")
+        self.need(")")
         return tuple(found)
 
     def _list(self) -> tuple[Node, ...]:
         found = [self.expression()]
         while self.took(","):
             found.append(self.expression())
-        self._need(")")
+        self.need(")")
         return tuple(found)
 
     def _cast(self) -> Node:
         value = self.expression()
-        self._need("as")
-        begin, depth = self._now.place, 0
-        while self._now.kind != "end" and not (depth == 0 and self._now.value == ")"):
-            depth += (self._now.value == "(") - (self._now.value == ")")
-            self._next()
-        text = self._text[begin : self._now.place]
-        self._need(")")
+        self.need("as")
+        begin, depth = self.now.place, 0
+        while self.now.kind != "end" and not (depth == 0 and self.now.value == ")"):
+            depth += (self.now.value == "(") - (self.now.value == ")")
+            self.next()
+        text = self._text[begin : self.now.place]
+        self.need(")")
         # Without a length, standard SQL would make it one character long, which is never intended.
         text = re.sub(r"(?i)^\s*varchar\b(?!\s*\()", "STRING", text).strip()
         return Cast(value, parse_type(text))
 
     def _case(self) -> Node:
-        subject = None if self._now.value == "when" else self.expression()
+        subject = None if self.now.value == "when" else self.expression()
         branches: list[tuple[Node, Node]] = []
         while self.took("when"):
             condition = self.expression()
-            self._need("then")
+            self.need("then")
             condition = condition if subject is None else Call("=", (subject, condition))
             branches.append((condition, self.expression()))
         default = self.expression() if self.took("else") else Literal(None)
-        self._need("end")
+        self.need("end")
         if not branches:
-            raise self._wrong("CASE without WHEN")
+            raise self.wrong("CASE without WHEN")
         return Case(tuple(branches), default)
-
-
-def _tokens(text: str) -> list[Token]:
-    tokens, place = [], 0
-    while place < len(text.rstrip()):
-        found = _TOKEN.match(text, place)
-        if found is None:
-            raise ConfigError(
-                f"the expression cannot be parsed: {text[place:].strip()[:10]!r} is unexpected",
-                expression=text,
-                at=place,
-            )
-        kind = found.lastgroup or ""
-        written = found[kind]
-        value = written.lower() if kind in {"word", "sign"} else written
-        tokens.append(Token(kind, value, written, found.start(kind)))
-        place = found.end()
-    return [*tokens, Token("end", "", "", len(text))]
-
-
-def _unquoted(written: str) -> str:
-    quote = written[0]
-    return written[1:-1].replace(quote * 2, quote)

@@ -100,7 +100,7 @@ FLOORS = {
         {"types", "date_patterns"},
         {"text_casts", "text_values", "type_changes", "target_names"},
         {"value_casts"},
-        {"computed_functions", "expressions", "policy"},
+        {"computed_arguments", "computed_times", "computed_functions", "expressions", "policy"},
         {"computed_columns", "drift", "masks"},
         {"fit"},
         {"transforms"},

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import ConfigError
+from penstock.schema_evolution.computed_arguments import Columns
 from penstock.schema_evolution.computed_columns import ComputedColumn, in_order
-from penstock.schema_evolution.computed_functions import Columns, wall_clock
+from penstock.schema_evolution.computed_times import wall_clock
 from penstock.table.values.arrow_types import to_arrow
 from penstock.table.values.types import parse_type, type_json
 

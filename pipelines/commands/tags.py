@@ -1,0 +1,139 @@
+"""The commands that create, move and delete tags and branches, and that roll a table back."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from penstock.errors import ConfigError
+from penstock.pipelines.commands.arguments import Given
+from penstock.pipelines.commands.output import answer
+from penstock.pipelines.commands.target import (
+    millis,
+    moment,
+    needed,
+    number,
+    table_of,
+    text,
+    yes,
+)
+from penstock.pipelines.config.actions import Flag
+
+if TYPE_CHECKING:
+    from penstock.table.handle import Table
+    from penstock.table.maintenance.rollback import Undone
+
+
+def create_tag(given: Given) -> int:
+    table, name = table_of(given), needed(given, "tag-name")
+    table.create_tag(name, number(given, "snapshot"), retain_millis=millis(given, "time-retained"))
+    return _tagged(given, name)
+
+
+def create_tag_from_timestamp(given: Given) -> int:
+    name = needed(given, "tag")
+    retained = millis(given, "time-retained")
+    table_of(given).create_tag(name, timestamp=moment(given, "timestamp"), retain_millis=retained)
+    return _tagged(given, name)
+
+
+def create_tag_from_watermark(given: Given) -> int:
+    name = needed(given, "tag")
+    retained = millis(given, "time-retained")
+    table_of(given).create_tag(name, watermark=number(given, "watermark"), retain_millis=retained)
+    return _tagged(given, name)
+
+
+def replace_tag(given: Given) -> int:
+    name = needed(given, "tag-name")
+    table_of(given).replace_tag(name, number(given, "snapshot"), retain_millis=millis(given, "time-retained"))
+    return _tagged(given, name)
+
+
+def _tagged(given: Given, name: str) -> int:
+    snapshot = table_of(given).tags[name]
+    return answer(given, {"tag": name, "snapshot": snapshot}, f"tag {name} refers to snapshot {snapshot}")
+
+
+def rename_tag(given: Given) -> int:
+    table_of(given).rename_tag(needed(given, "tag-name"), needed(given, "target-tag-name"))
+    return _tagged(given, needed(given, "target-tag-name"))
+
+
+def delete_tag(given: Given) -> int:
+    """A list of names parted by commas, as Paimon takes it; all are looked up before the first goes."""
+    table = table_of(given)
+    names = [name.strip() for name in needed(given, "tag-name").split(",") if name.strip()]
+    missing = [name for name in names if name not in table.tags]
+    if missing:
+        raise ConfigError(f"tag {missing[0]!r} does not exist", table=table.name, tags=", ".join(table.tags) or "none")
+    for name in names:
+        table.delete_tag(name)
+    return answer(given, {"deleted": names}, f"deleted {', '.join(names)}")
+
+
+def expire_tags(given: Given) -> int:
+    gone = table_of(given).expire_tags(older_than=moment(given, "older-than"))
+    return answer(given, {"expired": gone}, f"expired {', '.join(gone) or 'no tags'}")
+
+
+def create_branch(given: Given) -> int:
+    table, name = table_of(given), needed(given, "branch-name")
+    there = name in table.branches
+    if not (there and yes(given, "ignore-if-exists")):
+        table.create_branch(name, text(given, "tag-name"))
+    return answer(
+        given, {"branch": name, "created": not there}, f"branch {name} {'existed already' if there else 'created'}"
+    )
+
+
+def delete_branch(given: Given) -> int:
+    table = table_of(given)
+    names = [name.strip() for name in needed(given, "branch-name").split(",") if name.strip()]
+    for name in names:
+        table.delete_branch(name)
+    return answer(given, {"deleted": names}, f"deleted {', '.join(names)}")
+
+
+def fast_forward(given: Given) -> int:
+    table, name = table_of(given), needed(given, "branch-name")
+    undone = table.fast_forward(name)
+    latest = table.latest_snapshot
+    snapshot = latest.id if latest else None
+    line = _with_undone(f"main was fast-forwarded to branch {name}, at snapshot {snapshot}", undone)
+    return answer(given, {"branch": name, "snapshot": snapshot, **_removed(undone)}, line)
+
+
+def rollback_to(given: Given) -> int:
+    """A tag of that name comes first; else a number is a snapshot."""
+    table, version = table_of(given), needed(given, "version")
+    return _rolled_back(given, table, version if version in table.tags or not version.isdigit() else int(version))
+
+
+def rollback_to_timestamp(given: Given) -> int:
+    at = moment(given, "timestamp")
+    assert at is not None
+    return _rolled_back(given, table_of(given), at)
+
+
+def _rolled_back(given: Given, table: Table, target: int | str | datetime) -> int:
+    undone = table.undone_by_rollback(target)
+    snapshot = table.rollback_to(target)
+    line = _with_undone(f"snapshot {snapshot.id} is the latest again", undone)
+    return answer(given, {"snapshot": snapshot.id, **_removed(undone)}, line)
+
+
+def _with_undone(line: str, undone: Undone) -> str:
+    return f"{line}; {undone}" if undone else line
+
+
+def _removed(undone: Undone) -> dict[str, object]:
+    return {
+        "removed_snapshots": list(undone.snapshots),
+        "removed_tags": list(undone.tags),
+        "consumers_set_back": dict(undone.consumers),
+    }
+
+
+SNAPSHOT_FLAG = Flag("snapshot", "id of the snapshot (default: the latest)", metavar="N")
+RETAINED_FLAG = Flag("time-retained", "how long the tag is kept, for example 7 d (default: forever)", metavar="TIME")

@@ -63,7 +63,7 @@ def run_here(
     from penstock.pipelines.job.build import ready
     from penstock.pipelines.job.job import Running
     from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
-    from penstock.pipelines.monitor.driver_lock import refuse_second_driver
+    from penstock.pipelines.monitor.driver_process import refuse_second_driver
     from penstock.pipelines.spark.session import active_session
 
     job = ready(spec)  # reports errors in the description before a JVM is started

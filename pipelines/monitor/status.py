@@ -17,7 +17,7 @@ from penstock.ingest.connector import RECORDS
 from penstock.pipelines.ledger.batch_identity import END, NEWEST, PIPELINE
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder, CheckpointProgress
 from penstock.pipelines.ledger.filled_tables import FilledTables
-from penstock.pipelines.monitor.driver_process import has_ended
+from penstock.pipelines.monitor.driver_process import ALIVE_SECONDS, has_ended
 from penstock.pipelines.tasks.dead_letters import DEFAULT_NAME
 from penstock.table.catalog.settings import CatalogSettings
 from penstock.table.handle import Table
@@ -25,7 +25,6 @@ from penstock.table.meta.live import live_entries
 from penstock.table.meta.snapshot import Snapshot
 from penstock.table.meta.store import TableMissing, TableStore
 
-ALIVE_SECONDS = 60.0
 STALLED_SECONDS = 600.0
 IDLE_MILLIS = 10_000  # and two triggers without a batch
 _LOOKED_AT = 200  # snapshots of a table that are searched for the pipeline's last

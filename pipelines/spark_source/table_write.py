@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import ConfigError
-from penstock.pipelines.spark_source.staged_files import clear, stage, staged
 from penstock.pipelines.spark_source.table_place import TablePlace
 from penstock.row_kinds import ROWKIND
 from penstock.table.buckets.bucket_files import BucketFiles
@@ -29,6 +28,9 @@ from penstock.table.operations.write import TableWriter
 from penstock.table.options.partitions import DYNAMIC_PARTITION_OVERWRITE
 from penstock.table.options.table_options import TableOptions
 from penstock.table.values.arrow_types import arrow_schema
+
+# No partition or bucket has such a name, so neither Penstock nor Java Paimon reads it as part of the table.
+STAGING_FOLDER = "_penstock_writes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class TableWrite:
         store = self.place.store()
         rows = self._rows(store, batches)
         if not _stands_alone(store):
-            return TaskRows(path=stage(store, job, rows))
+            return TaskRows(path=stage_rows(store, job, rows))
         with self._writer(store) as writer:
             for batch in rows:
                 writer.write(batch)
@@ -75,10 +77,10 @@ class TableWrite:
                 writer.land([message for part in parts for message in part.messages], identifier)
             else:
                 for path in (part.path for part in parts if part.path is not None):
-                    for batch in staged(store, path):
+                    for batch in staged_rows(store, path):
                         writer.write(*self._with_kinds(batch))
                 writer.commit(identifier)
-        clear(store, job)
+        clear_staged(store, job)
 
     def give_up(self, parts: Sequence[TaskRows | None], job: str) -> None:
         """Clean up after a task failed.
@@ -86,7 +88,7 @@ class TableWrite:
         If none did, the commit itself failed, and only the commit knows which files are in use.
         """
         store = self.place.store()
-        clear(store, job)
+        clear_staged(store, job)
         if all(part is not None for part in parts):
             return
         layout = Layout.of(store.schema())
@@ -169,3 +171,36 @@ def _refuse_other_times(batch: pa.RecordBatch, schema: pa.Schema) -> None:
                 f"column {field.name!r} does not fit: it is {field.type}, and the table needs {wanted}",
                 hint=f"cast it to {kind} in Spark",
             )
+
+
+def stage_rows(store: TableStore, job: str, batches: Iterable[pa.RecordBatch]) -> str | None:
+    """Write the batches to a file and return its path, or None if there are no batches.
+
+    One batch is in memory at a time.
+    """
+    path = f"{_staging_folder(store, job)}/{store.ambient.new_uuid()}.arrow"
+    turn = iter(batches)
+    first = next(turn, None)
+    if first is None:
+        return None
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with store.storage.open_output(path) as file, pa.ipc.new_stream(file, first.schema, options=options) as stream:
+        stream.write_batch(first)
+        for batch in turn:
+            stream.write_batch(batch)
+    return path
+
+
+def staged_rows(store: TableStore, path: str) -> Iterator[pa.RecordBatch]:
+    with store.storage.open_input(path) as file, pa.ipc.open_stream(file) as stream:
+        yield from stream
+
+
+def clear_staged(store: TableStore, job: str) -> None:
+    """Delete everything that tasks of the job have staged, including files of failed attempts."""
+    store.storage.delete_tree(_staging_folder(store, job))
+    store.storage.delete(f"{store.paths.root}/{STAGING_FOLDER}")
+
+
+def _staging_folder(store: TableStore, job: str) -> str:
+    return f"{store.paths.root}/{STAGING_FOLDER}/{job}"

@@ -17,7 +17,7 @@ from penstock.ingest.carried_errors import ErrorMark
 from penstock.pipelines.commands.main import main
 from penstock.pipelines.errors import CheckpointInUse, WorkerLate
 from penstock.pipelines.ledger.checkpoint_folder import CheckpointFolder
-from penstock.pipelines.monitor.driver_lock import refuse_second_driver
+from penstock.pipelines.monitor.driver_process import refuse_second_driver
 from penstock.pipelines.spark.errors import told_by_spark
 
 NOW = 1_800_000_000.0
